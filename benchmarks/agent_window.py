@@ -18,10 +18,18 @@ from pathlib import Path
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_agent import Agent, AgentSettings, CallKey, Compacted, RunBudget, Tool
+from elytron_agent import Agent, AgentSettings, CallKey, RunBudget, Tool, TurnsCompacted
 from elytron_agent.context.compaction import bytes_of
-from elytron_core.contracts.recall import Plane
-from elytron_core.ports.chat import Finished, FinishReason, ModelEvent, ModelInfo, ModelRequest, TextDelta, ToolCall
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.ports.chat import (
+    FinishReason,
+    ModelEvent,
+    ModelInfo,
+    ModelRequest,
+    ReplyFinished,
+    TextDelta,
+    ToolCall,
+)
 
 ANSWER = "I made a note of the boat and of the pier, and will tell you as soon as somebody asks me about either. " * 6
 PAGE_CHARS, TURN_WINDOW = 5_000, 20_000
@@ -35,7 +43,7 @@ class Scripted:
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:  # noqa: ARG002  (the port's signature)
         yield TextDelta(text=ANSWER)
-        yield Finished(reason=FinishReason.STOP)
+        yield ReplyFinished(reason=FinishReason.STOP)
 
 
 class Reader:
@@ -51,11 +59,11 @@ class Reader:
         self.largest_chars = max(self.largest_chars, bytes_of(request.messages, request.tools))
         if self._calls == 0:
             yield TextDelta(text="Read.")
-            yield Finished(reason=FinishReason.STOP)
+            yield ReplyFinished(reason=FinishReason.STOP)
             return
         self._calls -= 1
         yield ToolCall(id="c", name="fetch", arguments="{}")
-        yield Finished(reason=FinishReason.TOOLS)
+        yield ReplyFinished(reason=FinishReason.TOOLS)
 
 
 async def _page(_: object, key: CallKey, /) -> str:
@@ -82,7 +90,7 @@ async def talk(memory: MemoryFace, turns: int, window: int) -> tuple[int, int, i
         for number in range(turns):
             async with aclosing(agent.run(_told(number))) as events:
                 async for event in events:
-                    compactions += isinstance(event, Compacted)
+                    compactions += isinstance(event, TurnsCompacted)
             if await _is_found(memory, number):
                 before.add(number)
     after = {number for number in range(turns) if await _is_found(memory, number)}
@@ -128,7 +136,7 @@ def _told(number: int) -> str:
 
 async def _is_found(memory: MemoryFace, number: int) -> bool:
     hits = (await memory.recall(f"At which pier lies {_boat(number)}?", limit=4)).hits
-    said = [hit.text for hit in hits if hit.plane is Plane.TRANSCRIPT]
+    said = [hit.text for hit in hits if hit.plane is RecallPlane.TRANSCRIPT]
     return bool(said) and said[0] == _told(number)
 
 

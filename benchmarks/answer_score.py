@@ -28,9 +28,9 @@ from benchmarks.quality_unseen import unseen
 from elytron.recall import order
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
-from elytron_core.policy.ranking.weights import COMPARED, Estimate, Signs, shares
+from elytron_core.policy.ranking.weights import COMPARED, AnswerSigns, EstimateNumbers, hit_shares
 from elytron_core.ports.models import Embedder
-from elytron_index import Candidates
+from elytron_index import FoundCandidates
 
 PRIOR: Final = 1.0
 """How strongly the weight of evidence is held towards 0, where evidence is standardised."""
@@ -52,7 +52,7 @@ Floats = NDArray[np.float64]
 class Asked(NamedTuple):
     """What was found for one question; 1 stands for a hit that is evidence."""
 
-    signs: Signs
+    signs: AnswerSigns
     evidence: Floats
     is_answered: bool
 
@@ -86,10 +86,10 @@ class Group(NamedTuple):
 
 async def asked_of(sets: Sequence[Told], embedder: Embedder | None) -> list[Asked]:
     """Return what the first hits of every question are."""
-    seen: list[Candidates] = []
+    seen: list[FoundCandidates] = []
     shipped = order.answer_scores
 
-    def scores(found: Candidates, /) -> list[float]:
+    def scores(found: FoundCandidates, /) -> list[float]:
         seen.append(found)
         return shipped(found)
 
@@ -110,22 +110,22 @@ async def asked_of(sets: Sequence[Told], embedder: Embedder | None) -> list[Aske
     return asked
 
 
-def fitted(group: Group, /) -> Estimate:
+def fitted(group: Group, /) -> EstimateNumbers:
     """Return the numbers that fit best: first those of questions, then those of hits."""
     intercept, weight = _logistic(group.evidence, group.found, group.worth / group.worth.mean())
-    tried = (Estimate(intercept, weight, *numbers) for numbers in product(SHARPNESS, PIECES))
+    tried = (EstimateNumbers(intercept, weight, *numbers) for numbers in product(SHARPNESS, PIECES))
     return min(tried, key=lambda estimate: _loss(group, estimate))
 
 
-def chances(group: Group, estimate: Estimate, /) -> Floats:
+def chances(group: Group, estimate: EstimateNumbers, /) -> Floats:
     """Return the estimate of each question."""
     return 1.0 / (1.0 + np.exp(-(estimate.intercept + estimate.evidence * group.evidence)))
 
 
-def scores_of(group: Group, estimate: Estimate, /) -> tuple[Floats, Floats, Floats]:
+def scores_of(group: Group, estimate: EstimateNumbers, /) -> tuple[Floats, Floats, Floats]:
     """Return the score of each hit, 1 for those that are evidence, and what each counts."""
     scores = [
-        chance * np.array(shares(one.signs, estimate))
+        chance * np.array(hit_shares(one.signs, estimate))
         for one, chance in zip(group.asked, chances(group, estimate), strict=True)
     ]
     worth = [np.full(len(hits), counted) for hits, counted in zip(scores, group.worth, strict=True)]
@@ -148,7 +148,7 @@ def _logistic(signs: Floats, gold: Floats, worth: Floats) -> tuple[float, float]
     return float(numbers[0]) - weight * mean, weight
 
 
-def _loss(group: Group, estimate: Estimate) -> float:
+def _loss(group: Group, estimate: EstimateNumbers) -> float:
     scores, gold, worth = scores_of(group, estimate)
     scores = np.clip(scores, 1e-4, 1.0 - 1e-4)
     return float(-(worth * (gold * np.log(scores) + (1.0 - gold) * np.log(1.0 - scores))).sum())
@@ -157,7 +157,7 @@ def _loss(group: Group, estimate: Estimate) -> float:
 async def run(embedder: Embedder | None) -> None:
     """Print the numbers, and how well they hold for a group that they were not fitted to."""
     groups = {name: Group.of(await asked_of(told(), embedder)) for name, told in SETS.items()}
-    print(*Estimate._fields)
+    print(*EstimateNumbers._fields)
     print(*(f"{number:.2f}" for number in fitted(Group.joined(groups.values()))))
     print(
         f"\n{'fitted to the others':<22}{'hits':>8}{'mean score':>12}{'evidence':>10}{'questions':>11}{'answered':>10}"

@@ -14,12 +14,12 @@ from collections.abc import Awaitable, Callable
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.envelope import Accepted, Envelope, Transport
+from elytron_adapter.dispatch import OperationDispatcher
+from elytron_adapter.envelope import AcceptedAnswer, CallTransport, Envelope
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 
 ROUNDS = 9
 CALLS = 500
@@ -44,10 +44,10 @@ class Layers:
 
     def __init__(self, memory: MemoryRuntime, known: str, /) -> None:
         self._memory = memory
-        self._dispatcher = Dispatcher(memory)
+        self._dispatcher = OperationDispatcher(memory)
         self._store = memory.context.store
         self._known = known
-        self._ref = Ref("turns", known)
+        self._ref = DocumentRef("turns", known)
         self._count = 0
 
     def reads(self) -> dict[str, Call]:
@@ -72,20 +72,20 @@ class Layers:
 
     async def _commit(self) -> None:
         self._count += 1
-        turn, head = Ref("turns", f"ff.{self._count:012x}"), Ref("heads", f"{self._count:012x}")
+        turn, head = DocumentRef("turns", f"ff.{self._count:012x}"), DocumentRef("heads", f"{self._count:012x}")
         await self._store.commit(
             Batch(
                 space=SPACE,
                 at=self._memory.context.clock.now(),
-                entries=(Entry(Action.WRITE, turn, "0" * 32),),
-                puts=(Put(turn, BODY, 0), Put(head, BODY, 0)),
+                entries=(EntryDraft(JournalAction.WRITE, turn, "0" * 32),),
+                puts=(PutChange(turn, BODY, 0), PutChange(head, BODY, 0)),
             )
         )
 
     async def _dispatch(self, operation: str, payload: bytes | MemoryGetRequest | MemoryWriteRequest) -> None:
-        envelope = Envelope(request_id="r", transport=Transport.SDK, operation=operation, payload=payload)
+        envelope = Envelope(request_id="r", transport=CallTransport.SDK, operation=operation, payload=payload)
         answer = await self._dispatcher.dispatch(envelope)
-        assert isinstance(answer, Accepted), answer
+        assert isinstance(answer, AcceptedAnswer), answer
 
 
 async def measured(calls: dict[str, Call], count: int) -> dict[str, float]:

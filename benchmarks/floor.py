@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.corpora import Corpus
-from elytron_index.structures.vectors import dots
+from elytron_index.structures.vectors import dot_products
 
 _SCALE = 381
 K1, B = 1.2, 0.75
@@ -58,7 +58,7 @@ class Floor:
     def recall(self, number: int, /) -> int:
         """Answer a question by reciprocal ranks; return how many rows were read."""
         asked = self._data.asked[number]
-        rough = dots(_coded(asked[None]), self._codes)[0]
+        rough = dot_products(_coded(asked[None]), self._codes)[0]
         near = np.argpartition(rough, -60)[-60:]
         near = near[np.argsort(-(self._data.vectors[near] @ asked))[:30]]
         ranks = {int(row): 1 / (60 + place) for place, row in enumerate(near)}

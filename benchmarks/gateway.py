@@ -32,8 +32,8 @@ from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
 from elytron_gateway import wire
 from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
-from elytron_http_shell.server import Serving, Started, serve
+from elytron_gateway.service import MemoryGateway
+from elytron_http_shell.server import ServingSettings, StartedServer, serve_http
 
 GOAL = 1.5
 _USERS = 200
@@ -61,12 +61,12 @@ def served(voice: Voice, folder: Path) -> None:
     async def work() -> None:
         async with elytron.open(folder / "memory.db", space=None) as memory:
 
-            def started(told: Started) -> None:
+            def started(told: StartedServer) -> None:
                 (folder / _ADDRESS).write_text(told.address)
                 voice.say(READY)
 
-            family = gateway_surfaces(Gateway(memory))
-            await serve(memory, Serving(port=0, development=True), started=started, further=(family,))
+            family = gateway_surfaces(MemoryGateway(memory))
+            await serve_http(memory, ServingSettings(port=0, development=True), started=started, further=(family,))
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(work())
@@ -75,7 +75,7 @@ def served(voice: Voice, folder: Path) -> None:
 async def fill(folder: Path, /, *, users: int, memories: int) -> list[User]:
     """Make the users, each with as many memories; return their credentials."""
     async with elytron.open(folder / "memory.db", space=None) as memory:
-        gateway = Gateway(memory)
+        gateway = MemoryGateway(memory)
         made: list[User] = []
         for first in range(0, users, _TOGETHER):
             numbers = range(first, min(first + _TOGETHER, users))
@@ -83,13 +83,13 @@ async def fill(folder: Path, /, *, users: int, memories: int) -> list[User]:
         return made
 
 
-async def _filled(gateway: Gateway, memory: elytron.MemoryRuntime, number: int, memories: int) -> User:
+async def _filled(gateway: MemoryGateway, memory: elytron.MemoryRuntime, number: int, memories: int) -> User:
     chance = random.Random(number)
     user = (await gateway.create_user(wire.UserRequest(user_id=f"user{number}"))).model_dump()
     # The first message makes the user's space and session known to the gateway; the others are the same turns.
     said = {"sender_id": "u", "role": "user", "timestamp": 1, "content": _sentence(chance, 0)}
     add = {**user, "session_id": _SESSION, "messages": [said]}
-    await gateway.add(wire.AddRequest.model_validate(add))
+    await gateway.add(wire.GatewayAddRequest.model_validate(add))
     space = SpaceId(user["user_id"])
     turns = [
         TurnDraft(messages=(Message(text=_sentence(chance, place), speaker="u", at=Instant(place + 1)),))

@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.corpora import Corpus, corpus
-from elytron_core.policy.ranking.weights import Weights
-from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
-from elytron_index import Change, Embedded, Filters, IndexQuery, Unit
+from elytron_core.policy.ranking.weights import SignalWeights
+from elytron_core.ports.store import DocumentRef
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index import DocumentChange, EmbeddedDocument, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.space_index import SpaceIndex
 
 AT = 1_700_000_000_000
@@ -32,8 +32,8 @@ BATCH = 200
 SEARCHES = 200
 ADDS = 300
 COMPARED = 40
-_OTHERS: dict[str, Any] = {field.name: 0.0 for field in fields(Weights) if field.name != "vector"}
-ONLY_VECTORS = replace(Weights(), **_OTHERS)
+_OTHERS: dict[str, Any] = {field.name: 0.0 for field in fields(SignalWeights) if field.name != "vector"}
+ONLY_VECTORS = replace(SignalWeights(), **_OTHERS)
 SHARES = (("all", ()), ("1/10", ("some",)), ("1/100", ("few",)))
 
 
@@ -53,7 +53,7 @@ def main(sizes: list[int]) -> None:
         add, longest = added(index, data)
         saved = index.to_bytes()
         began = time.perf_counter()
-        assert SpaceIndex.from_bytes(saved, Analyser()) is not None
+        assert SpaceIndex.from_bytes(saved, TextAnalyser()) is not None
         opened = time.perf_counter() - began
         exponent = f"{math.log(cpu / before[1]) / math.log(size / before[0]):.2f}" if before else ""
         print(f"{size:>9}{p50 * 1e3:>9.2f}{cpu * 1e3:>9.2f}{exponent:>10}{memory / 1e6:>8.0f}{len(saved) / 1e6:>9.0f}"
@@ -61,26 +61,26 @@ def main(sizes: list[int]) -> None:
         before = size, cpu
 
 
-def steps(data: Corpus, first: int, end: int, /) -> tuple[list[Change], list[Embedded]]:
+def steps(data: Corpus, first: int, end: int, /) -> tuple[list[DocumentChange], list[EmbeddedDocument]]:
     """Return the units `first` to `end` as changes, and their vectors."""
-    changes: list[Change] = []
-    embedded: list[Embedded] = []
+    changes: list[DocumentChange] = []
+    embedded: list[EmbeddedDocument] = []
     for place in range(first, end):
         thread = f"{place // 30:024x}"
-        ref = Ref("turns", f"{thread}.{place % 30:012x}")
+        ref = DocumentRef("turns", f"{thread}.{place % 30:012x}")
         tags = ("some", "few") if place % 100 == 0 else ("some",) if place % 10 == 0 else ()
-        unit = Unit(
+        unit = SearchUnit(
             ref, 0, "transcript", data.texts[place % len(data.texts)], role="user", thread=thread, order=place % 30,
             at=AT + place * 60_000, scope=(("conversation", f"c{place // 30}"),), tags=tags, check=place + 1,
         )  # fmt: skip
-        changes.append(Change(ref, (unit,)))
-        embedded.append(Embedded(ref, "m", {place + 1: data.vectors[place % len(data.texts)].tobytes()}))
+        changes.append(DocumentChange(ref, (unit,)))
+        embedded.append(EmbeddedDocument(ref, "m", {place + 1: data.vectors[place % len(data.texts)].tobytes()}))
     return changes, embedded
 
 
 def filled(data: Corpus, /) -> SpaceIndex:
     """Return the index of the corpus."""
-    index = SpaceIndex(Analyser())
+    index = SpaceIndex(TextAnalyser())
     for first in range(0, len(data.texts), BATCH):
         end = min(first + BATCH, len(data.texts))
         changes, embedded = steps(data, first, end)
@@ -90,7 +90,7 @@ def filled(data: Corpus, /) -> SpaceIndex:
 
 def queries(data: Corpus, /) -> Iterator[IndexQuery]:
     """Yield the questions as recall asks them."""
-    filters = Filters(planes=("transcript",), as_of=AT * 2)
+    filters = UnitFilters(planes=("transcript",), as_of=AT * 2)
     for text, vector in zip(data.questions, data.asked, strict=True):
         yield IndexQuery(text=text, limit=26, vector=("m", vector.tobytes()), filters=filters)
 
@@ -119,7 +119,7 @@ def nearest(index: SpaceIndex, data: Corpus, /) -> Iterator[float]:
             cosines = data.vectors[allowed] @ asked
             best = {f"{place // 30:024x}.{place % 30:012x}" for place in allowed[np.argsort(-cosines)[:10]].tolist()}
             query = IndexQuery(
-                "", limit=10, vector=("m", asked.tobytes()), filters=Filters(tags_any=tags), weights=ONLY_VECTORS
+                "", limit=10, vector=("m", asked.tobytes()), filters=UnitFilters(tags_any=tags), weights=ONLY_VECTORS
             )
             found += len(best & {item.unit.ref.key for item in index.search(query).found})
         yield found / (COMPARED * min(10, len(allowed)))

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import elytron
 from elytron_agent import Agent
-from elytron_core.ports.chat import Finished, FinishReason, ModelEvent, ModelInfo, ModelRequest, TextDelta
+from elytron_core.ports.chat import FinishReason, ModelEvent, ModelInfo, ModelRequest, ReplyFinished, TextDelta
 
 ROOT = Path(__file__).resolve().parents[1] / "packages"
 AIMS = {
@@ -114,7 +114,7 @@ class GreetingModel:
     async def stream(self, _: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
         """Yield a greeting."""
         yield TextDelta(text="Good morning.")
-        yield Finished(reason=FinishReason.STOP)
+        yield ReplyFinished(reason=FinishReason.STOP)
 
 
 @asynccontextmanager

@@ -27,7 +27,7 @@ MANY = 500
 MEMORY_MIB = 512
 RECOVERY_S = 10.0
 GOAL = 0.6
-CLI = (sys.executable, "-c", "from elytron_cli.main import run; run()")
+CLI = (sys.executable, "-c", "from elytron_cli.main import run_command_line; run_command_line()")
 
 _ECHO = """
 import asyncio, sys, uvicorn

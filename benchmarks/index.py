@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
-from elytron_index import Change, IndexQuery, Unit
+from elytron_core.ports.store import DocumentRef
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index import DocumentChange, IndexQuery, SearchUnit
 from elytron_index.space_index import SpaceIndex
 
 VOCABULARY = 30_000
@@ -32,14 +32,14 @@ LIMIT = 10
 
 def main(sizes: Sequence[int]) -> None:
     """Print one block per size."""
-    analyser = Analyser()
+    analyser = TextAnalyser()
     analyser.terms("warm up")
     print(f"SQLite {sqlite3.sqlite_version}, Python {sys.version.split()[0]}")
     for size in sizes:
         measure(size, analyser)
 
 
-def measure(size: int, analyser: Analyser) -> None:
+def measure(size: int, analyser: TextAnalyser) -> None:
     """Print throughput, latency and memory of both engines at `size` units."""
     texts = list(corpus(size))
     chance = random.Random(2)
@@ -102,16 +102,16 @@ def corpus(size: int) -> Iterator[str]:
         yield " ".join(chance.choices(words, cum_weights=weights, k=chance.randint(10, 35)))
 
 
-def changes(texts: Sequence[str]) -> Iterator[Change]:
+def changes(texts: Sequence[str]) -> Iterator[DocumentChange]:
     """Yield the texts as turns of conversations of 30."""
     for place, text in enumerate(texts):
-        ref = Ref("turn", f"{place:032x}")
-        unit = Unit(
+        ref = DocumentRef("turn", f"{place:032x}")
+        unit = SearchUnit(
             ref, 0, "transcript", text, speaker=("Ada", "Ben")[place % 2], role=("user", "assistant")[place % 2],
             thread=f"{place // 30:032x}", order=place % 30, at=1_700_000_000_000 + place * 60_000,
             scope=(("agent", "a"), ("conversation", f"c{place // 30}")),
         )  # fmt: skip
-        yield Change(ref, (unit,))
+        yield DocumentChange(ref, (unit,))
 
 
 def timed(call: Callable[[], object]) -> float:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 import elytron
-from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.driver import sqlite_library
 
 BATCH = 500
 WRITES_UNDER_WAY = 2
@@ -59,7 +59,7 @@ async def through_the_api(path: Path, said: list[str]) -> tuple[float, float]:
 
 def raw(path: Path, said: list[str]) -> float:
     """Return the seconds raw sqlite3 takes for rows and FTS5 in batches of the same size, each committed durably."""
-    connection = library().connect(str(path), wait_s=5.0)
+    connection = sqlite_library().connect(str(path), wait_s=5.0)
     connection.execute("pragma journal_mode=wal")
     connection.execute("pragma synchronous=full")
     connection.execute("create table m(id integer primary key, b)")

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 import elytron_index
 from elytron.embedding import LocalEmbedder
-from elytron_core.text.analyser import Analyser
+from elytron_core.text.analyser import TextAnalyser
 from elytron_index.lexicon import related_words
 
 OTHERS = 24
@@ -82,7 +82,7 @@ async def _stems(folder: Path) -> tuple[list[str], Floats]:
     vectors = np.array(rows, np.float32)
     vectors -= vectors.mean(axis=0)
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    analyser = Analyser()
+    analyser = TextAnalyser()
     places: dict[str, int] = {}
     for place, word in enumerate(words):
         for stem in analyser.terms(word):
@@ -125,7 +125,7 @@ def _with_kinds(stems: list[str], starts: list[int], others: list[int], likeness
 
 def _kinds() -> Iterator[tuple[str, str]]:
     """Yield each word for a kind with each thing of it, as stems."""
-    analyser = Analyser()
+    analyser = TextAnalyser()
     for line in KINDS.read_text("utf-8").splitlines():
         kinds, _, things = line.partition(":")
         if not line.startswith("#"):
@@ -137,7 +137,7 @@ def _agreement(stems: list[str], starts: list[int], others: list[int]) -> float:
     """Return which share of each stem's first three others the shipped table has too."""
     found = total = 0
     for place, stem in enumerate(stems):
-        shipped = related_words.of(stem)
+        shipped = related_words.related_stems(stem)
         for other in others[starts[place] : starts[place + 1]][:3]:
             total += 1
             found += stems[other] in shipped

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.linear_model import Features, features_of, tokens_of
+from elytron_index.lexicon.linear_model import TextFeatures, features_of, tokens_of
 from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors
 
 Floats = NDArray[np.float64]
@@ -106,7 +106,7 @@ def _frequent(texts: Sequence[str], count: int) -> list[str]:
     return sorted(token for token, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))[:count])
 
 
-def _vector(read: Features) -> NDArray[np.int64]:
+def _vector(read: TextFeatures) -> NDArray[np.int64]:
     return TextVectors.load().matrix.take(read.rows, axis=0).astype(np.int64).sum(axis=0)
 
 

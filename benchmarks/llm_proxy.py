@@ -29,7 +29,7 @@ import httpx
 
 from benchmarks.rigs import tables
 
-CLI = (sys.executable, "-c", "from elytron_cli.main import run; run()")
+CLI = (sys.executable, "-c", "from elytron_cli.main import run_command_line; run_command_line()")
 CHUNKS = 40
 STREAMS = 1_000
 STREAMS_MIB = 300
@@ -203,9 +203,9 @@ def talk(turns: int) -> tuple[list[str], list[str], list[str]]:
 async def chat_requests(placement: str | None, *, turns: int, max_chars: int = CHARS) -> list[str]:
     """Return what reaches the model in a chat of so many turns; None: without memory."""
     import elytron
-    from elytron_adapter.dispatch import Dispatcher, Entrance
-    from elytron_adapter.identity.access_keys import Development
-    from elytron_proxy import MemoryUse, Placement, ProxyApp, ProxySettings, Upstream
+    from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+    from elytron_adapter.identity.access_keys import DevelopmentCallers
+    from elytron_proxy import BlockPlacement, MemoryUse, ModelUpstream, ProxyApp, ProxySettings
 
     seen: list[str] = []
 
@@ -231,12 +231,12 @@ async def chat_requests(placement: str | None, *, turns: int, max_chars: int = C
         for text in known:
             await memory.add(text)
         settings = ProxySettings(
-            upstreams=(Upstream(url),),
+            upstreams=(ModelUpstream(url),),
             memory=MemoryUse.OFF if placement is None else MemoryUse.ON,
-            placement=Placement(placement or "tail"),
+            placement=BlockPlacement(placement or "tail"),
             max_chars=max_chars,
         )
-        app = ProxyApp(Entrance(Dispatcher(memory), authenticator=Development()), settings)
+        app = ProxyApp(CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers()), settings)
         transport = httpx.ASGITransport(app=app)
         async with app.running(), httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
             messages = [{"role": "system", "content": "You are an assistant of few words. " * 40}]

@@ -18,8 +18,8 @@ from benchmarks.quality_sets import APART, UNANSWERED, Question, Told
 from benchmarks.quality_systems import Shipped
 from elytron_core.contracts.projection import MemoryProjectionReport
 from elytron_core.contracts.recall import RecallHit
-from elytron_core.policy.projection.escape import escape
-from elytron_core.policy.projection.sections import label_of, line_of, minute
+from elytron_core.policy.projection.escape import escape_line
+from elytron_core.policy.projection.sections import format_minute, label_of, line_of
 from elytron_core.text.similarity import CHARS_PER_TOKEN
 
 TOKENS = (1_000, 2_000, 4_000, 8_000)
@@ -55,15 +55,15 @@ def _share(question: Question, found: set[str]) -> float:
 
 def _is_read(told: Told, id_: str, block: MemoryProjectionReport) -> bool:
     turn = told.turn(id_)
-    return not turn.key or escape(turn.key)[:KEY_CHARS] in block.system_memory_block
+    return not turn.key or escape_line(turn.key)[:KEY_CHARS] in block.system_memory_block
 
 
 def _filling(hits: Sequence[RecallHit], chars: int) -> list[str]:
     """Return the ids of the first hits whose lines have room together."""
     shown: list[str] = []
     for hit in hits:
-        line = line_of(hit.id, (minute(hit.at), label_of(hit.speaker or "")), "")
-        chars -= len(line.head) + len(escape(hit.text)) + 1
+        line = line_of(hit.id, (format_minute(hit.at), label_of(hit.speaker or "")), "")
+        chars -= len(line.head) + len(escape_line(hit.text)) + 1
         if chars < 0:
             break
         shown.append(hit.id)

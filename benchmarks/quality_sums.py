@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from benchmarks.quality_sets import Told
 from benchmarks.quality_systems import Found
 from elytron_core.ports.models import Embedder
-from elytron_core.text.analyser import Analyser
-from elytron_index.lexicon.text_vectors import TextVectors, cosines, encode
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index.lexicon.text_vectors import TextVectors, encode_vectors, encoded_cosines
 
 Floats = NDArray[np.float64]
 
@@ -62,17 +62,17 @@ class Meaning:
 
     async def tell(self, told: Told, /) -> None:
         if told.name not in self._vectors:
-            self._vectors[told.name] = encode(self._table.vectors([turn.text for turn in told.turns]))
+            self._vectors[told.name] = encode_vectors(self._table.vectors([turn.text for turn in told.turns]))
 
     async def numbers(self, told: Told, text: str, /) -> Floats:
-        return cosines(encode(self._table.vector(text)), self._vectors[told.name])
+        return encoded_cosines(encode_vectors(self._table.vector(text)), self._vectors[told.name])
 
 
 class Share:
     """The BM25 of a text as a share of the most that any text could have for the question."""
 
     def __init__(self) -> None:
-        self._analyser = Analyser()
+        self._analyser = TextAnalyser()
         self._postings: dict[str, dict[str, list[tuple[int, float]]]] = {}
 
     async def tell(self, told: Told, /) -> None:

@@ -12,26 +12,26 @@ from benchmarks.quality_sets import Told, Turn
 from elytron_core.clock import instant
 from elytron_core.contracts.maintenance import EmbeddingOutcome
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.planes.transcript import Message
 from elytron_core.policy.ranking import weights as ranking_weights
-from elytron_core.policy.ranking.weights import Weights
+from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.ports.models import Embedder
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 from elytron_core.text import analyser
-from elytron_core.text.analyser import Analyser
-from elytron_index import Bm25, Change, IndexQuery, Unit
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index import Bm25Parameters, DocumentChange, IndexQuery, SearchUnit
 from elytron_index.space_index import SpaceIndex
 
 RRF = 60
-OFF = Weights(
+OFF = SignalWeights(
     title=0.0, name=0.0, kin=0.0, asking=1.0, near=0.0, window=0.0, session=0.0, answer=0.0, speaker=0.0,
     present=0.0, owner=0.0, standing=0.0, date=0.0, fits=0.0, told=0.0, informative=0.0, text_vectors=0.0,
 )  # fmt: skip
 """No signal but BM25 of the text."""
-PLAIN = Bm25(typical=math.inf)
+PLAIN = Bm25Parameters(typical=math.inf)
 
 _WORD = re.compile(r"\w+")
 
@@ -124,8 +124,11 @@ class Plain:
         self._indexes: dict[str, SpaceIndex] = {}
 
     async def tell(self, told: Told, /) -> None:
-        index = self._indexes[told.name] = SpaceIndex(Analyser())
-        changes = [Change(ref := Ref("turn", turn.id), (Unit(ref, 0, "transcript", turn.text),)) for turn in told.turns]
+        index = self._indexes[told.name] = SpaceIndex(TextAnalyser())
+        changes = [
+            DocumentChange(ref := DocumentRef("turn", turn.id), (SearchUnit(ref, 0, "transcript", turn.text),))
+            for turn in told.turns
+        ]
         index.apply(changes, watermark=1)
 
     async def ask(self, told: Told, text: str, limit: int, /) -> list[Found]:
@@ -152,11 +155,11 @@ class Fused:
         return [Found(id_, scores[id_]) for id_ in best]
 
 
-def _take(standard: Weights, several: Weights) -> None:
+def _take(standard: SignalWeights, several: SignalWeights) -> None:
     setattr(ranking_weights, "STANDARD", standard)  # noqa: B010 - it is final to everybody else
     setattr(ranking_weights, "SEVERAL", several)  # noqa: B010
 
 
 def _draft(turn: Turn) -> TurnDraft:
     at = instant(turn.at) if turn.at is not None else None
-    return TurnDraft(messages=(Message(text=turn.text, speaker=turn.speaker, role=Role(turn.role), at=at),))
+    return TurnDraft(messages=(Message(text=turn.text, speaker=turn.speaker, role=EvidenceRole(turn.role), at=at),))

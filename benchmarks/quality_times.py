@@ -13,7 +13,7 @@ from typing import Any
 
 import elytron
 from elytron_core.clock import FrozenClock, Instant, instant
-from elytron_core.planes.facts import Authority, Kind
+from elytron_core.planes.facts import FactAuthority, FactKind
 
 ABSENT = "not: "
 """What begins so must not be found."""
@@ -28,10 +28,10 @@ async def told(life: dict[str, Any], clock: FrozenClock, /) -> elytron.MemoryRun
     for recorded, held_from, topic, content in life["believed"]:
         clock.advance(instant(recorded) - clock.now())
         draft = elytron.FactDraft(
-            fact_kind=Kind.PROFILE,
+            fact_kind=FactKind.PROFILE,
             topic=topic,
             content=content,
-            authority=Authority.USER_ASSERTED,
+            authority=FactAuthority.USER_ASSERTED,
             valid_from=_moment(held_from),
         )
         await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(draft,))))
@@ -41,7 +41,7 @@ async def told(life: dict[str, Any], clock: FrozenClock, /) -> elytron.MemoryRun
 
 async def met(memory: elytron.MemoryRuntime, life: dict[str, Any], /) -> dict[str, list[str]]:
     """Return the questions whose answer does not come first, by what was asked of."""
-    turns = elytron.RecallFilters(planes=(elytron.Plane.TRANSCRIPT,))
+    turns = elytron.RecallFilters(planes=(elytron.RecallPlane.TRANSCRIPT,))
     missed: dict[str, list[str]] = {"asked_of_words": [], "asked_of_anchors": [], "asked_of_times": []}
     for query, answer in life["asked_of_words"]:
         hits = (await memory.recall(query, filters=turns)).hits
@@ -53,7 +53,7 @@ async def met(memory: elytron.MemoryRuntime, life: dict[str, Any], /) -> dict[st
             missed["asked_of_anchors"].append(query)
     for query, as_of, known_at, answer in life["asked_of_times"]:
         facts = elytron.RecallFilters(
-            planes=(elytron.Plane.LONG_TERM,), as_of=_moment(as_of), known_at=_moment(known_at)
+            planes=(elytron.RecallPlane.LONG_TERM,), as_of=_moment(as_of), known_at=_moment(known_at)
         )
         found = [hit.text for hit in (await memory.recall(query, filters=facts)).hits]
         is_met = answer.removeprefix(ABSENT) not in found if answer.startswith(ABSENT) else found[:1] == [answer]

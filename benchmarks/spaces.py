@@ -28,7 +28,7 @@ from elytron_core import limits
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.maintenance import EmbeddingOutcome
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Document, Entry, JournalEntry, Put, Store
+from elytron_core.ports.store import Batch, Document, EntryDraft, JournalEntry, PutChange, Store
 from elytron_store import open_store
 
 CONVERSATION = 25
@@ -60,8 +60,10 @@ async def multiplied(path: Path, spaces: int, /) -> None:
 
     async def copied(space: SpaceId) -> None:
         for start in range(0, max(len(documents), len(entries)), step):
-            puts = tuple(Put(item.ref, item.body, 0) for item in documents[start : start + step])
-            told = tuple(Entry(item.action, item.ref, item.digest, item.at) for item in entries[start : start + step])
+            puts = tuple(PutChange(item.ref, item.body, 0) for item in documents[start : start + step])
+            told = tuple(
+                EntryDraft(item.action, item.ref, item.digest, item.at) for item in entries[start : start + step]
+            )
             await store.commit(Batch(space, entries[0].at, told, puts))
         await store.write_blob(space, CHECKPOINT, given(checkpoint))
 

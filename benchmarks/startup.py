@@ -15,7 +15,7 @@ import sys
 from elytron_cli.terminal.help_page import COMMANDS
 
 MOST = 4.0
-RUN = "import sys; sys.argv[1:] = {arguments!r}; from elytron_cli.main import run; run()"
+RUN = "import sys; sys.argv[1:] = {arguments!r}; from elytron_cli.main import run_command_line; run_command_line()"
 
 
 def processor_time(code: str, rounds: int) -> float:

@@ -22,10 +22,10 @@ from threading import Thread
 
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
-from elytron_store.engine import Durability
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
+from elytron_store.engine import WriteDurability
 from elytron_store.sqlite import SqliteStore, driver_report, schema, setup
-from elytron_store.sqlite.driver import Raw, library
+from elytron_store.sqlite.driver import Raw, sqlite_library
 
 AT = Instant(1_767_225_600_000)
 BODY = os.urandom(600)
@@ -50,11 +50,11 @@ def fresh_key() -> str:
 class RawWriter:
     """The statements of a commit and nothing else."""
 
-    def __init__(self, path: Path, durability: Durability) -> None:
+    def __init__(self, path: Path, durability: WriteDurability) -> None:
         setup.create_file(path)
-        self.raw: Raw = setup.connect_writer(library(), path)
-        wanted = setup.Wanted(path, AT, None, sealed=False, durability=durability, library=library())
-        setup.prepare(self.raw, wanted)
+        self.raw: Raw = setup.connect_writer(sqlite_library(), path)
+        wanted = setup.WantedStore(path, AT, None, sealed=False, durability=durability, library=sqlite_library())
+        setup.prepare_file(self.raw, wanted)
         self.heads: dict[str, int] = {}
 
     def write(self, changes: Sequence[tuple[str, str]]) -> None:
@@ -71,9 +71,9 @@ class RawWriter:
 
 
 def batch(space: str) -> Batch:
-    ref = Ref("turns", fresh_key())
-    entry = Entry(action=Action.WRITE, ref=ref, digest=DIGEST)
-    return Batch(space=SpaceId(space), at=AT, entries=(entry,), puts=(Put(ref, BODY, 0),))
+    ref = DocumentRef("turns", fresh_key())
+    entry = EntryDraft(action=JournalAction.WRITE, ref=ref, digest=DIGEST)
+    return Batch(space=SpaceId(space), at=AT, entries=(entry,), puts=(PutChange(ref, BODY, 0),))
 
 
 Work = Callable[[], Awaitable[None]]
@@ -104,7 +104,7 @@ def raw_work(raw: RawWriter, spaces: Sequence[str], each: int) -> Work:
     return work
 
 
-async def compare(folder: Path, durability: Durability, rounds: int) -> None:
+async def compare(folder: Path, durability: WriteDurability, rounds: int) -> None:
     raw = RawWriter(folder / f"raw-{durability}.db", durability)
     store = await SqliteStore.open(folder / f"store-{durability}.db", clock=SystemClock(), durability=durability)
     many = [f"space {number % 8}" for number in range(WRITERS)]
@@ -180,7 +180,7 @@ def main() -> None:
     report = driver_report()
     print(f"{report.library} {report.version}, {report.journal_mode}")
     with tempfile.TemporaryDirectory() as folder:
-        for durability in Durability:
+        for durability in WriteDurability:
             asyncio.run(compare(Path(folder), durability, rounds))
 
 

@@ -29,7 +29,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.text_vectors import CONTINUATION, DIMENSIONS, Vocabulary
+from elytron_index.lexicon.text_vectors import CONTINUATION, DIMENSIONS, PieceVocabulary
 
 Floats = NDArray[np.float32]
 
@@ -153,7 +153,7 @@ def fit(sentences: Sentences, tokens: Sequence[str], alone: Floats, kept_back: N
     centred = sentences.vectors - mean
     _, directions = np.linalg.eigh((centred * spread[:, None]).T.astype(np.float64) @ centred.astype(np.float64))
     along = directions[:, : -DIMENSIONS - 1 : -1].astype(np.float32)
-    known = Vocabulary(tokens)
+    known = PieceVocabulary(tokens)
     held: Any = _counts([known.rows(text) for text in sentences.texts], len(tokens))
     ranks = np.empty(len(tokens), np.float32)
     ranks[np.argsort(-held.getnnz(axis=0), kind="stable")] = np.arange(len(tokens))

@@ -24,7 +24,7 @@ import elytron
 from elytron import MemoryRecallReport, MemoryRecallRequest
 from elytron.registry import by_name
 from elytron_adapter import envelope
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_http_shell import create_app
 
 CALLS = 1_000
@@ -41,7 +41,7 @@ async def served() -> AsyncGenerator[tuple[elytron.MemoryRuntime, int]]:
     async with elytron.open("memory:", space="benchmark") as memory:
         await memory.add([f"The ferry number {number} leaves at {number % 24} o'clock." for number in range(TURNS)])
         await memory.recall("ferry")
-        app = create_app(memory, authenticator=Development())
+        app = create_app(memory, authenticator=DevelopmentCallers())
         config = uvicorn.Config(app, log_level="critical", ws_per_message_deflate=False, timeout_graceful_shutdown=5)
         server = uvicorn.Server(config)
         # Named as TCP, so that asyncio lets answers out at once.
@@ -75,12 +75,12 @@ async def measured(calls: dict[str, Call], count: int) -> dict[str, float]:
 
 async def main(count: int) -> float:
     """Measure and print; return the ratio."""
-    request = envelope.decode(by_name("recall"), json.dumps(QUERY).encode())
+    request = envelope.decode_request(by_name("recall"), json.dumps(QUERY).encode())
     assert isinstance(request, MemoryRecallRequest)
     frame = json.dumps({"type": "command.recall", "id": "1", "payload": QUERY})
     async with served() as (memory, port), serve(echo, "127.0.0.1", 0, compression=None) as bare:
         bare_port = next(iter(bare.sockets)).getsockname()[1]
-        size = len(envelope.encode(await memory.recall(request)))
+        size = len(envelope.encode_value(await memory.recall(request)))
         asked = f"{size:08d}".ljust(len(frame))
         async with (
             connect(f"ws://127.0.0.1:{bare_port}", compression=None, proxy=None) as echoing,

@@ -1,20 +1,20 @@
 """Two clocks: `as_of` asks what held at a time, `known_at` asks what was believed at a time."""
 
 import elytron
-from elytron import Authority, Kind, instant
+from elytron import FactAuthority, FactKind, instant
 from elytron_core.clock import FrozenClock, as_datetime
 
 
 def tell(memory: elytron.SyncMemoryRuntime, employer: str, *, since: str) -> None:
-    by = Authority.USER_ASSERTED
-    memory.add_fact("employer", f"Ada works for {employer}", kind=Kind.PROFILE, authority=by, at=since)
+    by = FactAuthority.USER_ASSERTED
+    memory.add_fact("employer", f"Ada works for {employer}", kind=FactKind.PROFILE, authority=by, at=since)
 
 
 def ask(
     memory: elytron.SyncMemoryRuntime, label: str, *, as_of: str | None = None, known_at: str | None = None
 ) -> None:
     filters = elytron.RecallFilters(
-        planes=(elytron.Plane.LONG_TERM,),
+        planes=(elytron.RecallPlane.LONG_TERM,),
         as_of=instant(as_of) if as_of is not None else None,
         known_at=instant(known_at) if known_at is not None else None,
     )

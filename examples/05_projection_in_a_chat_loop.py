@@ -5,7 +5,7 @@ in front of the user's, never into the system text: it is reference data, and sa
 """
 
 import elytron
-from elytron import Role
+from elytron import EvidenceRole
 
 SYSTEM = "You are a helpful assistant."
 
@@ -35,8 +35,8 @@ def turn(memory: elytron.SyncMemoryRuntime, number: int, said: str) -> None:
     told = elytron.TurnDraft(
         host_id=f"turn-{number}",  # a retry of the same turn is stored once
         messages=(
-            elytron.Message(role=Role.USER, text=said, speaker="Ada"),
-            elytron.Message(role=Role.ASSISTANT, text=answer),
+            elytron.Message(role=EvidenceRole.USER, text=said, speaker="Ada"),
+            elytron.Message(role=EvidenceRole.ASSISTANT, text=answer),
         ),
     )
     memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(told,))))

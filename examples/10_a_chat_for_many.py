@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import elytron
-from elytron import Role
+from elytron import EvidenceRole
 
-BELIEFS = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
+BELIEFS = elytron.RecallFilters(planes=(elytron.RecallPlane.LONG_TERM,))
 
 
 async def model(messages: Sequence[dict[str, str]]) -> AsyncIterator[str]:
@@ -29,7 +29,7 @@ async def answer(memory: elytron.MemoryRuntime, user: str, turn_id: str, text: s
     delta = elytron.CanonicalTurnDelta(
         turn_id=turn_id,
         input_messages=(elytron.Message(text=text),),
-        assistant_message=elytron.Message(role=Role.ASSISTANT, text=streamed),
+        assistant_message=elytron.Message(role=EvidenceRole.ASSISTANT, text=streamed),
     )
     scope = elytron.Scope(space=user)
     await memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(scope=scope, delta=delta))

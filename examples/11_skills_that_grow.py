@@ -11,7 +11,7 @@ def learn(memory: elytron.SyncMemoryRuntime, name: str, title: str, steps: str) 
     skill = elytron.RuntimeSkillWrite(
         name=name, topic="heating", title=title, summary="Letting the air out, lowest floor first", content=steps
     )
-    decision = memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,)))).decisions[0]
+    decision = memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=(skill,)))).decisions[0]
     print(f"{decision.outcome:<9} {name}{f': {decision.reason}' if decision.reason else ''}")
     return str(decision.id)
 

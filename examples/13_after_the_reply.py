@@ -4,17 +4,17 @@ import asyncio
 import json
 
 import elytron
-from elytron import Role
+from elytron import EvidenceRole
 from elytron.models import ScriptedModel
 
-FACTS = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
+FACTS = elytron.RecallFilters(planes=(elytron.RecallPlane.LONG_TERM,))
 
 
 def turn(name: str, said: str, answer: str) -> elytron.MemoryFinalizeTurnRequest:
     delta = elytron.CanonicalTurnDelta(
         turn_id=name,
         input_messages=(elytron.Message(text=said),),
-        assistant_message=elytron.Message(role=Role.ASSISTANT, text=answer),
+        assistant_message=elytron.Message(role=EvidenceRole.ASSISTANT, text=answer),
     )
     return elytron.MemoryFinalizeTurnRequest(delta=delta)
 

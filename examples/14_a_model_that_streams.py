@@ -8,11 +8,19 @@ import asyncio
 import json
 
 from elytron_core.errors import ModelUnavailable
-from elytron_core.ports.chat import Failed, Finished, InputMessage, ModelRequest, Role, TextDelta, TextPart
+from elytron_core.ports.chat import (
+    ChatRole,
+    InputMessage,
+    ModelRequest,
+    ReplyFailed,
+    ReplyFinished,
+    TextDelta,
+    TextPart,
+)
 from elytron_models import ask, open_model
 
 WORDS = ("It ", "rains ", "in ", "Porto.")
-QUESTION = ModelRequest(messages=(InputMessage(role=Role.USER, parts=(TextPart(text="How is the weather?"),)),))
+QUESTION = ModelRequest(messages=(InputMessage(role=ChatRole.USER, parts=(TextPart(text="How is the weather?"),)),))
 
 
 def line(words: str, *, done: bool = False) -> str:
@@ -42,7 +50,7 @@ async def main() -> None:
         match event:
             case TextDelta():
                 print(event.text, end="")
-            case Finished() | Failed():
+            case ReplyFinished() | ReplyFailed():
                 print(f"\n{event.kind}: {event.reason.value}")
             case _:
                 pass

@@ -7,12 +7,12 @@ A scripted model that knows nothing but its request stands for a real one. On th
 import asyncio
 
 import elytron
-from elytron_proxy.demonstration import demonstrate
+from elytron_proxy.demonstration import demonstrate_proxy
 
 
 async def main() -> None:
     async with elytron.open("memory:", space="default") as memory:
-        for call in await demonstrate(memory, "default"):
+        for call in await demonstrate_proxy(memory, "default"):
             print(f"conversation {call.conversation}")
             print(f"  you:   {call.said}")
             print(f"  model: {call.answered} ({call.recalled} memories in its request)")

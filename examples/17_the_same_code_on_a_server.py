@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 import elytron
-from elytron_http_shell.server import Serving, served
+from elytron_http_shell.server import ServingSettings, served_http
 
 
 async def remember(memory: elytron.MemoryRuntime | elytron.RemoteMemory) -> str:
@@ -22,7 +22,7 @@ async def main(store: Path) -> None:
         print("in process:   ", await remember(memory))
 
         # What `elytron serve --development` does, here beside this program.
-        async with served(memory, Serving(port=0, development=True)) as server:
+        async with served_http(memory, ServingSettings(port=0, development=True)) as server:
             async with elytron.connect(server.address) as remote:
                 print("over HTTP:    ", await remember(remote))
             async with elytron.connect(server.address.replace("http", "ws")) as remote:

@@ -11,7 +11,7 @@ import elytron
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
-from elytron_http_shell.server import Serving, served
+from elytron_http_shell.server import ServingSettings, served_http
 
 
 async def main() -> None:
@@ -20,7 +20,7 @@ async def main() -> None:
         ada = await keys.add(AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="laptop"))
         # `elytron serve` does this in a process of its own.
         async with (
-            served(memory, Serving(port=0)) as server,
+            served_http(memory, ServingSettings(port=0)) as server,
             httpx.AsyncClient(base_url=server.address) as client,
         ):
             bearer = {"Authorization": f"Bearer {ada.key}"}

@@ -12,11 +12,11 @@ from pathlib import Path
 import elytron
 from elytron_agent import Agent, CallKey, RunEnded, Tool, ToolAnswered
 from elytron_core.ports.chat import (
-    Finished,
     FinishReason,
     ModelEvent,
     ModelInfo,
     ModelRequest,
+    ReplyFinished,
     TextDelta,
     ToolCall,
     ToolResult,
@@ -32,10 +32,10 @@ class Payer:
         results = [message for message in request.messages if isinstance(message, ToolResult)]
         if not results:
             yield ToolCall(id="c1", name="pay", arguments='{"euros": 12}')
-            yield Finished(reason=FinishReason.TOOLS)
+            yield ReplyFinished(reason=FinishReason.TOOLS)
         else:
             yield TextDelta(text="I do not know whether it was paid." if results[0].is_error else "Paid.")
-            yield Finished(reason=FinishReason.STOP)
+            yield ReplyFinished(reason=FinishReason.STOP)
 
 
 class PowerCut(BaseException):

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import elytron
-from elytron_agent import CallKey, Exchange, MemoryStrategy, RunEvent, load_strategy
-from elytron_agent.strategies.strategy import said
+from elytron_agent import CallKey, MemoryStrategy, RunEvent, TurnExchange, load_strategy
+from elytron_agent.strategies.strategy import role_message
 from elytron_core.clock import SystemClock
-from elytron_core.ports.chat import Role
+from elytron_core.ports.chat import ChatRole
 
 CLOCK = SystemClock()
 GATEWAY = {"baseUrl": "http://127.0.0.1:9", "userId": "ada", "userKey": "uk_xxx"}
@@ -28,13 +28,13 @@ async def run(strategy: MemoryStrategy, prompt: str) -> str:
     """Do one run: a model would be asked where this one only writes something down."""
     asked_at = CLOCK.now()
     memory = await strategy.before_run("chat", prompt)
-    head = [said(f"You are helpful.\n{memory.system}", role=Role.SYSTEM)]
-    messages = memory.arranged(head, [], said(prompt))
+    head = [role_message(f"You are helpful.\n{memory.system}", role=ChatRole.SYSTEM)]
+    messages = memory.arranged(head, [], role_message(prompt))
     for tool in memory.tools:
         if tool.name == "memory":
             await tool.call({"action": "add", "target": "user", "content": prompt}, CallKey("run", 1, prompt))
     answer = f"{len(messages)} messages, tools: {', '.join(tool.name for tool in memory.tools)}"
-    exchange = Exchange(prompt=prompt, answer=answer, asked_at=asked_at, answered_at=CLOCK.now())
+    exchange = TurnExchange(prompt=prompt, answer=answer, asked_at=asked_at, answered_at=CLOCK.now())
     await strategy.after_run("chat", exchange)
     return answer
 

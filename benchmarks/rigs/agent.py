@@ -24,16 +24,16 @@ from elytron_agent import Agent, AgentSettings, BlockShelf, CallKey, RunEnded, S
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest
 from elytron_core.ports.chat import (
-    Finished,
     FinishReason,
     ModelEvent,
     ModelInfo,
+    ModelReply,
     ModelRequest,
-    Reply,
+    ReplyFinished,
     TextDelta,
     ToolCall,
 )
-from elytron_core.ports.store import Batch, Committed, Store
+from elytron_core.ports.store import Batch, CommitReceipt, Store
 from elytron_core.scope import Scope
 from elytron_store import open_store
 from elytron_store.wrappers.wrapper import PassingStore
@@ -60,11 +60,11 @@ class Scripted:
     info = ModelInfo(name="scripted")
 
     async def stream(self, request: ModelRequest, /) -> AsyncGenerator[ModelEvent]:
-        step = sum(isinstance(message, Reply) for message in request.messages)
+        step = sum(isinstance(message, ModelReply) for message in request.messages)
         yield TextDelta(text=f"Step {step}.")
         for place, (name, arguments) in enumerate(_STEPS[step]):
             yield ToolCall(id=f"c{place}", name=name, arguments=arguments)
-        yield Finished(reason=FinishReason.TOOLS if _STEPS[step] else FinishReason.STOP)
+        yield ReplyFinished(reason=FinishReason.TOOLS if _STEPS[step] else FinishReason.STOP)
 
 
 class LaterClock(SystemClock):
@@ -81,7 +81,7 @@ class KillingStore(PassingStore):
         super().__init__(store)
         self._left, self._after = at, after
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         self._left -= 1
         if self._left == 0 and not self._after:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -18,9 +18,9 @@ from tests.models.streams import RECORDED, Recorded
 from tests.proxy.proxy_setup import PATHS, asked, proxying
 
 from benchmarks.rigs import tables
-from elytron_core.ports.chat import Failed, Finished
-from elytron_models import DIALECTS, parse
-from elytron_proxy.figures import Figure
+from elytron_core.ports.chat import ReplyFailed, ReplyFinished
+from elytron_models import DIALECTS, parse_answer
+from elytron_proxy.figures import ProxyFigure
 
 _BATCH = 200
 
@@ -31,14 +31,14 @@ async def _cut(of: Recorded, cuts: Sequence[int], *, dies: bool) -> list[int]:
     wrong: list[int] = []
     async with proxying(*(Sent((of.data[:cut],), media_type=media_type, dies=dies) for cut in cuts)) as proxied:
         for number, cut in enumerate(cuts):
-            before = proxied.app.figures[Figure.COMMITTED] + proxied.app.figures[Figure.OPENED]
+            before = proxied.app.figures[ProxyFigure.COMMITTED] + proxied.app.figures[ProxyFigure.OPENED]
             answer = await proxied.post(PATHS[of.dialect], asked(of.dialect, f"Question {number}"))
             await proxied.app.idle()
-            kept = proxied.app.figures[Figure.COMMITTED] + proxied.app.figures[Figure.OPENED] - before
+            kept = proxied.app.figures[ProxyFigure.COMMITTED] + proxied.app.figures[ProxyFigure.OPENED] - before
             is_whole = cut >= of.whole_at
-            direct = parse(DIALECTS[of.dialect].parser(""), (of.data[:cut],))
-            events = parse(DIALECTS[of.dialect].parser(""), (answer.content,))
-            is_same = events[:-1] == direct[:-1] and isinstance(events[-1], Finished if is_whole else Failed)
+            direct = parse_answer(DIALECTS[of.dialect].parser(""), (of.data[:cut],))
+            events = parse_answer(DIALECTS[of.dialect].parser(""), (answer.content,))
+            is_same = events[:-1] == direct[:-1] and isinstance(events[-1], ReplyFinished if is_whole else ReplyFailed)
             if kept != is_whole or not is_same:
                 wrong.append(cut)
     return wrong

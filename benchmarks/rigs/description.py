@@ -24,7 +24,7 @@ from typing import Any
 
 import httpx
 
-_CLI = (sys.executable, "-c", "from elytron_cli.main import run; run()")
+_CLI = (sys.executable, "-c", "from elytron_cli.main import run_command_line; run_command_line()")
 _FUZZER = (sys.executable, "-m", "schemathesis.cli")
 _SECONDS = 600
 _SHORT_SECONDS = 20

@@ -11,10 +11,10 @@ import elytron
 from elytron_core.clock import SystemClock
 from elytron_core.ids import RandomIds
 from elytron_core.ports.store import Store
-from elytron_store import Durability, open_store
+from elytron_store import WriteDurability, open_store
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.store import SealedStore
-from elytron_store.sqlite.driver import Library, library
+from elytron_store.sqlite.driver import SqliteLibrary, sqlite_library
 from elytron_store.sqlite.store import SqliteStore
 
 
@@ -46,17 +46,17 @@ async def open_memory(engine: Engine, folder: Path, /, *, weakness: Weakness = W
 async def _open(engine: Engine, folder: Path, weakness: Weakness) -> Store:
     clock = SystemClock()
     keys = LocalKeys(_KEYS, current="rig") if engine is Engine.SEALED else None
-    durability = Durability.NORMAL if weakness is Weakness.NORMAL else Durability.FULL
+    durability = WriteDurability.NORMAL if weakness is Weakness.NORMAL else WriteDurability.FULL
     match engine, weakness:
         case Engine.FILE, _:
             return await open_store(f"file://{folder}/files", clock=clock)
         case Engine.ROLLBACK, _:
-            used = Library(sqlite3, min(sqlite3.sqlite_version_info, (3, 51, 2)))
+            used = SqliteLibrary(sqlite3, min(sqlite3.sqlite_version_info, (3, 51, 2)))
             if weakness is Weakness.OFF:
                 used = _never_syncing(used)
             return await SqliteStore.open(folder / "rollback.db", clock=clock, library=used, durability=durability)
         case ((Engine.SQLITE | Engine.SEALED), Weakness.OFF):
-            used = _never_syncing(library())
+            used = _never_syncing(sqlite_library())
             inner = await SqliteStore.open(folder / "store.db", clock=clock, library=used, sealed=keys is not None)
             if keys is None:
                 return inner
@@ -70,7 +70,7 @@ def stop_syncing() -> None:
     os.fsync = os.fdatasync = lambda _: None
 
 
-def _never_syncing(sound: Library) -> Library:
+def _never_syncing(sound: SqliteLibrary) -> SqliteLibrary:
     """Return `sound` with every `PRAGMA synchronous` turned into OFF."""
     base = cast("type[sqlite3.Connection]", sound.module.Connection)
 
@@ -82,4 +82,4 @@ def _never_syncing(sound: Library) -> Library:
         def connect(self, path: str, **options: Any) -> sqlite3.Connection:
             return sound.module.connect(path, factory=Careless, **options)
 
-    return Library(CarelessModule(sound.module.__name__), sound.version)
+    return SqliteLibrary(CarelessModule(sound.module.__name__), sound.version)

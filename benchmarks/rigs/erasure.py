@@ -23,8 +23,17 @@ from pathlib import Path
 import elytron
 from benchmarks.rigs import tables
 from elytron.indexing.checkpoints import CHECKPOINT
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Source, SourceKind, Transport
+from elytron_adapter.dispatch import OperationDispatcher
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    AuthKind,
+    CallAuth,
+    CallSource,
+    CallTransport,
+    DuplicatedAnswer,
+    Envelope,
+    SourceKind,
+)
 from elytron_core import limits
 from elytron_core.clock import SystemClock
 from elytron_core.errors import NotFound
@@ -174,15 +183,15 @@ async def _edit(memory: elytron.MemoryRuntime, word: str) -> None:
     for number in range(2):
         envelope = Envelope(
             request_id=str(number),
-            transport=Transport.CLI,
+            transport=CallTransport.CLI,
             operation="edit_runtime_skill",
-            source=Source(kind=SourceKind.OPERATOR),
-            auth=Auth(authenticated=True, kind=AuthKind.LOCAL),
+            source=CallSource(kind=SourceKind.OPERATOR),
+            auth=CallAuth(authenticated=True, kind=AuthKind.LOCAL),
             payload=request,
             idempotency_key="rig.edit",
         )
-        answer = await Dispatcher(memory).dispatch(envelope)
-        assert isinstance(answer, Duplicated if number else Accepted)
+        answer = await OperationDispatcher(memory).dispatch(envelope)
+        assert isinstance(answer, DuplicatedAnswer if number else AcceptedAnswer)
 
 
 async def run(engine: str, folder: Path, /, *, whole_space: bool) -> dict[str, list[str]]:

@@ -27,7 +27,7 @@ import elytron
 from benchmarks.rigs import tables
 from elytron import MemoryListRequest, RemoteMemory
 from elytron.remote.memory import WAITED_FOR
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app
 
@@ -168,7 +168,7 @@ async def _crumbs(writer: asyncio.StreamWriter, data: bytes) -> None:
 async def _served(folder: Path) -> AsyncGenerator[int]:
     """Serve a store in `folder` and yield the port."""
     async with elytron.open(folder / "memory.db", space="rig") as memory:
-        app = create_app(memory, authenticator=Development())
+        app = create_app(memory, authenticator=DevelopmentCallers())
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical", timeout_graceful_shutdown=5))
         # Named as TCP, so that asyncio lets answers out at once.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)

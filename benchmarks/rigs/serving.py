@@ -35,7 +35,7 @@ _END_S = 60.0
 _PAGE = 500
 _PAUSE_S = 0.1
 _SHED = frozenset({"overloaded", "store_busy"})
-_SERVE = "from elytron_cli.main import run; run()"
+_SERVE = "from elytron_cli.main import run_command_line; run_command_line()"
 
 
 @dataclass(slots=True)

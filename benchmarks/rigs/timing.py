@@ -27,8 +27,8 @@ from typing import Literal
 import elytron
 from benchmarks.http import answer, elytron_server, request
 from benchmarks.rigs import tables
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.envelope import Transport
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.envelope import CallTransport
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_core import limits
 from elytron_core.clock import Instant, SystemClock
@@ -181,7 +181,7 @@ async def in_process(folder: Path) -> AsyncGenerator[Ask]:
     """Ask an entrance in this process."""
     clock = Ahead()
     async with elytron.open(folder / "m.db", space="ada", clock=clock) as memory:
-        entrance = Entrance(Dispatcher(memory), authenticator=AccessKeys(memory.context))
+        entrance = CallerEntrance(OperationDispatcher(memory), authenticator=AccessKeys(memory.context))
 
         async def ask(question: Question) -> int:
             payload = question.body.encode()
@@ -193,7 +193,7 @@ async def in_process(folder: Path) -> AsyncGenerator[Ask]:
             except Unauthorized:
                 return time.perf_counter_ns() - began
             await entrance.call(
-                principal, transport=Transport.HTTP, operation=question.operation, request_id="rig", payload=payload
+                principal, transport=CallTransport.HTTP, operation=question.operation, request_id="rig", payload=payload
             )
             return time.perf_counter_ns() - began
 

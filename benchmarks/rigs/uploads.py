@@ -31,11 +31,11 @@ from benchmarks.rigs import tables
 from benchmarks.rigs.children import READY, Child, Voice
 from elytron_core.clock import SystemClock
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed, Store
+from elytron_core.ports.store import Batch, CommitReceipt, Store
 from elytron_gateway.accounts.users import SPACE
 from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
-from elytron_http_shell.server import Serving, Started, serve
+from elytron_gateway.service import MemoryGateway
+from elytron_http_shell.server import ServingSettings, StartedServer, serve_http
 from elytron_store.engines import open_store
 
 _TERMS = b"# Terms\n\nPayment is due in thirty days.\n"
@@ -59,7 +59,7 @@ class Dying:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         self._step(batch.space)
         committed = await self._store.commit(batch)
         self._step(batch.space)
@@ -87,12 +87,12 @@ def served(voice: Voice, folder: Path, dies_at: int) -> None:
         dying = cast("Store", Dying(store, at=dies_at))
         async with elytron.open(dying, space=None) as memory:
 
-            def started(told: Started) -> None:
+            def started(told: StartedServer) -> None:
                 (folder / _ADDRESS).write_text(told.address)
                 voice.say(READY)
 
-            family = gateway_surfaces(Gateway(memory))
-            await serve(memory, Serving(port=0, development=True), started=started, further=(family,))
+            family = gateway_surfaces(MemoryGateway(memory))
+            await serve_http(memory, ServingSettings(port=0, development=True), started=started, further=(family,))
 
     asyncio.run(work())
 

@@ -90,7 +90,7 @@ class _Reading:
     async def _facts(self, memory: elytron.MemoryRuntime, scope: elytron.Scope) -> None:
         cursor: str | None = None
         while True:
-            filters = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
+            filters = elytron.RecallFilters(planes=(elytron.RecallPlane.LONG_TERM,))
             request = elytron.MemoryListRequest(scope=scope, filters=filters, cursor=cursor, limit=_PAGE)
             page = await memory.list(request)
             for hit in page.items:

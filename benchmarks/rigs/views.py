@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TranscriptReplayView as View
-from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.planes.transcript import (
     ActorAttribution,
     AttributePolicy,
     HostOpaqueRef,
     HostRefVisibility,
-    Lifecycle,
     Message,
-    Redaction,
+    TextRedaction,
     ToolObservation,
     Turn,
     TurnAttribute,
+    TurnLifecycle,
     TurnSource,
     turn_id,
 )
 from elytron_core.policy.host import default_profile
-from elytron_core.policy.transcript import cut
+from elytron_core.policy.transcript import cut_transcript
 from elytron_core.scope import ConversationKey
 
 COUNT = 100_000
@@ -49,10 +49,10 @@ SEEN_BY = {
 }
 PRIVATE = frozenset({EvidenceAuthority.PRIVATE_GARDEN_INTERNAL, EvidenceAuthority.SOUL_GOVERNANCE})
 STATES = (
-    (Lifecycle.ACTIVE, Redaction.RAW_AVAILABLE),
-    (Lifecycle.ARCHIVED, Redaction.RAW_AVAILABLE),
-    (Lifecycle.MASKED, Redaction.MASKED),
-    (Lifecycle.RAW_DELETED, Redaction.RAW_DELETED),
+    (TurnLifecycle.ACTIVE, TextRedaction.RAW_AVAILABLE),
+    (TurnLifecycle.ARCHIVED, TextRedaction.RAW_AVAILABLE),
+    (TurnLifecycle.MASKED, TextRedaction.MASKED),
+    (TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED),
 )
 
 
@@ -76,7 +76,7 @@ def leaks(story: Story, /) -> list[str]:
     wrong: list[str] = []
     budget = default_profile().budget.transcript
     for view in View:
-        made = cut("space", KEY, story.turns, story.attributes, view=view, budget=budget)
+        made = cut_transcript("space", KEY, story.turns, story.attributes, view=view, budget=budget)
         shown = made.slice.model_dump_json()
         for word, views in story.canaries.items():
             if (word in shown) is not (view in views):
@@ -100,7 +100,7 @@ def _turn(dice: random.Random, story: Story, sequence: int) -> Turn:
     count = dice.randint(1, 4)
     erased = tuple(part for part in range(count) if dice.random() < 0.15)
     forgotten = {part: NOW for part in range(count) if dice.random() < 0.15}
-    is_raw = redaction is Redaction.RAW_AVAILABLE
+    is_raw = redaction is TextRedaction.RAW_AVAILABLE
     state = _State(lifecycle, is_raw, erased, forgotten)
     return Turn(
         sequence=sequence,
@@ -139,22 +139,22 @@ def _turn(dice: random.Random, story: Story, sequence: int) -> Turn:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    lifecycle: Lifecycle
+    lifecycle: TurnLifecycle
     is_raw: bool
     erased: tuple[int, ...]
     forgotten: dict[int, Instant]
 
 
 def _message(dice: random.Random, story: Story, part: int, state: _State) -> Message:
-    role, authority = dice.choice(list(Role)), dice.choice([None, *EvidenceAuthority])
+    role, authority = dice.choice(list(EvidenceRole)), dice.choice([None, *EvidenceAuthority])
     views = EVERYBODY
     if authority in PRIVATE:
         views = OWNER
-    elif authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC or role in {Role.SYSTEM, Role.TOOL}:
+    elif authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC or role in {EvidenceRole.SYSTEM, EvidenceRole.TOOL}:
         views = INSIDE
     elif (
         authority is EvidenceAuthority.EXTERNAL_CONTENT
-        or state.lifecycle is not Lifecycle.ACTIVE
+        or state.lifecycle is not TurnLifecycle.ACTIVE
         or part in state.forgotten
     ):
         views = EVERYBODY - {View.MODEL_CONTEXT}
@@ -190,7 +190,7 @@ def _attribute(dice: random.Random, story: Story, place: TurnId, turn: Turn, num
             views &= INSIDE
         if part in turn.erased:
             views = NOBODY
-    if turn.redaction is not Redaction.RAW_AVAILABLE:
+    if turn.redaction is not TextRedaction.RAW_AVAILABLE:
         views = views if policy is AttributePolicy.METADATA_SURVIVES_MASK else views & INSIDE
         views = NOBODY if policy is AttributePolicy.FOLLOW_TRANSCRIPT else views
     return TurnAttribute(

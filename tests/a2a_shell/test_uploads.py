@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from elytron_a2a_shell.messages import MigrationChunk
-from elytron_a2a_shell.uploads import Uploads
+from elytron_a2a_shell.uploads import PeerUploads
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.errors import InvalidInput, LimitExceeded
@@ -32,13 +32,13 @@ def clock() -> FrozenClock:
 
 
 @pytest.fixture
-def uploads(clock: FrozenClock) -> Iterator[Uploads]:
-    waiting = Uploads(clock=clock, ids=SeededIds(), archive_bytes=len(DATA))
+def uploads(clock: FrozenClock) -> Iterator[PeerUploads]:
+    waiting = PeerUploads(clock=clock, ids=SeededIds(), archive_bytes=len(DATA))
     with waiting.kept():
         yield waiting
 
 
-async def test_pieces_make_the_whole_and_are_gone_when_dropped(uploads: Uploads) -> None:
+async def test_pieces_make_the_whole_and_are_gone_when_dropped(uploads: PeerUploads) -> None:
     assert await uploads.take("ada", piece(0)) is None
     path = await uploads.take("ada", piece(1))
     assert path is not None
@@ -48,7 +48,7 @@ async def test_pieces_make_the_whole_and_are_gone_when_dropped(uploads: Uploads)
     assert (path.exists(), uploads.received("ada", "u")) == (False, 0)
 
 
-async def test_one_name_is_two_archives_for_two_principals(uploads: Uploads) -> None:
+async def test_one_name_is_two_archives_for_two_principals(uploads: PeerUploads) -> None:
     await uploads.take("ada", piece(0))
     with pytest.raises(InvalidInput, match="not the next one, 0"):
         await uploads.take("bob", piece(1))
@@ -56,7 +56,7 @@ async def test_one_name_is_two_archives_for_two_principals(uploads: Uploads) -> 
 
 
 async def test_an_archive_beyond_its_bound_is_forgotten(clock: FrozenClock) -> None:
-    small = Uploads(clock=clock, ids=SeededIds(), archive_bytes=len(DATA) - 1)
+    small = PeerUploads(clock=clock, ids=SeededIds(), archive_bytes=len(DATA) - 1)
     with small.kept():
         await small.take("ada", piece(0))
         with pytest.raises(LimitExceeded):
@@ -64,7 +64,7 @@ async def test_an_archive_beyond_its_bound_is_forgotten(clock: FrozenClock) -> N
         assert small.received("ada", "u") == 0
 
 
-async def test_whoever_does_not_come_back_makes_room(uploads: Uploads, clock: FrozenClock) -> None:
+async def test_whoever_does_not_come_back_makes_room(uploads: PeerUploads, clock: FrozenClock) -> None:
     for number in range(limits.A2A_UPLOADS_EACH):
         await uploads.take("ada", piece(0, upload=f"x{number}"))
     with pytest.raises(LimitExceeded):

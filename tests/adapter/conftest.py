@@ -6,7 +6,7 @@ import pytest
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.dispatch import OperationDispatcher
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 
@@ -23,5 +23,5 @@ async def runtime(clock: FrozenClock) -> AsyncIterator[MemoryRuntime]:
 
 
 @pytest.fixture
-def dispatcher(runtime: MemoryRuntime) -> Dispatcher:
-    return Dispatcher(runtime)
+def dispatcher(runtime: MemoryRuntime) -> OperationDispatcher:
+    return OperationDispatcher(runtime)

@@ -22,8 +22,8 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, InvalidInput, NotFound, StoreFull, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind
-from elytron_core.policy.privacy import scrub
-from elytron_core.ports.store import Batch, Committed, Erasure
+from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.ports.store import Batch, CommitReceipt, ErasureTarget
 from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
@@ -161,7 +161,7 @@ async def test_a_key_opens_also_where_its_use_cannot_be_noted(runtime: MemoryRun
     issued = await user(AccessKeys(runtime.context))
 
     class Full(PassingStore):
-        async def commit(self, batch: Batch, /) -> Committed:
+        async def commit(self, batch: Batch, /) -> CommitReceipt:
             raise StoreFull(engine="memory")
 
     keys = AccessKeys(replace(runtime.context, store=Full(runtime.context.store)))
@@ -233,7 +233,7 @@ async def test_a_key_can_be_made_when_the_system_space_was_erased_meanwhile() ->
         keys = AccessKeys(runtime.context)
         first = await user(keys)
         assert await keys.authenticate(f"Bearer {first.key}")
-        erasure = Erasure(space=SYSTEM_SPACE, at=runtime.context.clock.now(), whole_space=True)
+        erasure = ErasureTarget(space=SYSTEM_SPACE, at=runtime.context.clock.now(), whole_space=True)
         await runtime.context.store.erase(erasure)
         second = await user(keys)
         assert (await keys.authenticate(f"Bearer {second.key}")).id == second.access.id
@@ -243,7 +243,7 @@ async def test_a_key_can_be_made_when_the_system_space_was_erased_meanwhile() ->
 
 async def test_a_key_in_a_text_is_blacked_out(keys: AccessKeys) -> None:
     key = (await user(keys)).key
-    assert key not in scrub(f"my key is {key}, keep it").text
+    assert key not in scrub_secrets(f"my key is {key}, keep it").text
 
 
 async def test_two_who_turn_or_revoke_one_key_at_once_are_both_answered(keys: AccessKeys) -> None:
@@ -261,7 +261,7 @@ async def test_a_store_whose_keys_always_change_meanwhile_is_a_conflict(
     monkeypatch.setattr(conflict_retry, "RACES", 3)
     named = AccessKeyRequest(id=(await user(keys)).access.id)
 
-    async def overtaken(batch: Batch, /) -> Committed:
+    async def overtaken(batch: Batch, /) -> CommitReceipt:
         raise Conflict(what="document", expected=0, found=1)
 
     monkeypatch.setattr(runtime.context.store, "commit", overtaken)

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from elytron_adapter.admission_control import Bounds, FairPlaces, Unshed
+from elytron_adapter.admission_control import FairPlaces, LoadBounds, NoShedding
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core.errors import Overloaded, RateLimited
 from elytron_core.planes.space import PrincipalKind
@@ -18,7 +18,7 @@ OPERATOR = Principal(id="ops", kind=PrincipalKind.OPERATOR)
 
 
 def places(**bounds: float) -> FairPlaces:
-    return FairPlaces(Bounds(**({"calls_per_minute": 0, "wait_s": 30} | bounds)))  # pyright: ignore[reportArgumentType]
+    return FairPlaces(LoadBounds(**({"calls_per_minute": 0, "wait_s": 30} | bounds)))  # pyright: ignore[reportArgumentType]
 
 
 async def settle() -> None:
@@ -27,7 +27,7 @@ async def settle() -> None:
 
 
 async def test_a_machine_of_ones_own_has_places_for_all() -> None:
-    async with Unshed().place(ADA), Unshed().place(ADA):
+    async with NoShedding().place(ADA), NoShedding().place(ADA):
         pass
 
 

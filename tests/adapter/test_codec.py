@@ -10,7 +10,7 @@ from elytron_adapter import envelope
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem, MemoryHistoryReport
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallPlane
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge
 from elytron_core.scope import Scope
 
@@ -19,7 +19,7 @@ WRITE = by_name("write")
 CANARY = "s3cret"
 RECALLED = ", ".join(MemoryRecallRequest.model_fields)
 FILTERS = ", ".join(RecallFilters.model_fields)
-PLANES = [f"'{plane}'" for plane in Plane]
+PLANES = [f"'{plane}'" for plane in RecallPlane]
 
 
 def body(**fields: Any) -> bytes:
@@ -33,11 +33,11 @@ def turn(**fields: Any) -> bytes:
 
 def test_a_request_is_read_with_its_defaults() -> None:
     data = body(query="tea", limit=3, scope={"space": "ada"}, filters={"planes": ["transcript"], "speakers": ["Bo"]})
-    assert envelope.decode(RECALL, data) == MemoryRecallRequest(
+    assert envelope.decode_request(RECALL, data) == MemoryRecallRequest(
         query="tea",
         limit=3,
         scope=Scope.model_validate({"space": "ada"}),
-        filters=RecallFilters(planes=(Plane.TRANSCRIPT,), speakers=("Bo",)),
+        filters=RecallFilters(planes=(RecallPlane.TRANSCRIPT,), speakers=("Bo",)),
     )
 
 
@@ -152,7 +152,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
 def test_what_is_wrong_is_named_and_never_repeated(case: str) -> None:
     operation, data, kind, message = REFUSED[case]
     with pytest.raises(kind) as refused:
-        envelope.decode(operation, data)
+        envelope.decode_request(operation, data)
     assert refused.value.message == message
     assert CANARY not in str(refused.value.details())
 
@@ -161,12 +161,12 @@ def test_a_report_is_written_without_fields_that_have_no_value() -> None:
     item = HistoryItem(id="m", event=HistoryEvent.ADDED, at=Instant(5))
     report = MemoryHistoryReport(space="ada", id="m", items=(item,))
     told = b'{"id":"m","event":"added","at":5,"reason":"","by":""}'
-    assert envelope.encode(report) == b'{"space":"ada","id":"m","items":[' + told + b"]}"
+    assert envelope.encode_value(report) == b'{"space":"ada","id":"m","items":[' + told + b"]}"
 
 
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 def test_every_operation_describes_its_request_and_report(operation: AnyOperation) -> None:
-    described = envelope.schema(operation)
+    described = envelope.operation_schemas(operation)
     assert described["request"]["additionalProperties"] is False
     assert set(described["report"]["properties"]) == {
         field.serialization_alias or name for name, field in operation.report.model_fields.items()

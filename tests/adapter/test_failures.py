@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from elytron_adapter.envelope import Rejected
+from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.failures import (
     EXIT_OK,
     FAILURES,
@@ -11,8 +11,8 @@ from elytron_adapter.failures import (
     METHOD_NOT_ALLOWED,
     REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
-    failure,
-    rejection,
+    failure_of,
+    reject_error,
 )
 from elytron_core.errors import Conflict, ElytronError, NotFound
 
@@ -48,23 +48,23 @@ def test_rpc_codes_name_one_error_each() -> None:
 
 
 def test_an_unknown_key_is_an_internal_error() -> None:
-    assert failure("no such key") == FAILURES[INTERNAL]
+    assert failure_of("no such key") == FAILURES[INTERNAL]
 
 
 def test_an_error_of_ours_tells_its_key_reason_and_details() -> None:
     conflict = Conflict(what="fact", expected=1, found=2)
-    assert rejection(conflict, request_id="r1") == Rejected(
+    assert reject_error(conflict, request_id="r1") == RejectedAnswer(
         request_id="r1",
         error_key="conflict",
         reason="fact is at revision 2, not 1: read it again and retry",
         retryable=True,
         details={"what": "fact", "expected": 1, "found": 2},
     )
-    assert rejection(NotFound(what="memory", name="x"), request_id="r2").retryable is False
+    assert reject_error(NotFound(what="memory", name="x"), request_id="r2").retryable is False
 
 
 def test_a_foreign_error_tells_nothing_of_itself() -> None:
-    told = rejection(RuntimeError("s3cret"), request_id="r1")
-    assert told == Rejected(
+    told = reject_error(RuntimeError("s3cret"), request_id="r1")
+    assert told == RejectedAnswer(
         request_id="r1", error_key=INTERNAL, reason="something went wrong inside; the log names it under request r1"
     )

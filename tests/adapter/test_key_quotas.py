@@ -4,9 +4,9 @@ import pytest
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.envelope import Rejected, Response, Transport
+from elytron_adapter.admission_control import FairPlaces, LoadBounds
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.envelope import CallTransport, RejectedAnswer, Response
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, AccessQuotaRequest, Principal
 from elytron_adapter.identity.key_quotas import KeyQuotas
 from elytron_core import limits
@@ -33,26 +33,26 @@ async def caller(keys: AccessKeys, **quota: int) -> Principal:
     return await keys.authenticate(f"Bearer {issued.key}")
 
 
-async def list_once(entrance: Entrance, principal: Principal) -> Response:
+async def list_once(entrance: CallerEntrance, principal: Principal) -> Response:
     return await entrance.call(
-        principal, transport=Transport.HTTP, operation="list", request_id="r", payload=b'{"limit": 3}'
+        principal, transport=CallTransport.HTTP, operation="list", request_id="r", payload=b'{"limit": 3}'
     )
 
 
 async def test_calls_beyond_a_day_are_refused_with_the_time_when_it_ends(
     runtime: MemoryRuntime, keys: AccessKeys, clock: FrozenClock
 ) -> None:
-    entrance = Entrance(Dispatcher(runtime), authenticator=keys)
+    entrance = CallerEntrance(OperationDispatcher(runtime), authenticator=keys)
     principal = await caller(keys, calls_per_day=2)
     answers = [await list_once(entrance, principal) for _ in range(3)]
-    assert [isinstance(answer, Rejected) for answer in answers] == [False, False, True]
+    assert [isinstance(answer, RejectedAnswer) for answer in answers] == [False, False, True]
     refused = answers[-1]
-    assert isinstance(refused, Rejected)
+    assert isinstance(refused, RejectedAnswer)
     assert refused.error_key == "rate_limited"
     left_s = (DAY_MS - clock.now() % DAY_MS) // 1_000 + 1
     assert f"more than 2 calls a day: try again in {left_s} s" in refused.reason
     clock.advance(left_s * 1_000)
-    assert not isinstance(await list_once(entrance, principal), Rejected)
+    assert not isinstance(await list_once(entrance, principal), RejectedAnswer)
 
 
 async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
@@ -67,10 +67,12 @@ async def test_bytes_of_bodies_are_bounded_and_a_refused_body_is_not_counted(
 
 
 async def test_a_quota_a_minute_replaces_the_servers_own(runtime: MemoryRuntime, keys: AccessKeys) -> None:
-    entrance = Entrance(Dispatcher(runtime), authenticator=keys, shedding=FairPlaces(Bounds(calls_per_minute=1_000)))
+    entrance = CallerEntrance(
+        OperationDispatcher(runtime), authenticator=keys, shedding=FairPlaces(LoadBounds(calls_per_minute=1_000))
+    )
     principal = await caller(keys, calls_per_minute=1)
-    assert not isinstance(await list_once(entrance, principal), Rejected)
-    assert isinstance(await list_once(entrance, principal), Rejected)
+    assert not isinstance(await list_once(entrance, principal), RejectedAnswer)
+    assert isinstance(await list_once(entrance, principal), RejectedAnswer)
 
 
 async def test_two_processes_of_a_store_count_together(clock: FrozenClock) -> None:

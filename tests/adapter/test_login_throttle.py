@@ -2,14 +2,14 @@
 
 import pytest
 
-from elytron_adapter.identity.key_quotas import Attempts, place_of
+from elytron_adapter.identity.key_quotas import WrongAttempts, place_of
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 
 
 def test_a_place_that_was_wrong_too_often_waits_for_the_rest_of_its_minute() -> None:
     clock = FrozenClock()
-    attempts = Attempts(clock, most=2)
+    attempts = WrongAttempts(clock, most=2)
     assert [attempts.failed("192.0.2.1") for _ in range(3)] == [None, None, 60]
     clock.advance(45_500)
     assert attempts.failed("192.0.2.1") == 15
@@ -20,7 +20,7 @@ def test_a_place_that_was_wrong_too_often_waits_for_the_rest_of_its_minute() -> 
 
 def test_only_so_many_places_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "WRONG_CREDENTIALS_PLACES", 2)
-    attempts = Attempts(FrozenClock(), most=1)
+    attempts = WrongAttempts(FrozenClock(), most=1)
     for number in range(3):
         assert attempts.failed(f"192.0.2.{number}") is None
     assert attempts.failed("192.0.2.2") is not None

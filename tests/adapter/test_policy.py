@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from elytron import MemoryRuntime
-from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.envelope import Accepted, Auth, Envelope, Rejected, Response, Transport
-from elytron_adapter.identity.access_keys import DEVELOPER, Development, Principal
+from elytron_adapter.admission_control import FairPlaces, LoadBounds
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.envelope import AcceptedAnswer, CallAuth, CallTransport, Envelope, RejectedAnswer, Response
+from elytron_adapter.identity.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import PrincipalKind
 
@@ -24,29 +24,31 @@ WRITE = b'{"write": {"kind": "transcript", "turns": [{"messages": [{"text": "We 
 
 
 @pytest.fixture
-def entrance(runtime: MemoryRuntime) -> Entrance:
-    return Entrance(Dispatcher(runtime), authenticator=Development())
+def entrance(runtime: MemoryRuntime) -> CallerEntrance:
+    return CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
 
 
-async def call(entrance: Entrance, who: Principal, operation: str, payload: bytes = b"{}", **more: Any) -> Response:
-    told: dict[str, Any] = {"transport": Transport.HTTP, "request_id": "r"} | more
+async def call(
+    entrance: CallerEntrance, who: Principal, operation: str, payload: bytes = b"{}", **more: Any
+) -> Response:
+    told: dict[str, Any] = {"transport": CallTransport.HTTP, "request_id": "r"} | more
     return await entrance.call(who, operation=operation, payload=payload, **told)
 
 
 def key_of(answer: Response) -> str:
-    assert isinstance(answer, Rejected), answer
+    assert isinstance(answer, RejectedAnswer), answer
     return answer.error_key
 
 
-async def test_without_a_scope_a_principal_is_in_his_own_space(entrance: Entrance) -> None:
+async def test_without_a_scope_a_principal_is_in_his_own_space(entrance: CallerEntrance) -> None:
     await call(entrance, BOB, "write", WRITE)
     for who, count in ((BOB, 1), (ADA, 0)):
         listed = await call(entrance, who, "list")
-        assert isinstance(listed, Accepted)
+        assert isinstance(listed, AcceptedAnswer)
         assert len(listed.report.model_dump()["items"]) == count
 
 
-async def test_another_space_is_refused_alike_whether_it_is_there_or_not(entrance: Entrance) -> None:
+async def test_another_space_is_refused_alike_whether_it_is_there_or_not(entrance: CallerEntrance) -> None:
     await call(entrance, BOB, "write", WRITE)
     answers = [
         await call(entrance, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "%b"}}' % space)
@@ -56,26 +58,26 @@ async def test_another_space_is_refused_alike_whether_it_is_there_or_not(entranc
     assert key_of(answers[0]) == "permission_refused"
 
 
-async def test_ones_own_space_may_be_named_and_narrowed(entrance: Entrance) -> None:
+async def test_ones_own_space_may_be_named_and_narrowed(entrance: CallerEntrance) -> None:
     await call(entrance, ADA, "write", WRITE)
     answer = await call(entrance, ADA, "recall", b'{"query": "Lisbon", "scope": {"space": "ada", "agent": "x"}}')
-    assert isinstance(answer, Accepted)
+    assert isinstance(answer, AcceptedAnswer)
 
 
 @pytest.mark.parametrize("name", [SYSTEM_SPACE, "elytron:other", "Elytron:System"])
 @pytest.mark.parametrize("who", [OPERATOR, DEVELOPER], ids=lambda who: who.kind)
-async def test_the_servers_own_space_is_nobodys(entrance: Entrance, who: Principal, name: str) -> None:
+async def test_the_servers_own_space_is_nobodys(entrance: CallerEntrance, who: Principal, name: str) -> None:
     payload = b'{"scope": {"space": "%b"}}' % name.encode()
     assert key_of(await call(entrance, who, "list", payload)) == "permission_refused"
-    assert isinstance(await call(entrance, who, "inspect", b'{"check": true}'), Accepted)
+    assert isinstance(await call(entrance, who, "inspect", b'{"check": true}'), AcceptedAnswer)
 
 
-async def test_a_device_does_not_erase_the_whole_space(entrance: Entrance) -> None:
+async def test_a_device_does_not_erase_the_whole_space(entrance: CallerEntrance) -> None:
     await call(entrance, ADA, "write", WRITE)
     whole = b'{"whole_space": "ada"}'
     assert key_of(await call(entrance, DEVICE, "erase", whole)) == "permission_refused"
     assert key_of(await call(entrance, DEVICE, "recover")) == "permission_refused"
-    assert isinstance(await call(entrance, ADA, "erase", whole), Accepted)
+    assert isinstance(await call(entrance, ADA, "erase", whole), AcceptedAnswer)
 
 
 def proposing(authority: str) -> dict[str, Any]:
@@ -110,54 +112,56 @@ def saying(authority: str) -> dict[str, Any]:
     ],
 )
 async def test_a_member_does_not_lend_himself_the_machines_word(
-    entrance: Entrance, who: Principal, asked: dict[str, Any], borrowed: str
+    entrance: CallerEntrance, who: Principal, asked: dict[str, Any], borrowed: str
 ) -> None:
-    for transport in (Transport.HTTP, Transport.WSS, Transport.MCP):
+    for transport in (CallTransport.HTTP, CallTransport.WSS, CallTransport.MCP):
         answer = await call(entrance, who, "write", json.dumps(asked).encode(), transport=transport)
         assert key_of(answer) == "permission_refused"
         assert f"on the word of {borrowed}" in str(answer)
     listed = await call(entrance, who, "list")
-    assert isinstance(listed, Accepted)
+    assert isinstance(listed, AcceptedAnswer)
     assert listed.report.model_dump()["items"] == ()
-    assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(asked | HERS).encode()), Accepted)
+    assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(asked | HERS).encode()), AcceptedAnswer)
 
 
 @pytest.mark.parametrize("asked", [proposing("user_asserted"), proposing("imported"), judged("user_asserted")])
-async def test_a_member_speaks_for_himself(entrance: Entrance, asked: dict[str, Any]) -> None:
-    assert isinstance(await call(entrance, ADA, "write", json.dumps(asked).encode()), Accepted)
+async def test_a_member_speaks_for_himself(entrance: CallerEntrance, asked: dict[str, Any]) -> None:
+    assert isinstance(await call(entrance, ADA, "write", json.dumps(asked).encode()), AcceptedAnswer)
 
 
-async def test_a_snapshot_lends_a_member_no_ones_word(entrance: Entrance) -> None:
+async def test_a_snapshot_lends_a_member_no_ones_word(entrance: CallerEntrance) -> None:
     said = {**proposing("program"), "scope": {"space": "ada", "conversation": "home"}}
-    assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(said).encode()), Accepted)
+    assert isinstance(await call(entrance, OPERATOR, "write", json.dumps(said).encode()), AcceptedAnswer)
     place = {"scope": said["scope"]}
     taken = await call(entrance, ADA, "export_continuity", json.dumps({**place, "mode": "full_restore"}).encode())
-    assert isinstance(taken, Accepted)
+    assert isinstance(taken, AcceptedAnswer)
     snapshot = taken.report.model_dump(mode="json")["snapshot"]
     assert snapshot["layers"]["facts"]
     moved = json.dumps({**place, "snapshot": snapshot}).encode()
     assert key_of(await call(entrance, ADA, "import_continuity", moved)) == "permission_refused"
-    assert isinstance(await call(entrance, OPERATOR, "import_continuity", moved), Accepted)
+    assert isinstance(await call(entrance, OPERATOR, "import_continuity", moved), AcceptedAnswer)
 
 
-async def test_what_is_wrong_with_an_envelope_is_an_answer(entrance: Entrance) -> None:
+async def test_what_is_wrong_with_an_envelope_is_an_answer(entrance: CallerEntrance) -> None:
     answer = await call(entrance, ADA, "recall", b'{"query": "x"}', idempotency_key="")
     assert key_of(answer) == "invalid_input"
 
 
 async def test_a_call_beyond_the_rate_is_an_answer(runtime: MemoryRuntime) -> None:
-    shedding = FairPlaces(Bounds(calls_per_minute=1))
-    entrance = Entrance(Dispatcher(runtime), authenticator=Development(), shedding=shedding)
-    assert isinstance(await call(entrance, ADA, "list"), Accepted)
+    shedding = FairPlaces(LoadBounds(calls_per_minute=1))
+    entrance = CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=shedding)
+    assert isinstance(await call(entrance, ADA, "list"), AcceptedAnswer)
     assert key_of(await call(entrance, ADA, "list")) == "rate_limited"
 
 
-async def test_in_development_everybody_is_the_developer(entrance: Entrance) -> None:
+async def test_in_development_everybody_is_the_developer(entrance: CallerEntrance) -> None:
     assert await entrance.authenticate(None) == DEVELOPER
     assert await entrance.authenticate("Bearer whatever") == DEVELOPER
 
 
 @pytest.mark.parametrize("role", PrincipalKind)
 async def test_a_role_that_no_credential_proved_opens_nothing(runtime: MemoryRuntime, role: PrincipalKind) -> None:
-    claimed = Envelope(request_id="r", transport=Transport.HTTP, operation="list", auth=Auth(principal="x", role=role))
-    assert key_of(await Dispatcher(runtime).dispatch(claimed)) == "unauthorized"
+    claimed = Envelope(
+        request_id="r", transport=CallTransport.HTTP, operation="list", auth=CallAuth(principal="x", role=role)
+    )
+    assert key_of(await OperationDispatcher(runtime).dispatch(claimed)) == "unauthorized"

@@ -9,7 +9,7 @@ from elytron import SyncMemoryRuntime
 from elytron.api import MemoryFace
 from elytron.api.base import TAKEN
 from elytron.context import OperationContext
-from elytron.registry import OPERATIONS, AnyOperation, Repeat, by_name, by_request
+from elytron.registry import OPERATIONS, AnyOperation, RepeatGuard, by_name, by_request
 from elytron_core.errors import Unsupported
 from elytron_core.scope import Scope
 
@@ -64,4 +64,4 @@ def test_what_is_said_of_an_operation_holds_together(operation: AnyOperation) ->
     assert operation.summary.endswith(".")
     assert operation.operator_fields <= operation.request.model_fields.keys()
     if not operation.mutates:
-        assert operation.repeat is Repeat.HARMLESS
+        assert operation.repeat is RepeatGuard.HARMLESS

@@ -4,7 +4,7 @@ import pytest
 
 from elytron.registry import by_name
 from elytron_adapter.dispatch import by_role
-from elytron_adapter.envelope import Auth, Envelope, Transport
+from elytron_adapter.envelope import CallAuth, CallTransport, Envelope
 from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleRequest,
     MemoryTranscriptReplayRequest,
@@ -18,9 +18,9 @@ from elytron_core.planes.space import PrincipalKind
 def refusal(operation: str, request: Request, role: PrincipalKind) -> str | None:
     envelope = Envelope(
         request_id="r",
-        transport=Transport.HTTP,
+        transport=CallTransport.HTTP,
         operation=operation,
-        auth=Auth(authenticated=True, principal="ada", role=role),
+        auth=CallAuth(authenticated=True, principal="ada", role=role),
     )
     return by_role(envelope, by_name(operation), request)
 

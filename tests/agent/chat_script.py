@@ -6,21 +6,21 @@ from typing import Any
 
 from elytron_agent import AgentEvent
 from elytron_core.ports.chat import (
-    Failed,
+    ChatRole,
     FailureReason,
-    Finished,
     FinishReason,
     InputMessage,
     ModelEvent,
     ModelInfo,
+    ModelReply,
     ModelRequest,
-    Reply,
-    Role,
+    ReplyFailed,
+    ReplyFinished,
     TextDelta,
     TextPart,
+    TokenUsage,
     ToolCall,
     ToolResult,
-    Usage,
 )
 
 Answer = Sequence[ModelEvent] | Callable[[ModelRequest], Sequence[ModelEvent]]
@@ -28,8 +28,8 @@ Answer = Sequence[ModelEvent] | Callable[[ModelRequest], Sequence[ModelEvent]]
 
 def text(said: str, *, tokens: int = 0) -> Sequence[ModelEvent]:
     """Return an answer in words; with `tokens`, the provider counts so many in the request."""
-    usage = (Usage(input_tokens=tokens, output_tokens=1),) if tokens else ()
-    return (TextDelta(text=said), *usage, Finished(reason=FinishReason.STOP))
+    usage = (TokenUsage(input_tokens=tokens, output_tokens=1),) if tokens else ()
+    return (TextDelta(text=said), *usage, ReplyFinished(reason=FinishReason.STOP))
 
 
 def calls(*wanted: tuple[str, Any], said: str = "") -> Sequence[ModelEvent]:
@@ -39,12 +39,12 @@ def calls(*wanted: tuple[str, Any], said: str = "") -> Sequence[ModelEvent]:
         for place, (name, given) in enumerate(wanted)
     ]
     words = (TextDelta(text=said),) if said else ()
-    return (*words, *made, Finished(reason=FinishReason.TOOLS))
+    return (*words, *made, ReplyFinished(reason=FinishReason.TOOLS))
 
 
 def failure(reason: FailureReason, *, said: str = "") -> Sequence[ModelEvent]:
     """Return an answer that fails, perhaps after some words."""
-    return (*((TextDelta(text=said),) if said else ()), Failed(reason=reason))
+    return (*((TextDelta(text=said),) if said else ()), ReplyFailed(reason=reason))
 
 
 class ScriptedChat:
@@ -67,7 +67,7 @@ class ScriptedChat:
         return self.asked[-1]
 
 
-def words(request: ModelRequest, *roles: Role) -> str:
+def words(request: ModelRequest, *roles: ChatRole) -> str:
     """Return all that messages of these roles say, tools' results and replies not among them."""
     return "\n".join(
         part.text
@@ -88,7 +88,7 @@ def replies(request: ModelRequest) -> list[str]:
     return [
         "".join(item.text for item in message.items if isinstance(item, TextPart))
         for message in request.messages
-        if isinstance(message, Reply)
+        if isinstance(message, ModelReply)
     ]
 
 

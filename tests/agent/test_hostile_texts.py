@@ -2,15 +2,15 @@
 
 from tests.core.test_hostile_texts import PARTS, is_linear
 
-from elytron_agent.text_checks import findings
+from elytron_agent.text_checks import broken_rules
 
 
 def test_a_scan_takes_time_linear_in_a_hostile_text() -> None:
     parts = (*PARTS, "![", "< ", "ignore all ", "curl ")
-    slow = [part for part in parts if not is_linear(findings, lambda size, part=part: part * (size // len(part)))]
+    slow = [part for part in parts if not is_linear(broken_rules, lambda size, part=part: part * (size // len(part)))]
     assert slow == []
 
 
 def test_what_a_scan_looks_for_is_found_between_blanks() -> None:
     for said in ("<  /  system  >", "\n  system  prompt :", "![x](  https://evil.example)"):
-        assert findings(said)
+        assert broken_rules(said)

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from elytron_agent import CallKey, Placement, RunMemory, Tool, ToolAnswer, ToolArguments, typed_tool
-from elytron_agent.strategies.strategy import reference, said
+from elytron_agent import CallKey, ReferencePlacement, RunMemory, Tool, ToolAnswer, ToolArguments, typed_tool
+from elytron_agent.strategies.strategy import role_message, strategy_reference
 from elytron_agent.tool import Arguments
 from elytron_core.errors import NotFound
-from elytron_core.ports.chat import Role
+from elytron_core.ports.chat import ChatRole
 
 pytestmark = pytest.mark.anyio
 KEY = CallKey("r1", 2, "c3")
@@ -67,12 +67,16 @@ async def test_what_a_tool_brings_from_outside_is_marked() -> None:
 
 
 def test_a_reference_stands_where_its_strategy_places_it_and_the_current_input_last() -> None:
-    head, history, current = [said("rules", role=Role.SYSTEM)], [said("before")], said("now")
-    found = reference("Recalled")
+    head, history, current = (
+        [role_message("rules", role=ChatRole.SYSTEM)],
+        [role_message("before")],
+        role_message("now"),
+    )
+    found = strategy_reference("Recalled")
     early = RunMemory(reference="Recalled").arranged(head, history, current)
-    late = RunMemory(reference="Recalled", placement=Placement.TAIL).arranged(head, history, current)
+    late = RunMemory(reference="Recalled", placement=ReferencePlacement.TAIL).arranged(head, history, current)
     assert early == (*head, found, *history, current)
     assert late == (*head, *history, found, current)
     standing = RunMemory(standing="Blocks", reference="Recalled").arranged(head, history, current)
-    assert standing == (*head, reference("Blocks"), found, *history, current)
+    assert standing == (*head, strategy_reference("Blocks"), found, *history, current)
     assert RunMemory().arranged(head, history, current) == (*head, *history, current)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from elytron_cli.app import cli
+from elytron_cli.app import elytron_group
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class CommandLine:
 
     def __call__(self, *arguments: str, standard_input: bytes | None = None, expect: int = 0) -> Result:
         """Return the result of a run, which must end with the exit code `expect`."""
-        result = CliRunner().invoke(cli, arguments, input=standard_input)
+        result = CliRunner().invoke(elytron_group, arguments, input=standard_input)
         assert result.exit_code == expect, result.output
         return result
 

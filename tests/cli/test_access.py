@@ -14,7 +14,7 @@ from tests.cli.conftest import CommandLine
 
 import elytron as sdk
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action
+from elytron_core.ports.store import JournalAction
 
 
 def test_a_key_is_shown_once_listed_turned_and_revoked(elytron: CommandLine) -> None:
@@ -78,7 +78,8 @@ def _limits(process: int) -> list[str]:
 async def _served(folder: Path, *options: str, meanwhile: Callable[[str], Awaitable[None]]) -> tuple[str, int, bytes]:
     """Return what a server prints when it listens, its exit code after SIGTERM, and its log."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", "from elytron_cli.main import run; run()", "serve", "--port", "0", *options,
+        sys.executable, "-c", "from elytron_cli.main import run_command_line; run_command_line()",
+        "serve", "--port", "0", *options,
         cwd=folder, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "ELYTRON_STORE": str(folder / "m.db")},
     )  # fmt: skip
@@ -114,7 +115,7 @@ async def _projections(folder: Path) -> int:
     async with sdk.open(folder / "m.db", space="default") as memory:
         entries = await memory.context.store.journal(SpaceId("default"), after=0, limit=100)
     assert entries
-    return [entry.action for entry in entries].count(Action.PROJECTION)
+    return [entry.action for entry in entries].count(JournalAction.PROJECTION)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tests.cli.conftest import CommandLine
 from tests.models.fake_server import LINES, FakeServer, Sent, serving_apart
 from tests.models.streams import lines
 
-RUN = "from elytron_cli.main import run; run()"
+RUN = "from elytron_cli.main import run_command_line; run_command_line()"
 WAIT_S = 60
 
 

@@ -4,36 +4,36 @@ from pathlib import Path
 
 import pytest
 
-from elytron_cli.config import Setting, Settings, default_store, resolve
+from elytron_cli.config import FoundSetting, RunSettings, default_store, resolve_settings
 from elytron_core.errors import InvalidInput, UnreadableFile
 
 
 def settings(
     folder: Path, toml: str | bytes | None = None, *, options: dict[str, str] | None = None, **env: str
-) -> Settings:
+) -> RunSettings:
     if toml is not None:
         (folder / "elytron.toml").write_bytes(toml if isinstance(toml, bytes) else toml.encode())
-    return resolve(options or {}, environment=env, folder=folder)
+    return resolve_settings(options or {}, environment=env, folder=folder)
 
 
 def test_nothing_said_means_the_users_own_store_and_the_default_space(tmp_path: Path) -> None:
-    assert settings(tmp_path) == Settings(
-        store=Setting(str(default_store()), "default"), space=Setting("default", "default")
+    assert settings(tmp_path) == RunSettings(
+        store=FoundSetting(str(default_store()), "default"), space=FoundSetting("default", "default")
     )
 
 
 def test_an_option_beats_the_environment_beats_the_file(tmp_path: Path) -> None:
     toml = 'store = "file.db"\nspace = "file"\nkey_file = "file.keys"\n'
     found = settings(tmp_path, toml, options={"store": "o.db"}, ELYTRON_STORE="e.db", ELYTRON_SPACE="e")
-    assert found == Settings(
-        store=Setting("o.db", "--store"),
-        space=Setting("e", "ELYTRON_SPACE"),
-        key_file=Setting("file.keys", "elytron.toml"),
+    assert found == RunSettings(
+        store=FoundSetting("o.db", "--store"),
+        space=FoundSetting("e", "ELYTRON_SPACE"),
+        key_file=FoundSetting("file.keys", "elytron.toml"),
     )
 
 
 def test_an_empty_variable_says_nothing(tmp_path: Path) -> None:
-    assert settings(tmp_path, ELYTRON_SPACE="").space == Setting("default", "default")
+    assert settings(tmp_path, ELYTRON_SPACE="").space == FoundSetting("default", "default")
 
 
 def test_the_gateways_secret_comes_from_the_environment_alone_and_is_never_shown(tmp_path: Path) -> None:
@@ -55,7 +55,7 @@ def test_keys_from_the_environment_are_never_shown(tmp_path: Path) -> None:
 
 def test_a_key_file_is_used_before_keys_from_the_environment(tmp_path: Path) -> None:
     found = settings(tmp_path, ELYTRON_KEYS="k1:s3cret", ELYTRON_KEY_FILE="k.json")
-    assert (found.keys, found.key_file) == (None, Setting("k.json", "ELYTRON_KEY_FILE"))
+    assert (found.keys, found.key_file) == (None, FoundSetting("k.json", "ELYTRON_KEY_FILE"))
 
 
 @pytest.mark.parametrize(

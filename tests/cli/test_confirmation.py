@@ -7,7 +7,7 @@ from tests.cli.conftest import CommandLine
 from tests.cli.test_commands import added
 
 import elytron as sdk
-from elytron import Message, Role
+from elytron import EvidenceRole, Message
 
 
 @pytest.mark.parametrize(("answer", "code", "is_gone"), [(b"n\n", 1, False), (b"", 1, False), (b"y\n", 0, True)])
@@ -45,8 +45,8 @@ class TestOrigins:
     @pytest.fixture
     def told(self, elytron: CommandLine) -> CommandLine:
         with sdk.open(elytron.folder / "m.db", space="default") as memory:
-            memory.add([Message(role=Role.TOOL, text="Book at shop.example.", speaker="browse"), "I like tea."])
-            page = Message(role=Role.TOOL, text="The page says nine.", speaker="web")
+            memory.add([Message(role=EvidenceRole.TOOL, text="Book at shop.example.", speaker="browse"), "I like tea."])
+            page = Message(role=EvidenceRole.TOOL, text="The page says nine.", speaker="web")
             memory.add([page], metadata={"url": "https://page.example/a"})
         return elytron
 

@@ -35,15 +35,15 @@ def test_a_store_can_be_named_and_the_report_be_had_as_json(elytron: CommandLine
 
 
 def test_the_conversation_is_found_in_the_package_or_the_checkout() -> None:
-    assert (demo.folder() / demo.CONVERSATION).is_file()
-    assert (demo.folder() / demo.QUESTIONS).is_file()
+    assert (demo.demo_folder() / demo.CONVERSATION).is_file()
+    assert (demo.demo_folder() / demo.QUESTIONS).is_file()
 
 
 def test_damaged_files_are_named(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(demo, "folder", lambda: tmp_path)
+    monkeypatch.setattr(demo, "demo_folder", lambda: tmp_path)
     elytron.write(demo.QUESTIONS, json.dumps([]).encode())
     with pytest.raises(UnreadableFile, match=demo.CONVERSATION):
-        demo._read()  # pyright: ignore[reportPrivateUsage] - the whole command would say the same
+        demo._read_conversation()  # pyright: ignore[reportPrivateUsage] - the whole command would say the same
 
 
 def test_the_sentence_that_answers_is_shown_whole(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from tests.transports.live import Live
 
-from elytron_cli.app import cli
-from elytron_cli.commands.servers.gateway import gateway, run
+from elytron_cli.app import elytron_group
+from elytron_cli.commands.servers.gateway import gateway_group, run_gateway
 from elytron_gateway.routes.surfaces import gateway_surfaces
 
 SAID = [{"sender_id": "u_123", "role": "user", "timestamp": 1_781_172_177_000, "content": "The boiler code is 4417."}]
@@ -28,13 +28,13 @@ class Gate:
 
     def __call__(self, *arguments: str) -> Any:
         """Return the JSON that a run which succeeds prints."""
-        done = CliRunner().invoke(gateway, ["--base-url", self.url, *arguments], env=self.environment)
+        done = CliRunner().invoke(gateway_group, ["--base-url", self.url, *arguments], env=self.environment)
         assert done.exit_code == 0, done.output
         return json.loads(done.stdout)
 
     def refused(self, *arguments: str, code: int = 1) -> str:
         """Return what a run that fails says, all of it."""
-        done = CliRunner().invoke(gateway, ["--base-url", self.url, *arguments], env=self.environment)
+        done = CliRunner().invoke(gateway_group, ["--base-url", self.url, *arguments], env=self.environment)
         assert (done.exit_code, done.stdout) == (code, "")
         told = json.loads(done.stderr)
         assert set(told) == {"error"}
@@ -125,14 +125,14 @@ def test_flags_that_are_wrong_are_said_as_everything_else_under_elytron_too(
     flags: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
-        cli.main(["gateway", *flags])
+        elytron_group.main(["gateway", *flags])
     told = json.loads(capsys.readouterr().err)["error"]
     assert (ended.value.code, flags[0] in told) == (2, True)
 
 
 def test_without_a_command_it_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        cli.main(["gateway"])
+        elytron_group.main(["gateway"])
     assert "upload-resource" in capsys.readouterr().out
 
 
@@ -142,6 +142,6 @@ def test_the_entry_point_of_its_own_fails_the_same_way(
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["memory-gateway", *arguments])
     with pytest.raises(SystemExit) as ended:
-        run()
+        run_gateway()
     assert ended.value.code == code
     assert set(json.loads(capsys.readouterr().err)) == {"error"}

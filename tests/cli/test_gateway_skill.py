@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.transports.live import Live
 
-from elytron_core.policy.skills.front_matter import read
+from elytron_core.policy.skills.front_matter import read_skill_file
 from elytron_gateway.routes.surfaces import gateway_surfaces
 
 SKILL = Path(__file__).parents[2] / "skill" / "memory-gateway-agent"
@@ -81,6 +81,6 @@ def test_the_lines_of_the_reference_run(
 
 def test_the_skill_says_what_it_is_and_names_files_that_are_there() -> None:
     text = (SKILL / "SKILL.md").read_text(encoding="utf-8")
-    assert read(text) is not None
+    assert read_skill_file(text) is not None
     assert f"name: {SKILL.name}\n" in text
     assert (SKILL / "references" / "api.md").is_file()

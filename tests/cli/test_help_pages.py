@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from elytron_cli.help_pages import every_text, keep
-from elytron_cli.terminal.command_page import kept
+from elytron_cli.help_pages import every_text, keep_pages
+from elytron_cli.terminal.command_page import kept_page
 
 
 def test_pages_are_written_and_those_of_commands_that_are_gone_removed(tmp_path: Path) -> None:
@@ -11,12 +11,12 @@ def test_pages_are_written_and_those_of_commands_that_are_gone_removed(tmp_path:
     folder.mkdir()
     (folder / "gone.txt").write_text("old")
     (folder / "add.txt").write_text("old")
-    keep(str(folder))
+    keep_pages(str(folder))
     assert {page.name: page.read_text("utf-8") for page in folder.iterdir()} == every_text()
 
 
 def test_a_page_is_found_by_the_words_of_its_command() -> None:
-    page = kept(["facts", "list"])
+    page = kept_page(["facts", "list"])
     assert page is not None
     assert page.startswith("Usage: elytron facts list")
-    assert [kept(words) for words in ([], ["nothing"], ["facts", "nothing"])] == [None, None, None]
+    assert [kept_page(words) for words in ([], ["nothing"], ["facts", "nothing"])] == [None, None, None]

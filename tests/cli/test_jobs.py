@@ -9,7 +9,7 @@ from tests.models.streams import chat
 from tests.sdk.turns import item, items, request
 
 import elytron as sdk
-from elytron_core.contracts.maintenance import Extraction
+from elytron_core.contracts.maintenance import ExtractionMethod
 
 BUSY = refusal(503, {"message": "busy"}, retry_after="3600")
 """It asks for a longer wait than any, so it is not asked again."""
@@ -18,7 +18,7 @@ BUSY = refusal(503, {"message": "busy"}, retry_after="3600")
 def put_off(elytron: CommandLine) -> str:
     """Leave a turn to a model that is not there, and return its job."""
     with sdk.open(elytron.folder / "m.db") as memory:
-        turn = request("t1", "Well, home is Porto these days.", extraction=Extraction.MODEL)
+        turn = request("t1", "Well, home is Porto these days.", extraction=ExtractionMethod.MODEL)
         job = memory.finalize_turn_and_maintain(turn).job
     assert job is not None
     return job

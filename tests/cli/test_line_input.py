@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from elytron_agent.runs.settings import ApprovalRequest
-from elytron_cli.chat.conversation import NONE, ApprovalMode, approver
+from elytron_cli.chat.conversation import NONE, ApprovalMode, call_approver
 from elytron_cli.chat.line_input import LineHistory, LineInput
-from elytron_cli.chat.screen import Screen
+from elytron_cli.chat.screen import ChatScreen
 from elytron_core.errors import InvalidInput
 
 pytestmark = pytest.mark.anyio
@@ -66,7 +66,7 @@ def test_a_pipe_has_no_history_and_a_line_that_is_no_text_is_refused_alone(tmp_p
 
 
 async def test_a_person_answers_each_call_until_always_is_said_of_its_tool(keyboard: int) -> None:
-    ask = approver(None, LineInput(), Screen(is_json=False))
+    ask = call_approver(None, LineInput(), ChatScreen(is_json=False))
     assert ask is not None
     for answer, is_granted in ((b"n\n", False), (b"\n", False), (b"Yes\n", True), (b"a\n", True)):
         assert await typed(keyboard, answer, ask(WRITE)) is is_granted
@@ -76,7 +76,7 @@ async def test_a_person_answers_each_call_until_always_is_said_of_its_tool(keybo
 
 
 async def test_what_was_typed_before_a_question_does_not_answer_it(keyboard: int) -> None:
-    ask = approver(ApprovalMode.ASK, LineInput(), Screen(is_json=True))
+    ask = call_approver(ApprovalMode.ASK, LineInput(), ChatScreen(is_json=True))
     assert ask is not None
     os.write(keyboard, b"yes\n")
     assert await typed(keyboard, b"no\n", ask(WRITE)) is False
@@ -84,19 +84,19 @@ async def test_what_was_typed_before_a_question_does_not_answer_it(keyboard: int
 
 @pytest.mark.usefixtures("pipe")
 async def test_without_a_terminal_a_rule_answers() -> None:
-    lines, screen = LineInput(), Screen(is_json=True)
-    refuse = approver(None, lines, screen)
+    lines, screen = LineInput(), ChatScreen(is_json=True)
+    refuse = call_approver(None, lines, screen)
     assert refuse is not None
     refusal = await refuse(WRITE)
     assert refusal == await approver_of_none(lines, screen)
-    assert approver(ApprovalMode.ALL, lines, screen) is None
+    assert call_approver(ApprovalMode.ALL, lines, screen) is None
     with pytest.raises(InvalidInput, match="no terminal"):
-        approver(ApprovalMode.ASK, lines, screen)
+        call_approver(ApprovalMode.ASK, lines, screen)
 
 
-async def approver_of_none(lines: LineInput, screen: Screen) -> object:
+async def approver_of_none(lines: LineInput, screen: ChatScreen) -> object:
     """Return what the rule `none` answers."""
-    refuse = approver(ApprovalMode.NONE, lines, screen)
+    refuse = call_approver(ApprovalMode.NONE, lines, screen)
     assert refuse is not None
     answer = await refuse(WRITE)
     assert not isinstance(answer, bool)

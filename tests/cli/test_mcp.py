@@ -11,9 +11,9 @@ from mcp import Client, StdioServerParameters
 from tests.cli.conftest import CommandLine
 
 import elytron as elytron_sdk
-from elytron_cli.agents.hosts import HOSTS, KEY, Host
+from elytron_cli.agents.hosts import HOSTS, KEY, McpHost
 
-RUN = "from elytron_cli.main import run; run()"
+RUN = "from elytron_cli.main import run_command_line; run_command_line()"
 
 
 @pytest.mark.anyio
@@ -33,22 +33,22 @@ async def test_a_host_starts_the_command_and_has_the_tools_that_its_owner_chose(
         assert [hit.text for hit in (await memory.list()).items] == ["The ferry leaves at six."]
 
 
-@pytest.mark.parametrize("host", list(Host))
-def test_every_host_is_told_the_command_in_its_own_words(elytron: CommandLine, host: Host) -> None:
+@pytest.mark.parametrize("host", list(McpHost))
+def test_every_host_is_told_the_command_in_its_own_words(elytron: CommandLine, host: McpHost) -> None:
     result = elytron("mcp", "config", "--host", host.value, "--space", "ada")
     assert HOSTS[host].file in result.stderr
     for word in ("elytron", "mcp", "--space", "ada", str(elytron.folder / "m.db")):
         assert word in result.stdout
-    if host is Host.CODEX:
+    if host is McpHost.CODEX:
         entry = tomllib.loads(result.stdout)["mcp_servers"]["elytron"]
         assert [entry["command"], *entry["args"]][:2] == ["elytron", "mcp"]
-    elif host is not Host.CONTINUE:
+    elif host is not McpHost.CONTINUE:
         assert "elytron" in json.dumps(json.loads(result.stdout))
 
 
-@pytest.mark.parametrize("host", [host for host in Host if host is not Host.CLAUDE_DESKTOP])
+@pytest.mark.parametrize("host", [host for host in McpHost if host is not McpHost.CLAUDE_DESKTOP])
 def test_every_host_is_told_the_address_and_no_key(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, host: Host
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, host: McpHost
 ) -> None:
     monkeypatch.setenv(KEY, "ely_user_s3cret")
     result = elytron("mcp", "config", "--host", host.value, "--url", "https://memory.example/")

@@ -13,11 +13,11 @@ import click
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_adapter.envelope import Rejected
+from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
 from elytron_cli.exit_codes import exit_code
-from elytron_cli.refusal import Refused
-from elytron_cli.terminal.output import Bar, Output, Unit, json_text, line, safe
+from elytron_cli.refusal import OperationRefused
+from elytron_cli.terminal.output import CommandOutput, ProgressBar, Unit, json_text, safe_line, safe_text
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem
 from elytron_core.errors import NotFound
@@ -27,12 +27,12 @@ HARMLESS = "Zoë 外婆　👩\u200d💻\nnext"
 
 
 def test_control_characters_are_written_as_escapes() -> None:
-    assert safe(HOSTILE) == "a\\x1b[31mred\\x07\\x00\\x9b\\u202eevil\\u2028\\r\\tend\\ud800"
+    assert safe_text(HOSTILE) == "a\\x1b[31mred\\x07\\x00\\x9b\\u202eevil\\u2028\\r\\tend\\ud800"
 
 
 def test_what_people_write_stays_as_it_is() -> None:
-    assert safe(HARMLESS) == HARMLESS
-    assert line(HARMLESS) == "Zoë 外婆 👩\u200d💻 next"
+    assert safe_text(HARMLESS) == HARMLESS
+    assert safe_line(HARMLESS) == "Zoë 外婆 👩\u200d💻 next"
 
 
 def test_json_is_safe_to_print_and_means_the_same() -> None:
@@ -50,7 +50,7 @@ def raising(error: BaseException) -> Callable[[], object]:
 
 
 ENDINGS: dict[str, tuple[BaseException, int, str]] = {
-    "a refusal": (Refused(Rejected(request_id="r", error_key="conflict", reason="no")), 4, "no"),
+    "a refusal": (OperationRefused(RejectedAnswer(request_id="r", error_key="conflict", reason="no")), 4, "no"),
     "an error of ours": (NotFound(what="memory", name="x"), 3, "no memory of this name in this scope"),
     "a usage error": (click.UsageError("no such option"), 2, "no such option"),
     "anything else": (
@@ -162,7 +162,7 @@ def test_at_a_terminal_a_bar_shows_progress_pace_and_time_left(
     monkeypatch.setenv("COLUMNS", "100")
     ticks = itertools.count()
     monkeypatch.setattr("rich.console.monotonic", lambda: float(next(ticks)))
-    with Bar("importing", unit=unit, shown=True, first="judging") as bar:
+    with ProgressBar("importing", unit=unit, shown=True, first="judging") as bar:
         for done in range(1_000, 10_000, 1_000):
             bar.at(done, 10_000)
     shown = terminal.getvalue()
@@ -177,7 +177,7 @@ def test_where_nobody_looks_there_is_no_bar(
 ) -> None:
     if not shown:
         monkeypatch.setattr(sys, "stderr", Terminal())
-    with Bar("importing", unit="bytes", shown=shown) as bar:
+    with ProgressBar("importing", unit="bytes", shown=shown) as bar:
         bar.at(1, 2)
     assert capsys.readouterr().err == ""
 
@@ -186,7 +186,7 @@ def test_a_bar_that_nobody_asked_for_comes_with_its_work(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    with Bar("indexing", unit="entries", shown=True, unasked=True) as bar:
+    with ProgressBar("indexing", unit="entries", shown=True, unasked=True) as bar:
         assert terminal.getvalue() == ""
         for done in range(0, 3_001, 1_000):
             bar.at(done, 3_000)
@@ -200,8 +200,8 @@ def test_at_a_terminal_errors_and_reports_are_for_people(monkeypatch: pytest.Mon
     assert terminal.getvalue().startswith("elytron: no memory ")
     assert "\x1b" not in terminal.getvalue()
     monkeypatch.setattr(sys, "stdout", Terminal())
-    assert not Output().is_json
-    assert Output(as_json=True).is_json
+    assert not CommandOutput().is_json
+    assert CommandOutput(as_json=True).is_json
 
 
 def test_times_are_printed_in_iso_8601_beside_their_milliseconds(elytron: CommandLine) -> None:

@@ -12,7 +12,7 @@ import pytest
 import elytron
 
 LINES = b"".join(json.dumps({"role": "user", "content": f"message {number}"}).encode() + b"\n" for number in range(300))
-RUN = "from elytron_cli.main import run; run()"
+RUN = "from elytron_cli.main import run_command_line; run_command_line()"
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_the_entry_point_and_the_help_load_little(tmp_path: Path, environment: d
         "assert not {'click', 'pydantic', 'numpy', 'elytron'} & set(sys.modules)\n"
         "for word in ('--help', 'version'):\n"
         "    sys.argv = ['elytron', word]\n"
-        "    try: elytron_cli.main.run()\n"
+        "    try: elytron_cli.main.run_command_line()\n"
         "    except SystemExit as end: assert not end.code\n"
         "heavy = {'pydantic', 'numpy', 'elytron', 'cryptography', 'starlette'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"

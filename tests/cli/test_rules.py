@@ -5,14 +5,14 @@ import json
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.agents.hosts import TOOLS, Target
+from elytron_cli.agents.hosts import TOOLS, RulesTarget
 from elytron_mcp_shell.tools.line_tools import line_tools
 
 
-@pytest.mark.parametrize("target", list(Target))
+@pytest.mark.parametrize("target", list(RulesTarget))
 @pytest.mark.parametrize("url", [None, "https://memory.example"])
 def test_each_program_is_told_how_to_use_the_memory(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, target: Target, url: str | None
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, target: RulesTarget, url: str | None
 ) -> None:
     monkeypatch.setenv("ELYTRON_API_KEY", "ely_user_s3cret")
     elytron("add", "The boiler code is 4417.")

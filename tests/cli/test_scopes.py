@@ -38,7 +38,8 @@ def test_the_help_groups_the_commands_and_names_the_common_options(elytron: Comm
 def test_the_help_loads_no_library(words: list[str]) -> None:
     arguments = [*words, "--help"]
     tell = (
-        f"import sys; sys.argv[1:] = {arguments!r}; from elytron_cli.main import run; run(); print(sorted(sys.modules))"
+        f"import sys; sys.argv[1:] = {arguments!r}; from elytron_cli.main import run_command_line; "
+        "run_command_line(); print(sorted(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", tell], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.startswith(" ".join(["Usage: elytron", *words]))

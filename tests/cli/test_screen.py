@@ -6,27 +6,27 @@ import pytest
 
 from elytron_agent.runs.events import (
     AnswerDropped,
-    Compacted,
     RunEnded,
     RunStarted,
     StopReason,
     TextSaid,
     ThreadAwaited,
+    TurnsCompacted,
 )
-from elytron_cli.chat.screen import Screen
+from elytron_cli.chat.screen import ChatScreen
 from elytron_cli.commands.servers.serve import StoreFigure, store_figures
 from elytron_cli.input.server_address import address_kept, address_kept_for
 
 
 def test_each_event_of_a_run_is_said_in_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    screen = Screen(is_json=False)
+    screen = ChatScreen(is_json=False)
     for event in (
         ThreadAwaited(thread="t", wait_s=25),
         RunStarted(run="r", thread="t"),
         RunStarted(run="r", thread="t", is_resumed=True, input="What was it?"),
         TextSaid(text="It is"),
         AnswerDropped(step=1, reason="cut"),
-        Compacted(summary=1, turns=4, tokens_before=9, tokens_after=3),
+        TurnsCompacted(summary=1, turns=4, tokens_before=9, tokens_after=3),
         RunEnded(run="r", reason=StopReason.FAILED),
         RunEnded(run="r", reason=StopReason.FAILED, problem="no\nmodel"),
         RunEnded(run="r", reason=StopReason.ANSWERED),

@@ -7,11 +7,11 @@ import pytest
 
 import elytron
 from elytron.models import ScriptedModel
-from elytron_cli.server.extras import Wanted, beside
+from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
 from elytron_core.contracts.transcript import CanonicalTurnDelta
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message
-from elytron_core.ports.models import Completion, Said
+from elytron_core.ports.models import PromptMessage, TextCompletion
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,9 @@ class Asked(ScriptedModel):
         super().__init__([])
         self.asked = asyncio.Event()
 
-    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
+    async def complete(
+        self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
+    ) -> TextCompletion:
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError("nobody sets it")
@@ -31,7 +33,10 @@ class Asked(ScriptedModel):
 
 async def test_a_profile_says_which_protocols_are_spoken() -> None:
     profile = "linux-device-standalone-memory"
-    async with elytron.open("memory:", space="ada", profile=profile) as memory, beside(memory, Wanted()) as more:
+    async with (
+        elytron.open("memory:", space="ada", profile=profile) as memory,
+        surfaces_beside(memory, WantedSurfaces()) as more,
+    ):
         assert "mcp" in more.protocols
         assert "a2a" not in more.protocols
         assert (await memory.capabilities()).entry.mcp_server.visible
@@ -41,11 +46,11 @@ async def test_the_jobs_that_were_put_off_are_done_where_that_is_wanted() -> Non
     model = Asked()
     async with elytron.open("memory:", space="ada", language_model=model) as memory:
         said = Message(text="I live in Lisbon.", speaker="Ada")
-        answer = Message(role=Role.ASSISTANT, text="Noted.")
+        answer = Message(role=EvidenceRole.ASSISTANT, text="Noted.")
         delta = CanonicalTurnDelta(turn_id="t1", input_messages=(said,), assistant_message=answer)
         await memory.finalize_turn_and_maintain(elytron.MemoryFinalizeTurnRequest(delta=delta))
-        async with beside(memory, Wanted()):
+        async with surfaces_beside(memory, WantedSurfaces()):
             assert not model.asked.is_set()
-        async with beside(memory, Wanted(work=True)):
+        async with surfaces_beside(memory, WantedSurfaces(work=True)):
             await model.asked.wait()
         assert (await memory.list_jobs()).counts == {"pending": 1}

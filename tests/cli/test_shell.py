@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.app import cli
+from elytron_cli.app import elytron_group
 from elytron_cli.config import OPTIONS, SECRETS
 from elytron_cli.terminal.help_page import COMMANDS
 
@@ -56,7 +56,7 @@ def test_commands_and_options_are_completed(elytron: CommandLine, typed: str, ex
     environment = {
         "_ELYTRON_COMPLETE": "bash_complete", "COMP_WORDS": typed, "COMP_CWORD": str(len(words) - 1),
     }  # fmt: skip
-    result = CliRunner().invoke(cli, prog_name="elytron", env=environment)
+    result = CliRunner().invoke(elytron_group, prog_name="elytron", env=environment)
     assert expected <= {line.partition(",")[2] for line in result.stdout.splitlines()}
 
 
@@ -78,7 +78,7 @@ def described(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_option_and_command_says_what_it_does(name: str) -> None:
-    _, command, _ = cli.resolve_command(click.Context(cli), [name])
+    _, command, _ = elytron_group.resolve_command(click.Context(elytron_group), [name])
     assert command is not None
     assert [path for path, told in described(command, name) if not told] == []
 

@@ -9,10 +9,10 @@ from tests.cli.test_facts import stated
 
 from elytron.flows.maintenance import BacklogReport, MaintenanceBacklog
 from elytron_cli.tables.jobs import worked_off
-from elytron_cli.tables.planes import changed, forgotten, learned
+from elytron_cli.tables.planes import show_changed_fact, show_forgotten, show_learning
 from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.facts import FactAction, FactChangeReport, FactForgetReport, LearningReport
-from elytron_core.planes.facts import Learning
+from elytron_core.planes.facts import LearningRules
 
 
 def read(elytron: CommandLine, *arguments: str) -> str:
@@ -112,9 +112,9 @@ def test_what_was_refused_or_left_to_a_job_is_said() -> None:
         changed=False,
         dry_run=True,
     )
-    changed(console, change)
-    forgotten(console, FactForgetReport(space="ada", items=(), has_more=True, changed=False))
-    learned(console, LearningReport(space="ada", learning=Learning(), changed=False))
+    show_changed_fact(console, change)
+    show_forgotten(console, FactForgetReport(space="ada", items=(), has_more=True, changed=False))
+    show_learning(console, LearningReport(space="ada", learning=LearningRules(), changed=False))
     shown = file.getvalue()
     for words in (
         "would be unchanged",

@@ -9,8 +9,8 @@ from tests.cli.conftest import CommandLine
 
 import elytron as sdk
 from elytron_core.ids import SpaceId
-from elytron_core.policy.host import snapshot
-from elytron_core.ports.store import Erasure, Ref
+from elytron_core.policy.host import profile_snapshot
+from elytron_core.ports.store import DocumentRef, ErasureTarget
 from elytron_core.profiles import ProfileName
 
 SUPPORT = ("--conversation", "support")
@@ -85,15 +85,15 @@ class TestRepair:
         fact = elytron.json("recall", "tea")["hits"]
         ids = [hit["id"] for hit in fact if hit["plane"] == "long_term"]
         with sdk.open(tmp_path / "m.db") as memory:
-            erasure = Erasure(
-                space=SpaceId("default"), at=memory.runtime.context.clock.now(), refs=(Ref("facts", ids[0]),)
+            erasure = ErasureTarget(
+                space=SpaceId("default"), at=memory.runtime.context.clock.now(), refs=(DocumentRef("facts", ids[0]),)
             )
             memory.run(erased(memory.runtime, erasure))
         told = elytron("transcript", "repair", *SUPPORT, "--no-json", expect=13).stdout
         assert "orphan_derived_ref: derived_refs" in told
 
 
-async def erased(memory: sdk.MemoryRuntime, erasure: Erasure) -> None:
+async def erased(memory: sdk.MemoryRuntime, erasure: ErasureTarget) -> None:
     """Erase a document behind the runtime's back."""
     await memory.context.store.erase(erasure)
 
@@ -102,7 +102,7 @@ class TestPlatform:
     @pytest.mark.parametrize("name", ProfileName)
     def test_a_snapshot_is_printed_without_any_store(self, elytron: CommandLine, name: ProfileName) -> None:
         printed = elytron.json("platform", "capability-snapshot", "--profile", name.value)
-        assert printed == json.loads(snapshot(name).model_dump_json(exclude_none=True))
+        assert printed == json.loads(profile_snapshot(name).model_dump_json(exclude_none=True))
 
     def test_people_read_what_says_no(self, elytron: CommandLine) -> None:
         told = elytron("platform", "capability-snapshot", "--profile", "esp-embedded-sdk", "--no-json").stdout

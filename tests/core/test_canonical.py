@@ -48,26 +48,26 @@ def test_the_order_of_keys_does_not_count(value: dict[str, int]) -> None:
 
 
 def test_a_digest_is_sha_256() -> None:
-    assert strict_json.digest(b"tea") == hashlib.sha256(b"tea").hexdigest()
+    assert strict_json.sha256_digest(b"tea") == hashlib.sha256(b"tea").hexdigest()
 
 
 @given(st.lists(st.binary(max_size=4), max_size=4), st.lists(st.binary(max_size=4), max_size=4))
 def test_a_checksum_changes_with_every_changed_moved_or_cut_part(one: list[bytes], other: list[bytes]) -> None:
-    assert len(strict_json.checksum(*one)) == 8
-    assert (strict_json.checksum(*one) == strict_json.checksum(*other)) == (one == other)
+    assert len(strict_json.frame_checksum(*one)) == 8
+    assert (strict_json.frame_checksum(*one) == strict_json.frame_checksum(*other)) == (one == other)
 
 
 @given(PARTS, PARTS)
 def test_a_tag_is_equal_for_equal_parts_alone(one: list[str], other: list[str]) -> None:
-    same = strict_json.tag(SECRET, "slot", *one) == strict_json.tag(SECRET, "slot", *other)
+    same = strict_json.keyed_tag(SECRET, "slot", *one) == strict_json.keyed_tag(SECRET, "slot", *other)
     assert same == (one == other)
 
 
 def test_a_tag_depends_on_secret_and_purpose_and_has_the_size_asked_for() -> None:
     tags = {
-        strict_json.tag(SECRET, "slot", "tea", size=24),
-        strict_json.tag(OTHER_SECRET, "slot", "tea", size=24),
-        strict_json.tag(SECRET, "skill", "tea", size=24),
+        strict_json.keyed_tag(SECRET, "slot", "tea", size=24),
+        strict_json.keyed_tag(OTHER_SECRET, "slot", "tea", size=24),
+        strict_json.keyed_tag(SECRET, "skill", "tea", size=24),
     }
     assert len(tags) == 3
     assert all(re.fullmatch("[0-9a-f]{24}", tag) for tag in tags)
@@ -82,7 +82,7 @@ def test_a_keyed_digest_is_equal_for_equal_bytes_under_one_secret_alone(one: byt
 
 
 def fingerprint(items: Sequence[bytes]) -> str:
-    told = strict_json.Fingerprint()
+    told = strict_json.UnorderedDigest()
     for item in items:
         told.add(item)
     assert told.count == len(items)

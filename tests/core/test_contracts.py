@@ -12,15 +12,18 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
     report = transcript.MemoryWriteReport(
         space="ada",
         decisions=(
-            transcript.WriteDecision(plane="transcript", id=TurnId("t1"), outcome=transcript.Outcome.STORED),
-            transcript.WriteDecision(plane="long_term", outcome=transcript.Outcome.REJECTED),
-            transcript.WriteDecision(plane="long_term", id=FactId("f1"), outcome=transcript.Outcome.STORED),
+            transcript.WriteDecision(plane="transcript", id=TurnId("t1"), outcome=transcript.WriteOutcome.STORED),
+            transcript.WriteDecision(plane="long_term", outcome=transcript.WriteOutcome.REJECTED),
+            transcript.WriteDecision(plane="long_term", id=FactId("f1"), outcome=transcript.WriteOutcome.STORED),
         ),
         sequence=3,
         changed=True,
     )
     assert report.ids == ("t1", "f1")
-    assert [report.count(outcome) for outcome in (transcript.Outcome.STORED, transcript.Outcome.UPDATED)] == [2, 0]
+    assert [report.count(outcome) for outcome in (transcript.WriteOutcome.STORED, transcript.WriteOutcome.UPDATED)] == [
+        2,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,12 @@ from elytron_core.policy.admission import own_output, rules
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.privacy import BEGINNING, WITHIN
 from elytron_core.policy.projection.builder import POLICY
-from elytron_core.policy.projection.escape import escape, unlinked
+from elytron_core.policy.projection.escape import escape_line, escape_links
 from elytron_core.policy.ranking import excerpts, query
 from elytron_core.policy.skills import front_matter
 from elytron_core.policy.temporal import time_ranges
 from elytron_core.text import features, similarity
-from elytron_core.text.analyser import Analyser
+from elytron_core.text.analyser import TextAnalyser
 
 SIZE = 4_000
 FACTOR = 8
@@ -26,24 +26,24 @@ LEAST_S = 0.008
 TRIES = 3
 
 RULES: dict[str, Callable[[str], object]] = {
-    "scrub": privacy.scrub,
+    "scrub": privacy.scrub_secrets,
     "strip_own_output": own_output.strip_own_output,
     "own_words": own_output.own_words,
-    "escape": escape,
-    "unlinked": unlinked,
-    "glean": lambda text: rule_facts.glean(text[: rule_facts.READ_CHARS]),
-    "sentences": lambda text: list(rule_facts.sentences(text)),
+    "escape": escape_line,
+    "unlinked": escape_links,
+    "glean": lambda text: rule_facts.read_stated_facts(text[: rule_facts.READ_CHARS]),
+    "sentences": lambda text: list(rule_facts.own_sentences(text)),
     "named_in": time_ranges.named_in,
     "pieces_of": lambda text: excerpts.pieces_of(text, 1_000),
     "passages_of": lambda text: excerpts.passages_of(text, ("a", "password"), 400),
     "sentences_of": lambda text: excerpts.sentences_of(text, str.split),
-    "flaw": rules.flaw,
+    "flaw": rules.procedure_flaw,
     "is_raw": rules.is_raw,
-    "normalise": similarity.normalise,
+    "normalise": similarity.normalise_text,
     "kept_words": tools.kept_words,
-    "traits": features.read,
-    "terms": lambda text: Analyser().terms(text),
-    "skill_file": front_matter.read,
+    "traits": features.read_traits,
+    "terms": lambda text: TextAnalyser().terms(text),
+    "skill_file": front_matter.read_skill_file,
     "anchor_in": lambda text: time_ranges.anchor_in(text, text.lower()),
     "without_asking": lambda text: query.without_asking(text, text.lower()),
 }
@@ -106,7 +106,7 @@ def test_a_rule_takes_time_linear_in_a_hostile_text(name: str) -> None:
 def test_each_form_of_a_key_takes_time_linear_in_its_own_beginnings() -> None:
     hints = [*BEGINNING, *WITHIN]
     assert is_linear(
-        privacy.scrub,
+        privacy.scrub_secrets,
         lambda size: "".join(f" {hint}" * (size // len(hints) // (len(hint) + 1)) for hint in hints),
     )
 

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from elytron_core import ids
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.ids import RandomIds, SeededIds, is_id, uuid7
+from elytron_core.ids import RandomIds, SeededIds, is_id, make_uuid7
 
 
 @given(st.integers(0, 2**48 - 1), st.integers(0, 0xFFF), st.binary(min_size=8, max_size=8))
 def test_an_id_is_a_uuid_of_version_seven(at_ms: int, counter: int, tail: bytes) -> None:
-    made = uuid7(at_ms, counter, tail)
+    made = make_uuid7(at_ms, counter, tail)
     parsed = uuid.UUID(made)
     assert str(parsed) == made
     assert (parsed.version, parsed.variant) == (7, uuid.RFC_4122)
@@ -82,5 +82,5 @@ def test_seeded_ids_ascend_and_their_secrets_have_the_length_asked_for() -> None
 
 
 def test_both_sources_keep_the_port() -> None:
-    assert isinstance(RandomIds(FrozenClock()), ids.Ids)
-    assert isinstance(SeededIds(), ids.Ids)
+    assert isinstance(RandomIds(FrozenClock()), ids.IdSource)
+    assert isinstance(SeededIds(), ids.IdSource)

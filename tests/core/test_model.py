@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from elytron_core.errors import InvalidInput
-from elytron_core.model import Request, Value, Vouched, invalid
+from elytron_core.model import Request, Value, VouchedMaker, invalid_input
 from elytron_core.scope import Name
 
 SECRET = "hunter2"
@@ -46,7 +46,7 @@ def test_defaults_are_left_out_of_the_bytes() -> None:
 
 
 def test_a_vouched_value_is_what_its_class_makes_of_the_same_fields() -> None:
-    trays = Vouched(Tray, "drinks", "labels")
+    trays = VouchedMaker(Tray, "drinks", "labels")
     checked = Tray(drinks=(Tea(cups=2),), labels={"a": "b"})
     made, other = (trays.make(drinks=(Tea(cups=2),), labels={"a": "b"}) for _ in range(2))
     assert made == checked
@@ -111,20 +111,20 @@ def test_a_wrong_request_is_invalid_input_wherever_it_is_built(given: dict[str, 
 def test_what_a_stranger_called_a_field_is_not_repeated() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(Tea).validate_python({SECRET: 1})
-    error = invalid(raised.value, known={"cups", "kind"})
+    error = invalid_input(raised.value, known={"cups", "kind"})
     assert error.message == "request has an unknown field"
 
 
 def test_a_name_that_somebody_chose_is_shown_on_one_line_and_cut() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(dict[str, Tea]).validate_python({"a\n\x1b" + "b" * 100: 1})
-    assert invalid(raised.value).field == "a??" + "b" * 61
+    assert invalid_input(raised.value).field == "a??" + "b" * 61
 
 
 def test_a_place_in_a_list_is_kept_in_the_path() -> None:
     with pytest.raises(ValidationError) as raised:
         TypeAdapter(tuple[Tea, ...]).validate_python([{}, {"cups": 0}])
-    error = invalid(raised.value, known={"cups"})
+    error = invalid_input(raised.value, known={"cups"})
     assert error.message == "1.cups is not valid: input should be greater than or equal to 1"
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from elytron_core.text.phrases import Pattern
+from elytron_core.text.phrases import PhrasePattern
 
 
 def test_a_pattern_is_compiled_at_its_first_use_and_then_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -16,7 +16,7 @@ def test_a_pattern_is_compiled_at_its_first_use_and_then_kept(monkeypatch: pytes
         return compile_(expression, flags)
 
     monkeypatch.setattr(re, "compile", counting)
-    pattern = Pattern("tea", re.IGNORECASE)
+    pattern = PhrasePattern("tea", re.IGNORECASE)
     assert compiled == []
     assert pattern.compiled.fullmatch("TEA")
     assert not pattern.compiled.fullmatch("coffee")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import ConversationTag, FactId, SkillId, TurnId
 from elytron_core.planes import facts, skills, space, transcript
 from elytron_core.scope import ConversationKey
@@ -25,21 +25,21 @@ SEVERAL = st.lists(NAMES, max_size=3).map(tuple)
 FACTS = st.builds(
     facts.Fact,
     id=NAMES.map(FactId),
-    kind=st.sampled_from(facts.Kind),
+    kind=st.sampled_from(facts.FactKind),
     topic=CONTENTS,
     content=CONTENTS,
     keywords=SEVERAL,
     entities=SEVERAL,
     citations=SEVERAL,
-    privacy=st.sampled_from(facts.Privacy),
-    authority=st.sampled_from(facts.Authority),
-    confidence=st.sampled_from(facts.Confidence),
+    privacy=st.sampled_from(facts.FactPrivacy),
+    authority=st.sampled_from(facts.FactAuthority),
+    confidence=st.sampled_from(facts.FactConfidence),
     observed_at=MOMENTS,
     recorded_at=MOMENTS,
     confirmed_at=MOMENTS,
     valid_from=MAYBE,
     valid_to=MAYBE,
-    state=st.sampled_from(facts.State),
+    state=st.sampled_from(facts.FactState),
 )
 SKILLS = st.builds(
     skills.Skill,
@@ -57,7 +57,7 @@ SKILLS = st.builds(
     forgotten_at=MAYBE,
 )
 MESSAGES = st.builds(
-    transcript.Message, role=st.sampled_from(Role), text=TEXTS, speaker=st.one_of(st.none(), NAMES), at=MAYBE
+    transcript.Message, role=st.sampled_from(EvidenceRole), text=TEXTS, speaker=st.one_of(st.none(), NAMES), at=MAYBE
 )
 TURNS = st.builds(
     transcript.Turn,
@@ -66,7 +66,7 @@ TURNS = st.builds(
     conversation=NAMES,
     messages=st.lists(MESSAGES, max_size=3).map(tuple),
     recorded_at=MOMENTS,
-    delivery=st.sampled_from(transcript.Delivery),
+    delivery=st.sampled_from(transcript.TurnDelivery),
     metadata=st.dictionaries(NAMES, st.one_of(st.none(), st.booleans(), st.integers(-5, 5), TEXTS), max_size=2),
     forgotten=st.dictionaries(st.integers(0, 3), MOMENTS, max_size=2),
     erased=st.lists(st.integers(0, 3), max_size=2).map(tuple),
@@ -83,7 +83,7 @@ def test_what_is_stored_comes_back_as_it_was(value: facts.Fact | skills.Skill | 
 def fact(*, valid_to: Instant | None = None) -> facts.Fact:
     return facts.Fact(
         id=FactId("f1"),
-        kind=facts.Kind.FACT,
+        kind=facts.FactKind.FACT,
         topic="tea",
         content="green",
         observed_at=NOW,
@@ -94,10 +94,12 @@ def fact(*, valid_to: Instant | None = None) -> facts.Fact:
 
 
 def test_a_superseded_fact_held_until_it_was_closed() -> None:
-    closed = facts.close(fact(), at=LATER, because="a newer word", state=facts.State.SUPERSEDED, by=FactId("f2"))
+    closed = facts.close_fact(
+        fact(), at=LATER, because="a newer word", state=facts.FactState.SUPERSEDED, by=FactId("f2")
+    )
     assert closed == fact(valid_to=LATER).model_copy(
         update={
-            "state": facts.State.SUPERSEDED,
+            "state": facts.FactState.SUPERSEDED,
             "closed_at": LATER,
             "closed_because": "a newer word",
             "superseded_by": FactId("f2"),
@@ -107,33 +109,33 @@ def test_a_superseded_fact_held_until_it_was_closed() -> None:
 
 
 def test_an_end_that_was_known_is_kept() -> None:
-    closed = facts.close(fact(valid_to=NOW), at=LATER, because="", state=facts.State.SUPERSEDED)
+    closed = facts.close_fact(fact(valid_to=NOW), at=LATER, because="", state=facts.FactState.SUPERSEDED)
     assert closed.valid_to == NOW
 
 
-@pytest.mark.parametrize("state", [facts.State.CORRECTED, facts.State.FORGOTTEN, facts.State.DELETED])
-def test_a_fact_closed_for_another_reason_does_not_say_that_it_ended(state: facts.State) -> None:
-    closed = facts.close(fact(), at=LATER, because="asked", state=state)
+@pytest.mark.parametrize("state", [facts.FactState.CORRECTED, facts.FactState.FORGOTTEN, facts.FactState.DELETED])
+def test_a_fact_closed_for_another_reason_does_not_say_that_it_ended(state: facts.FactState) -> None:
+    closed = facts.close_fact(fact(), at=LATER, because="asked", state=state)
     assert (closed.valid_to, closed.closed_at, closed.state) == (None, LATER, state)
 
 
-_GONE = [state for state in facts.State if state is not facts.State.ACTIVE and state not in facts.HELD]
+_GONE = [state for state in facts.FactState if state is not facts.FactState.ACTIVE and state not in facts.HELD]
 
 
 @given(FACTS, st.sampled_from(_GONE))
-def test_a_fact_that_is_not_believed_stays_as_it_is(one: facts.Fact, state: facts.State) -> None:
-    closed = facts.close(one, at=NOW, because="first", state=state)
+def test_a_fact_that_is_not_believed_stays_as_it_is(one: facts.Fact, state: facts.FactState) -> None:
+    closed = facts.close_fact(one, at=NOW, because="first", state=state)
     assert not closed.is_believed
-    assert facts.close(closed, at=LATER, because="second", state=facts.State.DELETED) == closed
+    assert facts.close_fact(closed, at=LATER, because="second", state=facts.FactState.DELETED) == closed
 
 
 @given(FACTS, st.sampled_from(sorted(facts.HELD)))
-def test_a_closed_version_that_is_forgotten_comes_back_as_it_was(one: facts.Fact, state: facts.State) -> None:
-    current = one.model_copy(update={"state": facts.State.ACTIVE})
-    closed = facts.close(current, at=NOW, because="first", state=state)
-    gone = facts.close(closed, at=LATER, because="asked", state=facts.State.FORGOTTEN)
+def test_a_closed_version_that_is_forgotten_comes_back_as_it_was(one: facts.Fact, state: facts.FactState) -> None:
+    current = one.model_copy(update={"state": facts.FactState.ACTIVE})
+    closed = facts.close_fact(current, at=NOW, because="first", state=state)
+    gone = facts.close_fact(closed, at=LATER, because="asked", state=facts.FactState.FORGOTTEN)
     assert (gone.is_believed, gone.valid_to, gone.end_known_at) == (False, closed.valid_to, closed.end_known_at)
-    assert facts.reopen(gone) == closed
+    assert facts.reopen_fact(gone) == closed
 
 
 def test_case_and_white_space_of_a_topic_do_not_count() -> None:
@@ -162,7 +164,7 @@ def test_the_first_message_goes_by_the_turns_id_and_later_ones_by_their_place() 
 
 
 def turn(
-    *messages: transcript.Message, lifecycle: transcript.Lifecycle = transcript.Lifecycle.ACTIVE
+    *messages: transcript.Message, lifecycle: transcript.TurnLifecycle = transcript.TurnLifecycle.ACTIVE
 ) -> transcript.Turn:
     return transcript.Turn(
         sequence=1,
@@ -178,8 +180,8 @@ def turn(
 
 def test_a_hidden_or_erased_message_is_not_recalled_nor_any_of_a_turn_put_away() -> None:
     assert [turn(*SPOKEN).is_recallable(part) for part in range(4)] == [True, False, False, True]
-    for lifecycle in transcript.Lifecycle:
-        assert turn(*SPOKEN, lifecycle=lifecycle).is_recallable(0) is (lifecycle is transcript.Lifecycle.ACTIVE)
+    for lifecycle in transcript.TurnLifecycle:
+        assert turn(*SPOKEN, lifecycle=lifecycle).is_recallable(0) is (lifecycle is transcript.TurnLifecycle.ACTIVE)
 
 
 def test_a_message_was_said_when_its_host_says_else_when_it_was_recorded() -> None:
@@ -187,21 +189,21 @@ def test_a_message_was_said_when_its_host_says_else_when_it_was_recorded() -> No
     assert [transcript.said_at(turn(dated, undated), message) for message in (dated, undated)] == [LATER, NOW]
 
 
-SPOKEN = tuple(transcript.Message(role=role, text=role.value) for role in Role)
+SPOKEN = tuple(transcript.Message(role=role, text=role.value) for role in EvidenceRole)
 
 
 @pytest.mark.parametrize(
     ("delivery", "kept"),
     [
-        (transcript.Delivery.DELIVERED, ["user", "assistant", "system", "tool"]),
-        (transcript.Delivery.USER_ONLY, ["user", "system", "tool"]),
-        (transcript.Delivery.UPSTREAM_FAILED, ["user", "system", "tool"]),
-        (transcript.Delivery.CANCELLED, ["user", "system", "tool"]),
-        (transcript.Delivery.INCOMPLETE_STREAM, []),
-        (transcript.Delivery.REJECTED_BY_POLICY, []),
+        (transcript.TurnDelivery.DELIVERED, ["user", "assistant", "system", "tool"]),
+        (transcript.TurnDelivery.USER_ONLY, ["user", "system", "tool"]),
+        (transcript.TurnDelivery.UPSTREAM_FAILED, ["user", "system", "tool"]),
+        (transcript.TurnDelivery.CANCELLED, ["user", "system", "tool"]),
+        (transcript.TurnDelivery.INCOMPLETE_STREAM, []),
+        (transcript.TurnDelivery.REJECTED_BY_POLICY, []),
     ],
 )
-def test_only_what_was_delivered_is_evidence(delivery: transcript.Delivery, kept: list[str]) -> None:
+def test_only_what_was_delivered_is_evidence(delivery: transcript.TurnDelivery, kept: list[str]) -> None:
     assert [message.text for message in transcript.evidence_of(SPOKEN, delivery)] == kept
 
 
@@ -219,8 +221,8 @@ def tags(record: space.SpaceRecord) -> list[str]:
     return [
         record.conversation_tag(key),
         record.turn_name_tag(key, "t1"),
-        record.slot_tag(facts.Kind.TASK, "Blue  Boat"),
-        record.slot_tag(facts.Kind.FACT, "blue boat"),
+        record.slot_tag(facts.FactKind.TASK, "Blue  Boat"),
+        record.slot_tag(facts.FactKind.FACT, "blue boat"),
         record.skill_tag("runtime_skill__row"),
     ]
 
@@ -230,7 +232,7 @@ def test_a_spaces_tags_are_its_own_and_name_nothing() -> None:
     assert not set(tags(RECORD)) & set(tags(OTHER))
     assert len(set(tags(RECORD))) == 5
     assert all(len(tag) == space.TAG_DIGITS and set(tag) <= set("0123456789abcdef") for tag in tags(RECORD))
-    assert RECORD.slot_tag(facts.Kind.TASK, "blue boat") == RECORD.slot_tag(facts.Kind.TASK, " BLUE\nboat")
+    assert RECORD.slot_tag(facts.FactKind.TASK, "blue boat") == RECORD.slot_tag(facts.FactKind.TASK, " BLUE\nboat")
 
 
 def test_a_spaces_digest_of_a_body_is_its_own() -> None:

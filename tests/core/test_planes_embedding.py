@@ -5,14 +5,14 @@ import math
 import pytest
 
 from elytron_core.errors import InvalidInput, StoreCorrupt
-from elytron_core.planes.embedding import VectorSet, check_of, hexadecimal, vector_set, whole
+from elytron_core.planes.embedding import VectorSet, check_of, check_to_hex, check_to_signed, vector_set
 from elytron_core.policy.ranking.query import encoder_query
 
 
 def test_a_stored_vector_comes_back_with_length_1() -> None:
     check = check_of("a boat")
     kept = VectorSet.from_bytes(vector_set("m", 3, {check: [3.0, 0.0, 4.0]}).to_bytes())
-    assert kept.floats()[whole(check)] == pytest.approx((0.6, 0.0, 0.8), abs=1e-3)
+    assert kept.floats()[check_to_signed(check)] == pytest.approx((0.6, 0.0, 0.8), abs=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_passages_stand_one_after_the_other_and_cost_nothing_where_there_are_non
 
 
 def test_a_check_is_a_number_and_back() -> None:
-    assert {hexadecimal(whole(check)) for check in ("f" * 16, "0" * 16)} == {"f" * 16, "0" * 16}
+    assert {check_to_hex(check_to_signed(check)) for check in ("f" * 16, "0" * 16)} == {"f" * 16, "0" * 16}
 
 
 @pytest.mark.parametrize("numbers", ["", "!!!!", "AAAA"])

@@ -9,43 +9,43 @@ from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
+    BatchKey,
     CheckReport,
-    Damage,
-    Delete,
-    Entry,
-    Idempotency,
-    Problem,
-    Put,
-    Ref,
-    Require,
+    DamageKind,
+    DeleteChange,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    RequireRevision,
+    StoreProblem,
     require_ref,
-    validate,
+    validate_batch,
 )
 
-REF = Ref("facts", "0a")
-ENTRY = Entry(Action.WRITE, REF)
+REF = DocumentRef("facts", "0a")
+ENTRY = EntryDraft(JournalAction.WRITE, REF)
 
 
 def batch(
     *,
     space: str = "ada",
-    entries: tuple[Entry, ...] = (ENTRY,),
-    puts: tuple[Put, ...] = (),
-    deletes: tuple[Delete, ...] = (),
-    requires: tuple[Require, ...] = (),
+    entries: tuple[EntryDraft, ...] = (ENTRY,),
+    puts: tuple[PutChange, ...] = (),
+    deletes: tuple[DeleteChange, ...] = (),
+    requires: tuple[RequireRevision, ...] = (),
     key: str | None = None,
     sealed: bool = False,
     is_import: bool = False,
 ) -> Batch:
-    idempotency = Idempotency(key, "0", b"") if key is not None else None
+    idempotency = BatchKey(key, "0", b"") if key is not None else None
     return Batch(SpaceId(space), Instant(0), entries, puts, deletes, requires, idempotency, sealed, is_import=is_import)
 
 
 LARGEST = b"x" * limits.DOCUMENT_BYTES
 SEALED = b"x" * (limits.DOCUMENT_BYTES + limits.SEAL_BYTES)
-MOST = tuple(Entry(Action.WRITE, Ref("facts", f"{at:x}")) for at in range(limits.BATCH_CHANGES))
+MOST = tuple(EntryDraft(JournalAction.WRITE, DocumentRef("facts", f"{at:x}")) for at in range(limits.BATCH_CHANGES))
 IMPORTED = (*MOST, *[ENTRY] * (limits.IMPORT_CHANGES - len(MOST)))
 
 
@@ -53,10 +53,13 @@ IMPORTED = (*MOST, *[ENTRY] * (limits.IMPORT_CHANGES - len(MOST)))
     "given",
     [
         batch(),
-        batch(puts=(Put(REF, b"", 0), Put(Ref("slots", "0a"), b"x", 7)), deletes=(Delete(Ref("facts", "0b"), 1),)),
-        batch(requires=(Require(REF, 0), Require(REF, 0))),
-        batch(puts=(Put(REF, LARGEST, 0),)),
-        batch(puts=(Put(REF, SEALED, 0),), sealed=True),
+        batch(
+            puts=(PutChange(REF, b"", 0), PutChange(DocumentRef("slots", "0a"), b"x", 7)),
+            deletes=(DeleteChange(DocumentRef("facts", "0b"), 1),),
+        ),
+        batch(requires=(RequireRevision(REF, 0), RequireRevision(REF, 0))),
+        batch(puts=(PutChange(REF, LARGEST, 0),)),
+        batch(puts=(PutChange(REF, SEALED, 0),), sealed=True),
         batch(entries=MOST),
         batch(entries=(*MOST, ENTRY), sealed=True),
         batch(entries=IMPORTED, is_import=True),
@@ -67,7 +70,7 @@ IMPORTED = (*MOST, *[ENTRY] * (limits.IMPORT_CHANGES - len(MOST)))
     ids=lambda given: "",
 )
 def test_a_batch_within_the_rules_is_taken(given: Batch) -> None:
-    validate(given)
+    validate_batch(given)
 
 
 @pytest.mark.parametrize(
@@ -76,18 +79,24 @@ def test_a_batch_within_the_rules_is_taken(given: Batch) -> None:
         (batch(space=""), "space is empty"),
         (batch(space="a\n"), "space has control characters, lone surrogates or outer white space"),
         (batch(entries=()), "entries are missing: every batch leaves a journal entry"),
-        (batch(puts=(Put(REF, b"", -1),)), "expects is below 0"),
-        (batch(deletes=(Delete(REF, 0),)), "expects is below 1 for a delete"),
-        (batch(puts=(Put(REF, b"", 0), Put(REF, b"", 0))), "batch changes one document twice"),
-        (batch(puts=(Put(REF, b"", 1),), deletes=(Delete(REF, 1),)), "batch changes one document twice"),
+        (batch(puts=(PutChange(REF, b"", -1),)), "expects is below 0"),
+        (batch(deletes=(DeleteChange(REF, 0),)), "expects is below 1 for a delete"),
+        (batch(puts=(PutChange(REF, b"", 0), PutChange(REF, b"", 0))), "batch changes one document twice"),
+        (batch(puts=(PutChange(REF, b"", 1),), deletes=(DeleteChange(REF, 1),)), "batch changes one document twice"),
         (
-            batch(puts=(Put(Ref("Facts", "0a"), b"", 0),)),
+            batch(puts=(PutChange(DocumentRef("Facts", "0a"), b"", 0),)),
             "collection is not up to 32 lower-case letters and underscores",
         ),
-        (batch(deletes=(Delete(Ref("facts", "tea"), 1),)), "key is not up to 96 hex digits, dots and dashes"),
-        (batch(requires=(Require(Ref("facts", ""), 1),)), "key is not up to 96 hex digits, dots and dashes"),
         (
-            batch(entries=(Entry(Action.WRITE, Ref("", "0a")),)),
+            batch(deletes=(DeleteChange(DocumentRef("facts", "tea"), 1),)),
+            "key is not up to 96 hex digits, dots and dashes",
+        ),
+        (
+            batch(requires=(RequireRevision(DocumentRef("facts", ""), 1),)),
+            "key is not up to 96 hex digits, dots and dashes",
+        ),
+        (
+            batch(entries=(EntryDraft(JournalAction.WRITE, DocumentRef("", "0a")),)),
             "collection is not up to 32 lower-case letters and underscores",
         ),
         (batch(key=""), "idempotency key is empty"),
@@ -96,7 +105,7 @@ def test_a_batch_within_the_rules_is_taken(given: Batch) -> None:
 )
 def test_a_batch_that_breaks_a_rule_is_refused(given: Batch, message: str) -> None:
     with pytest.raises(InvalidInput) as raised:
-        validate(given)
+        validate_batch(given)
     assert raised.value.message == message
 
 
@@ -104,11 +113,11 @@ def test_a_batch_that_breaks_a_rule_is_refused(given: Batch, message: str) -> No
     ("given", "limit"),
     [
         (batch(entries=(*MOST, ENTRY)), limits.BATCH_CHANGES),
-        (batch(entries=MOST, requires=(Require(REF, 1),)), limits.BATCH_CHANGES),
+        (batch(entries=MOST, requires=(RequireRevision(REF, 1),)), limits.BATCH_CHANGES),
         (batch(entries=(*MOST, ENTRY, ENTRY), sealed=True), limits.BATCH_CHANGES),
         (batch(entries=(*IMPORTED, ENTRY), is_import=True), limits.IMPORT_CHANGES),
-        (batch(puts=(Put(REF, LARGEST + b"x", 0),)), limits.DOCUMENT_BYTES),
-        (batch(puts=(Put(REF, SEALED + b"x", 0),), sealed=True), limits.DOCUMENT_BYTES + limits.SEAL_BYTES),
+        (batch(puts=(PutChange(REF, LARGEST + b"x", 0),)), limits.DOCUMENT_BYTES),
+        (batch(puts=(PutChange(REF, SEALED + b"x", 0),), sealed=True), limits.DOCUMENT_BYTES + limits.SEAL_BYTES),
         (batch(key="k" * (limits.IDEMPOTENCY_KEY_CHARS + 1)), limits.IDEMPOTENCY_KEY_CHARS),
         (batch(space="s" * (limits.SPACE_CHARS + 1)), limits.SPACE_CHARS),
     ],
@@ -116,11 +125,11 @@ def test_a_batch_that_breaks_a_rule_is_refused(given: Batch, message: str) -> No
 )
 def test_a_batch_over_a_bound_is_refused_with_the_bound(given: Batch, limit: int) -> None:
     with pytest.raises(LimitExceeded) as raised:
-        validate(given)
+        validate_batch(given)
     assert raised.value.limit == limit
 
 
-def is_taken(ref: Ref) -> bool:
+def is_taken(ref: DocumentRef) -> bool:
     try:
         require_ref(ref)
     except ElytronError:
@@ -132,23 +141,23 @@ def is_taken(ref: Ref) -> bool:
 def test_a_place_has_a_plain_collection_and_a_key_of_hex_digits(collection: str, key: str) -> None:
     named = collection[:1].isalpha() and collection.islower() and set(collection) <= set("ab_")
     keyed = bool(key) and key[0] in "0af" and set(key) <= set("0af.-")
-    assert is_taken(Ref(collection, key)) is (named and keyed)
+    assert is_taken(DocumentRef(collection, key)) is (named and keyed)
 
 
 @pytest.mark.parametrize(
     ("ref", "taken"),
     [
-        (Ref("c" * 32, "0" * 96), True),
-        (Ref("c" * 33, "0"), False),
-        (Ref("c", "0" * 97), False),
-        (Ref("c\n", "0"), False),
-        (Ref("c", "0\n"), False),
+        (DocumentRef("c" * 32, "0" * 96), True),
+        (DocumentRef("c" * 33, "0"), False),
+        (DocumentRef("c", "0" * 97), False),
+        (DocumentRef("c\n", "0"), False),
+        (DocumentRef("c", "0\n"), False),
     ],
 )
-def test_a_place_is_bounded(ref: Ref, taken: bool) -> None:
+def test_a_place_is_bounded(ref: DocumentRef, taken: bool) -> None:
     assert is_taken(ref) is taken
 
 
 def test_a_check_that_found_nothing_is_ok() -> None:
     assert CheckReport(1, 2, 3, 4).ok
-    assert not CheckReport(1, 2, 3, 4, (Problem(Damage.BLOB, None, "a blob"),)).ok
+    assert not CheckReport(1, 2, 3, 4, (StoreProblem(DamageKind.BLOB, None, "a blob"),)).ok

@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.errors import InvalidJson, PayloadTooLarge
-from elytron_core.strict_json import parse
+from elytron_core.strict_json import parse_json
 
 CANARY = "s3cret"
 
@@ -37,14 +37,14 @@ REFUSED = {
 def test_what_can_be_read_in_two_ways_is_refused_without_repeating_it(case: str) -> None:
     data, problem = REFUSED[case]
     with pytest.raises(InvalidJson) as refused:
-        parse(data)
+        parse_json(data)
     assert refused.value.problem == problem
     assert CANARY not in str(refused.value)
 
 
 def test_more_bytes_than_allowed_are_not_read() -> None:
     with pytest.raises(PayloadTooLarge):
-        parse(b"[1, 2]", limit=5)
+        parse_json(b"[1, 2]", limit=5)
 
 
 def test_what_is_sound_is_read() -> None:
@@ -55,12 +55,12 @@ def test_what_is_sound_is_read() -> None:
     expected: object = 1
     for _ in range(63):
         expected = [expected]
-    assert parse(data.encode()) == {"a": [2**63 - 1, -(2**63), 1.5, True, None], "é": "😀", "d": expected}
+    assert parse_json(data.encode()) == {"a": [2**63 - 1, -(2**63), 1.5, True, None], "é": "😀", "d": expected}
 
 
 def test_many_brackets_side_by_side_are_not_deep() -> None:
-    assert parse(b"[" + b"[]," * 200 + b"[]]") == [[]] * 201
+    assert parse_json(b"[" + b"[]," * 200 + b"[]]") == [[]] * 201
 
 
 def test_an_escaped_backslash_before_ud800_is_no_surrogate() -> None:
-    assert parse(b'"\\\\ud800 \\ud83d\\ude00"') == "\\ud800 😀"
+    assert parse_json(b'"\\\\ud800 \\ud83d\\ude00"') == "\\ud800 😀"

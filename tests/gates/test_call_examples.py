@@ -12,11 +12,11 @@ import pytest
 
 import elytron
 from elytron.api import MemoryFace
-from elytron.factory import Opening
-from elytron.remote import Connecting, RemoteMemory
+from elytron.factory import RuntimeOpening
+from elytron.remote import RemoteConnecting, RemoteMemory
 from elytron.runtime import MemoryRuntime
 from elytron.sync_runtime import SyncMemoryRuntime
-from elytron_http_shell.server import Serving, served
+from elytron_http_shell.server import ServingSettings, served_http
 
 _PARSER = doctest.DocTestParser()
 
@@ -31,7 +31,7 @@ def calls() -> Iterator[tuple[str, Callable[..., Any]]]:
     for name in dir(elytron):
         if inspect.isfunction(call := getattr(elytron, name)):
             yield name, call
-    for kind in (SyncMemoryRuntime, Opening, Connecting, RemoteMemory):
+    for kind in (SyncMemoryRuntime, RuntimeOpening, RemoteConnecting, RemoteMemory):
         for name, call in methods(kind).items():
             if kind is not RemoteMemory or name not in methods(MemoryFace):
                 yield f"{kind.__name__}.{name}", call
@@ -57,7 +57,7 @@ def address() -> Iterator[str]:
     """Serve a memory that has one message on this machine."""
     with elytron.open("memory:", space="ada") as memory, ExitStack() as stack:
         memory.add("The boat key is under the oar.", speaker="Ada")
-        serving = served(memory.runtime, Serving(port=0, development=True))
+        serving = served_http(memory.runtime, ServingSettings(port=0, development=True))
         server = memory.run(serving.__aenter__())
         stack.callback(lambda: memory.run(serving.__aexit__(None, None, None)))
         yield server.address

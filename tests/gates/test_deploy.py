@@ -14,7 +14,7 @@ import pytest
 import yaml
 from tests.gates.tree import ROOT
 
-from elytron_cli.app import cli
+from elytron_cli.app import elytron_group
 
 DEPLOY = ROOT / "deploy"
 INSTRUCTIONS = {
@@ -56,8 +56,8 @@ def commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("command", commands(), ids=["unit", "container"])
 def test_each_command_is_one_of_the_command_line(command: list[str]) -> None:
-    with click.Context(cli) as root:
-        _, found, rest = cli.resolve_command(root, command)
+    with click.Context(elytron_group) as root:
+        _, found, rest = elytron_group.resolve_command(root, command)
         assert found is not None
         context = found.make_context(command[0], rest, parent=root)
         assert context.params["port"] == 8010

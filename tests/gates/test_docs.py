@@ -17,7 +17,7 @@ from tests.gates.tree import ROOT, pages, shown
 import elytron
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.failures import FAILURES
-from elytron_cli.app import cli
+from elytron_cli.app import elytron_group
 from elytron_cli.help_pages import every_text
 from elytron_core import errors
 from elytron_core.planes.space import COLLECTIONS
@@ -115,7 +115,7 @@ def check(words: list[str]) -> list[str]:
 
 
 def _check_elytron(arguments: list[str]) -> list[str]:
-    command: click.Command = cli
+    command: click.Command = elytron_group
     try:
         while True:
             context = click.Context(command, info_name=command.name)

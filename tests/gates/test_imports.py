@@ -50,11 +50,11 @@ OF_SEARCH = ("numpy", "elytron_index.space_index", "elytron.recall.retrieval")
 """Modules that nothing but a search needs."""
 _COMMANDS = """
 import sys
-from elytron_cli.main import run
+from elytron_cli.main import run_command_line
 for arguments in {commands}:
     sys.argv = ["elytron", *arguments]
     try:
-        run()
+        run_command_line()
     except SystemExit as end:
         assert not end.code, arguments
 print(*sys.modules, file=sys.stderr)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from elytron_core.lazy import Uncollected, settle
+from elytron_core.lazy import GarbagePause, freeze_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "requirements", "tests")
@@ -40,9 +40,9 @@ def source(path: Path) -> str:
 @cache
 def parse(path: Path) -> ast.Module:
     """Return the syntax tree of the module at `path`, which is parsed once for all gates."""
-    with Uncollected():  # all of the many nodes stay
+    with GarbagePause():  # all of the many nodes stay
         tree = ast.parse(source(path), filename=str(path))
-        settle()
+        freeze_objects()
     return tree
 
 

@@ -9,7 +9,7 @@ from tests.gateway.everos import EverOs, EverOsServer
 import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SeededIds
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 from elytron_gateway.wire import UserRequest
 
 
@@ -37,16 +37,16 @@ async def memory(clock: FrozenClock) -> AsyncIterator[elytron.MemoryRuntime]:
 
 
 @pytest.fixture
-def gateway(memory: elytron.MemoryRuntime) -> Gateway:
-    return Gateway(memory)
+def gateway(memory: elytron.MemoryRuntime) -> MemoryGateway:
+    return MemoryGateway(memory)
 
 
 @pytest.fixture
-async def ada(gateway: Gateway) -> dict[str, str]:
+async def ada(gateway: MemoryGateway) -> dict[str, str]:
     """Ada's credentials, as they stand in a body."""
     return (await gateway.create_user(UserRequest(user_id="ada"))).model_dump()
 
 
 @pytest.fixture
-async def bob(gateway: Gateway) -> dict[str, str]:
+async def bob(gateway: MemoryGateway) -> dict[str, str]:
     return (await gateway.create_user(UserRequest(user_id="bob"))).model_dump()

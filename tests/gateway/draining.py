@@ -6,7 +6,7 @@ from pathlib import Path
 
 import elytron
 from elytron_core.clock import SystemClock
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 from elytron_gateway.upstream.everos import EverOsUpstream
 
 
@@ -15,7 +15,7 @@ async def drain(store: Path, url: str) -> int:
     upstream = EverOsUpstream(url, clock=SystemClock())
     told = 0
     async with elytron.open(store, space=None) as memory:
-        gateway = Gateway(memory, upstream=upstream)
+        gateway = MemoryGateway(memory, upstream=upstream)
         while True:
             answer = await gateway.drain()
             told += answer.told

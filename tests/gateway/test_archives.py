@@ -15,9 +15,9 @@ from elytron_core.errors import NotFound, UnreadableFile
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 from elytron_gateway import wire
-from elytron_gateway.messages import Upload
-from elytron_gateway.resources import Given
-from elytron_gateway.service import Gateway
+from elytron_gateway.messages import MessageUpload
+from elytron_gateway.resources import GivenFile
+from elytron_gateway.service import MemoryGateway
 from elytron_store.conformance.examples import blob
 
 pytestmark = pytest.mark.anyio
@@ -28,16 +28,16 @@ PICTURE = bytes(range(256)) * 1_000
 
 
 @pytest.fixture
-async def archive(gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime, tmp_path: Path) -> Path:
+async def archive(gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime, tmp_path: Path) -> Path:
     """Give the archive of Ada's space: a resource, a picture, an empty file, and an attachment that is an address."""
-    await gateway.upload(wire.Placed(**ada), Given(TERMS, file_name="terms.md"))
+    await gateway.upload(wire.PlacedRequest(**ada), GivenFile(TERMS, file_name="terms.md"))
     items = [
         {"type": "image", "upload_id": "one"},
         {"type": "image", "uri": "https://example.org/x.png"},
     ]
     said = {"sender_id": "ada", "role": "user", "timestamp": 1, "content": items}
-    add = wire.AddRequest.model_validate({**ada, "session_id": "chat:c", "messages": [said]})
-    await gateway.add(add, uploads={"one": Upload("x.png", "image/png", PICTURE)})
+    add = wire.GatewayAddRequest.model_validate({**ada, "session_id": "chat:c", "messages": [said]})
+    await gateway.add(add, uploads={"one": MessageUpload("x.png", "image/png", PICTURE)})
     path = tmp_path / "ada.elytron"
     report = await memory.export(elytron.MemorySpaceExportRequest(scope=ADA, path=str(path), include_private=True))
     assert report.blobs == 2
@@ -70,12 +70,12 @@ async def test_a_round_trip_brings_every_byte_back(archive: Path, tmp_path: Path
         report = await other.import_archive(imports(archive))
         assert report.blobs == 2
         assert await blobs(other) == {TERMS, PICTURE}
-        gateway = Gateway(other)
+        gateway = MemoryGateway(other)
         ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
-        (found,) = (await gateway.search(wire.SearchRequest(**ada, query="payment due"))).results
+        (found,) = (await gateway.search(wire.GatewaySearchRequest(**ada, query="payment due"))).results
         assert found.heading == "Terms"
         assert found.resource_id is not None
-        assert (await gateway.retry_resource(wire.Placed(**ada), found.resource_id)).status == "extracted"
+        assert (await gateway.retry_resource(wire.PlacedRequest(**ada), found.resource_id)).status == "extracted"
         assert (await other.context.store.check()).ok
 
 

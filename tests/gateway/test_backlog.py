@@ -14,29 +14,29 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Unreachable
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
-from elytron_gateway.resources import Given
-from elytron_gateway.service import CatchingUp, Gateway
-from elytron_gateway.upstream.everos import EverOsUpstream, Patience
+from elytron_gateway.resources import GivenFile
+from elytron_gateway.service import MemoryGateway, UpstreamCatchUp
+from elytron_gateway.upstream.everos import EverOsUpstream, RetryPolicy
 
 pytestmark = pytest.mark.anyio
 
 CHAT = "chat:c"
 DOWN = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
 LATER = Instant(4_000_000_000_000)
-PATIENCE = Patience(attempts=1, failures=10_000)
+PATIENCE = RetryPolicy(attempts=1, failures=10_000)
 
 
 @pytest.fixture
-async def gateway(server: EverOs, clock: FrozenClock, tmp_path: Path) -> AsyncIterator[Gateway]:
+async def gateway(server: EverOs, clock: FrozenClock, tmp_path: Path) -> AsyncIterator[MemoryGateway]:
     upstream = EverOsUpstream(server.url, clock=clock, patience=PATIENCE)
     async with elytron.open(tmp_path / "memory.db", space=None, clock=clock) as memory:
-        yield Gateway(memory, upstream=upstream)
+        yield MemoryGateway(memory, upstream=upstream)
     await upstream.close()
 
 
-def add(who: dict[str, str], *texts: str) -> wire.AddRequest:
+def add(who: dict[str, str], *texts: str) -> wire.GatewayAddRequest:
     said = [{"sender_id": "x", "role": "user", "timestamp": 1, "content": text} for text in texts]
-    return wire.AddRequest.model_validate({**who, "session_id": CHAT, "messages": said})
+    return wire.GatewayAddRequest.model_validate({**who, "session_id": CHAT, "messages": said})
 
 
 def told(server: EverOs) -> list[str]:
@@ -51,7 +51,7 @@ async def process(store: Path, server: EverOs) -> asyncio.subprocess.Process:
 
 
 async def test_two_servers_that_drain_at_once_tell_each_message_once_and_in_its_order(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, tmp_path: Path
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, tmp_path: Path
 ) -> None:
     server.refusing = DOWN
     texts = [f"message {number}" for number in range(10)]
@@ -66,7 +66,7 @@ async def test_two_servers_that_drain_at_once_tell_each_message_once_and_in_its_
 
 
 async def test_what_a_killed_server_was_telling_is_left_to_it_for_a_while_and_then_told_under_the_same_key(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock, tmp_path: Path
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock, tmp_path: Path
 ) -> None:
     server.refusing = DOWN
     for text in ("one", "two"):
@@ -88,7 +88,7 @@ async def test_what_a_killed_server_was_telling_is_left_to_it_for_a_while_and_th
 
 
 async def test_what_is_refused_for_good_holds_nothing_up_and_is_told_again_when_an_operator_says_so(
-    gateway: Gateway, ada: dict[str, str], server: EverOs
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.refusing = DOWN
     await gateway.add(add(ada, "one"))
@@ -102,7 +102,7 @@ async def test_what_is_refused_for_good_holds_nothing_up_and_is_told_again_when_
 
 
 async def test_of_many_messages_only_those_that_were_not_told_wait(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, monkeypatch: pytest.MonkeyPatch
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway_limits, "TELL_MESSAGES", 2)
     monkeypatch.setattr(gateway_limits, "TELL_BYTES", 12)
@@ -114,22 +114,22 @@ async def test_of_many_messages_only_those_that_were_not_told_wait(
     assert told(server) == ["one", "two", "three", "a long message", "five"]
 
 
-async def test_an_answer_of_something_else_is_none(gateway: Gateway, ada: dict[str, str], server: EverOs) -> None:
-    search = wire.SearchRequest.model_validate({**ada, "query": "one", "scope": ["all_user_memory"]})
+async def test_an_answer_of_something_else_is_none(gateway: MemoryGateway, ada: dict[str, str], server: EverOs) -> None:
+    search = wire.GatewaySearchRequest.model_validate({**ada, "query": "one", "scope": ["all_user_memory"]})
     for rubbish in (b"<html>Welcome</html>", b"{}", b'{"data": [1]}', b"\xff"):
         server.rubbish = rubbish
         assert (await gateway.add(add(ada, "one"))).status == "queued"
         with pytest.raises(Unreachable, match="none of an EverOS server"):
             await gateway.search(search)
-    taken = await gateway.upload(wire.Placed(**ada), Given(b"thirty days", file_name="t.txt"))
+    taken = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(b"thirty days", file_name="t.txt"))
     assert (taken.status, (await gateway.health()).backlog) == ("failed", 4)
     server.rubbish = None
-    assert (await gateway.retry_resource(wire.Placed(**ada), taken.resource_id)).status == "extracted"
+    assert (await gateway.retry_resource(wire.PlacedRequest(**ada), taken.resource_id)).status == "extracted"
     assert (await gateway.drain()).told == 4
 
 
 async def test_what_it_says_of_a_memory_may_be_rubbish_in_part(
-    gateway: Gateway, ada: dict[str, str], server: EverOs
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     place = {"session_id": f"ada~{CHAT}", "user_id": "ada"}
     odd = [
@@ -140,16 +140,16 @@ async def test_what_it_says_of_a_memory_may_be_rubbish_in_part(
     ]
     body = str([place | one for one in odd]).replace("'", '"')
     server.rubbish = f'{{"data": {{"episodes": {body}, "unprocessed_messages": 7}}}}'.encode()
-    search = wire.SearchRequest.model_validate({**ada, "query": "boiler", "scope": ["all_user_memory"]})
+    search = wire.GatewaySearchRequest.model_validate({**ada, "query": "boiler", "scope": ["all_user_memory"]})
     assert [one.text for one in (await gateway.search(search)).results] == ["boiler two", "boiler one"]
 
 
 async def test_a_server_tells_what_waits_by_itself_when_the_upstream_is_back(
-    gateway: Gateway, ada: dict[str, str], server: EverOs
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.refusing = DOWN
     await gateway.add(add(ada, "one"))
-    catching_up = CatchingUp(gateway, pause_s=0.01)
+    catching_up = UpstreamCatchUp(gateway, pause_s=0.01)
     catching_up.start()
     server.refusing = None
     assert await asyncio.to_thread(server.reached.wait, 60)
@@ -161,7 +161,7 @@ async def test_a_server_tells_what_waits_by_itself_when_the_upstream_is_back(
 
 
 async def test_of_an_erased_user_no_byte_is_left_whatever_waited(
-    gateway: Gateway, server: EverOs, tmp_path: Path
+    gateway: MemoryGateway, server: EverOs, tmp_path: Path
 ) -> None:
     name = "erased-user-4417"
     who = (await gateway.create_user(wire.UserRequest(user_id=name))).model_dump()

@@ -9,11 +9,11 @@ import httpx
 import pytest
 
 import elytron
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.errors import GatewayRefused, InvalidInput, PayloadTooLarge, Unreachable, UnreadableFile
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
 from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
@@ -22,9 +22,9 @@ SAID = [{"sender_id": "ada", "role": "user", "timestamp": 1, "content": "The boi
 
 
 @pytest.fixture
-def client(memory: elytron.MemoryRuntime, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def client(memory: elytron.MemoryRuntime, gateway: MemoryGateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Let the client's connections end at the application, in this process."""
-    app = create_app(memory, authenticator=Development(), further=(gateway_surfaces(gateway),))
+    app = create_app(memory, authenticator=DevelopmentCallers(), further=(gateway_surfaces(gateway),))
 
     class Within(httpx.AsyncClient):
         def __init__(self, **options: Any) -> None:

@@ -7,20 +7,20 @@ import pytest
 from tests.gateway.asking import add
 
 import elytron
-from elytron.erasure.reapplication import Erasures, erase_all_again, gather_all
+from elytron.erasure.reapplication import FileErasures, erase_all_again, gather_all
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_gateway.accounts.users import UserKeys
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio
 
 
 async def opens(memory: elytron.MemoryRuntime, key: str) -> bool:
-    keys = AccessKeys(memory.context) if key.startswith("ely_") else UserKeys(Gateway(memory).users)
+    keys = AccessKeys(memory.context) if key.startswith("ely_") else UserKeys(MemoryGateway(memory).users)
     try:
         await keys.authenticate(f"Bearer {key}")
     except Unauthorized:
@@ -33,7 +33,7 @@ async def test_what_ended_since_ends_again_and_nothing_else(tmp_path: Path) -> N
     held: dict[str, str] = {}
     ids: dict[str, str] = {}
     async with elytron.open(str(place), space=None, clock=clock) as memory:
-        gateway, access = Gateway(memory), AccessKeys(memory.context)
+        gateway, access = MemoryGateway(memory), AccessKeys(memory.context)
         for user in ("ada", "bob", "carol", "dora"):
             held[user] = (await gateway.users.create(user))[1]
             await gateway.add(add({"user_id": user, "user_key": held[user]}, f"{user} likes tea."))
@@ -42,9 +42,9 @@ async def test_what_ended_since_ends_again_and_nothing_else(tmp_path: Path) -> N
             issued = await access.add(asked)
             held[label], ids[label] = issued.key, issued.access.id
     shutil.copy(place, older)
-    kept = Erasures()
+    kept = FileErasures()
     async with elytron.open(str(place), space=None, clock=clock) as memory:
-        gateway, access = Gateway(memory), AccessKeys(memory.context)
+        gateway, access = MemoryGateway(memory), AccessKeys(memory.context)
         await gateway.erase_user("ada")
         await gateway.users.rotate("bob")
         await gateway.users.revoke("carol")
@@ -64,7 +64,7 @@ async def test_what_ended_since_ends_again_and_nothing_else(tmp_path: Path) -> N
         assert [report.space for report in reports if report.changed] == ["elytron:system"]
         clock.advance(60_000)
         assert [name for name in held if await opens(memory, held[name])] == ["dora", "kept"]
-        users = Gateway(memory).users
+        users = MemoryGateway(memory).users
         assert sorted([user.user_id async for user in users.all()]) == ["bob", "carol", "dora"]
         assert [one.text for one in (await memory.list(user_id="ada")).items] == []
         assert len((await memory.list(user_id="bob")).items) == 1

@@ -16,7 +16,7 @@ from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_gateway.accounts.users import UserKeys
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -
     return lambda: elytron.open(place, space=None, clock=clock, keys=keys)
 
 
-async def refused(gateway: Gateway, key: str) -> bool:
+async def refused(gateway: MemoryGateway, key: str) -> bool:
     """Tell whether a key opens nothing, neither with a user's id nor by itself."""
     try:
         await UserKeys(gateway.users).authenticate(f"Bearer {key}")
@@ -46,15 +46,15 @@ async def test_no_key_that_ended_opens_anything_again(opened: Opening) -> None:
     ended: list[str] = []
     for _ in range(2):
         async with opened() as memory:
-            users = Gateway(memory).users
+            users = MemoryGateway(memory).users
             ended.append((await users.create("ada"))[1])
             ended.append(await users.rotate("ada"))
             await users.revoke("ada")
             ended.append((await users.create("ada"))[1])
         async with opened() as memory:
-            await Gateway(memory).erase_user("ada")
+            await MemoryGateway(memory).erase_user("ada")
     async with opened() as memory:
-        gateway = Gateway(memory)
+        gateway = MemoryGateway(memory)
         (_, key) = await gateway.users.create("ada")
         await gateway.add(add({"user_id": "ada", "user_key": key}, "The boiler code is on the fridge."))
         assert [await refused(gateway, one) for one in (*ended, key)] == [True] * len(ended) + [False]
@@ -65,17 +65,17 @@ async def test_no_key_that_ended_opens_anything_again(opened: Opening) -> None:
 async def test_behind_an_older_copy_no_key_is_made_that_ended_since(tmp_path: Path, clock: FrozenClock) -> None:
     place, older = tmp_path / "store.db", tmp_path / "older.db"
     async with elytron.open(str(place), space=None, clock=clock) as memory:
-        await Gateway(memory).users.create("ada")
+        await MemoryGateway(memory).users.create("ada")
     shutil.copy(place, older)
     async with elytron.open(str(place), space=None, clock=clock) as memory:
-        ended = [await Gateway(memory).users.rotate("ada") for _ in range(3)]
+        ended = [await MemoryGateway(memory).users.rotate("ada") for _ in range(3)]
     async with elytron.open(str(older), space=None, clock=clock) as memory:
-        made = [await Gateway(memory).users.rotate("ada") for _ in range(3)]
+        made = [await MemoryGateway(memory).users.rotate("ada") for _ in range(3)]
     assert not {*ended} & {*made}
 
 
 async def test_an_erasure_ends_access_keys_for_the_users_spaces_and_spares_others(
-    gateway: Gateway, memory: elytron.MemoryRuntime, clock: FrozenClock
+    gateway: MemoryGateway, memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     access = AccessKeys(memory.context)
     await gateway.users.create("ada")
@@ -92,7 +92,7 @@ async def test_an_erasure_ends_access_keys_for_the_users_spaces_and_spares_other
 
 
 async def test_what_a_key_wrote_past_the_gateway_is_erased_with_its_user(
-    gateway: Gateway, memory: elytron.MemoryRuntime
+    gateway: MemoryGateway, memory: elytron.MemoryRuntime
 ) -> None:
     (_, key) = await gateway.users.create("ada")
     principal = await UserKeys(gateway.users).authenticate(f"Bearer {key}")

@@ -10,24 +10,24 @@ import pytest
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_adapter.identity.access_keys import Development
-from elytron_cli.server.extras import Wanted, beside
+from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Erasure
+from elytron_core.ports.store import ErasureTarget
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
-from elytron_gateway.messages import Upload
-from elytron_gateway.resources import Given
-from elytron_gateway.service import Gateway, GatewayOptions
-from elytron_gateway.upstream.everos import EverOsUpstream, Patience
+from elytron_gateway.messages import MessageUpload
+from elytron_gateway.resources import GivenFile
+from elytron_gateway.service import GatewayOptions, MemoryGateway
+from elytron_gateway.upstream.everos import EverOsUpstream, RetryPolicy
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
 
 CHAT = "chat:c"
-PATIENCE = Patience(attempts=3, failures=2, pause_ms=1_000)
+PATIENCE = RetryPolicy(attempts=3, failures=2, pause_ms=1_000)
 
 
 class Waits:
@@ -53,21 +53,21 @@ async def upstream(server: EverOs, clock: FrozenClock, waits: Waits) -> AsyncIte
 
 
 @pytest.fixture
-def gateway(memory: elytron.MemoryRuntime, upstream: EverOsUpstream) -> Gateway:
-    return Gateway(memory, upstream=upstream)
+def gateway(memory: elytron.MemoryRuntime, upstream: EverOsUpstream) -> MemoryGateway:
+    return MemoryGateway(memory, upstream=upstream)
 
 
-def add(who: dict[str, str], text: str) -> wire.AddRequest:
+def add(who: dict[str, str], text: str) -> wire.GatewayAddRequest:
     said = {"sender_id": "x", "role": "user", "timestamp": 1, "content": text}
-    return wire.AddRequest.model_validate({**who, "session_id": CHAT, "messages": [said]})
+    return wire.GatewayAddRequest.model_validate({**who, "session_id": CHAT, "messages": [said]})
 
 
-def asked(who: dict[str, str], query: str, *scope: str) -> wire.SearchRequest:
-    return wire.SearchRequest.model_validate({**who, "query": query, "scope": scope, "conversation_id": "c"})
+def asked(who: dict[str, str], query: str, *scope: str) -> wire.GatewaySearchRequest:
+    return wire.GatewaySearchRequest.model_validate({**who, "query": query, "scope": scope, "conversation_id": "c"})
 
 
 async def test_what_is_added_and_flushed_there_is_found_with_its_raw_answer(
-    gateway: Gateway, ada: dict[str, str], server: EverOs
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     await gateway.add(add(ada, "the boiler code"))
     waiting = await gateway.search(asked(ada, "boiler", "current_chat"))
@@ -81,7 +81,7 @@ async def test_what_is_added_and_flushed_there_is_found_with_its_raw_answer(
     assert server.episodes[0]["session_id"] == f"ada~{CHAT}"
 
 
-async def test_it_is_asked_for_all_scopes_at_once(gateway: Gateway, ada: dict[str, str], server: EverOs) -> None:
+async def test_it_is_asked_for_all_scopes_at_once(gateway: MemoryGateway, ada: dict[str, str], server: EverOs) -> None:
     await gateway.add(add(ada, "the boiler code"))
     await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
     server.together = 2
@@ -90,7 +90,7 @@ async def test_it_is_asked_for_all_scopes_at_once(gateway: Gateway, ada: dict[st
     assert [one.source_scope for one in found.results] == ["all_user_memory"]
 
 
-async def test_edits_stand_over_what_it_finds(gateway: Gateway, ada: dict[str, str]) -> None:
+async def test_edits_stand_over_what_it_finds(gateway: MemoryGateway, ada: dict[str, str]) -> None:
     await gateway.add(add(ada, "the boiler code"))
     await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
     (hit,) = (await gateway.search(asked(ada, "boiler", "current_chat"))).results
@@ -105,21 +105,21 @@ async def test_edits_stand_over_what_it_finds(gateway: Gateway, ada: dict[str, s
         await gateway.delete(wire.DeleteRequest.model_validate({**edit, "purge": True}))
 
 
-async def test_a_resource_is_told_and_found_there(gateway: Gateway, ada: dict[str, str], server: EverOs) -> None:
-    made = await gateway.upload(wire.Placed(**ada), Given(b"payment in thirty days", file_name="t.txt"))
+async def test_a_resource_is_told_and_found_there(gateway: MemoryGateway, ada: dict[str, str], server: EverOs) -> None:
+    made = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(b"payment in thirty days", file_name="t.txt"))
     (hit,) = (await gateway.search(asked(ada, "payment", "resources"))).results
     assert (made.status, hit.resource_id) == ("extracted", made.resource_id)
-    await gateway.delete_resource(wire.Placed(**ada), made.resource_id)
+    await gateway.delete_resource(wire.PlacedRequest(**ada), made.resource_id)
     assert (await gateway.search(asked(ada, "payment", "resources"))).results == ()
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
-    failed = await gateway.upload(wire.Placed(**ada), Given(b"something else", file_name="t.txt"))
+    failed = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(b"something else", file_name="t.txt"))
     assert failed.status in {"failed", "extracted"}
 
 
 PICTURE = b"\x89PNG" + b"\0" * 60
 
 
-def with_picture(who: dict[str, str]) -> wire.AddRequest:
+def with_picture(who: dict[str, str]) -> wire.GatewayAddRequest:
     content = [
         {"type": "text", "text": "Our boiler:"},
         {"type": "image", "upload_id": "image_1", "name": "boiler.png"},
@@ -127,10 +127,10 @@ def with_picture(who: dict[str, str]) -> wire.AddRequest:
         {"type": "image", "uri": "https://inside.example/x.png"},
     ]
     said = {"sender_id": "x", "role": "user", "timestamp": 1, "content": content}
-    return wire.AddRequest.model_validate({**who, "session_id": CHAT, "messages": [said]})
+    return wire.GatewayAddRequest.model_validate({**who, "session_id": CHAT, "messages": [said]})
 
 
-UPLOADS = {"image_1": Upload("x.png", "image/png", PICTURE)}
+UPLOADS = {"image_1": MessageUpload("x.png", "image/png", PICTURE)}
 IN_ITEMS = [
     {"type": "text", "text": "Our boiler:"},
     {"type": "image", "base64": base64.b64encode(PICTURE).decode(), "ext": "png", "name": "boiler.png"},
@@ -141,7 +141,7 @@ IN_WORDS = "Our boiler:\n[image: boiler.png]\n[audio]\n[image: https://inside.ex
 
 
 async def test_files_are_told_as_they_came_and_no_address_of_one(
-    gateway: Gateway, ada: dict[str, str], server: EverOs
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     answer = await gateway.add(with_picture(ada), uploads=UPLOADS)
     assert [(one.type, one.size) for one in answer.attachments] == [("image", 64), ("audio", 4), ("image", 0)]
@@ -150,7 +150,7 @@ async def test_files_are_told_as_they_came_and_no_address_of_one(
 
 @pytest.mark.parametrize("status", [415, 422])
 async def test_one_that_reads_no_files_is_told_in_words(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, status: int
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, status: int
 ) -> None:
     server.reads_no_files = status
     assert (await gateway.add(with_picture(ada), uploads=UPLOADS)).status == "accumulated"
@@ -158,7 +158,7 @@ async def test_one_that_reads_no_files_is_told_in_words(
 
 
 async def test_files_wait_with_their_message_for_one_that_is_down(
-    gateway: Gateway, ada: dict[str, str], server: EverOs
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
     assert (await gateway.add(with_picture(ada), uploads=UPLOADS)).status == "queued"
@@ -168,20 +168,20 @@ async def test_files_wait_with_their_message_for_one_that_is_down(
 
 
 async def test_of_files_that_are_gone_when_they_are_told_the_words_are(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, memory: elytron.MemoryRuntime
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, memory: elytron.MemoryRuntime
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
     await gateway.add(with_picture(ada), uploads=UPLOADS)
     space, ctx = SpaceId("ada"), memory.context
     keys = tuple(found.ref.key for found in await ctx.store.scan(space, "gateway_attachments", limit=10))
-    await ctx.store.erase(Erasure(space=space, at=ctx.clock.now(), blobs=keys))
+    await ctx.store.erase(ErasureTarget(space=space, at=ctx.clock.now(), blobs=keys))
     server.refusing = None
     assert (await gateway.drain()).told == 1
     assert [one["content"] for one in server.buffered] == [IN_WORDS]
 
 
 async def test_of_messages_that_it_refuses_no_file_stays(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, memory: elytron.MemoryRuntime
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, memory: elytron.MemoryRuntime
 ) -> None:
     server.refusing = (400, "BAD_REQUEST")
     with pytest.raises(GatewayRefused):
@@ -191,7 +191,7 @@ async def test_of_messages_that_it_refuses_no_file_stays(
 
 
 async def test_what_it_cannot_take_now_is_kept_and_told_in_its_order(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
     first = await gateway.add(add(ada, "one"))
@@ -208,7 +208,7 @@ async def test_what_it_cannot_take_now_is_kept_and_told_in_its_order(
 
 
 async def test_an_operator_drains_what_waits_without_another_message(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
     await gateway.add(add(ada, "one"))
@@ -221,7 +221,7 @@ async def test_an_operator_drains_what_waits_without_another_message(
 
 
 async def test_an_operator_need_not_wait_until_it_is_left_alone_no_longer(
-    gateway: Gateway, ada: dict[str, str], server: EverOs
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
     for text in ("one", "two"):
@@ -236,7 +236,7 @@ async def test_an_operator_need_not_wait_until_it_is_left_alone_no_longer(
 
 
 async def test_it_is_unhealthy_for_as_long_as_it_is_left_alone(
-    upstream: EverOsUpstream, gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
+    upstream: EverOsUpstream, gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
     for _ in range(PATIENCE.failures):
@@ -249,7 +249,7 @@ async def test_it_is_unhealthy_for_as_long_as_it_is_left_alone(
 
 
 async def test_a_flush_that_the_upstream_could_not_do_is_done_by_the_next(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, clock: FrozenClock
 ) -> None:
     await gateway.add(add(ada, "the boiler code"))
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
@@ -261,7 +261,7 @@ async def test_a_flush_that_the_upstream_could_not_do_is_done_by_the_next(
 
 
 async def test_a_transient_failure_is_tried_a_bounded_number_of_times_and_a_refusal_once(
-    upstream: EverOsUpstream, server: EverOs, waits: Waits, gateway: Gateway, ada: dict[str, str]
+    upstream: EverOsUpstream, server: EverOs, waits: Waits, gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     server.refusing = (503, "EXTERNAL_SERVICE_UNAVAILABLE")
     with pytest.raises(Unreachable):
@@ -277,7 +277,7 @@ async def test_a_transient_failure_is_tried_a_bounded_number_of_times_and_a_refu
 
 
 async def test_after_failures_in_a_row_it_is_left_alone_for_a_while(
-    server: EverOs, clock: FrozenClock, gateway: Gateway, ada: dict[str, str]
+    server: EverOs, clock: FrozenClock, gateway: MemoryGateway, ada: dict[str, str]
 ) -> None:
     server.refusing = (502, "")
     for _ in range(PATIENCE.failures + 1):
@@ -320,10 +320,10 @@ MEDIA = {
 
 @pytest.mark.parametrize("name", MEDIA)
 async def test_a_picture_or_a_sound_is_a_resource_where_the_upstream_reads_it(
-    gateway: Gateway, ada: dict[str, str], server: EverOs, name: str
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs, name: str
 ) -> None:
     data, kind, ending = MEDIA[name]
-    made = await gateway.upload(wire.Placed(**ada), Given(data, file_name=name, title="Our boiler at home"))
+    made = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(data, file_name=name, title="Our boiler at home"))
     assert (made.status, made.chunks) == ("extracted", 1)
     (hit,) = (await gateway.search(asked(ada, "boiler", "resources"))).results
     assert hit.resource_id == made.resource_id
@@ -332,13 +332,13 @@ async def test_a_picture_or_a_sound_is_a_resource_where_the_upstream_reads_it(
 
 
 async def test_a_picture_that_the_upstream_refuses_is_a_failed_resource(
-    gateway: Gateway, ada: dict[str, str], server: EverOs
+    gateway: MemoryGateway, ada: dict[str, str], server: EverOs
 ) -> None:
     server.reads_no_files = 415
-    made = await gateway.upload(wire.Placed(**ada), Given(MEDIA["boiler.png"][0], file_name="boiler.png"))
+    made = await gateway.upload(wire.PlacedRequest(**ada), GivenFile(MEDIA["boiler.png"][0], file_name="boiler.png"))
     assert (made.status, server.buffered) == ("failed", [])
     server.reads_no_files = None
-    assert (await gateway.upload(wire.Placed(**ada), Given(MEDIA["boiler.png"][0]))).status == "extracted"
+    assert (await gateway.upload(wire.PlacedRequest(**ada), GivenFile(MEDIA["boiler.png"][0]))).status == "extracted"
 
 
 async def test_a_picture_is_no_resource_without_an_upstream_that_reads_it(
@@ -346,16 +346,16 @@ async def test_a_picture_is_no_resource_without_an_upstream_that_reads_it(
 ) -> None:
     wanted = GatewayOptions(resource_types=frozenset({"image/png", "text/plain"}))
     for options in (None, wanted):
-        alone = Gateway(memory, options=options)
+        alone = MemoryGateway(memory, options=options)
         with pytest.raises(UnsupportedMedia):
-            await alone.upload(wire.Placed(**ada), Given(MEDIA["boiler.png"][0], file_name="boiler.png"))
+            await alone.upload(wire.PlacedRequest(**ada), GivenFile(MEDIA["boiler.png"][0], file_name="boiler.png"))
 
 
 async def test_a_server_takes_the_pictures_that_its_operator_names(
     memory: elytron.MemoryRuntime, ada: dict[str, str], server: EverOs
 ) -> None:
-    async with beside(memory, Wanted(upstream=server.url, types=("image/png",))) as told:
-        app = create_app(memory, authenticator=Development(), further=told.further)
+    async with surfaces_beside(memory, WantedSurfaces(upstream=server.url, types=("image/png",))) as told:
+        app = create_app(memory, authenticator=DevelopmentCallers(), further=told.further)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             files = {"a.png": MEDIA["boiler.png"][0], "a.jpg": MEDIA["boiler.jpg"][0], "a.txt": b"words"}
             sent = [await client.post("/resources", data=ada, files={"file": item}) for item in files.items()]

@@ -12,7 +12,7 @@ import pytest
 from elytron_core.errors import MissingExtra, UnsupportedMedia
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.extraction import child
-from elytron_gateway.extraction.child_process import Chunk, Extraction, Unreadable, read_chunks
+from elytron_gateway.extraction.child_process import FileChunk, FileExtraction, UnreadableUpload, read_chunks
 from elytron_gateway.extraction.file_type import CHARSETS, DOCX, media_type
 
 pytestmark = pytest.mark.anyio
@@ -173,7 +173,7 @@ def test_a_page_is_read_in_the_encoding_that_it_says(capsys: pytest.CaptureFixtu
 def test_no_encoding_is_guessed_that_could_be_another(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UnsupportedMedia):
         media_type(data, name="a.txt")
-    assert child.tell(data, "text/plain", chunk_chars=100, max_chunks=3, max_chars=100) == 3
+    assert child.print_chunks(data, "text/plain", chunk_chars=100, max_chunks=3, max_chars=100) == 3
     assert capsys.readouterr().out == ""
 
 
@@ -192,7 +192,7 @@ def test_no_encoding_is_guessed_that_could_be_another(data: bytes, capsys: pytes
 def test_a_western_text_of_one_byte_a_character_is_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     data = text.encode("cp1252")
     assert media_type(data, name="a.txt") == "text/plain"
-    assert child.tell(data, "text/plain", chunk_chars=400, max_chunks=3, max_chars=400) == 0
+    assert child.print_chunks(data, "text/plain", chunk_chars=400, max_chunks=3, max_chars=400) == 0
     assert json.loads(capsys.readouterr().out)["text"] == text
 
 
@@ -203,7 +203,9 @@ def test_a_text_whose_encoding_is_unknown_is_refused_with_that_reason() -> None:
 
 @pytest.mark.parametrize("media", ["text/plain", "text/markdown", "application/json"])
 async def test_texts_need_no_extra(media: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    def find_nothing(_: str) -> None: ...
+
+    monkeypatch.setattr("importlib.util.find_spec", find_nothing)
     assert (await read_chunks(b'"Thirty days."', media))[0].text.strip('"') == "Thirty days."
     with pytest.raises(MissingExtra):
         await read_chunks(b"<p>Thirty days.</p>", "text/html")
@@ -214,7 +216,7 @@ def test_a_text_is_split_without_the_library_too(
 ) -> None:
     monkeypatch.setitem(sys.modules, "semantic_text_splitter", None)
     text = "# Terms\n\n" + "\n\n".join(f"Paragraph {number} of the terms." for number in range(20))
-    assert child.tell(text.encode(), "text/markdown", chunk_chars=100, max_chunks=40, max_chars=9_000) == 0
+    assert child.print_chunks(text.encode(), "text/markdown", chunk_chars=100, max_chunks=40, max_chars=9_000) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert "".join(line["text"] for line in lines) == text
     assert {line["heading"] for line in lines} == {"Terms"}
@@ -247,11 +249,11 @@ def test_a_long_text_is_split_part_by_part_and_whole(
 HTML = b"<html><head><title>T</title></head><body><script>x()</script><h1>Big</h1><p>Hello</p></body></html>"
 
 
-def told(data: bytes, kind: str, capsys: pytest.CaptureFixture[str], **bounds: int) -> list[Chunk]:
+def told(data: bytes, kind: str, capsys: pytest.CaptureFixture[str], **bounds: int) -> list[FileChunk]:
     """Return the chunks of a file that can be read."""
     defaults = {"chunk_chars": 1_000, "max_chunks": 10, "max_chars": 10_000}
-    assert child.tell(data, kind, **(defaults | bounds)) == 0
-    return [Chunk(**json.loads(line)) for line in capsys.readouterr().out.splitlines()]
+    assert child.print_chunks(data, kind, **(defaults | bounds)) == 0
+    return [FileChunk(**json.loads(line)) for line in capsys.readouterr().out.splitlines()]
 
 
 def test_chunks_say_where_they_stand(capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,20 +278,20 @@ def test_chunks_say_where_they_stand(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_what_is_no_such_file_or_holds_too_much_is_told_by_its_code(capsys: pytest.CaptureFixture[str]) -> None:
     bounds = {"chunk_chars": 10, "max_chunks": 3, "max_chars": 100}
-    assert child.tell(b"%PDF-1.4", "application/pdf", **bounds) == 3
-    assert child.tell(b"{", "application/json", **bounds) == 3
-    assert child.tell(b"word " * 100, "text/plain", **bounds) == 4
-    assert child.tell(b"word " * 18, "text/plain", **bounds) == 4
+    assert child.print_chunks(b"%PDF-1.4", "application/pdf", **bounds) == 3
+    assert child.print_chunks(b"{", "application/json", **bounds) == 3
+    assert child.print_chunks(b"word " * 100, "text/plain", **bounds) == 4
+    assert child.print_chunks(b"word " * 18, "text/plain", **bounds) == 4
 
 
 async def test_a_file_is_read_in_a_process_of_its_own() -> None:
-    assert await read_chunks(b"Payment in thirty days.", "text/plain") == (Chunk("Payment in thirty days."),)
+    assert await read_chunks(b"Payment in thirty days.", "text/plain") == (FileChunk("Payment in thirty days."),)
     for data, kind, problem in (
         (b"", "text/plain", "holds no text"),
         (b"%PDF-1.4", "application/pdf", "could not be read"),
         (b"x" * (gateway_limits.RESOURCE_TEXT_CHARS + 1), "text/plain", "more text"),
     ):
-        with pytest.raises(Unreadable, match=problem):
+        with pytest.raises(UnreadableUpload, match=problem):
             await read_chunks(data, kind)
 
 
@@ -307,14 +309,14 @@ def test_a_long_file_is_told_by_its_beginning_even_where_that_ends_within_a_char
 
 
 async def test_so_many_files_are_read_at_once_and_the_others_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    extraction = Extraction(most=1)
+    extraction = FileExtraction(most=1)
     first, second = await asyncio.gather(
         extraction.chunks(b"Thirty days.", "text/plain"), extraction.chunks(b"Forty days.", "text/plain")
     )
     assert (first[0].text, second[0].text) == ("Thirty days.", "Forty days.")
     monkeypatch.setattr(gateway_limits, "EXTRACTION_WAIT_S", 0.01)
-    with pytest.raises(Unreadable, match="turn"):
-        await Extraction(most=0).chunks(b"Thirty days.", "text/plain")
+    with pytest.raises(UnreadableUpload, match="turn"):
+        await FileExtraction(most=0).chunks(b"Thirty days.", "text/plain")
 
 
 async def test_a_bomb_ends_at_its_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,13 +326,13 @@ async def test_a_bomb_ends_at_its_limits(monkeypatch: pytest.MonkeyPatch) -> Non
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as file:
         file.writestr("[Content_Types].xml", "<Types/>")
         file.writestr("word/document.xml", b"<w>" + b"0" * (320 * 1024 * 1024))
-    with pytest.raises(Unreadable):
+    with pytest.raises(UnreadableUpload):
         await read_chunks(packed.getvalue(), DOCX)
 
 
 async def test_a_reader_that_takes_too_long_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gateway_limits, "EXTRACTION_WAIT_S", 0.001)
-    with pytest.raises(Unreadable, match="longer"):
+    with pytest.raises(UnreadableUpload, match="longer"):
         await read_chunks(b"x", "text/plain")
 
 
@@ -346,6 +348,6 @@ def test_the_child_takes_its_limits_from_its_arguments(
     def confine(cpu_s: int, memory: int) -> None:
         asked.append((cpu_s, memory))
 
-    monkeypatch.setattr(child, "_confine", confine)
+    monkeypatch.setattr(child, "_confine_process", confine)
     assert child.main(["text/plain", "100", "5", "1000", "7", "9"]) == 0
     assert (asked, capsys.readouterr().out) == ([(7, 9)], '{"text": "Hello."}\n')

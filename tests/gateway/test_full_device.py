@@ -10,7 +10,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreBudgetExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ async def fill(memory: elytron.MemoryRuntime) -> int:
 async def test_a_full_store_still_forgets_erases_ends_keys_and_exports(url: str, tmp_path: Path) -> None:
     clock = FrozenClock(step_ms=1)
     async with elytron.open(url.format(tmp_path), space="ada", clock=clock, profile=ESP) as memory:
-        gateway = Gateway(memory)
+        gateway = MemoryGateway(memory)
         for user in ("bob", "carol"):
             await gateway.users.create(user)
         keys = AccessKeys(memory.context)

@@ -9,9 +9,9 @@ import elytron
 from elytron_core.errors import NotFound
 from elytron_core.planes.gateway import ATTACHMENTS, RESOURCES
 from elytron_gateway import wire
-from elytron_gateway.messages import Upload
-from elytron_gateway.resources import Given
-from elytron_gateway.service import Gateway
+from elytron_gateway.messages import MessageUpload
+from elytron_gateway.resources import GivenFile
+from elytron_gateway.service import MemoryGateway
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -23,29 +23,29 @@ def store() -> Meanwhile:
 
 
 @pytest.fixture
-async def gateway(store: Meanwhile) -> AsyncIterator[Gateway]:
+async def gateway(store: Meanwhile) -> AsyncIterator[MemoryGateway]:
     async with elytron.open(store, space=None) as memory:
-        yield Gateway(memory)
+        yield MemoryGateway(memory)
 
 
 @pytest.fixture
-async def other(store: Meanwhile) -> AsyncIterator[Gateway]:
+async def other(store: Meanwhile) -> AsyncIterator[MemoryGateway]:
     async with elytron.open(store.inner, space=None) as memory:
-        yield Gateway(memory)
+        yield MemoryGateway(memory)
 
 
 @pytest.fixture
-async def ada(other: Gateway) -> wire.Placed:
-    return wire.Placed(**(await other.create_user(wire.UserRequest(user_id="ada"))).model_dump())
+async def ada(other: MemoryGateway) -> wire.PlacedRequest:
+    return wire.PlacedRequest(**(await other.create_user(wire.UserRequest(user_id="ada"))).model_dump())
 
 
 async def test_a_repeat_with_files_that_was_quicker_is_answered_alike(
-    gateway: Gateway, other: Gateway, store: Meanwhile, ada: wire.Placed
+    gateway: MemoryGateway, other: MemoryGateway, store: Meanwhile, ada: wire.PlacedRequest
 ) -> None:
     content = [{"type": "image", "upload_id": "i", "ext": "png"}]
     said = {"sender_id": "ada", "role": "user", "timestamp": 1, "content": content}
-    request = wire.AddRequest.model_validate({**ada.model_dump(), "session_id": "chat:c", "messages": [said]})
-    uploads = {"i": Upload("i.png", "image/png", b"\x89PNG")}
+    request = wire.GatewayAddRequest.model_validate({**ada.model_dump(), "session_id": "chat:c", "messages": [said]})
+    uploads = {"i": MessageUpload("i.png", "image/png", b"\x89PNG")}
     quicker: list[wire.AddAnswer] = []
 
     async def add() -> None:
@@ -57,9 +57,9 @@ async def test_a_repeat_with_files_that_was_quicker_is_answered_alike(
 
 
 async def test_a_resource_that_is_read_anew_while_it_is_deleted_is_gone(
-    gateway: Gateway, other: Gateway, store: Meanwhile, ada: wire.Placed
+    gateway: MemoryGateway, other: MemoryGateway, store: Meanwhile, ada: wire.PlacedRequest
 ) -> None:
-    made = await other.upload(ada, Given(b"Thirty days.", file_name="t.txt"))
+    made = await other.upload(ada, GivenFile(b"Thirty days.", file_name="t.txt"))
     store.behind_reading(RESOURCES, lambda: other.retry_resource(ada, made.resource_id))
     await gateway.delete_resource(ada, made.resource_id)
     assert store.is_over
@@ -68,9 +68,9 @@ async def test_a_resource_that_is_read_anew_while_it_is_deleted_is_gone(
 
 
 async def test_a_resource_that_another_deletes_first_is_missed(
-    gateway: Gateway, other: Gateway, store: Meanwhile, ada: wire.Placed
+    gateway: MemoryGateway, other: MemoryGateway, store: Meanwhile, ada: wire.PlacedRequest
 ) -> None:
-    made = await other.upload(ada, Given(b"Thirty days.", file_name="t.txt"))
+    made = await other.upload(ada, GivenFile(b"Thirty days.", file_name="t.txt"))
     store.behind_reading(RESOURCES, lambda: other.delete_resource(ada, made.resource_id))
     with pytest.raises(NotFound):
         await gateway.delete_resource(ada, made.resource_id)

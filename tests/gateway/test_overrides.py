@@ -9,20 +9,20 @@ from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 from elytron_gateway import wire
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio
 
 
 class TestEdits:
-    async def _one(self, gateway: Gateway, who: dict[str, str], query: str = "boiler code") -> wire.SearchResult:
+    async def _one(self, gateway: MemoryGateway, who: dict[str, str], query: str = "boiler code") -> wire.SearchResult:
         answer = await gateway.search(
-            wire.SearchRequest.model_validate({**who, "query": query, "scope": ["all_user_memory"]})
+            wire.GatewaySearchRequest.model_validate({**who, "query": query, "scope": ["all_user_memory"]})
         )
         return answer.results[0]
 
     async def test_an_override_is_shown_and_found_by_its_own_words_and_those_beneath_until_it_is_undone(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
         old = await self._one(gateway, ada)
@@ -30,7 +30,7 @@ class TestEdits:
         await gateway.override(wire.OverrideRequest(**edit, text="The heater's secret is 9911."))
         for scope in (["all_user_memory"], ["current_chat"]):
             answer = await gateway.search(
-                wire.SearchRequest.model_validate(
+                wire.GatewaySearchRequest.model_validate(
                     {**ada, "query": "heater secret", "scope": scope, "conversation_id": "c_456"}
                 )
             )
@@ -40,13 +40,13 @@ class TestEdits:
         beneath = await self._one(gateway, ada)
         assert (beneath.id, beneath.text, beneath.overridden) == (old.id, "The heater's secret is 9911.", True)
         assert beneath.raw["text"] == "The boiler code is 4417."
-        assert [one.kind for one in (await gateway.edits(wire.Placed(**ada))).edits] == ["override"]
+        assert [one.kind for one in (await gateway.edits(wire.PlacedRequest(**ada))).edits] == ["override"]
         await gateway.undo(wire.EditRequest(**edit))
         assert (await self._one(gateway, ada)).text == "The boiler code is 4417."
         assert await texts(gateway, ada, "heater secret", scope=["all_user_memory"]) == ["The boiler code is 4417."]
 
     async def test_chats_whose_names_differ_in_case_have_their_own_overrides(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
         await gateway.add(add(ada, "Of the boiler nothing is known.", session="chat:C_456"))
@@ -56,7 +56,7 @@ class TestEdits:
             assert await texts(gateway, ada, "boiler", scope=["current_chat"], conversation_id=name) == found
 
     async def test_what_is_overridden_shows_nowhere_else(
-        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+        self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
         await gateway.add(add(ada, "Another chat altogether.", session="chat:other"))
@@ -70,7 +70,7 @@ class TestEdits:
         assert await texts(gateway, ada, "boiler code", scope=["resources"]) == []
 
     async def test_what_is_erased_under_an_override_is_looked_for_no_more(
-        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+        self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
         old = await self._one(gateway, ada)
@@ -79,7 +79,9 @@ class TestEdits:
         await memory.erase(MemoryEraseRequest(scope=Scope(space=SpaceId("ada")), ids=(old.id,)))
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["It is 9911."]
 
-    async def test_a_second_override_takes_the_place_of_the_first(self, gateway: Gateway, ada: dict[str, str]) -> None:
+    async def test_a_second_override_takes_the_place_of_the_first(
+        self, gateway: MemoryGateway, ada: dict[str, str]
+    ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
         old = await self._one(gateway, ada)
         edit = {**ada, "memory_id": old.id, "session_id": CHAT}
@@ -88,7 +90,7 @@ class TestEdits:
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is 2."]
 
     async def test_a_tombstone_hides_a_memory_everywhere_until_it_is_undone(
-        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+        self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
         old = await self._one(gateway, ada)
@@ -103,11 +105,11 @@ class TestEdits:
             await gateway.undo(wire.EditRequest(**edit))
 
     async def test_a_belief_is_shown_in_the_users_own_session_and_edited_there(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "I'm allergic to hazelnuts."))
         await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
-        every = wire.SearchRequest.model_validate({**ada, "query": "allergic", "scope": ["all_user_memory"]})
+        every = wire.GatewaySearchRequest.model_validate({**ada, "query": "allergic", "scope": ["all_user_memory"]})
         belief = next(one for one in (await gateway.search(every)).results if one.session_id != CHAT)
         assert (belief.session_id, belief.text) == ("memory_edit:ada", "ada is allergic to hazelnuts")
         edit = {**ada, "memory_id": belief.id}
@@ -119,7 +121,7 @@ class TestEdits:
         assert (belief.id, "allergic to walnuts") in [(one.id, one.text) for one in by_the_old]
 
     async def test_a_purge_erases_the_memory_and_what_stood_over_it(
-        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+        self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
         old = await self._one(gateway, ada)
@@ -135,7 +137,7 @@ class TestEdits:
         assert not any(b"4417" in body or b"9911" in body for body in documents)
 
     async def test_a_memory_of_another_session_or_none_is_not_found(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "Another chat.", session="chat:other"))
         await gateway.add(add(ada, "The boiler code is 4417."))

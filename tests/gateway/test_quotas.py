@@ -11,10 +11,10 @@ import elytron
 from elytron_core.clock import SystemClock
 from elytron_core.errors import LimitExceeded
 from elytron_core.planes.gateway import COUNTS, USERS
-from elytron_core.ports.store import Batch, Committed, Store
+from elytron_core.ports.store import Batch, CommitReceipt, Store
 from elytron_gateway import wire
 from elytron_gateway.accounts import quotas
-from elytron_gateway.service import Gateway, GatewayOptions, Quota
+from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings
 from elytron_store import open_store
 from elytron_store.wrappers.wrapper import PassingStore
 
@@ -31,7 +31,7 @@ class Pausing(PassingStore):
         self.going_on = asyncio.Event()
         self.written: list[str] = []
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         if batch.space == self.space and any(put.ref.collection == COUNTS for put in batch.puts):
             self.space = ""
             self.reached.set()
@@ -43,8 +43,8 @@ class Pausing(PassingStore):
 class Server:
     """One of several processes over a store: its gateway, and the store as it sees it."""
 
-    def __init__(self, memory: elytron.MemoryRuntime, store: Pausing, most: Quota, /) -> None:
-        self.gateway = Gateway(memory, options=GatewayOptions(quota=most))
+    def __init__(self, memory: elytron.MemoryRuntime, store: Pausing, most: QuotaSettings, /) -> None:
+        self.gateway = MemoryGateway(memory, options=GatewayOptions(quota=most))
         self.store = store
 
     async def add(self, who: dict[str, str], app: str, *texts: str) -> None:
@@ -58,7 +58,10 @@ async def servers(tmp_path: Path) -> AsyncIterator[tuple[Server, Server]]:
     async with asyncio.timeout(100):
         stores = [Pausing(await open_store(str(tmp_path / "memory.db"), clock=SystemClock())) for _ in range(2)]
         async with elytron.open(stores[0], space=None) as one, elytron.open(stores[1], space=None) as other:
-            opened += [Server(one, stores[0], Quota(messages=16)), Server(other, stores[1], Quota(messages=16))]
+            opened += [
+                Server(one, stores[0], QuotaSettings(messages=16)),
+                Server(other, stores[1], QuotaSettings(messages=16)),
+            ]
             yield opened[0], opened[1]
         for store in stores:
             await store.close()
@@ -153,7 +156,9 @@ async def test_a_refusal_writes_nothing_and_a_space_with_room_looks_at_no_other(
 
 
 async def test_a_smaller_quota_holds_for_what_was_allotted_under_a_larger_one(memory: elytron.MemoryRuntime) -> None:
-    large, small = (Gateway(memory, options=GatewayOptions(quota=Quota(messages=most))) for most in (64, 8))
+    large, small = (
+        MemoryGateway(memory, options=GatewayOptions(quota=QuotaSettings(messages=most))) for most in (64, 8)
+    )
     ada = (await large.create_user(wire.UserRequest(user_id="ada"))).model_dump()
     for app in ("tea", "milk"):
         await large.add(add(ada, "one", "two", "three", app_id=app))
@@ -166,12 +171,12 @@ async def test_a_smaller_quota_holds_for_what_was_allotted_under_a_larger_one(me
 
 
 async def test_bytes_are_allotted_beside_messages(memory: elytron.MemoryRuntime) -> None:
-    gateway = Gateway(memory, options=GatewayOptions(quota=Quota(messages=2, resource_bytes=20)))
+    gateway = MemoryGateway(memory, options=GatewayOptions(quota=QuotaSettings(messages=2, resource_bytes=20)))
     ada = (await gateway.create_user(wire.UserRequest(user_id="ada"))).model_dump()
     for project in ("tea", "milk"):
         await gateway.add(add(ada, "one", project_id=project))
-        await gateway.upload(wire.Placed(**ada, project_id=project), given(f"10 of {project:>4}"))
+        await gateway.upload(wire.PlacedRequest(**ada, project_id=project), given(f"10 of {project:>4}"))
     with pytest.raises(LimitExceeded, match="bytes in a user's resources"):
-        await gateway.upload(wire.Placed(**ada, project_id="tea"), given("one more"))
+        await gateway.upload(wire.PlacedRequest(**ada, project_id="tea"), given("one more"))
     usage = await gateway.usage("ada")
     assert (usage.messages, usage.resource_bytes) == (2, 20)

@@ -18,14 +18,14 @@ from starlette.routing import Route
 import elytron
 from elytron_core.errors import InvalidInput, NotFound, PayloadTooLarge, PermissionRefused, Unreachable
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.resources import Allowed, read
-from elytron_gateway.service import Gateway, GatewayOptions
-from elytron_gateway.wire import AddRequest, SearchRequest, UserRequest
+from elytron_gateway.resources import AllowedSources, read_source
+from elytron_gateway.service import GatewayOptions, MemoryGateway
+from elytron_gateway.wire import GatewayAddRequest, GatewaySearchRequest, UserRequest
 
 pytestmark = pytest.mark.anyio
 
 BOMB = gzip.compress(bytes(64 * 1024 * 1024))
-HERE = Allowed(hosts=frozenset({"127.0.0.1"}))
+HERE = AllowedSources(hosts=frozenset({"127.0.0.1"}))
 
 
 async def page(request: Request) -> Response:
@@ -67,14 +67,14 @@ def url() -> Iterator[str]:
 
 
 async def test_what_is_packed_is_counted_unpacked_and_nested_packing_is_refused(url: str) -> None:
-    assert (await read(f"{url}/packed", HERE, max_bytes=1_000)).data == b"Payment in thirty days."
+    assert (await read_source(f"{url}/packed", HERE, max_bytes=1_000)).data == b"Payment in thirty days."
     tracemalloc.start()
     try:
         with pytest.raises(PayloadTooLarge):
-            await read(f"{url}/bomb", HERE, max_bytes=1_000_000)
+            await read_source(f"{url}/bomb", HERE, max_bytes=1_000_000)
         for name in ("nested", "unpacked"):
             with pytest.raises(Unreachable, match="packed"):
-                await read(f"{url}/{name}", HERE, max_bytes=1_000_000)
+                await read_source(f"{url}/{name}", HERE, max_bytes=1_000_000)
         assert tracemalloc.get_traced_memory()[1] < 16 * 1024 * 1024
     finally:
         tracemalloc.stop()
@@ -82,35 +82,35 @@ async def test_what_is_packed_is_counted_unpacked_and_nested_packing_is_refused(
 
 async def test_an_allowed_host_is_read_and_followed_within_what_is_allowed(url: str) -> None:
     for name in ("terms.txt", "on"):
-        given = await read(f"{url}/{name}", HERE, max_bytes=1_000)
+        given = await read_source(f"{url}/{name}", HERE, max_bytes=1_000)
         assert (given.data, given.file_name, given.source) == (b"Payment in thirty days.", name, f"{url}/{name}")
     with pytest.raises(PermissionRefused):
-        await read(f"{url}/away", HERE, max_bytes=1_000)
+        await read_source(f"{url}/away", HERE, max_bytes=1_000)
     with pytest.raises(PermissionRefused, match="leads on"):
-        await read(f"{url}/round", HERE, max_bytes=1_000)
+        await read_source(f"{url}/round", HERE, max_bytes=1_000)
     with pytest.raises(NotFound):
-        await read(f"{url}/nothing", HERE, max_bytes=1_000)
+        await read_source(f"{url}/nothing", HERE, max_bytes=1_000)
     with pytest.raises(PayloadTooLarge):
-        await read(f"{url}/terms.txt", HERE, max_bytes=5)
+        await read_source(f"{url}/terms.txt", HERE, max_bytes=5)
 
 
 async def test_a_name_that_leads_into_a_private_network_is_refused() -> None:
     with pytest.raises(PermissionRefused, match="private"):
-        await read("http://localhost:9/x", Allowed(hosts=frozenset({"localhost"})), max_bytes=10)
+        await read_source("http://localhost:9/x", AllowedSources(hosts=frozenset({"localhost"})), max_bytes=10)
 
 
 async def test_others_are_refused_before_anything_is_sent(url: str) -> None:
     for address in (f"{url}/terms.txt", "http://me@127.0.0.1/x", "https://example.com/x"):
-        allowed = HERE if "@" in address else Allowed()
+        allowed = HERE if "@" in address else AllowedSources()
         with pytest.raises(PermissionRefused):
-            await read(address, allowed, max_bytes=10)
+            await read_source(address, allowed, max_bytes=10)
     for address in ("ftp://127.0.0.1/x", "nonsense"):
         with pytest.raises(InvalidInput):
-            await read(address, HERE, max_bytes=10)
+            await read_source(address, HERE, max_bytes=10)
     with pytest.raises(Unreachable):
-        await read("http://127.0.0.1:9/x", HERE, max_bytes=10)
+        await read_source("http://127.0.0.1:9/x", HERE, max_bytes=10)
     with pytest.raises(Unreachable, match="cannot be found"):
-        await read("http://nobody.invalid/x", Allowed(hosts=frozenset({"nobody.invalid"})), max_bytes=10)
+        await read_source("http://nobody.invalid/x", AllowedSources(hosts=frozenset({"nobody.invalid"})), max_bytes=10)
 
 
 async def test_a_folder_is_read_and_no_link_leads_out_of_it(tmp_path: Path) -> None:
@@ -120,8 +120,8 @@ async def test_a_folder_is_read_and_no_link_leads_out_of_it(tmp_path: Path) -> N
     (inside / "a b.txt").write_text("Hello.")
     (outside / "secret.txt").write_text("No.")
     (inside / "link.txt").symlink_to(outside / "secret.txt")
-    allowed = Allowed(folders=(inside,))
-    given = await read(f"file://{inside}/a%20b.txt", allowed, max_bytes=100)
+    allowed = AllowedSources(folders=(inside,))
+    given = await read_source(f"file://{inside}/a%20b.txt", allowed, max_bytes=100)
     assert (given.data, given.file_name) == (b"Hello.", "a b.txt")
     for address in (
         f"file://{inside}/link.txt",
@@ -132,33 +132,33 @@ async def test_a_folder_is_read_and_no_link_leads_out_of_it(tmp_path: Path) -> N
         f"file://elsewhere{inside}/a%20b.txt",
     ):
         with pytest.raises(PermissionRefused):
-            await read(address, allowed, max_bytes=100)
+            await read_source(address, allowed, max_bytes=100)
     with pytest.raises(PayloadTooLarge):
-        await read(f"file://{inside}/a%20b.txt", allowed, max_bytes=3)
+        await read_source(f"file://{inside}/a%20b.txt", allowed, max_bytes=3)
 
 
 @pytest.fixture
-async def shared(tmp_path: Path) -> AsyncIterator[Gateway]:
+async def shared(tmp_path: Path) -> AsyncIterator[MemoryGateway]:
     async with elytron.open("memory:", space=None) as memory:
-        yield Gateway(memory, options=GatewayOptions(allowed=Allowed(folders=(tmp_path / "shared",))))
+        yield MemoryGateway(memory, options=GatewayOptions(allowed=AllowedSources(folders=(tmp_path / "shared",))))
 
 
 async def test_a_message_may_name_a_file_in_a_folder_that_is_shared_and_in_no_other(
-    shared: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    shared: MemoryGateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shared").mkdir()
     for name in ("shared/terms.html", "secret.html"):
         (tmp_path / name).write_text("<p>Payment is due in thirty days.</p>")
     ada = (await shared.create_user(UserRequest(user_id="ada"))).model_dump()
 
-    def naming(*names: str) -> AddRequest:
+    def naming(*names: str) -> GatewayAddRequest:
         content = [{"type": "html", "uri": (tmp_path / name).as_uri()} for name in names]
         said = {"sender_id": "ada", "role": "user", "timestamp": 1, "content": content}
-        return AddRequest.model_validate({**ada, "session_id": "chat:c", "messages": [said]})
+        return GatewayAddRequest.model_validate({**ada, "session_id": "chat:c", "messages": [said]})
 
     answer = await shared.add(naming("shared/terms.html"))
     assert [(one.name, one.size) for one in answer.attachments] == [("terms.html", 37)]
-    found = await shared.search(SearchRequest(**ada, query="when is payment due?", scope=("all_user_memory",)))
+    found = await shared.search(GatewaySearchRequest(**ada, query="when is payment due?", scope=("all_user_memory",)))
     assert "Payment is due in thirty days." in found.results[0].text
     for name in ("secret.html", "shared/../secret.html"):
         with pytest.raises(PermissionRefused):

@@ -9,12 +9,12 @@ import httpx
 import pytest
 
 import elytron
-from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.admission_control import FairPlaces, LoadBounds
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
@@ -31,8 +31,8 @@ PDF = b"%PDF-1.4 not one"
 
 
 @pytest.fixture
-async def client(memory: elytron.MemoryRuntime, gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
-    app = create_app(memory, authenticator=Development(), further=(gateway_surfaces(gateway),))
+async def client(memory: elytron.MemoryRuntime, gateway: MemoryGateway) -> AsyncIterator[httpx.AsyncClient]:
+    app = create_app(memory, authenticator=DevelopmentCallers(), further=(gateway_surfaces(gateway),))
     transport = httpx.ASGITransport(app)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8010") as connected:
         yield connected
@@ -214,10 +214,12 @@ async def test_credentials_may_stand_in_a_body_of_a_deletion_too(client: httpx.A
 
 
 async def test_a_user_who_calls_too_often_is_told_so_and_others_are_served(
-    memory: elytron.MemoryRuntime, gateway: Gateway
+    memory: elytron.MemoryRuntime, gateway: MemoryGateway
 ) -> None:
-    entrance = Entrance(
-        Dispatcher(memory), authenticator=Development(), shedding=FairPlaces(Bounds(calls_per_minute=2))
+    entrance = CallerEntrance(
+        OperationDispatcher(memory),
+        authenticator=DevelopmentCallers(),
+        shedding=FairPlaces(LoadBounds(calls_per_minute=2)),
     )
     app = create_app(entrance, further=(gateway_surfaces(gateway),))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as caller:
@@ -255,7 +257,9 @@ async def test_a_name_that_leads_elsewhere_is_a_name_and_no_more(
     assert made.json()["file_name"] == "x.txt"
 
 
-async def test_making_users_needs_the_provisioning_credential(memory: elytron.MemoryRuntime, gateway: Gateway) -> None:
+async def test_making_users_needs_the_provisioning_credential(
+    memory: elytron.MemoryRuntime, gateway: MemoryGateway
+) -> None:
     app = create_app(memory, further=(gateway_surfaces(gateway),))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as stranger:
         answer = await stranger.post("/users", json={"user_id": "u_1"})

@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.asking import CHAT, add, said, texts
 
 import elytron
-from elytron_adapter.identity.access_keys import AnyOf, Principal
+from elytron_adapter.identity.access_keys import AnyAuthenticator, Principal
 from elytron_core.errors import (
     InvalidInput,
     NotFound,
@@ -19,19 +19,19 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_gateway import wire
 from elytron_gateway.accounts.users import UserKeys, is_genuine
-from elytron_gateway.messages import Upload
-from elytron_gateway.service import Gateway
+from elytron_gateway.messages import MessageUpload
+from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio
 
 
-def found_in(who: dict[str, str], session: str) -> wire.SearchRequest:
+def found_in(who: dict[str, str], session: str) -> wire.GatewaySearchRequest:
     chat = {"scope": ["current_chat"], "conversation_id": session.removeprefix("chat:")}
-    return wire.SearchRequest.model_validate({**who, "query": "likes coffee", **chat})
+    return wire.GatewaySearchRequest.model_validate({**who, "query": "likes coffee", **chat})
 
 
 class TestUsers:
-    async def test_the_same_user_gets_the_same_key_and_another_another(self, gateway: Gateway) -> None:
+    async def test_the_same_user_gets_the_same_key_and_another_another(self, gateway: MemoryGateway) -> None:
         first = await gateway.create_user(wire.UserRequest(user_id="u_1"))
         again = await gateway.create_user(wire.UserRequest(user_id="u_1"))
         other = await gateway.create_user(wire.UserRequest(user_id="u_2"))
@@ -39,7 +39,7 @@ class TestUsers:
         assert first.user_key.startswith("uk_")
         assert other.user_key != first.user_key
 
-    async def test_no_key_lies_in_the_store(self, gateway: Gateway, memory: elytron.MemoryRuntime) -> None:
+    async def test_no_key_lies_in_the_store(self, gateway: MemoryGateway, memory: elytron.MemoryRuntime) -> None:
         made = await gateway.create_user(wire.UserRequest(user_id="u_1"))
         store = memory.context.store
         documents = [
@@ -54,33 +54,35 @@ class TestUsers:
     @pytest.mark.parametrize(
         "user_id", ["", "a/b", "../x", ".x", "elytron:system", "elytron.keyring", "Elytron.x", "a b", "a\n", "x" * 129]
     )
-    async def test_what_could_be_a_path_or_the_servers_space_is_no_user(self, gateway: Gateway, user_id: str) -> None:
+    async def test_what_could_be_a_path_or_the_servers_space_is_no_user(
+        self, gateway: MemoryGateway, user_id: str
+    ) -> None:
         with pytest.raises(InvalidInput):
             await gateway.create_user(wire.UserRequest(user_id=user_id))
 
     async def test_a_wrong_key_an_unknown_user_and_no_key_are_refused_alike(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         told: set[str] = set()
         for user_id, user_key in (("ada", "uk_x"), ("nobody", ada["user_key"]), ("ada", ""), ("", ""), ("\x16", "x")):
             with pytest.raises(Unauthorized) as refused:
-                await gateway.search(wire.SearchRequest(query="x", user_id=user_id, user_key=user_key))
+                await gateway.search(wire.GatewaySearchRequest(query="x", user_id=user_id, user_key=user_key))
             told.add(refused.value.message)
         assert len(told) == 1
 
     async def test_who_has_proven_himself_is_asked_no_more_and_others_still_are(
-        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str], bob: dict[str, str]
     ) -> None:
         served = gateway.of(await gateway.users.authenticate(ada["user_id"], ada["user_key"]))
-        assert (await served.edits(wire.Placed(user_id="ada"))).edits == ()
+        assert (await served.edits(wire.PlacedRequest(user_id="ada"))).edits == ()
         with pytest.raises(Unauthorized):
-            await served.edits(wire.Placed(user_id="bob"))
-        assert (await served.edits(wire.Placed(**bob))).edits == ()
+            await served.edits(wire.PlacedRequest(user_id="bob"))
+        assert (await served.edits(wire.PlacedRequest(**bob))).edits == ()
         with pytest.raises(Unauthorized):
-            await gateway.edits(wire.Placed(user_id="ada"))
+            await gateway.edits(wire.PlacedRequest(user_id="ada"))
 
     async def test_a_rotated_key_ends_the_old_one_and_keeps_the_memory(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "The boiler code is on the fridge."))
         key = await gateway.users.rotate("ada")
@@ -88,7 +90,7 @@ class TestUsers:
             await texts(gateway, ada, "boiler")
         assert await texts(gateway, {**ada, "user_key": key}, "boiler code", scope=["all_user_memory"])
 
-    async def test_a_key_alone_opens_its_users_space_until_it_ends(self, gateway: Gateway) -> None:
+    async def test_a_key_alone_opens_its_users_space_until_it_ends(self, gateway: MemoryGateway) -> None:
         keys = UserKeys(gateway.users)
         key = (await gateway.create_user(wire.UserRequest(user_id="ada"))).user_key
         assert await keys.authenticate(f"Bearer {key}") == Principal("gateway:ada", PrincipalKind.USER, SpaceId("ada"))
@@ -96,13 +98,13 @@ class TestUsers:
         assert (await keys.authenticate(f"Bearer {renewed}")).space == "ada"
         for ended in (f"Bearer {key}", "Bearer uk_", f"Basic {renewed}", None):
             with pytest.raises(Unauthorized):
-                await AnyOf(keys).authenticate(ended)
+                await AnyAuthenticator(keys).authenticate(ended)
         await gateway.users.revoke("ada")
         with pytest.raises(Unauthorized):
             await keys.authenticate(f"Bearer {renewed}")
 
     async def test_a_revoked_user_is_refused_until_he_is_made_anew_with_another_key(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.users.revoke("ada")
         with pytest.raises(Unauthorized):
@@ -112,7 +114,7 @@ class TestUsers:
         assert await texts(gateway, made.model_dump(), "boiler") == []
 
     async def test_an_erased_user_leaves_a_signed_report_and_nothing_else(
-        self, gateway: Gateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+        self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
     ) -> None:
         await gateway.add(add(ada, "The boiler code is on the fridge."))
         await gateway.add(add(ada, "Another app.", app_id="notes"))
@@ -128,11 +130,13 @@ class TestUsers:
 
 
 class TestMemories:
-    async def test_what_was_added_is_found_at_once_in_its_chat(self, gateway: Gateway, ada: dict[str, str]) -> None:
+    async def test_what_was_added_is_found_at_once_in_its_chat(
+        self, gateway: MemoryGateway, ada: dict[str, str]
+    ) -> None:
         answer = await gateway.add(add(ada, "The boiler code is on the fridge.", "Trains leave at nine."))
         assert (answer.message_count, answer.status) == (2, "accumulated")
         found = await gateway.search(
-            wire.SearchRequest.model_validate({**ada, "query": "boiler code", "conversation_id": "c_456"})
+            wire.GatewaySearchRequest.model_validate({**ada, "query": "boiler code", "conversation_id": "c_456"})
         )
         (best, *_) = found.results
         assert (best.text, best.session_id, best.source_scope) == (
@@ -143,7 +147,7 @@ class TestMemories:
         assert best.raw["text"] == best.text
 
     async def test_a_chat_is_searched_alone_and_all_memory_without_bounds(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "The boiler code is on the fridge."))
         await gateway.add(add(ada, "The boiler man comes on Monday.", session="chat:other"))
@@ -153,7 +157,7 @@ class TestMemories:
         assert sorted(every) == ["The boiler code is on the fridge.", "The boiler man comes on Monday."]
 
     async def test_another_user_and_another_app_find_nothing(
-        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str], bob: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "The boiler code is on the fridge."))
         every = ["current_chat", "resources", "all_user_memory"]
@@ -162,7 +166,7 @@ class TestMemories:
             assert await texts(gateway, ada, "boiler code", scope=every, conversation_id="c_456", **place) == []
 
     async def test_a_chat_of_the_same_name_is_each_users_own(
-        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str], bob: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "Ada likes tea."))
         await gateway.add(add(bob, "Bob likes coffee."))
@@ -172,7 +176,7 @@ class TestMemories:
 
     @pytest.mark.parametrize("session", ["resource:bob:r_" + "0" * 32, "memory_edit:bob"])
     async def test_a_session_of_another_user_is_refused(
-        self, gateway: Gateway, ada: dict[str, str], session: str
+        self, gateway: MemoryGateway, ada: dict[str, str], session: str
     ) -> None:
         edit = {**ada, "memory_id": "x", "session_id": session}
         with pytest.raises(PermissionRefused):
@@ -185,7 +189,7 @@ class TestMemories:
             await gateway.delete(wire.DeleteRequest.model_validate(edit))
 
     async def test_of_a_chat_that_the_user_has_not_written_to_is_said_that_it_is_not_his_whoever_else_has(
-        self, gateway: Gateway, ada: dict[str, str], bob: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str], bob: dict[str, str]
     ) -> None:
         await gateway.add(add(bob, "Bob likes coffee.", session="chat:bobs"))
         (his,) = (await gateway.search(found_in(bob, "chat:bobs"))).results
@@ -207,17 +211,19 @@ class TestMemories:
         assert (await gateway.search(found_in(bob, "chat:bobs"))).results == (his,)
 
     @pytest.mark.parametrize("session", ["talk:c", "chat:", "resource:ada:x", "memory_edit:", "memory_edit:a/b", "c_4"])
-    async def test_a_session_of_no_format_is_refused(self, gateway: Gateway, ada: dict[str, str], session: str) -> None:
+    async def test_a_session_of_no_format_is_refused(
+        self, gateway: MemoryGateway, ada: dict[str, str], session: str
+    ) -> None:
         with pytest.raises(InvalidInput):
             await gateway.add(add(ada, "hello", session=session))
 
-    async def test_a_flush_finds_something_new_once(self, gateway: Gateway, ada: dict[str, str]) -> None:
+    async def test_a_flush_finds_something_new_once(self, gateway: MemoryGateway, ada: dict[str, str]) -> None:
         flush = wire.FlushRequest(**ada, session_id=CHAT)
         await gateway.add(add(ada, "Hello."))
         assert [(await gateway.flush(flush)).status for _ in range(2)] == ["extracted", "no_extraction"]
 
     async def test_a_flush_draws_what_the_user_says_of_himself_and_counts_it(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         await gateway.add(add(ada, "I'm allergic to hazelnuts."))
         flushed = await gateway.flush(wire.FlushRequest(**ada, session_id=CHAT))
@@ -225,7 +231,7 @@ class TestMemories:
         found = await texts(gateway, ada, "allergic hazelnuts", scope=["all_user_memory"])
         assert "ada is allergic to hazelnuts" in found
 
-    async def test_under_one_key_messages_are_added_once(self, gateway: Gateway, ada: dict[str, str]) -> None:
+    async def test_under_one_key_messages_are_added_once(self, gateway: MemoryGateway, ada: dict[str, str]) -> None:
         for _ in range(2):
             await gateway.add(add(ada, "Only once.", "And this."), idempotency_key="k")
         assert len(await texts(gateway, ada, "only once and this", scope=["all_user_memory"])) == 2
@@ -248,10 +254,10 @@ class TestMemories:
     )
     async def test_a_message_that_is_none_is_refused(self, ada: dict[str, str], wrong: dict[str, Any]) -> None:
         with pytest.raises(InvalidInput, match="messages"):
-            wire.AddRequest.model_validate({**ada, "session_id": CHAT, "messages": [said("x") | wrong]})
+            wire.GatewayAddRequest.model_validate({**ada, "session_id": CHAT, "messages": [said("x") | wrong]})
 
     async def test_files_come_along_and_what_can_be_read_of_them_is_found(
-        self, gateway: Gateway, ada: dict[str, str]
+        self, gateway: MemoryGateway, ada: dict[str, str]
     ) -> None:
         page = base64.b64encode(b"<h1>Terms</h1><p>Payment is due in thirty days.</p>").decode()
         content = [
@@ -259,10 +265,10 @@ class TestMemories:
             {"type": "html", "base64": page, "ext": "html", "name": "terms.html"},
             {"type": "image", "upload_id": "image_1", "name": "harbour.png", "ext": "png"},
         ]
-        request = wire.AddRequest.model_validate(
+        request = wire.GatewayAddRequest.model_validate(
             {**ada, "session_id": CHAT, "messages": [said("") | {"content": content}]}
         )
-        upload = Upload("image.png", "image/png", b"\x89PNG\r\n\x1a\n" + b"\0" * 40)
+        upload = MessageUpload("image.png", "image/png", b"\x89PNG\r\n\x1a\n" + b"\0" * 40)
         answer = await gateway.add(request, uploads={"image_1": upload})
         assert [(one.type, one.upload_id, one.name, one.size) for one in answer.attachments] == [
             ("html", None, "terms.html", 51),
@@ -271,12 +277,14 @@ class TestMemories:
         assert await texts(gateway, ada, "when is payment due?", scope=["all_user_memory"])
         assert await texts(gateway, ada, "harbour.png", scope=["all_user_memory"])
 
-    async def test_a_file_that_nobody_names_or_sends_is_refused(self, gateway: Gateway, ada: dict[str, str]) -> None:
-        upload = Upload("image.png", "image/png", b"x")
+    async def test_a_file_that_nobody_names_or_sends_is_refused(
+        self, gateway: MemoryGateway, ada: dict[str, str]
+    ) -> None:
+        upload = MessageUpload("image.png", "image/png", b"x")
         with pytest.raises(InvalidInput, match="no content item names"):
             await gateway.add(add(ada, "Hello."), uploads={"image_1": upload})
         missing = said("") | {"content": [{"type": "image", "upload_id": "image_1"}]}
-        request = wire.AddRequest.model_validate({**ada, "session_id": CHAT, "messages": [missing]})
+        request = wire.GatewayAddRequest.model_validate({**ada, "session_id": CHAT, "messages": [missing]})
         with pytest.raises(InvalidInput, match="names no file"):
             await gateway.add(request)
 
@@ -288,18 +296,18 @@ class TestMemories:
         ],
     )
     async def test_an_item_that_cannot_be_read_is_refused(
-        self, gateway: Gateway, ada: dict[str, str], item: dict[str, str], problem: str
+        self, gateway: MemoryGateway, ada: dict[str, str], item: dict[str, str], problem: str
     ) -> None:
         message = said("") | {"content": [item]}
-        request = wire.AddRequest.model_validate({**ada, "session_id": CHAT, "messages": [message]})
+        request = wire.GatewayAddRequest.model_validate({**ada, "session_id": CHAT, "messages": [message]})
         with pytest.raises(InvalidInput, match=problem):
             await gateway.add(request)
 
 
-async def test_health_needs_no_credentials(gateway: Gateway) -> None:
+async def test_health_needs_no_credentials(gateway: MemoryGateway) -> None:
     assert (await gateway.health()).status == "ok"
 
 
 def test_a_search_of_the_current_chat_names_it() -> None:
     with pytest.raises(InvalidInput, match="conversation_id"):
-        wire.SearchRequest(query="x", scope=("current_chat",))
+        wire.GatewaySearchRequest(query="x", scope=("current_chat",))

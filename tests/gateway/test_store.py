@@ -18,7 +18,17 @@ from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid
 from elytron_core.ids import SpaceId
 from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import COLLECTIONS, PrincipalKind
-from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Store
+from elytron_core.ports.store import (
+    Batch,
+    BatchKey,
+    DeleteChange,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
+    PutChange,
+    Store,
+)
 from elytron_store.conformance import SecondHandleSuite, StoreSuite
 from elytron_store.engines import open_store
 from elytron_store.gateway import GatewayStore
@@ -36,7 +46,7 @@ async def empty(live: Live) -> GatewayStore:
     """Return a handle on the server's store, with nothing in it."""
     store = GatewayStore(live.url)
     for space in await store.spaces(limit=2_000):
-        await store.erase(Erasure(space=space, at=Instant(1), whole_space=True))
+        await store.erase(ErasureTarget(space=space, at=Instant(1), whole_space=True))
     return store
 
 
@@ -64,8 +74,13 @@ class TestTwoHandles(SecondHandleSuite):
 
 def one(space: str) -> Batch:
     """Return a batch that puts one document into a space."""
-    ref = Ref("facts", "0")
-    return Batch(space=SpaceId(space), at=Instant(1), entries=(Entry(Action.WRITE, ref),), puts=(Put(ref, b"body", 0),))
+    ref = DocumentRef("facts", "0")
+    return Batch(
+        space=SpaceId(space),
+        at=Instant(1),
+        entries=(EntryDraft(JournalAction.WRITE, ref),),
+        puts=(PutChange(ref, b"body", 0),),
+    )
 
 
 class TestWhoMay:
@@ -96,7 +111,7 @@ class TestWhoMay:
         await store.close()
         thing = GatewayStore(live.url, api_key=device)
         with pytest.raises(PermissionRefused):
-            await thing.get(SpaceId("ada"), (Ref("facts", "0"),))
+            await thing.get(SpaceId("ada"), (DocumentRef("facts", "0"),))
         await thing.close()
 
     async def test_no_caller_changes_the_runtimes_own_records_and_an_erasure_takes_all_copies(
@@ -104,7 +119,7 @@ class TestWhoMay:
     ) -> None:
         live, mine, _ = keyed
 
-        async def kept() -> dict[str, Ref]:
+        async def kept() -> dict[str, DocumentRef]:
             records = runtime_records.records_of(live.runtime)
             await records.put(("elytron:agent", "main"), "main", {"open": "one"})
             for run in ("elytron:run:one", "elytron:run:two"):
@@ -112,7 +127,7 @@ class TestWhoMay:
             space = await live.runtime.context.spaces.find(SpaceId("ada"))
             assert space is not None
             names = (("elytron:agent", "main"), "main"), (("elytron:run:one",), "0000")
-            return {name: Ref(RUNTIME_RECORDS, space.record_key(namespace, name)) for namespace, name in names}
+            return {name: DocumentRef(RUNTIME_RECORDS, space.record_key(namespace, name)) for namespace, name in names}
 
         async def left() -> set[tuple[str, ...]]:
             return {each.namespace async for each in runtime_records.records_of(live.runtime).below()}
@@ -121,19 +136,19 @@ class TestWhoMay:
         store = GatewayStore(live.url, api_key=mine)
         space, at = SpaceId("ada"), Instant(1)
         for ref in places.values():
-            entries = (Entry(Action.WRITE, ref),)
+            entries = (EntryDraft(JournalAction.WRITE, ref),)
             forged = (
-                Batch(space, at, entries, puts=(Put(ref, b"{}", 1),)),
-                Batch(space, at, entries, deletes=(Delete(ref, 1),)),
+                Batch(space, at, entries, puts=(PutChange(ref, b"{}", 1),)),
+                Batch(space, at, entries, deletes=(DeleteChange(ref, 1),)),
                 Batch(space, at, entries),
             )
             for batch in forged:
                 with pytest.raises(PermissionRefused, match="runtime's own"):
                     await store.commit(batch)
         with pytest.raises(PermissionRefused):
-            await store.erase(Erasure(space=space, at=at, refs=tuple(places.values())))
+            await store.erase(ErasureTarget(space=space, at=at, refs=tuple(places.values())))
         assert len(live.run(left())) == 3
-        await store.erase(Erasure(space=space, at=at, refs=(places["0000"],)))
+        await store.erase(ErasureTarget(space=space, at=at, refs=(places["0000"],)))
         assert live.run(left()) == {("elytron:agent", "main")}
         await store.close()
 
@@ -187,13 +202,13 @@ async def test_through_a_network_that_fails_each_call_is_done_or_says_so_and_a_k
     store = GatewayStore(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}", timeout_s=5)
     failed = 0
     for number in range(12):
-        ref = Ref("facts", f"{number:x}")
+        ref = DocumentRef("facts", f"{number:x}")
         batch = Batch(
             space=SpaceId("ada"),
             at=Instant(1),
-            entries=(Entry(Action.WRITE, ref),),
-            puts=(Put(ref, b"body", 0),),
-            idempotency=Idempotency(f"key {number}", "digest", b""),
+            entries=(EntryDraft(JournalAction.WRITE, ref),),
+            puts=(PutChange(ref, b"body", 0),),
+            idempotency=BatchKey(f"key {number}", "digest", b""),
         )
         while True:
             try:

@@ -13,14 +13,14 @@ from starlette.types import Message
 
 import elytron
 from elytron_adapter import envelope
-from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.admission_control import FairPlaces, LoadBounds
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson
 from elytron_gateway import wire
 from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
@@ -66,9 +66,11 @@ class Stranger:
 
 
 @pytest.fixture
-def app(memory: elytron.MemoryRuntime, gateway: Gateway) -> Starlette:
-    entrance = Entrance(
-        Dispatcher(memory), authenticator=Development(), shedding=FairPlaces(Bounds(calls_per_minute=3))
+def app(memory: elytron.MemoryRuntime, gateway: MemoryGateway) -> Starlette:
+    entrance = CallerEntrance(
+        OperationDispatcher(memory),
+        authenticator=DevelopmentCallers(),
+        shedding=FairPlaces(LoadBounds(calls_per_minute=3)),
     )
     return create_app(entrance, further=(gateway_surfaces(gateway),))
 
@@ -139,7 +141,7 @@ async def test_a_key_in_the_headers_lets_no_other_user_in(
 def test_problems_with_many_items_are_few(wrong: bytes) -> None:
     items = (wrong * 150_000)[:-1]
     with pytest.raises(InvalidInput) as refused:
-        envelope.decode_as(wire.AddRequest, b'{"session_id":"chat:c","messages":[' + items + b"]}")
+        envelope.decode_as(wire.GatewayAddRequest, b'{"session_id":"chat:c","messages":[' + items + b"]}")
     assert "messages.0" in str(refused.value)
 
 
@@ -148,10 +150,10 @@ def test_problems_with_many_items_are_few(wrong: bytes) -> None:
 )
 def test_more_values_than_any_request_has_are_refused(many: bytes) -> None:
     with pytest.raises(InvalidJson, match="has more than"):
-        envelope.decode_as(wire.AddRequest, many)
+        envelope.decode_as(wire.GatewayAddRequest, many)
 
 
 def test_commas_in_a_text_are_no_values() -> None:
     told = json.dumps({"note": ',"[{' * 1_000_000}).encode()
     with pytest.raises(InvalidInput, match="unknown field"):
-        envelope.decode_as(wire.SearchRequest, told)
+        envelope.decode_as(wire.GatewaySearchRequest, told)

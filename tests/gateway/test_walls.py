@@ -18,9 +18,9 @@ from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.planes.space import PrincipalKind
 from elytron_gateway import names, wire
 from elytron_gateway.client import MemoryGatewayClient
-from elytron_gateway.names import Owner, SessionKind
+from elytron_gateway.names import MemoryOwner, SessionKind
 from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 from elytron_http_shell import create_app
 
 LOOK_ALIKE = "aA\u0430\u00e5\u0061\u030a0Oo1lI./:@-_%~\\ \u200b\u202e\uff41\x00"
@@ -43,13 +43,13 @@ def test_what_is_no_plain_id_is_refused_everywhere(user: str, rest: str) -> None
 
 @given(first=st.tuples(IDS, IDS, IDS), second=st.tuples(IDS, IDS, IDS))
 def test_two_owners_never_share_a_space(first: tuple[str, str, str], second: tuple[str, str, str]) -> None:
-    assert (Owner(*first).space == Owner(*second).space) is (first == second)
+    assert (MemoryOwner(*first).space == MemoryOwner(*second).space) is (first == second)
 
 
 @given(text=st.text(LOOK_ALIKE + "chatresoumy_di", max_size=40) | st.builds("chat:{}".format, NAMES))
 def test_a_session_id_is_refused_or_means_itself(text: str) -> None:
     try:
-        parsed = names.parse(text)
+        parsed = names.parse_session(text)
     except InvalidInput:
         return
     assert str(parsed) == text
@@ -58,11 +58,11 @@ def test_a_session_id_is_refused_or_means_itself(text: str) -> None:
 
 @given(user=IDS, other=IDS, key=st.from_regex(r"r_[A-Za-z0-9_-]{1,64}", fullmatch=True))
 def test_a_session_that_names_a_user_is_his_alone(user: str, other: str, key: str) -> None:
-    for session in (names.resource(user, key), names.memory_edit(user)):
-        assert names.owned(session, Owner(user)).user == user
+    for session in (names.resource_session(user, key), names.memory_edit(user)):
+        assert names.owned_session(session, MemoryOwner(user)).user == user
         if other != user:
             with pytest.raises(PermissionRefused):
-                names.owned(session, Owner(other))
+                names.owned_session(session, MemoryOwner(other))
 
 
 @settings(max_examples=10)
@@ -87,7 +87,7 @@ def test_one_conversation_id_under_many_owners_is_many_conversations(
 
 async def _many(owners: list[tuple[str, str, str]], chat: str) -> None:
     async with elytron.open("memory:", space=None) as memory:
-        gateway = Gateway(memory)
+        gateway = MemoryGateway(memory)
         placed: list[dict[str, str]] = []
         try:
             for number, (user, app, project) in enumerate(owners):
@@ -95,12 +95,12 @@ async def _many(owners: list[tuple[str, str, str]], chat: str) -> None:
                 placed.append({**made, "app_id": app, "project_id": project})
                 said = {"sender_id": user, "role": "user", "timestamp": 1, "content": f"harbour secret {number}"}
                 place = {**placed[-1], "session_id": f"chat:{chat}", "messages": [said]}
-                await gateway.add(wire.AddRequest.model_validate(place))
+                await gateway.add(wire.GatewayAddRequest.model_validate(place))
         except InvalidInput:
             return  # a conversation id that no server takes
         for number, place in enumerate(placed):
             asked = {**place, "query": "harbour secret", "conversation_id": chat, "scope": EVERY}
-            found = await gateway.search(wire.SearchRequest.model_validate(asked))
+            found = await gateway.search(wire.GatewaySearchRequest.model_validate(asked))
             assert {result.text for result in found.results} == {f"harbour secret {number}"}
             for result in found.results:
                 for other in (other for other in placed if other is not place):
@@ -113,7 +113,7 @@ CANARY = "canary-harbour-4417"
 
 
 @pytest.fixture
-async def caller(memory: elytron.MemoryRuntime, gateway: Gateway) -> AsyncIterator[httpx.AsyncClient]:
+async def caller(memory: elytron.MemoryRuntime, gateway: MemoryGateway) -> AsyncIterator[httpx.AsyncClient]:
     app = create_app(memory, further=(gateway_surfaces(gateway),))
     transport = httpx.ASGITransport(app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8010") as connected:
@@ -182,7 +182,10 @@ async def test_no_failure_tells_a_key_or_content_in_its_body_or_in_the_log(
 
 @pytest.mark.anyio
 async def test_no_failure_of_the_client_tells_a_key_or_content(
-    memory: elytron.MemoryRuntime, gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    memory: elytron.MemoryRuntime,
+    gateway: MemoryGateway,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.DEBUG)
     transport = httpx.ASGITransport(create_app(memory, further=(gateway_surfaces(gateway),)))

@@ -7,7 +7,7 @@ import pytest
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, Development
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, DevelopmentCallers
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
@@ -33,7 +33,7 @@ async def runtime() -> AsyncIterator[MemoryRuntime]:
 @pytest.fixture
 async def client(runtime: MemoryRuntime) -> AsyncIterator[httpx.AsyncClient]:
     """Connect to a server in development mode."""
-    transport = httpx.ASGITransport(create_app(runtime, authenticator=Development()))
+    transport = httpx.ASGITransport(create_app(runtime, authenticator=DevelopmentCallers()))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as connected:
         yield connected
 

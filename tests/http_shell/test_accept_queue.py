@@ -9,7 +9,7 @@ import pytest
 
 from elytron_adapter.admission_control import FairPlaces
 from elytron_core import limits
-from elytron_http_shell.server import take_up, untaken
+from elytron_http_shell.server import take_up, waiting_connections
 
 pytestmark = pytest.mark.anyio
 
@@ -30,11 +30,11 @@ async def test_calls_are_held_back_until_connections_are_taken_up(monkeypatch: p
         for _ in range(3):
             stack.enter_context(socket.create_connection(listening.getsockname()))
         if sys.platform == "linux":
-            assert untaken(listening) == 3
+            assert waiting_connections(listening) == 3
             await held.wait()
         for _ in range(3):
             stack.enter_context(listening.accept()[0])
-        assert untaken(listening) == 0
+        assert waiting_connections(listening) == 0
         looking.cancel()
         await asyncio.gather(looking, return_exceptions=True)
 
@@ -42,6 +42,6 @@ async def test_calls_are_held_back_until_connections_are_taken_up(monkeypatch: p
 async def test_where_the_system_does_not_tell_nothing_is_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.create_connection(listening.getsockname()):
         monkeypatch.delattr(socket, "TCP_INFO", raising=False)
-        assert untaken(listening) == 0
+        assert waiting_connections(listening) == 0
     monkeypatch.undo()
-    assert untaken(listening) == 0
+    assert waiting_connections(listening) == 0

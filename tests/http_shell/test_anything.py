@@ -15,7 +15,7 @@ from tests.http_shell.conftest import bearer
 
 import elytron
 from elytron.registry import OPERATIONS
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, Development
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, DevelopmentCallers
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind
@@ -33,7 +33,7 @@ _QUIET = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_to
 
 async def description() -> dict[str, Any]:
     async with elytron.open("memory:") as memory:
-        transport = httpx.ASGITransport(create_app(memory, authenticator=Development()))
+        transport = httpx.ASGITransport(create_app(memory, authenticator=DevelopmentCallers()))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             found: dict[str, Any] = (await client.get("/openapi/all.json")).json()
     return found

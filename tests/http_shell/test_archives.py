@@ -7,11 +7,11 @@ import httpx
 import pytest
 from tests.http_shell.conftest import Keys, bearer
 
-from elytron import Authority, MemoryRuntime, Message, Role, Trust
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import Development
+from elytron import EvidenceRole, FactAuthority, MemoryRuntime, Message, TrustLevel
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.evidence import EvidenceAuthority
-from elytron_http_shell.surfaces.archives import archives
+from elytron_http_shell.surfaces.archives import archive_surfaces
 
 pytestmark = pytest.mark.anyio
 
@@ -47,12 +47,16 @@ async def test_a_space_travels_from_one_member_to_another(
 async def test_an_archive_of_a_members_brings_no_word_that_the_member_may_not_claim(
     server: httpx.AsyncClient, keys: Keys, runtime: MemoryRuntime
 ) -> None:
-    await runtime.add_fact("boiler", "The boiler code is 4417.", authority=Authority.OPERATOR)
+    await runtime.add_fact("boiler", "The boiler code is 4417.", authority=FactAuthority.OPERATOR)
     await runtime.add(
         [
-            Message(role=Role.TOOL, text="Boilers are serviced.", authority=EvidenceAuthority.PROGRAM_MEMORY_CANONICAL),
-            Message(role=Role.TOOL, text="Boilers burn gas.", authority=EvidenceAuthority.RUNTIME_OBSERVATION),
-            Message(role=Role.USER, text="My boiler is key AKIAIOSFODNN7EXAMPLE."),
+            Message(
+                role=EvidenceRole.TOOL,
+                text="Boilers are serviced.",
+                authority=EvidenceAuthority.PROGRAM_MEMORY_CANONICAL,
+            ),
+            Message(role=EvidenceRole.TOOL, text="Boilers burn gas.", authority=EvidenceAuthority.RUNTIME_OBSERVATION),
+            Message(role=EvidenceRole.USER, text="My boiler is key AKIAIOSFODNN7EXAMPLE."),
         ]
     )
     fetched = (await server.get(WHOLE, headers=bearer(keys.user))).content
@@ -63,23 +67,23 @@ async def test_an_archive_of_a_members_brings_no_word_that_the_member_may_not_cl
 
     page = await runtime.list(user_id="bob")
     trusted = {item.text: item.trust for item in page.items}
-    assert trusted.pop("The boiler code is 4417.") is Trust.OUTSIDE
-    assert [trusted.pop("Boilers are serviced."), trusted.pop("Boilers burn gas.")] == [Trust.OUTSIDE] * 2
-    assert [*trusted.values()] == [Trust.VOUCHED]
+    assert trusted.pop("The boiler code is 4417.") is TrustLevel.OUTSIDE
+    assert [trusted.pop("Boilers are serviced."), trusted.pop("Boilers burn gas.")] == [TrustLevel.OUTSIDE] * 2
+    assert [*trusted.values()] == [TrustLevel.VOUCHED]
     (said,) = [item for item in page.items if item.text == "Boilers burn gas."]
     assert said.metadata["claimed_authority"] == "runtime_observation"
 
     operator = bearer(keys.operator) | ZIP
     place = "/v1/archive?space=carol&mode=full_restore"
     assert (await server.put(place, content=fetched, headers=operator)).status_code == 200
-    assert {item.trust for item in (await runtime.list(user_id="carol")).items} == {Trust.VOUCHED}
+    assert {item.trust for item in (await runtime.list(user_id="carol")).items} == {TrustLevel.VOUCHED}
 
 
 async def test_private_material_is_fetched_only_if_asked_for_by_name(
     server: httpx.AsyncClient, keys: Keys, runtime: MemoryRuntime
 ) -> None:
     await server.post("/v1/write", json=SAID, headers=bearer(keys.user))
-    await runtime.add_fact("tea", "Ada drinks green tea.", authority=Authority.USER_ASSERTED)
+    await runtime.add_fact("tea", "Ada drinks green tea.", authority=FactAuthority.USER_ASSERTED)
     for query, texts in (("", {"Ada drinks green tea."}), ("?include_private=false", {"Ada drinks green tea."})):
         fetched = await server.get(f"/v1/archive{query}", headers=bearer(keys.user))
         assert fetched.headers["etag"] != (await server.get(WHOLE, headers=bearer(keys.user))).headers["etag"]
@@ -129,11 +133,11 @@ async def test_archives_have_a_bound(runtime: MemoryRuntime) -> None:
     from starlette.middleware import Middleware
 
     from elytron_http_shell.application import HANDLERS
-    from elytron_http_shell.doors import Guard, route
+    from elytron_http_shell.doors import HostGuard, surface_route
 
-    entrance = Entrance(Dispatcher(runtime), authenticator=Development())
-    guard = Middleware(Guard, hosts=frozenset({"*"}), ids=runtime.context.ids)
-    small = [route(surface, entrance) for surface in archives(entrance, archive_bytes=10)]
+    entrance = CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
+    guard = Middleware(HostGuard, hosts=frozenset({"*"}), ids=runtime.context.ids)
+    small = [surface_route(surface, entrance) for surface in archive_surfaces(entrance, archive_bytes=10)]
     app = Starlette(routes=small, middleware=[guard], exception_handlers=HANDLERS)
     await runtime.add("Ada likes tea.")
 

@@ -8,10 +8,10 @@ import pytest
 from tests.http_shell.conftest import Keys, bearer
 
 from elytron import MemoryRuntime
-from elytron.registry import WIRE_OPERATIONS, Repeat
+from elytron.registry import WIRE_OPERATIONS, RepeatGuard
 from elytron_a2a_shell.app import a2a_surfaces
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.envelope import Auth, AuthKind, Envelope, Rejected, Source, Transport
+from elytron_adapter.dispatch import OperationDispatcher
+from elytron_adapter.envelope import AuthKind, CallAuth, CallSource, CallTransport, Envelope, RejectedAnswer
 from elytron_adapter.http.store import store_surfaces
 from elytron_core.planes.space import PrincipalKind
 from elytron_gateway.routes.surfaces import gateway_surfaces
@@ -63,14 +63,14 @@ async def test_a_key_works_or_is_refused_at_every_path_that_changes_something(
 
 @pytest.mark.parametrize(
     "operation",
-    [found.name for found in WIRE_OPERATIONS if found.mutates and found.repeat is Repeat.HARMLESS],
+    [found.name for found in WIRE_OPERATIONS if found.mutates and found.repeat is RepeatGuard.HARMLESS],
 )
 async def test_in_process_a_key_that_does_nothing_is_refused(runtime: MemoryRuntime, operation: str) -> None:
     envelope = Envelope(
-        request_id="r", transport=Transport.SDK, operation=operation, idempotency_key="k", payload=b"{}"
+        request_id="r", transport=CallTransport.SDK, operation=operation, idempotency_key="k", payload=b"{}"
     )
-    answer = await Dispatcher(runtime).dispatch(envelope)
-    assert isinstance(answer, Rejected)
+    answer = await OperationDispatcher(runtime).dispatch(envelope)
+    assert isinstance(answer, RejectedAnswer)
     assert "idempotency_key" in answer.reason
 
 
@@ -100,14 +100,14 @@ async def test_what_a_caller_says_to_be_is_in_the_trail(
     (turn,) = (await runtime.add("Ada likes tea.")).ids
     envelope = Envelope(
         request_id="r1",
-        transport=Transport.SDK,
+        transport=CallTransport.SDK,
         operation="forget",
-        source=Source(id="planner", chat="c1"),
-        auth=Auth(authenticated=True, kind=AuthKind.LOCAL, principal="host", role=PrincipalKind.OPERATOR),
+        source=CallSource(id="planner", chat="c1"),
+        auth=CallAuth(authenticated=True, kind=AuthKind.LOCAL, principal="host", role=PrincipalKind.OPERATOR),
         payload=f'{{"ids": ["{turn}"]}}'.encode(),
     )
     with caplog.at_level(logging.INFO, "elytron.memories.audit_trail"):
-        await Dispatcher(runtime).dispatch(envelope)
+        await OperationDispatcher(runtime).dispatch(envelope)
     assert (await runtime.history(turn)).items[-1].source == "host, id 'planner', chat 'c1'"
     (line,) = caplog.records
     assert (line.getMessage(), vars(line)["source"]) == ("call", "host, id 'planner', chat 'c1'")

@@ -12,14 +12,14 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import registry_fingerprint
 from elytron_http_shell import create_app
-from elytron_http_shell.telemetry.logs import Lines, LogStyle, Sparing, configure
+from elytron_http_shell.telemetry.logs import LogLines, LogStyle, RepeatFilter, configure_logs
 
 pytestmark = pytest.mark.anyio
 
@@ -170,13 +170,13 @@ class TestLogs:
                 for path in ("/v1/write", "/v1/recall", "/v1/none", f"/{keys.user}", "/v1/archive"):
                     response = await server.post(path, json=body, headers=headers)
                     assert keys.user not in response.text
-        lines = Lines(structlog.processors.JSONRenderer())
+        lines = LogLines(structlog.processors.JSONRenderer())
         for record in (*caplog.records, *caplog.records):
             assert keys.user.rpartition("_")[2] not in lines.format(record)
 
     def test_what_anybody_can_cause_is_logged_so_often_and_counted(self) -> None:
         now = 0.0
-        sparing = Sparing(most=2, now=lambda: now)
+        sparing = RepeatFilter(most=2, now=lambda: now)
 
         def heard(text: str) -> int | None:
             """Return what was left out before this line, or None where it is left out itself."""
@@ -197,11 +197,11 @@ class TestLogs:
         before, level = root.handlers[:], root.level
         try:
             for style in LogStyle:
-                configure(style, level="info")
+                configure_logs(style, level="info")
                 key = f"ely_user_{'0' * 16}_{'1' * 64}"
                 broken = (RuntimeError, RuntimeError(key), None)
                 logging.getLogger("any").error("failed with %s", key, extra={"color_message": "x"}, exc_info=broken)
-            configure(LogStyle.JSON, level="debug")
+            configure_logs(LogStyle.JSON, level="debug")
             logging.getLogger("a2a.server").debug("Request body: %s", "what somebody said")
             logging.getLogger("uvicorn.error").info("/v1/ws?%s", "what somebody said")
         finally:
@@ -219,7 +219,7 @@ class TestLogs:
         monkeypatch.setattr(limits, "LOG_TEXTS_KNOWN", known)
         told = {"name": "any", "levelname": "INFO", "msg": "request", "created": 1_781_172_177.0, "took_ms": 1.5}
         told |= {"key": "Bearer abcdefghijklmnop1234", "timestamp": "never", "stack_info": "where"}
-        lines = Lines(structlog.processors.JSONRenderer())
+        lines = LogLines(structlog.processors.JSONRenderer())
         first, again = (lines.format(logging.makeLogRecord(told)) for _ in range(2))
         assert first == again
         assert json.loads(first) == {
@@ -240,7 +240,7 @@ class TestSpans:
         provider = trace.TracerProvider()
         provider.add_span_processor(export.SimpleSpanProcessor(exporter))
         spans = OtelSpans(provider)
-        app = create_app(runtime, authenticator=Development(), spans=spans)
+        app = create_app(runtime, authenticator=DevelopmentCallers(), spans=spans)
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             await client.get("/livez", headers={"traceparent": f"00-{TRACE}-b7ad6b7169203331-01"})
         spans.close()
@@ -253,7 +253,7 @@ async def test_the_gauges_count_what_is_held() -> None:
     async with elytron.open("memory:", space="ada", clock=FrozenClock(), ids=SeededIds()) as runtime:
         await runtime.add("Ada likes tea.")
         await runtime.recall("tea")
-        app = create_app(runtime, authenticator=Development())
+        app = create_app(runtime, authenticator=DevelopmentCallers())
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             figures = (await client.get("/metrics")).text
     assert "elytron_store_spaces 1.0" in figures

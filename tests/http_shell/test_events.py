@@ -14,9 +14,9 @@ from tests.http_shell.test_websocket import TEA, Doormen
 from tests.transports.live import Live
 
 from elytron import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_core import limits
-from elytron_http_shell.streams.events import COOKIE, Sessions
+from elytron_http_shell.streams.events import COOKIE, EventSessions
 from elytron_http_shell.streams.subscriptions import StreamBounds
 
 pytestmark = pytest.mark.anyio
@@ -201,7 +201,7 @@ class TestSessions:
 
     async def test_the_oldest_makes_room(self, runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(limits, "EVENT_SESSIONS", 1)
-        sessions = Sessions(Entrance(Dispatcher(runtime), authenticator=Doormen()))
+        sessions = EventSessions(CallerEntrance(OperationDispatcher(runtime), authenticator=Doormen()))
         first = sessions.open("ada", "Bearer s3cret")
         second = sessions.open("bob", "Bearer other")
         shown = [sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) for token in (first, second)]
@@ -225,7 +225,7 @@ class TestSessions:
         assert statuses == [200, 401, 200]
 
     async def test_no_key_is_kept(self, runtime: MemoryRuntime) -> None:
-        sessions = Sessions(Entrance(Dispatcher(runtime), authenticator=Doormen()))
+        sessions = EventSessions(CallerEntrance(OperationDispatcher(runtime), authenticator=Doormen()))
         token = sessions.open("ada", "Bearer s3cret")
         assert sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) == "Bearer s3cret"
         assert "s3cret" not in repr(vars(sessions))

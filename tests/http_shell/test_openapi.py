@@ -10,7 +10,7 @@ import httpx
 import pytest
 from jsonschema_rs import Draft202012Validator
 
-from elytron.registry import WIRE_OPERATIONS, Repeat, Role
+from elytron.registry import WIRE_OPERATIONS, CallerRole, RepeatGuard
 from elytron_adapter.failures import FAILURES
 from elytron_core.contracts.maintenance import PUTTING_OFF
 from elytron_http_shell import limits
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 OPENAPI = files("openapi_spec_validator") / "resources" / "schemas" / "v3.1" / "schema.json"
 """The schema of OpenAPI 3.1 itself; `test_docs_pages.py` holds the schemas within a document to theirs."""
-MEMBERS = [operation for operation in WIRE_OPERATIONS if operation.role is Role.MEMBER]
+MEMBERS = [operation for operation in WIRE_OPERATIONS if operation.role is CallerRole.MEMBER]
 
 
 def refs(value: Any) -> Iterator[str]:
@@ -67,7 +67,7 @@ async def test_every_reference_and_discriminator_resolves(document: dict[str, An
             place: Any = described
             for step in ref.removeprefix("#/").split("/"):
                 place = place[step]
-        assert "Problem" in described["components"]["schemas"]
+        assert "ProblemDocument" in described["components"]["schemas"]
 
 
 async def test_every_operation_tells_of_its_request_report_and_problems(whole: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ async def test_every_operation_tells_of_its_request_report_and_problems(whole: d
         assert set(post["responses"]) == {"200", "default"} | later
         assert post["requestBody"]["content"]["application/json"]["schema"]["$ref"].endswith(operation.request.__name__)
         takes_a_key = "#/components/parameters/IdempotencyKey" in set(refs(post.get("parameters", [])))
-        assert takes_a_key == (operation.repeat is not Repeat.HARMLESS)
+        assert takes_a_key == (operation.repeat is not RepeatGuard.HARMLESS)
 
 
 async def test_the_answer_to_what_went_wrong_is_told_once_with_every_key(document: dict[str, Any]) -> None:
@@ -85,7 +85,7 @@ async def test_the_answer_to_what_went_wrong_is_told_once_with_every_key(documen
     assert all(f"{row.status}: " in shared["description"] for row in FAILURES.values())
     assert all(key in shared["description"] for key in FAILURES)
     media = shared["content"]["application/problem+json"]
-    assert set(media["example"]) <= set(document["components"]["schemas"]["Problem"]["properties"])
+    assert set(media["example"]) <= set(document["components"]["schemas"]["ProblemDocument"]["properties"])
 
 
 async def test_it_is_small_and_valid_for_a_strict_reader(client: httpx.AsyncClient) -> None:

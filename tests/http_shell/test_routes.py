@@ -11,12 +11,12 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole
 from elytron_a2a_shell.app import a2a_surfaces
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.envelope import Envelope, Queued
-from elytron_adapter.failures import FAILURES, rejection
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.envelope import Envelope, QueuedAnswer
+from elytron_adapter.failures import FAILURES, reject_error
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import MissingExtra, StoreBusy
@@ -26,7 +26,7 @@ from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import registry_fingerprint
 from elytron_core.profiles import ProfileName
 from elytron_http_shell import create_app
-from elytron_http_shell.streams.subscriptions import Streams
+from elytron_http_shell.streams.subscriptions import ServerStreams
 
 pytestmark = pytest.mark.anyio
 
@@ -85,11 +85,13 @@ async def test_files_and_the_runtimes_life_are_no_business_of_the_network(
     for key in (keys.user, keys.device):
         response = await server.post(f"/v1/{operation}", json=body, headers=bearer(key))
         assert told(response) == (403, "permission_refused")
-    assert {found.name for found in WIRE_OPERATIONS if found.role is Role.OPERATOR} >= {operation}
+    assert {found.name for found in WIRE_OPERATIONS if found.role is CallerRole.OPERATOR} >= {operation}
 
 
 async def test_a_dispatcher_brings_its_own_policy(runtime: MemoryRuntime) -> None:
-    transport = httpx.ASGITransport(create_app(Dispatcher(runtime, policy=open_to_all), authenticator=Development()))
+    transport = httpx.ASGITransport(
+        create_app(OperationDispatcher(runtime, policy=open_to_all), authenticator=DevelopmentCallers())
+    )
     async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
         assert (await client.post("/v1/recover", json={})).status_code == 200
 
@@ -127,7 +129,7 @@ async def test_a_body_without_a_declared_length_is_cut_off_at_its_bound(client: 
 
 
 async def test_a_declared_length_beyond_the_bound_is_refused_before_the_body_is_read(runtime: MemoryRuntime) -> None:
-    app = create_app(runtime, authenticator=Development(), body_bytes=10)
+    app = create_app(runtime, authenticator=DevelopmentCallers(), body_bytes=10)
     answers: list[Any] = []
 
     async def receive() -> dict[str, Any]:
@@ -250,7 +252,7 @@ class TestHosts:
 
     @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
     async def test_what_a_page_can_send_unasked_is_no_request(self, runtime: MemoryRuntime, kind: str) -> None:
-        app = create_app(runtime, authenticator=Development(), further=(a2a_surfaces(None),))
+        app = create_app(runtime, authenticator=DevelopmentCallers(), further=(a2a_surfaces(None),))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             for path in ("/v1/write", "/memory/write", "/a2a", "/a2a/message", "/webhook/report"):
                 answer = await client.post(path, content=b"{}", headers={"Content-Type": kind})
@@ -278,7 +280,7 @@ async def test_liveness_and_readiness_part_when_the_store_goes(
 
 
 async def test_an_error_nobody_foresaw_tells_nothing(runtime: MemoryRuntime) -> None:
-    class Broken(Dispatcher):
+    class Broken(OperationDispatcher):
         async def unready(self, request_id: str, /) -> None:
             raise RuntimeError("s3cret")
 
@@ -290,24 +292,24 @@ async def test_an_error_nobody_foresaw_tells_nothing(runtime: MemoryRuntime) -> 
 
 
 def test_what_is_queued_is_202_and_names_its_job() -> None:
-    from elytron_adapter.http.responses import rendered
+    from elytron_adapter.http.responses import render_answer
 
     report = MemoryMaintenanceReport(space="ada", channel="c", conversation="c", job=JobId("j1"))
-    response = rendered(Queued(request_id="r", report=report, job="j1"))
+    response = render_answer(QueuedAnswer(request_id="r", report=report, job="j1"))
     assert (response.status_code, json.loads(bytes(response.body))["job"]) == (202, "j1")
 
 
 def test_a_busy_store_says_when_to_come_again() -> None:
-    from elytron_adapter.http.responses import rendered
+    from elytron_adapter.http.responses import render_answer
 
-    response = rendered(rejection(StoreBusy(engine="sqlite", waited_s=30), request_id="r"))
+    response = render_answer(reject_error(StoreBusy(engine="sqlite", waited_s=30), request_id="r"))
     assert (response.status_code, response.headers["retry-after"]) == (503, "1")
 
 
 def test_without_the_extra_one_line_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "elytron_http_shell.application", None)
     with pytest.raises(MissingExtra, match=r"pip install '\.\[server\]'"):
-        create_app(Dispatcher.__new__(Dispatcher))
+        create_app(OperationDispatcher.__new__(OperationDispatcher))
 
 
 async def test_the_guard_lets_a_server_start_and_stop_the_application(runtime: MemoryRuntime) -> None:
@@ -326,13 +328,13 @@ async def test_the_guard_lets_a_server_start_and_stop_the_application(runtime: M
 
 async def test_a_profile_bounds_bodies_and_subscriptions() -> None:
     async with elytron.open("memory:", space="ada", profile="esp-embedded-sdk") as memory:
-        transport = httpx.ASGITransport(create_app(memory, authenticator=Development()))
+        transport = httpx.ASGITransport(create_app(memory, authenticator=DevelopmentCallers()))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as client:
             sent = json.dumps({"query": "tea", "pad": "x" * 8_192})
             response = await client.post("/v1/recall", content=sent, headers={"content-type": "application/json"})
         assert told(response) == (413, "payload_too_large")
-        entrance = Entrance(Dispatcher(memory), authenticator=Development())
-        bounds = Streams(entrance).bounds
+        entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+        bounds = ServerStreams(entrance).bounds
         assert (bounds.subscriptions, bounds.frame_bytes) == (4, 8_192)
 
 
@@ -340,7 +342,7 @@ async def test_a_profile_bounds_bodies_and_subscriptions() -> None:
 async def test_a_socket_takes_as_many_subscriptions_as_the_catalog_says(name: ProfileName) -> None:
     async with elytron.open("memory:", space="ada", profile=name.value) as memory:
         told = (await memory.capabilities()).budget
-        bounds = Streams(Entrance(Dispatcher(memory), authenticator=Development())).bounds
+        bounds = ServerStreams(CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())).bounds
         assert (bounds.subscriptions, bounds.frame_bytes) == (told.subscriptions, told.http_body_bytes)
 
 

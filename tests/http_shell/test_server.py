@@ -13,14 +13,14 @@ from tests.http_shell.conftest import bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.admission_control import Bounds
+from elytron_adapter.admission_control import LoadBounds
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.surface import Family
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
-from elytron_http_shell.server import Serving, Started, is_loopback, serve, served
+from elytron_http_shell.server import ServingSettings, StartedServer, is_loopback, serve_http, served_http
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ SAID = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada li
 
 
 async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
-    async with served(runtime, Serving(port=0, development=True)) as started:
+    async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         assert started.address.startswith("http://127.0.0.1:")
         assert "development" in started.mode
         async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
@@ -41,8 +41,8 @@ async def test_it_listens_answers_and_ends(runtime: MemoryRuntime) -> None:
 async def test_the_event_cookie_is_secure_behind_a_proxy_that_is_trusted(
     runtime: MemoryRuntime, proxies: list[str], is_secure: bool
 ) -> None:
-    serving = Serving(port=0, operator_key=True, trusted_proxies=frozenset(filter(None, proxies)))
-    async with served(runtime, serving) as started:
+    serving = ServingSettings(port=0, operator_key=True, trusted_proxies=frozenset(filter(None, proxies)))
+    async with served_http(runtime, serving) as started:
         headers = bearer(started.operator_key or "") | {"X-Forwarded-Proto": "https"}
         async with httpx.AsyncClient(base_url=started.address, headers=headers, timeout=60) as client:
             cookie = (await client.post("/v1/events/session")).headers["set-cookie"]
@@ -51,7 +51,9 @@ async def test_the_event_cookie_is_secure_behind_a_proxy_that_is_trusted(
 
 async def test_what_is_no_address_is_no_proxy(runtime: MemoryRuntime) -> None:
     with pytest.raises(InvalidInput, match="trusted_proxies"):
-        async with served(runtime, Serving(port=0, development=True, trusted_proxies=frozenset({"proxy.local"}))):
+        async with served_http(
+            runtime, ServingSettings(port=0, development=True, trusted_proxies=frozenset({"proxy.local"}))
+        ):
             pass
 
 
@@ -59,17 +61,19 @@ async def test_what_is_no_address_is_no_proxy(runtime: MemoryRuntime) -> None:
 async def test_wrong_credentials_are_bounded_as_its_operator_says(
     runtime: MemoryRuntime, most: int, told: list[int]
 ) -> None:
-    bounds = Bounds(wrong_credentials_per_minute=most)
+    bounds = LoadBounds(wrong_credentials_per_minute=most)
     async with (
-        served(runtime, Serving(port=0, operator_key=True, bounds=bounds)) as started,
+        served_http(runtime, ServingSettings(port=0, operator_key=True, bounds=bounds)) as started,
         httpx.AsyncClient(base_url=started.address, headers=bearer("ely_user_x_y"), timeout=60) as client,
     ):
         assert [(await client.post("/v1/list", json={})).status_code for _ in told] == told
 
 
 async def test_a_signal_ends_it(runtime: MemoryRuntime) -> None:
-    listening: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(serve(runtime, Serving(port=0, development=True), started=listening.set_result))
+    listening: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(
+        serve_http(runtime, ServingSettings(port=0, development=True), started=listening.set_result)
+    )
     await asyncio.wait([listening, task], return_when=asyncio.FIRST_COMPLETED)
     assert listening.done()
     os.kill(os.getpid(), signal.SIGTERM)
@@ -80,7 +84,7 @@ async def test_beside_a_program_it_leaves_signals_to_it_and_ends_with_its_block(
     before = signal.getsignal(signal.SIGTERM)
 
     async def failing() -> None:
-        async with served(runtime, Serving(port=0, development=True)) as started:
+        async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
             assert signal.getsignal(signal.SIGTERM) is before
             raise LookupError(started.address)
 
@@ -93,7 +97,7 @@ async def test_beside_a_program_it_leaves_signals_to_it_and_ends_with_its_block(
 
 async def test_who_gives_up_waiting_for_it_leaves_no_server_behind(runtime: MemoryRuntime) -> None:
     async def whole() -> None:
-        async with served(runtime, Serving(port=0, development=True)):
+        async with served_http(runtime, ServingSettings(port=0, development=True)):
             raise AssertionError("it was given up before it began")
 
     before = asyncio.all_tasks()
@@ -108,7 +112,7 @@ async def test_who_gives_up_waiting_for_it_leaves_no_server_behind(runtime: Memo
 def test_in_another_thread_signals_are_left_alone() -> None:
     async def whole() -> None:
         async with elytron.open("memory:") as memory:
-            await serve(memory, Serving(port=0, development=True), started=lambda told: told.end())
+            await serve_http(memory, ServingSettings(port=0, development=True), started=lambda told: told.end())
 
     before = signal.getsignal(signal.SIGTERM)
     thread = threading.Thread(target=lambda: asyncio.run(whole()), daemon=True)
@@ -119,33 +123,33 @@ def test_in_another_thread_signals_are_left_alone() -> None:
 
 
 async def test_the_first_operators_key_is_made_once(runtime: MemoryRuntime) -> None:
-    async with served(runtime, Serving(port=0, operator_key=True)) as started:
+    async with served_http(runtime, ServingSettings(port=0, operator_key=True)) as started:
         assert started.operator_key is not None
         async with httpx.AsyncClient(base_url=started.address, timeout=60) as client:
             assert (await client.post("/v1/write", json=SAID)).status_code == 401
             listed = await client.get("/v1/access", headers=bearer(started.operator_key))
             assert [item["kind"] for item in listed.json()["items"]] == ["operator"]
-    async with served(runtime, Serving(port=0, operator_key=True)) as started:
+    async with served_http(runtime, ServingSettings(port=0, operator_key=True)) as started:
         assert started.operator_key is None
 
 
 async def test_beyond_this_machine_somebody_must_have_a_key(runtime: MemoryRuntime) -> None:
-    def started(_told: Started) -> None:
+    def started(_told: StartedServer) -> None:
         raise AssertionError("it listens")
 
     with pytest.raises(PermissionRefused, match="access add"):
-        await serve(runtime, Serving(host="0.0.0.0", port=0), started=started)
+        await serve_http(runtime, ServingSettings(host="0.0.0.0", port=0), started=started)
     with pytest.raises(PermissionRefused, match="development"):
-        await serve(runtime, Serving(host="0.0.0.0", port=0, development=True), started=started)
+        await serve_http(runtime, ServingSettings(host="0.0.0.0", port=0, development=True), started=started)
     with pytest.raises(PermissionRefused, match="development"):
-        await serve(runtime, Serving(host="memory.example", port=0, development=True), started=started)
+        await serve_http(runtime, ServingSettings(host="memory.example", port=0, development=True), started=started)
 
 
 async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRuntime) -> None:
     request = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="laptop")
     key = (await AccessKeys(runtime.context).add(request)).key
-    serving = Serving(host="0.0.0.0", port=0, names=frozenset({"Memory.example"}))
-    async with served(runtime, serving) as started:
+    serving = ServingSettings(host="0.0.0.0", port=0, names=frozenset({"Memory.example"}))
+    async with served_http(runtime, serving) as started:
         port = started.address.rpartition(":")[2]
         async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=bearer(key), timeout=60) as client:
             for host, status in (("memory.example", 200), ("evil.example", 403), ("127.0.0.1", 200)):
@@ -154,16 +158,16 @@ async def test_with_a_key_it_is_served_under_its_names_alone(runtime: MemoryRunt
 
 
 async def test_an_address_that_is_taken_is_named(runtime: MemoryRuntime) -> None:
-    async with served(runtime, Serving(port=0, development=True)) as started:
+    async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         port = int(started.address.rpartition(":")[2])
         with pytest.raises(InvalidInput, match="cannot be listened on"):
-            async with served(runtime, Serving(port=port, development=True)):
+            async with served_http(runtime, ServingSettings(port=port, development=True)):
                 raise AssertionError("it listens")
 
 
 async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRuntime) -> None:
     body = json.dumps(SAID).encode()
-    async with served(runtime, Serving(port=0, development=True)) as started:
+    async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         host, _, port = started.address.removeprefix("http://").rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         head = "POST /v1/write HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -178,7 +182,7 @@ async def test_what_was_accepted_is_finished_before_it_ends(runtime: MemoryRunti
 
 async def test_a_body_that_takes_too_long_is_given_up(runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "HTTP_BODY_WAIT_S", 0.05)
-    async with served(runtime, Serving(port=0, development=True)) as started:
+    async with served_http(runtime, ServingSettings(port=0, development=True)) as started:
         host, _, port = started.address.removeprefix("http://").rpartition(":")
         for path, media_type in (("POST /v1/recall", "application/json"), ("PUT /v1/archive", "application/zip")):
             reader, writer = await asyncio.open_connection(host, int(port))
@@ -205,7 +209,7 @@ def test_this_machine_alone_is_told_from_others(host: str, expected: bool) -> No
 async def test_spans_need_their_extra(runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "opentelemetry.sdk.trace", None)
     with pytest.raises(ElytronError, match="otel"):
-        await serve(runtime, Serving(port=0, development=True, spans=True), started=lambda _: None)
+        await serve_http(runtime, ServingSettings(port=0, development=True, spans=True), started=lambda _: None)
 
 
 async def test_who_is_interrupted_before_it_starts_leaves_nothing_running(runtime: MemoryRuntime) -> None:
@@ -218,6 +222,6 @@ async def test_who_is_interrupted_before_it_starts_leaves_nothing_running(runtim
     before = asyncio.all_tasks()
     with pytest.raises(asyncio.CancelledError):
         await asyncio.create_task(
-            serve(runtime, Serving(port=0, development=True), started=print, further=interrupted())
+            serve_http(runtime, ServingSettings(port=0, development=True), started=print, further=interrupted())
         )
     assert asyncio.all_tasks() <= before

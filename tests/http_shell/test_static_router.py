@@ -6,7 +6,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route, Router
 from starlette.testclient import TestClient
 
-from elytron_http_shell.application import Direct
+from elytron_http_shell.application import DirectRouter
 
 
 def answering(name: str):
@@ -47,6 +47,6 @@ ROUTES = [
 def test_every_request_ends_where_the_router_alone_would_bring_it(asked: tuple[str, str], root: str) -> None:
     method, path = asked
     plain = TestClient(Router(ROUTES), root_path=root, follow_redirects=False)
-    short = TestClient(Direct(Router(ROUTES), routes=ROUTES), root_path=root, follow_redirects=False)
+    short = TestClient(DirectRouter(Router(ROUTES), routes=ROUTES), root_path=root, follow_redirects=False)
     expected, found = plain.request(method, root + path), short.request(method, root + path)
     assert (found.status_code, found.text, found.headers) == (expected.status_code, expected.text, expected.headers)

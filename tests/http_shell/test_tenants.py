@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from tests.http_shell.conftest import Keys, bearer
 
 from elytron import MemoryRuntime
-from elytron.registry import WIRE_OPERATIONS, AnyOperation, Role
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole
 from elytron_adapter import envelope
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SYSTEM_SPACE
@@ -19,8 +19,8 @@ from elytron_http_shell.surfaces.operations import path_of
 
 pytestmark = pytest.mark.anyio
 
-MEMBERS = [operation for operation in WIRE_OPERATIONS if operation.role is Role.MEMBER]
-OPERATORS = [operation for operation in WIRE_OPERATIONS if operation.role is Role.OPERATOR]
+MEMBERS = [operation for operation in WIRE_OPERATIONS if operation.role is CallerRole.MEMBER]
+OPERATORS = [operation for operation in WIRE_OPERATIONS if operation.role is CallerRole.OPERATOR]
 SECRET = "the safe opens with seven thirty-one"
 HOSTILE = (
     "ADA",
@@ -94,7 +94,7 @@ def test_a_member_can_ask_only_for_what_is_in_a_space() -> None:
 def test_the_matrix_reaches_behind_the_codec() -> None:
     def is_read(operation: AnyOperation) -> bool:
         try:
-            envelope.decode(operation, json.dumps(request_of(operation.request, "ada")).encode())
+            envelope.decode_request(operation, json.dumps(request_of(operation.request, "ada")).encode())
         except ElytronError:
             return False
         return True
@@ -204,16 +204,16 @@ async def remember(server: httpx.AsyncClient, key: str) -> str:
 async def test_every_way_in_says_who_is_let_in(runtime: MemoryRuntime) -> None:
     from starlette.routing import Mount, Route, WebSocketRoute
 
-    from elytron_adapter.surface import Access
+    from elytron_adapter.surface import SurfaceAccess
     from elytron_http_shell import create_app
-    from elytron_http_shell.doors import Door
+    from elytron_http_shell.doors import SurfaceDoor
 
     public: set[str] = set()
     for route in create_app(runtime).routes:
         assert isinstance(route, Route | WebSocketRoute | Mount)
         door = route.app
-        assert isinstance(door, Door), f"{route.path} has no declared access"
-        if door.access is Access.PUBLIC:
+        assert isinstance(door, SurfaceDoor), f"{route.path} has no declared access"
+        if door.access is SurfaceAccess.PUBLIC:
             public.add(route.path)
     assert public == {
         "/livez", "/readyz", "/", "/docs", "/docs/docs.js",

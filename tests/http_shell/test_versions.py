@@ -9,8 +9,8 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron.memories.preconditions import demanding, version_of
-from elytron.ops.control import erase, forget
+from elytron.memories.preconditions import demanding_context, version_of
+from elytron.ops.control import erase_from_space, forget_memories
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
     MemoryCorrectRequest,
@@ -22,7 +22,7 @@ from elytron_core.errors import InvalidInput, PreconditionFailed
 from elytron_core.ids import SpaceId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import registry_fingerprint
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 
 pytestmark = pytest.mark.anyio
 
@@ -157,13 +157,13 @@ async def test_a_change_that_comes_in_between_is_met_in_the_commit_itself(runtim
     request = MemoryForgetRequest(ids=(item.id,))
     seen = await version_of(runtime.context, request)
     assert seen is not None
-    held = await demanding(runtime.context, request, (seen.tag,))
-    erased = await demanding(runtime.context, MemoryEraseRequest(ids=(item.id,)), (seen.tag,))
+    held = await demanding_context(runtime.context, request, (seen.tag,))
+    erased = await demanding_context(runtime.context, MemoryEraseRequest(ids=(item.id,)), (seen.tag,))
     await runtime.forget(request)
     with pytest.raises(PreconditionFailed):
-        await forget(held, MemoryForgetRequest(ids=(item.id,), undo=True))
+        await forget_memories(held, MemoryForgetRequest(ids=(item.id,), undo=True))
     with pytest.raises(PreconditionFailed):
-        await erase(erased, MemoryEraseRequest(ids=(item.id,)))
+        await erase_from_space(erased, MemoryEraseRequest(ids=(item.id,)))
     assert (await runtime.inspect()).documents["turns"] == 1
 
 
@@ -174,20 +174,20 @@ async def test_a_version_is_demanded_of_one_thing_that_has_one(runtime: MemoryRu
     assert await version_of(runtime.context, MemoryListRequest()) is None
     for request in (MemoryForgetRequest(ids=(item.id, "t0000000000000009")), MemoryListRequest()):
         with pytest.raises(InvalidInput, match="one thing that has a version"):
-            await demanding(runtime.context, request, ("*",))
+            await demanding_context(runtime.context, request, ("*",))
 
 
 async def test_what_is_met_once_lets_the_rest_of_the_change_through(runtime: MemoryRuntime) -> None:
     await runtime.add("The ferry leaves at six.")
     (item,) = (await runtime.list()).items
     request = MemoryForgetRequest(ids=(item.id,))
-    held = await demanding(runtime.context, request, ("*",))
-    note = Ref("notes", "a")
-    put, entry = Put(ref=note, body=b"{}", expects=0), Entry(action=Action.WRITE, ref=note)
+    held = await demanding_context(runtime.context, request, ("*",))
+    note = DocumentRef("notes", "a")
+    put, entry = PutChange(ref=note, body=b"{}", expects=0), EntryDraft(action=JournalAction.WRITE, ref=note)
     elsewhere = Batch(space=SpaceId("elsewhere"), at=Instant(1), entries=(entry,), puts=(put,))
     await held.store.commit(elsewhere)
-    await forget(held, request)
-    assert (await forget(held, MemoryForgetRequest(ids=(item.id,), undo=True))).changed
+    await forget_memories(held, request)
+    assert (await forget_memories(held, MemoryForgetRequest(ids=(item.id,), undo=True))).changed
 
 
 async def test_where_there_is_no_space_yet_nothing_has_a_version() -> None:
@@ -195,4 +195,4 @@ async def test_where_there_is_no_space_yet_nothing_has_a_version() -> None:
         asked = MemoryCorrectRequest(id="x", content="y")
         assert await version_of(memory.context, asked) is None
         with pytest.raises(PreconditionFailed):
-            await demanding(memory.context, asked, ("*",))
+            await demanding_context(memory.context, asked, ("*",))

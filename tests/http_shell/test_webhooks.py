@@ -16,7 +16,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.webhooks import signature
+from elytron_http_shell.surfaces.webhooks import webhook_signature
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +38,7 @@ def signed(
     issued: AccessKeyIssued, body: dict[str, Any], at: int, *, message: str = "m1", secret: str | None = None
 ) -> dict[str, Any]:
     sent = json.dumps(body).encode()
-    stamp = signature(sent, message_id=message, timestamp=at, secret=secret or issued.webhook_secret)
+    stamp = webhook_signature(sent, message_id=message, timestamp=at, secret=secret or issued.webhook_secret)
     headers = {
         "Content-Type": "application/json",
         "Webhook-Key": issued.access.id,
@@ -136,12 +136,12 @@ async def test_what_is_no_write_is_named(
 
 
 async def test_a_server_in_development_takes_signed_deliveries_too() -> None:
-    from elytron_adapter.identity.access_keys import Development
+    from elytron_adapter.identity.access_keys import DevelopmentCallers
 
     async with elytron.open("memory:", clock=FrozenClock(), ids=SeededIds()) as runtime:
         request = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="host")
         issued = await AccessKeys(runtime.context).add(request)
-        transport = httpx.ASGITransport(create_app(runtime, authenticator=Development()))
+        transport = httpx.ASGITransport(create_app(runtime, authenticator=DevelopmentCallers()))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
             response = await client.post("/webhook/report", **signed(issued, REPORT, now_s(runtime)))
     assert response.json()["kind"] == "accepted"

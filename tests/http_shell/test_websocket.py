@@ -18,8 +18,8 @@ from elytron_core.errors import Unauthorized
 from elytron_core.events import CloseCode, StreamKind
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
-from elytron_http_shell.streams.subscriptions import StreamBounds, Streams
-from elytron_http_shell.streams.websocket import surface
+from elytron_http_shell.streams.subscriptions import ServerStreams, StreamBounds
+from elytron_http_shell.streams.websocket import websocket_surface
 
 pytestmark = pytest.mark.anyio
 
@@ -349,7 +349,7 @@ async def driven(live: Live, behind: Callable[[], Awaitable[Frame]]) -> Frame:
 
 
 def socket_of(live: Live) -> ASGIApp:
-    return surface(Streams(live.entrance, bounds=StreamBounds(send_s=0.01))).app
+    return websocket_surface(ServerStreams(live.entrance, bounds=StreamBounds(send_s=0.01))).app
 
 
 def scope_of_ada() -> dict[str, Any]:

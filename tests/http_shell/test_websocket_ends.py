@@ -11,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 from elytron_core import limits
 from elytron_core.events import CloseCode
 from elytron_http_shell.streams.subscriptions import StreamBounds
-from elytron_http_shell.telemetry.logs import Sparing
+from elytron_http_shell.telemetry.logs import RepeatFilter
 
 pytestmark = pytest.mark.anyio
 
@@ -45,5 +45,5 @@ async def test_a_frame_that_is_no_utf8_ends_its_socket_by_the_code_for_that() ->
     record = logging.LogRecord(
         "uvicorn.error", logging.ERROR, "", 0, "Invalid UTF-8 sequence received from client.", (), sys.exc_info()
     )
-    assert Sparing().filter(record)
+    assert RepeatFilter().filter(record)
     assert (record.levelname, record.exc_info) == ("WARNING", None)

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
-from elytron_index import Change, Filters, IndexQuery, Unit
+from elytron_core.ports.store import DocumentRef
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.space_index import SpaceIndex
 
-ANALYSER = Analyser()
+ANALYSER = TextAnalyser()
 
-REFS = [Ref(collection, f"{number:02x}") for collection in ("fact", "turn") for number in range(8)]
+REFS = [DocumentRef(collection, f"{number:02x}") for collection in ("fact", "turn") for number in range(8)]
 WORDS = ["tea", "coffee", "harbour", "running", "cats", "2024-05-07", "May", "茶", "Ada", "Ben", "the", "1,200"]
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
 DAY_MS = 86_400_000
@@ -27,8 +27,8 @@ SCOPES = st.sampled_from([(), (("agent", "x"),), (("agent", "y"), ("project", "p
 
 
 @st.composite
-def units(draw: st.DrawFn, ref: Ref, part: int) -> Unit:
-    return Unit(
+def units(draw: st.DrawFn, ref: DocumentRef, part: int) -> SearchUnit:
+    return SearchUnit(
         ref=ref,
         part=part,
         plane=draw(st.sampled_from(["transcript", "facts"])),
@@ -51,9 +51,9 @@ def units(draw: st.DrawFn, ref: Ref, part: int) -> Unit:
 
 
 @st.composite
-def changes(draw: st.DrawFn) -> Change:
+def changes(draw: st.DrawFn) -> DocumentChange:
     ref = draw(st.sampled_from(REFS))
-    return Change(ref, tuple(draw(units(ref, part)) for part in range(draw(st.integers(0, 3)))))
+    return DocumentChange(ref, tuple(draw(units(ref, part)) for part in range(draw(st.integers(0, 3)))))
 
 
 HISTORIES = st.lists(st.lists(changes(), max_size=6), max_size=6)
@@ -78,35 +78,38 @@ ASKED: dict[str, Sequence[object]] = {
 
 
 @st.composite
-def filters(draw: st.DrawFn) -> Filters:
+def filters(draw: st.DrawFn) -> UnitFilters:
     """One filter or a few: of many at once nearly nothing passes."""
     names = draw(st.lists(st.sampled_from(sorted(ASKED)), min_size=1, max_size=3, unique=True))
     given: dict[str, Any] = {name: draw(st.sampled_from(ASKED[name])) for name in names}
-    return Filters(**given)
+    return UnitFilters(**given)
 
 
 FILTERS = filters()
 
 QUERIES = st.builds(
-    IndexQuery, text=TEXTS, limit=st.sampled_from([1, 3, 200]), vector=VECTORS, filters=st.just(Filters()) | FILTERS
+    IndexQuery, text=TEXTS, limit=st.sampled_from([1, 3, 200]), vector=VECTORS, filters=st.just(UnitFilters()) | FILTERS
 )
 
 
-def living(history: Sequence[Sequence[Change]], /) -> list[Unit]:
+def living(history: Sequence[Sequence[DocumentChange]], /) -> list[SearchUnit]:
     """Return the units that are there after `history`."""
     latest = {change.ref: change for batch in history for change in batch}
     return [unit for change in latest.values() for unit in change.units]
 
 
-def told(*texts: str, thread: str = "") -> list[Change]:
+def told(*texts: str, thread: str = "") -> list[DocumentChange]:
     """Return the turns of a conversation, one text each."""
     return [
-        Change(ref := Ref("turn", f"{place:02x}"), (Unit(ref, 0, "transcript", text, thread=thread, order=place),))
+        DocumentChange(
+            ref := DocumentRef("turn", f"{place:02x}"),
+            (SearchUnit(ref, 0, "transcript", text, thread=thread, order=place),),
+        )
         for place, text in enumerate(texts)
     ]
 
 
-def built(history: Sequence[Sequence[Change]]) -> SpaceIndex:
+def built(history: Sequence[Sequence[DocumentChange]]) -> SpaceIndex:
     """Return an index that took `history` batch by batch."""
     index = SpaceIndex(ANALYSER)
     for sequence, batch in enumerate(history, 1):
@@ -114,10 +117,15 @@ def built(history: Sequence[Sequence[Change]]) -> SpaceIndex:
     return index
 
 
-def fresh(units: Sequence[Unit]) -> SpaceIndex:
+def fresh(units: Sequence[SearchUnit]) -> SpaceIndex:
     """Return an index that took `units` at once."""
     return built(
-        [[Change(ref, tuple(unit for unit in units if unit.ref == ref)) for ref in {unit.ref for unit in units}]]
+        [
+            [
+                DocumentChange(ref, tuple(unit for unit in units if unit.ref == ref))
+                for ref in {unit.ref for unit in units}
+            ]
+        ]
     )
 
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from tests.index.corpora import ANALYSER
 
-from elytron_index import Filters, IndexQuery, Unit
+from elytron_index import IndexQuery, SearchUnit, UnitFilters
 from elytron_index.lexicon import related_words, terms
 
 TALK_MS = 8 * 3_600_000
 
 
-def may_be_seen(unit: Unit, filters: Filters) -> bool:
+def may_be_seen(unit: SearchUnit, filters: UnitFilters) -> bool:
     scope = dict(unit.scope)
     moment, known = filters.as_of, filters.known_at
     return all((
@@ -26,7 +26,7 @@ def may_be_seen(unit: Unit, filters: Filters) -> bool:
     ))  # fmt: skip
 
 
-def is_asked_for(unit: Unit, filters: Filters) -> bool:
+def is_asked_for(unit: SearchUnit, filters: UnitFilters) -> bool:
     return may_be_seen(unit, filters) and all((
         not filters.speakers or unit.speaker in filters.speakers,
         not filters.roles or unit.role in filters.roles,
@@ -63,7 +63,7 @@ def bm25(
     return total
 
 
-def cosines(units: Sequence[Unit], query: IndexQuery) -> list[float | None]:
+def cosines(units: Sequence[SearchUnit], query: IndexQuery) -> list[float | None]:
     if query.vector is None:
         return [None] * len(units)
     model, data = query.vector
@@ -78,28 +78,28 @@ def cosines(units: Sequence[Unit], query: IndexQuery) -> list[float | None]:
     return found
 
 
-def names(units: Sequence[Unit], query: IndexQuery) -> list[str]:
+def names(units: Sequence[SearchUnit], query: IndexQuery) -> list[str]:
     """Return the query's terms that are part of a speaker's name."""
     spoken = {term for unit in units for term in ANALYSER.terms(unit.speaker)}
     return [term for term in ANALYSER.query_terms(query.text) if term in spoken]
 
 
-def kindred(units: Sequence[Unit], words: Sequence[str], query: IndexQuery) -> dict[str, dict[str, float]]:
+def kindred(units: Sequence[SearchUnit], words: Sequence[str], query: IndexQuery) -> dict[str, dict[str, float]]:
     """Return what else counts for each word: its kin that nobody is called, or what it is a slip of."""
     said = {term for unit in units for term in ANALYSER.terms(unit.text)}
     spoken = {term for unit in units for term in ANALYSER.terms(unit.speaker)}
     found: dict[str, dict[str, float]] = {}
     for word in words:
-        alike = related_words.of(word).items()
+        alike = related_words.related_stems(word).items()
         found[word] = {
             other: query.weights.kin * share for other, share in alike if other in said and other not in spoken
         }
-        if word not in said and not found[word] and not related_words.knows(word):
-            found[word] = dict.fromkeys(terms.near(word, said.intersection), 1.0)
+        if word not in said and not found[word] and not related_words.is_known_stem(word):
+            found[word] = dict.fromkeys(terms.terms_near(word, said.intersection), 1.0)
     return found
 
 
-def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
+def signals(units: Sequence[SearchUnit], query: IndexQuery) -> list[dict[str, float]]:
     """Return the text signals of every unit."""
     bodies = [ANALYSER.terms(unit.text) for unit in units]
     every, named = ANALYSER.query_terms(query.text), names(units, query)
@@ -125,11 +125,11 @@ def signals(units: Sequence[Unit], query: IndexQuery) -> list[dict[str, float]]:
     return found
 
 
-def is_one_talk(unit: Unit, other: Unit) -> bool:
+def is_one_talk(unit: SearchUnit, other: SearchUnit) -> bool:
     return not (unit.at and other.at) or abs(unit.at - other.at) <= TALK_MS
 
 
-def neighbourhood(units: Sequence[Unit]) -> list[tuple[int | None, int | None, int | None, int | None]]:
+def neighbourhood(units: Sequence[SearchUnit]) -> list[tuple[int | None, int | None, int | None, int | None]]:
     """Return for each unit the places of the one before, after, two before and two after in its thread."""
     places = sorted(
         range(len(units)),

@@ -3,8 +3,8 @@
 from tests.index.corpora import ANALYSER
 
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Ref
-from elytron_index import Change, Unit
+from elytron_core.ports.store import DocumentRef
+from elytron_index import DocumentChange, SearchUnit
 from elytron_index.cache import IndexCache
 from elytron_index.space_index import SpaceIndex
 
@@ -46,8 +46,11 @@ def test_growth_counts_when_an_index_is_put_again() -> None:
     cache = IndexCache(3 * grown.size_bytes)
     cache.put(A, an_index())
     cache.put(B, grown)
-    ref = Ref("turn", "aa")
-    grown.apply([Change(ref, tuple(Unit(ref, part, "transcript", f"tea {part}") for part in range(500)))], watermark=1)
+    ref = DocumentRef("turn", "aa")
+    grown.apply(
+        [DocumentChange(ref, tuple(SearchUnit(ref, part, "transcript", f"tea {part}") for part in range(500)))],
+        watermark=1,
+    )
 
     assert cache.put(B, grown) == (A,)
 

@@ -3,9 +3,9 @@
 import pytest
 from tests.index.corpora import ANALYSER, reloaded
 
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 from elytron_core.text import analyser as analysis
-from elytron_index import Change, IndexQuery, Unit, checkpoint
+from elytron_index import DocumentChange, IndexQuery, SearchUnit, checkpoint
 from elytron_index.space_index import SpaceIndex
 
 
@@ -13,8 +13,9 @@ def told(*texts: str) -> SpaceIndex:
     index = SpaceIndex(ANALYSER)
     index.apply(
         [
-            Change(
-                ref := Ref("turn", f"{place:02x}"), (Unit(ref, 0, "transcript", text, speaker=f"Speaker{place}\ud800"),)
+            DocumentChange(
+                ref := DocumentRef("turn", f"{place:02x}"),
+                (SearchUnit(ref, 0, "transcript", text, speaker=f"Speaker{place}\ud800"),),
             )
             for place, text in enumerate(texts)
         ],
@@ -26,8 +27,10 @@ def told(*texts: str) -> SpaceIndex:
 def test_a_checkpoint_gives_the_same_index_back() -> None:
     index = told("green tea", "black tea", "")
     again = reloaded(index)
-    again.apply([Change(ref := Ref("turn", "ff"), (Unit(ref, 0, "transcript", "tea"),))], watermark=9)
-    index.apply([Change(ref, (Unit(ref, 0, "transcript", "tea"),))], watermark=9)
+    again.apply(
+        [DocumentChange(ref := DocumentRef("turn", "ff"), (SearchUnit(ref, 0, "transcript", "tea"),))], watermark=9
+    )
+    index.apply([DocumentChange(ref, (SearchUnit(ref, 0, "transcript", "tea"),))], watermark=9)
 
     assert again.search(IndexQuery("tea", limit=9)) == index.search(IndexQuery("tea", limit=9))
     assert again.watermark == index.watermark == 9
@@ -69,7 +72,7 @@ def test_a_checkpoint_whose_units_another_classifier_labelled_is_refused() -> No
 
 def test_what_was_removed_leaves_no_trace_in_a_checkpoint() -> None:
     index = told("green tea", "canary secretword")
-    index.apply([Change(Ref("turn", "01"))], watermark=3)
+    index.apply([DocumentChange(DocumentRef("turn", "01"))], watermark=3)
     data = index.to_bytes()
 
     assert b"secretword" not in data
@@ -81,8 +84,8 @@ def test_what_was_removed_leaves_no_trace_in_a_checkpoint() -> None:
 def test_many_small_checkpoints_do_not_pile_up_segments() -> None:
     index = told("tea")
     for place in range(30):
-        ref = Ref("fact", f"{place:02x}")
-        index.apply([Change(ref, (Unit(ref, 0, "facts", f"tea number {place}"),))], watermark=place)
+        ref = DocumentRef("fact", f"{place:02x}")
+        index.apply([DocumentChange(ref, (SearchUnit(ref, 0, "facts", f"tea number {place}"),))], watermark=place)
         index = reloaded(index)
 
     assert len(index._state.postings.segments) <= 4  # pyright: ignore[reportPrivateUsage] - nothing public shows it

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from tests.index.corpora import ANALYSER, HISTORIES, QUERIES
 
-from elytron_core.policy.ranking.excerpts import Sought
-from elytron_core.policy.ranking.weights import Weights
-from elytron_core.ports.store import Ref
-from elytron_index import Change, Filters, IndexQuery, Unit
+from elytron_core.policy.ranking.excerpts import SoughtWords
+from elytron_core.policy.ranking.weights import SignalWeights
+from elytron_core.ports.store import DocumentRef
+from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.lexicon import related_words
-from elytron_index.query import Candidates
+from elytron_index.query import FoundCandidates
 from elytron_index.search import max_score, space_search, vector_scan
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import postings, state
@@ -21,14 +21,16 @@ from elytron_index.structures import postings, state
 MANY = 1 << 30
 
 
-def answers(index: SpaceIndex, query: IndexQuery, *, large: int) -> Candidates:
+def answers(index: SpaceIndex, query: IndexQuery, *, large: int) -> FoundCandidates:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(max_score, "LARGE", large)
         return index.search(query)
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_small_spaces_answer_alike_with_skipping_and_without(history: list[list[Change]], query: IndexQuery) -> None:
+def test_small_spaces_answer_alike_with_skipping_and_without(
+    history: list[list[DocumentChange]], query: IndexQuery
+) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postings, "_LEAST", 1)
         patch.setattr(postings, "MOST_TABLES", 2)
@@ -47,22 +49,24 @@ def wide() -> SpaceIndex:
     shares = [1 / rank for rank in range(1, len(words) + 1)]
     index = SpaceIndex(ANALYSER)
 
-    def change(place: int) -> Change:
-        ref = Ref("turns", f"{place:08x}")
+    def change(place: int) -> DocumentChange:
+        ref = DocumentRef("turns", f"{place:08x}")
         text, title = (" ".join(dice.choices(words, shares, k=dice.randint(0, most))) for most in (14, 2))
         vector = ("m", numbers.standard_normal(24).astype("<f4").tobytes()) if place % 3 else None
-        unit = Unit(
+        unit = SearchUnit(
             ref, 0, "transcript", text, title=title, speaker=dice.choice(("Ada", "Ben Miller", "user")),
             thread=f"{place // 20:06x}", order=place % 20, at=1_700_000_000_000 + place * 600_000,
             tags=("some",) if place % 9 == 0 else (), closed_at=int(place % 50 == 0), vector=vector,
         )  # fmt: skip
-        return Change(ref, (unit,))
+        return DocumentChange(ref, (unit,))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postings, "_FULL", 1 << 12)
         for first in range(0, 4_000, 200):
             index.apply([change(place) for place in range(first, first + 200)], watermark=first + 1)
-        index.apply([Change(Ref("turns", f"{place:08x}")) for place in range(0, 4_000, 17)], watermark=4_001)
+        index.apply(
+            [DocumentChange(DocumentRef("turns", f"{place:08x}")) for place in range(0, 4_000, 17)], watermark=4_001
+        )
     return index
 
 
@@ -74,7 +78,7 @@ def vocabulary() -> list[str]:
     found: dict[str, None] = {}
     for word in ("dog", "travel", "music", "doctor", "garden", "money", "winter", "school"):
         stem = ANALYSER.terms(word)[0]
-        found |= dict.fromkeys((stem, *related_words.of(stem)))
+        found |= dict.fromkeys((stem, *related_words.related_stems(stem)))
     return list(found)
 
 
@@ -86,13 +90,13 @@ def test_a_wide_space_answers_alike_with_skipping_and_without(
     monkeypatch.setattr(space_search, "_POOL", dice.choice((8, 64)))
     monkeypatch.setattr(postings, "_LEAST", dice.choice((200, 4_000)))
     words = dice.choices(vocabulary(), k=dice.randint(1, 6)) + dice.choices(("", "Ada", "Miller", "gardenx"))
-    filters = dice.choice((Filters(), Filters(tags_any=("some",)), Filters(speakers=("Ada",))))
-    weights = dice.choice((Weights(), replace(Weights(), later=-0.5, kin=0.0)))
+    filters = dice.choice((UnitFilters(), UnitFilters(tags_any=("some",)), UnitFilters(speakers=("Ada",))))
+    weights = dice.choice((SignalWeights(), replace(SignalWeights(), later=-0.5, kin=0.0)))
     query = IndexQuery(" ".join(words), limit=dice.choice((1, 5, 300)), filters=filters, weights=weights)
     if dice.random() < 0.5:
         query = replace(query, vector=("m", np.random.default_rng(seed).standard_normal(24).astype("<f4").tobytes()))
 
-    found: list[tuple[Candidates, Sought]] = []
+    found: list[tuple[FoundCandidates, SoughtWords]] = []
     for large in (0, MANY):
         candidates = answers(wide, query, large=large)
         monkeypatch.setattr(max_score, "LARGE", large)
@@ -107,10 +111,10 @@ def test_the_nearest_of_many_are_those_of_looking_at_all(
     """What a sample takes for the upper end only saves looking."""
     index = SpaceIndex(ANALYSER)
     numbers = np.random.default_rng(3)
-    refs = [Ref("turns", f"{place:08x}") for place in range(3_000)]
+    refs = [DocumentRef("turns", f"{place:08x}") for place in range(3_000)]
     index.apply(
         [
-            Change(ref, (Unit(ref, 0, "transcript", "", tags=("some",) if place % 40 == 0 else (),
+            DocumentChange(ref, (SearchUnit(ref, 0, "transcript", "", tags=("some",) if place % 40 == 0 else (),
                               vector=("m", numbers.standard_normal(24).astype("<f4").tobytes())),))
             for place, ref in enumerate(refs)
         ],
@@ -118,7 +122,7 @@ def test_the_nearest_of_many_are_those_of_looking_at_all(
     )  # fmt: skip
     asked = numbers.standard_normal(24).astype("<f4").tobytes()
     monkeypatch.setattr(space_search, "_POOL", 16)
-    query = IndexQuery("", limit=3, vector=("m", asked), filters=Filters(tags_any=tags))
+    query = IndexQuery("", limit=3, vector=("m", asked), filters=UnitFilters(tags_any=tags))
     plain = index.search(query)
     monkeypatch.setattr("elytron_index.search.top_k._MANY", 256)
     monkeypatch.setattr("elytron_index.search.top_k._SAMPLED", 30)

@@ -5,18 +5,18 @@ from dataclasses import replace
 import pytest
 from tests.index.corpora import ANALYSER, fresh
 
-from elytron_core.policy.ranking.query import Owner
-from elytron_core.policy.ranking.weights import Weights
-from elytron_core.policy.temporal.time_ranges import Span
-from elytron_core.ports.store import Ref
-from elytron_core.text.features import Trait
-from elytron_index import Bm25, Candidate, IndexQuery, Unit
+from elytron_core.policy.ranking.query import AnswerOwner
+from elytron_core.policy.ranking.weights import SignalWeights
+from elytron_core.policy.temporal.time_ranges import TimeSpan
+from elytron_core.ports.store import DocumentRef
+from elytron_core.text.features import TextTrait
+from elytron_index import Bm25Parameters, IndexQuery, SearchUnit, UnitCandidate
 from elytron_index.lexicon import related_words, terms
 
 DAY = 86_400_000
 
 
-WISH, ON_OCCASION = Trait.STANDING, Trait.STANDING | Trait.OCCASIONAL
+WISH, ON_OCCASION = TextTrait.STANDING, TextTrait.STANDING | TextTrait.OCCASIONAL
 
 
 def unit(
@@ -27,15 +27,15 @@ def unit(
     role: str = "user",
     speaker: str = "",
     at: int = 0,
-    traits: Trait = Trait.NOTHING,
-) -> Unit:
-    ref = Ref("turn", f"{place:02x}")
-    return Unit(
+    traits: TextTrait = TextTrait.NOTHING,
+) -> SearchUnit:
+    ref = DocumentRef("turn", f"{place:02x}")
+    return SearchUnit(
         ref, 0, "transcript", text, thread=thread, order=place, role=role, speaker=speaker, at=at, traits=traits
     )
 
 
-def by_text(units: list[Unit], query: IndexQuery) -> dict[str, Candidate]:
+def by_text(units: list[SearchUnit], query: IndexQuery) -> dict[str, UnitCandidate]:
     texts = {each.ref: each.text for each in units}
     return {texts[found.unit.ref]: found for found in fresh(units).search(query).found}
 
@@ -57,7 +57,7 @@ def test_what_was_said_at_or_soon_after_a_time_is_nearer_to_it() -> None:
         "tea of no time": 0,
     }
     units = [unit(place, text, thread="", at=day * DAY) for place, (text, day) in enumerate(days.items())]
-    query = IndexQuery(text="tea", limit=9, spans=(Span(100 * DAY, 101 * DAY), Span(99 * DAY, 102 * DAY, 0.1)))
+    query = IndexQuery(text="tea", limit=9, spans=(TimeSpan(100 * DAY, 101 * DAY), TimeSpan(99 * DAY, 102 * DAY, 0.1)))
     worth = {text: found.signals.date for text, found in by_text(units, query).items()}
     assert worth == {
         "tea on the day": 1.0,
@@ -70,7 +70,7 @@ def test_what_was_said_at_or_soon_after_a_time_is_nearer_to_it() -> None:
 
 def test_what_has_a_trait_of_the_answer_fits() -> None:
     units = [unit(1, "tea at 6"), unit(2, "tea at home")]
-    found = by_text(units, IndexQuery(text="tea", limit=9, fits=Trait.NUMBER))
+    found = by_text(units, IndexQuery(text="tea", limit=9, fits=TextTrait.NUMBER))
     assert (found["tea at 6"].signals.fits, found["tea at home"].signals.fits) == (1.0, 0.0)
 
 
@@ -80,7 +80,8 @@ def test_the_owners_words_count_more_only_where_assistants_speak() -> None:
     for role, speaker in (("assistant", ""), ("user", "Assistant")):
         units = [unit(1, "tea mine"), unit(2, "tea theirs", role=role, speaker=speaker)]
         mine, theirs = (
-            by_text(units, IndexQuery(text="tea", limit=9, owner=owner)) for owner in (Owner.USER, Owner.ASSISTANT)
+            by_text(units, IndexQuery(text="tea", limit=9, owner=owner))
+            for owner in (AnswerOwner.USER, AnswerOwner.ASSISTANT)
         )
         assert (mine["tea mine"].signals.owner, mine["tea theirs"].signals.owner) == (1.0, 0.0)
         assert (theirs["tea mine"].signals.owner, theirs["tea theirs"].signals.owner) == (0.0, 1.0)
@@ -88,28 +89,28 @@ def test_the_owners_words_count_more_only_where_assistants_speak() -> None:
 
 def test_the_later_of_those_that_tell_as_much_is_later() -> None:
     units = [unit(place, f"tea {place}", thread="", at=place * DAY) for place in range(1, 4)]
-    found = by_text(units, IndexQuery(text="tea", limit=9, weights=Weights(later=1.0)))
+    found = by_text(units, IndexQuery(text="tea", limit=9, weights=SignalWeights(later=1.0)))
     assert [found[f"tea {place}"].signals.later for place in range(1, 4)] == [0.0, 0.5, 1.0]
 
 
 def test_each_further_unit_of_a_thread_gives_way_twice_at_most() -> None:
     units = [*(unit(place, "tea tea") for place in range(1, 5)), unit(9, "tea", thread="other")]
     plain = {found.unit.ref: found.score for found in fresh(units).search(IndexQuery(text="tea", limit=9)).found}
-    spread = fresh(units).search(IndexQuery(text="tea", limit=9, weights=Weights(again=0.25))).found
+    spread = fresh(units).search(IndexQuery(text="tea", limit=9, weights=SignalWeights(again=0.25))).found
     taken = sorted(round(plain[found.unit.ref] - found.score, 6) for found in spread)
     assert taken == [0.0, 0.0, 0.25, 0.5, 0.5]
 
 
 def test_kin_counts_a_share_and_the_word_itself_in_full() -> None:
     (pet,), (dog,) = ANALYSER.terms("pet"), ANALYSER.terms("dog")
-    assert 0 < related_words.of(pet)[dog] < 1
-    assert related_words.of("xyzzy") == {}
-    assert all(0 < share <= 1 for word in ("pet", "famili") for share in related_words.of(word).values())
+    assert 0 < related_words.related_stems(pet)[dog] < 1
+    assert related_words.related_stems("xyzzy") == {}
+    assert all(0 < share <= 1 for word in ("pet", "famili") for share in related_words.related_stems(word).values())
     units = [unit(1, "my pet sleeps", thread=""), unit(2, "my dog sleeps", thread=""), unit(3, "a stone", thread="")]
     found = by_text(units, IndexQuery(text="pet", limit=9))
     assert found["my pet sleeps"].signals.body > found["my dog sleeps"].signals.body > 0
     assert found["my dog sleeps"].signals.matched == 0
-    off = by_text(units, IndexQuery(text="pet", limit=9, weights=Weights(kin=0.0)))
+    off = by_text(units, IndexQuery(text="pet", limit=9, weights=SignalWeights(kin=0.0)))
     assert off["my dog sleeps"].signals.body == 0
 
 
@@ -121,11 +122,13 @@ def test_nobody_is_found_by_the_kin_of_a_word_that_he_is_called() -> None:
 
 def test_a_slip_is_looked_for_only_where_nothing_else_is_there() -> None:
     known = {"tournament", "harbour", "tea", "letter", "better"}
-    assert terms.near("tournamnet", known.intersection) == ("tournament",)
-    assert terms.near("harbor", known.intersection) == ("harbour",)
-    assert terms.near("hharbour", known.intersection) == ("harbour",)
-    assert terms.near("lettor", known.intersection) == ("letter",)
-    assert [terms.near(word, known.intersection) for word in ("tee", "4417x", "etter", "tournament" * 3)] == [()] * 4
+    assert terms.terms_near("tournamnet", known.intersection) == ("tournament",)
+    assert terms.terms_near("harbor", known.intersection) == ("harbour",)
+    assert terms.terms_near("hharbour", known.intersection) == ("harbour",)
+    assert terms.terms_near("lettor", known.intersection) == ("letter",)
+    assert [terms.terms_near(word, known.intersection) for word in ("tee", "4417x", "etter", "tournament" * 3)] == [
+        ()
+    ] * 4
     units = [unit(1, "The zorblax begins", thread=""), unit(2, "A stone", thread="")]
     found = by_text(units, IndexQuery(text="zorblxa", limit=9))
     assert found["The zorblax begins"].signals.matched == 1
@@ -149,7 +152,7 @@ def test_a_word_that_questions_are_made_with_counts_less_than_another_as_rare() 
     query = IndexQuery(text="the name of the ferry", limit=9)
     found = by_text(units, query)
     assert found["name"].signals.body == pytest.approx(0.7 * found["ferry"].signals.body)
-    alike = by_text(units, replace(query, weights=Weights(asking=1.0)))
+    alike = by_text(units, replace(query, weights=SignalWeights(asking=1.0)))
     assert alike["name"].signals.body == alike["ferry"].signals.body
 
 
@@ -159,10 +162,10 @@ def test_long_answers_do_not_make_a_word_in_them_worth_as_much_as_in_a_short_tex
     units = [unit(1, long, thread=""), unit(2, short, thread="")]
 
     def ratio(typical: float) -> float:
-        found = by_text(units, IndexQuery(text="ferry", limit=9, bm25=Bm25(typical=typical)))
+        found = by_text(units, IndexQuery(text="ferry", limit=9, bm25=Bm25Parameters(typical=typical)))
         return found[long].signals.body / found[short].signals.body
 
-    assert ratio(Bm25().typical) < 0.3 < ratio(1_000.0)
+    assert ratio(Bm25Parameters().typical) < 0.3 < ratio(1_000.0)
 
 
 def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_about() -> None:
@@ -175,7 +178,7 @@ def test_what_is_to_hold_from_now_on_is_weighed_for_a_request_whatever_it_is_abo
     ]
     plain = by_text(units, IndexQuery(text="ferry", limit=30))
     assert {found.signals.standing for found in plain.values()} == {0.0}
-    heeding = by_text(units, IndexQuery(text="ferry", limit=3, heeds=Trait.STANDING))
+    heeding = by_text(units, IndexQuery(text="ferry", limit=3, heeds=TextTrait.STANDING))
     assert heeding[wish].signals.standing == 1.0
     assert {found.signals.standing for text, found in heeding.items() if text != wish} == {0.0}
 
@@ -189,7 +192,7 @@ def test_what_is_wished_for_an_occasion_is_weighed_where_the_query_is_about_it()
     ]
 
     def weighed(query: str) -> dict[str, float]:
-        found = by_text(units, IndexQuery(text=query, limit=3, heeds=Trait.OCCASIONAL))
+        found = by_text(units, IndexQuery(text=query, limit=3, heeds=TextTrait.OCCASIONAL))
         return {text: each.signals.standing for text, each in found.items() if each.signals.standing}
 
     assert weighed("When does the ferry leave?") == {wish: 0.5}
@@ -205,7 +208,7 @@ def test_of_somebody_it_is_told_where_he_talks_himself() -> None:
     ]
 
     def ahead(present: float) -> float:
-        found = by_text(units, IndexQuery(text="Noor ferry", limit=4, weights=Weights(present=present)))
+        found = by_text(units, IndexQuery(text="Noor ferry", limit=4, weights=SignalWeights(present=present)))
         return found["The ferry was late."].score - found["The ferry was full."].score
 
     assert ahead(0.5) - ahead(0.0) == pytest.approx(0.5)
@@ -221,51 +224,57 @@ def test_of_all_that_is_to_hold_a_handful_is_heeded_in_full() -> None:
         ),
         unit(30, "What a day.", role="assistant"),
     ]
-    found = by_text(units, IndexQuery(text="ferry", limit=14, heeds=Trait.STANDING))
+    found = by_text(units, IndexQuery(text="ferry", limit=14, heeds=TextTrait.STANDING))
     heeded, further = (
         min(found[wish].score for wish in wishes),
         max(each.score for text, each in found.items() if text not in wishes),
     )
-    plain = by_text(units, IndexQuery(text="ferry", limit=14, heeds=Trait.STANDING, weights=Weights(standing=0.0)))
-    assert heeded - min(plain[wish].score for wish in wishes) == pytest.approx(Weights().standing)
-    assert further <= Weights().standing / 2 + max(plain[text].score for text in plain if text not in wishes)
+    plain = by_text(
+        units, IndexQuery(text="ferry", limit=14, heeds=TextTrait.STANDING, weights=SignalWeights(standing=0.0))
+    )
+    assert heeded - min(plain[wish].score for wish in wishes) == pytest.approx(SignalWeights().standing)
+    assert further <= SignalWeights().standing / 2 + max(plain[text].score for text in plain if text not in wishes)
 
 
 def test_one_long_talk_with_an_assistant_goes_through_much() -> None:
     def taken(role: str) -> float:
         units = [unit(1, "green tea"), unit(2, "black tea"), unit(3, "cups", role=role)]
         apart, together = (
-            by_text(units, IndexQuery(text="tea", limit=3, weights=Weights(again=again))) for again in (0.0, 0.4)
+            by_text(units, IndexQuery(text="tea", limit=3, weights=SignalWeights(again=again))) for again in (0.0, 0.4)
         )
         return min(apart[text].score - together[text].score for text in ("green tea", "black tea")) + max(
             apart[text].score - together[text].score for text in ("green tea", "black tea")
         )
 
-    assert taken("assistant") == pytest.approx(taken("user") * Weights().again_assisted)
+    assert taken("assistant") == pytest.approx(taken("user") * SignalWeights().again_assisted)
 
 
 def test_what_stands_beside_counts_less_where_people_talk_with_assistants() -> None:
     def worth(role: str) -> float:
         units = [unit(1, "green tea"), unit(2, "smoky", role=role), unit(3, "cups of tea")]
-        only = replace(Weights(), owner=0.0, near=0.0, answer=0.0, session=0.0, told=0.0, informative=0.0, few=0.0)
+        only = replace(
+            SignalWeights(), owner=0.0, near=0.0, answer=0.0, session=0.0, told=0.0, informative=0.0, few=0.0
+        )
         only = replace(only, text_vectors=0.0)
         found = by_text(units, IndexQuery(text="green cups", limit=9, weights=only))
         return found["green tea"].score
 
     together, assisted = worth("user"), worth("assistant")
-    weights = Weights()
+    weights = SignalWeights()
     assert together - assisted == pytest.approx(weights.window - weights.window_assisted)
 
 
 def test_neighbours_lend_a_share_of_it_where_people_talk_with_assistants() -> None:
     def lent(role: str, **weights: float) -> float:
         units = [unit(1, "smoky", role=role), unit(2, "cups of tea?"), unit(3, "green, mild")]
-        bare = replace(Weights(), owner=0.0, window=0.0, session=0.0, told=0.0, informative=0.0, near=0.0, answer=0.0)
+        bare = replace(
+            SignalWeights(), owner=0.0, window=0.0, session=0.0, told=0.0, informative=0.0, near=0.0, answer=0.0
+        )
         query = IndexQuery(text="cups green", limit=9, weights=bare)
         alone = by_text(units, query)["green, mild"].score
         return by_text(units, replace(query, weights=replace(bare, **weights)))["green, mild"].score - alone
 
     for weights in ({"near": 0.7}, {"answer": 0.5}):
         together = lent("user", **weights)
-        assert lent("assistant", **weights) == pytest.approx(Weights().beside_assisted * together)
+        assert lent("assistant", **weights) == pytest.approx(SignalWeights().beside_assisted * together)
         assert together > 0.0

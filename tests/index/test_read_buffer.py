@@ -8,14 +8,14 @@ import pytest
 from tests.index.corpora import ANALYSER, built, told
 
 from elytron_index import IndexQuery, checkpoint
-from elytron_index.checkpoint import Arriving
+from elytron_index.checkpoint import ArrivingCheckpoint
 from elytron_index.space_index import SpaceIndex
 
 MOST = 1 << 20
 
 
-def taken(data: bytes, step: int, /, *, most: int = MOST) -> Arriving:
-    came = Arriving(most)
+def taken(data: bytes, step: int, /, *, most: int = MOST) -> ArrivingCheckpoint:
+    came = ArrivingCheckpoint(most)
     for start in range(0, len(data), step):
         came.take(data[start : start + step])
     return came

@@ -13,15 +13,15 @@ from tests.index.corpora import ANALYSER, ASKED, DAY_MS, HISTORIES, QUERIES, bui
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.temporal.time_ranges import Span
-from elytron_core.ports.store import Ref
-from elytron_index import Change, Filters, IndexQuery, Unit
+from elytron_core.policy.temporal.time_ranges import TimeSpan
+from elytron_core.ports.store import DocumentRef
+from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import postings, state
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_text_signals_equal_those_of_the_book(history: list[list[Change]], query: IndexQuery) -> None:
+def test_text_signals_equal_those_of_the_book(history: list[list[DocumentChange]], query: IndexQuery) -> None:
     units = living(history)
     found = fresh(units).search(query).found
     expected = {(unit.ref, unit.part): each for unit, each in zip(units, oracle.signals(units, query), strict=True)}
@@ -32,7 +32,7 @@ def test_text_signals_equal_those_of_the_book(history: list[list[Change]], query
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_everything_that_passes_the_filters_is_found(history: list[list[Change]], query: IndexQuery) -> None:
+def test_everything_that_passes_the_filters_is_found(history: list[list[DocumentChange]], query: IndexQuery) -> None:
     units = living(history)
     expected = {(unit.ref, unit.part) for unit in units if oracle.is_asked_for(unit, query.filters)}
     found = fresh(units).search(query)
@@ -44,15 +44,15 @@ def test_everything_that_passes_the_filters_is_found(history: list[list[Change]]
 
 
 MOMENTS = (0, 10, 20, 30)
-REF = Ref("fact", "00")
-OTHER = Ref("turn", "ff")
+REF = DocumentRef("fact", "00")
+OTHER = DocumentRef("turn", "ff")
 UNITS = [
     *(
-        Unit(REF, part, "facts", "tea", valid_from=begins, valid_to=ends, recorded_at=known, closed_at=closed)
+        SearchUnit(REF, part, "facts", "tea", valid_from=begins, valid_to=ends, recorded_at=known, closed_at=closed)
         for part, (begins, ends, known, closed) in enumerate(product(MOMENTS, MOMENTS, MOMENTS, (0, 20)))
     ),
     *(
-        Unit(
+        SearchUnit(
             OTHER, part, plane, "tea", speaker=who, role=role, thread=thread, scope=scope, at=at, tags=tags, trust=trust
         )
         for part, (plane, (who, role, thread, scope), at, tags, trust) in enumerate(
@@ -81,7 +81,7 @@ def lines() -> SpaceIndex:
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in ASKED.items() for value in values])
 def test_each_filter_alone_draws_the_line_where_the_book_does(lines: SpaceIndex, name: str, value: Any) -> None:
-    filters = Filters(**{name: value})
+    filters = UnitFilters(**{name: value})
     expected = {(unit.ref, unit.part) for unit in UNITS if oracle.is_asked_for(unit, filters)}
     found = lines.search(IndexQuery("tea", limit=limits.RECALL_MAX, filters=filters)).found
 
@@ -89,7 +89,9 @@ def test_each_filter_alone_draws_the_line_where_the_book_does(lines: SpaceIndex,
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_cosines_are_exact_and_those_of_the_same_model_alone(history: list[list[Change]], query: IndexQuery) -> None:
+def test_cosines_are_exact_and_those_of_the_same_model_alone(
+    history: list[list[DocumentChange]], query: IndexQuery
+) -> None:
     units = living(history)
     exact = {(unit.ref, unit.part): cosine for unit, cosine in zip(units, oracle.cosines(units, query), strict=True)}
     seen = [cosine for unit, cosine in zip(units, exact.values(), strict=True)
@@ -103,7 +105,7 @@ def test_cosines_are_exact_and_those_of_the_same_model_alone(history: list[list[
 
 @given(history=HISTORIES, query=QUERIES, data=st.data())
 def test_the_answer_does_not_depend_on_how_the_units_came(
-    history: list[list[Change]], query: IndexQuery, data: st.DataObject
+    history: list[list[DocumentChange]], query: IndexQuery, data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(postings, "_LIVE_MAX", data.draw(st.sampled_from([1, 12, 10_000]), label="live"))
@@ -123,7 +125,9 @@ def test_the_answer_does_not_depend_on_how_the_units_came(
 
 
 @given(history=HISTORIES, query=QUERIES)
-def test_the_best_come_first_and_equal_ones_newest_first(history: list[list[Change]], query: IndexQuery) -> None:
+def test_the_best_come_first_and_equal_ones_newest_first(
+    history: list[list[DocumentChange]], query: IndexQuery
+) -> None:
     found = built(history).search(query).found
     keys = [(-each.score, -each.unit.at, -each.unit.order, each.unit.ref, each.unit.part) for each in found]
 
@@ -169,10 +173,11 @@ def test_words_spread_over_neighbours_meet_in_the_window() -> None:
 
 
 def test_what_may_not_be_seen_lends_nothing_to_its_neighbours() -> None:
-    ref, hidden = Ref("turn", "00"), Ref("turn", "01")
+    ref, hidden = DocumentRef("turn", "00"), DocumentRef("turn", "01")
     index = built([[
-        Change(ref, (Unit(ref, 0, "transcript", "yes", thread="aa", order=1),)),
-        Change(hidden, (Unit(hidden, 0, "transcript", "secret harbour", thread="aa", order=0, closed_at=5),)),
+        DocumentChange(ref, (SearchUnit(ref, 0, "transcript", "yes", thread="aa", order=1),)),
+        DocumentChange(hidden, (SearchUnit(hidden, 0, "transcript", "secret harbour", thread="aa", order=0,
+                                           closed_at=5),)),
     ]])  # fmt: skip
 
     (found,) = index.search(IndexQuery("harbour", limit=5)).found
@@ -181,7 +186,7 @@ def test_what_may_not_be_seen_lends_nothing_to_its_neighbours() -> None:
 
 def test_a_speaker_is_named_by_the_query() -> None:
     changes = [
-        Change(ref := Ref("turn", key), (Unit(ref, 0, "transcript", "tea", speaker=speaker),))
+        DocumentChange(ref := DocumentRef("turn", key), (SearchUnit(ref, 0, "transcript", "tea", speaker=speaker),))
         for key, speaker in (("00", "Ada"), ("01", "Ben Miller"), ("02", "user"))
     ]
     index = built([changes])
@@ -197,9 +202,12 @@ def test_a_speaker_is_named_by_the_query() -> None:
 def test_a_day_finds_its_units_in_a_large_space_without_a_word_of_theirs() -> None:
     days = (19_850, *range(19_900, 20_300))
     changes = [
-        Change(ref := Ref("turn", f"{day:x}"), (Unit(ref, 0, "transcript", "hm", at=day * DAY_MS),)) for day in days
+        DocumentChange(
+            ref := DocumentRef("turn", f"{day:x}"), (SearchUnit(ref, 0, "transcript", "hm", at=day * DAY_MS),)
+        )
+        for day in days
     ]
-    asked = Span(days[0] * DAY_MS, (days[0] + 1) * DAY_MS, 1.0)
+    asked = TimeSpan(days[0] * DAY_MS, (days[0] + 1) * DAY_MS, 1.0)
 
     (found,) = built([changes]).search(IndexQuery("7 May", limit=1, spans=(asked,))).found
     assert found.unit.at == days[0] * DAY_MS

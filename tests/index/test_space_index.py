@@ -9,16 +9,18 @@ from tests.index import oracle
 from tests.index.corpora import ANALYSER, HISTORIES, built, living, reloaded
 
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.ports.store import Ref
-from elytron_index import Change, IndexQuery, Unit, UnitView
+from elytron_core.ports.store import DocumentRef
+from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitView
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import postings, state
 
-REF = Ref("turn", "aa")
+REF = DocumentRef("turn", "aa")
 
 
-def unit(text: str = "tea", *, ref: Ref = REF, part: int = 0, vector: tuple[str, bytes] | None = None) -> Unit:
-    return Unit(ref, part, "transcript", text, vector=vector)
+def unit(
+    text: str = "tea", *, ref: DocumentRef = REF, part: int = 0, vector: tuple[str, bytes] | None = None
+) -> SearchUnit:
+    return SearchUnit(ref, part, "transcript", text, vector=vector)
 
 
 def floats(*numbers: float) -> tuple[str, bytes]:
@@ -26,7 +28,7 @@ def floats(*numbers: float) -> tuple[str, bytes]:
 
 
 @given(history=HISTORIES)
-def test_neighbours_are_those_of_the_thread_in_order(history: list[list[Change]]) -> None:
+def test_neighbours_are_those_of_the_thread_in_order(history: list[list[DocumentChange]]) -> None:
     index, units = built(history), living(history)
     keys = [(each.ref, each.part) for each in units]
 
@@ -39,13 +41,13 @@ def test_neighbours_are_those_of_the_thread_in_order(history: list[list[Change]]
 
 
 def test_a_view_tells_all_but_the_text() -> None:
-    whole = Unit(
+    whole = SearchUnit(
         REF, 2, "facts", "tea?", title="drinks", speaker="Ada", role="user", thread="cc", order=7, at=1_000,
         scope=(("agent", "x"), ("project", "p")), tags=("red",), valid_from=1, valid_to=9, recorded_at=2, closed_at=8,
         trust=3,
     )  # fmt: skip
     index = SpaceIndex(ANALYSER)
-    index.apply([Change(REF, (unit(), whole))], watermark=4)
+    index.apply([DocumentChange(REF, (unit(), whole))], watermark=4)
 
     assert index.watermark == 4
     assert index.units_of(REF)[1] == UnitView(
@@ -56,25 +58,25 @@ def test_a_view_tells_all_but_the_text() -> None:
 
 def test_what_is_told_of_all_units_follows_each_change() -> None:
     index = SpaceIndex(ANALYSER)
-    index.apply([Change(REF, (unit()._replace(role="user"),))], watermark=1)
+    index.apply([DocumentChange(REF, (unit()._replace(role="user"),))], watermark=1)
     assert index.planes() == {"transcript": 1}
     assert index.search(IndexQuery(text="tea", limit=5)).highs.owner == 0.0
 
-    other = Ref("turn", "bb")
-    index.apply([Change(other, (unit(ref=other)._replace(plane="notes", role="assistant"),))], watermark=2)
+    other = DocumentRef("turn", "bb")
+    index.apply([DocumentChange(other, (unit(ref=other)._replace(plane="notes", role="assistant"),))], watermark=2)
     assert index.planes() == {"notes": 1, "transcript": 1}
     assert index.search(IndexQuery(text="tea", limit=5)).highs.owner == 1.0
 
-    index.apply([Change(other, ())], watermark=3)
+    index.apply([DocumentChange(other, ())], watermark=3)
     assert index.planes() == {"transcript": 1}
     assert index.search(IndexQuery(text="tea", limit=5)).highs.owner == 0.0
 
 
 def test_an_unknown_unit_has_no_neighbours_and_an_unknown_document_no_units() -> None:
     index = SpaceIndex(ANALYSER)
-    index.apply([Change(REF, (unit(),))], watermark=1)
+    index.apply([DocumentChange(REF, (unit(),))], watermark=1)
     (view,) = index.units_of(REF)
-    index.apply([Change(REF)], watermark=2)
+    index.apply([DocumentChange(REF)], watermark=2)
 
     assert index.units_near(view, before=1, after=1) == ()
     assert index.units_of(REF) == ()
@@ -96,11 +98,11 @@ def test_a_vector_that_cannot_be_compared_is_refused_and_changes_nothing(
     vector: tuple[str, bytes], problem: str
 ) -> None:
     index = SpaceIndex(ANALYSER)
-    index.apply([Change(REF, (unit(vector=floats(1, 2)),))], watermark=1)
-    other = Ref("turn", "bb")
+    index.apply([DocumentChange(REF, (unit(vector=floats(1, 2)),))], watermark=1)
+    other = DocumentRef("turn", "bb")
 
     with pytest.raises(InvalidInput, match=problem):
-        index.apply([Change(REF), Change(other, (unit(ref=other, vector=vector),))], watermark=2)
+        index.apply([DocumentChange(REF), DocumentChange(other, (unit(ref=other, vector=vector),))], watermark=2)
     with pytest.raises(InvalidInput, match=problem):
         index.search(IndexQuery("", limit=1, vector=vector))
     assert (index.watermark, index.units) == (1, 1)
@@ -109,30 +111,30 @@ def test_a_vector_that_cannot_be_compared_is_refused_and_changes_nothing(
 def test_the_first_vector_of_a_model_fixes_its_dimension_within_one_call_too() -> None:
     with pytest.raises(InvalidInput, match="dimensions"):
         SpaceIndex(ANALYSER).apply(
-            [Change(REF, (unit(vector=floats(1, 2)), unit(part=1, vector=floats(1))))], watermark=1
+            [DocumentChange(REF, (unit(vector=floats(1, 2)), unit(part=1, vector=floats(1))))], watermark=1
         )
 
 
 def test_a_unit_of_another_document_is_refused() -> None:
     with pytest.raises(InvalidInput, match="another document"):
-        SpaceIndex(ANALYSER).apply([Change(Ref("turn", "bb"), (unit(),))], watermark=1)
+        SpaceIndex(ANALYSER).apply([DocumentChange(DocumentRef("turn", "bb"), (unit(),))], watermark=1)
 
 
 def test_more_units_than_an_index_can_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(state, "ROWS_MAX", 2)
 
     with pytest.raises(LimitExceeded):
-        SpaceIndex(ANALYSER).apply([Change(REF, (unit(), unit(part=1)))], watermark=1)
+        SpaceIndex(ANALYSER).apply([DocumentChange(REF, (unit(), unit(part=1)))], watermark=1)
 
 
 def test_vectors_in_many_blocks_equal_exact_cosines() -> None:
     random = np.random.default_rng(7)
     matrix = random.standard_normal((2_000, 256)).astype("<f4")
     index = SpaceIndex(ANALYSER)
-    refs = [Ref("turn", f"{place:04x}") for place in range(len(matrix))]
+    refs = [DocumentRef("turn", f"{place:04x}") for place in range(len(matrix))]
     index.apply(
         [
-            Change(ref, (unit("", ref=ref, vector=("small", row.tobytes())),))
+            DocumentChange(ref, (unit("", ref=ref, vector=("small", row.tobytes())),))
             for ref, row in zip(refs, matrix, strict=True)
         ],
         watermark=1,
@@ -150,7 +152,7 @@ def test_vectors_in_many_blocks_equal_exact_cosines() -> None:
 
 def test_a_query_of_another_model_compares_nothing() -> None:
     index = SpaceIndex(ANALYSER)
-    index.apply([Change(REF, (unit(vector=floats(1, 2)),))], watermark=1)
+    index.apply([DocumentChange(REF, (unit(vector=floats(1, 2)),))], watermark=1)
 
     (found,) = index.search(IndexQuery("", limit=1, vector=("large", floats(1)[1]))).found
     assert (found.signals.vector, found.score) == (0.0, 0.0)
@@ -159,13 +161,13 @@ def test_a_query_of_another_model_compares_nothing() -> None:
 def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_index.structures.postings._FULL", 10_000)
     grown, at_once = SpaceIndex(ANALYSER), SpaceIndex(ANALYSER)
-    changes: list[Change] = []
+    changes: list[DocumentChange] = []
     for place in range(2_500):
-        ref, words = Ref("turn", f"{place:05x}"), " ".join(f"w{place * step % 997}" for step in range(20))
-        changes.append(Change(ref, (unit(f"tea {words}", ref=ref),)))
+        ref, words = DocumentRef("turn", f"{place:05x}"), " ".join(f"w{place * step % 997}" for step in range(20))
+        changes.append(DocumentChange(ref, (unit(f"tea {words}", ref=ref),)))
     for start in range(0, len(changes), 250):
         grown.apply(changes[start : start + 250], watermark=start)
-    grown.apply([Change(change.ref) for change in changes[::3]], watermark=9)
+    grown.apply([DocumentChange(change.ref) for change in changes[::3]], watermark=9)
     at_once.apply([change for place, change in enumerate(changes) if place % 3], watermark=9)
     query = IndexQuery("tea w12 w500 w996", limit=50)
 
@@ -177,8 +179,8 @@ def test_hundreds_of_thousands_of_postings_merge_and_keep_their_answers(monkeypa
 def test_a_text_of_many_terms_is_taken_in_like_any_other(learns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     text = "tea " * 300 + "cup of green leaves"
     plain, index, other = (SpaceIndex(ANALYSER) for _ in range(3))
-    plain.apply([Change(REF, (unit(text),))], watermark=1)
-    other.apply([Change(REF, (unit("other words come first"),))], watermark=1)
+    plain.apply([DocumentChange(REF, (unit(text),))], watermark=1)
+    other.apply([DocumentChange(REF, (unit("other words come first"),))], watermark=1)
     counts = Counter(ANALYSER.terms(text))
     learnt = (other if learns == "elsewhere" else index).learnt()
     for term in counts if learns else ():
@@ -186,7 +188,9 @@ def test_a_text_of_many_terms_is_taken_in_like_any_other(learns: str, monkeypatc
     assert index.search(IndexQuery("tea", limit=9)).found == ()
 
     monkeypatch.setattr(postings, "_MANY", 0)
-    index.apply([Change(REF, (unit(text)._replace(counts=counts, learnt=learnt if learns else None),))], watermark=1)
+    index.apply(
+        [DocumentChange(REF, (unit(text)._replace(counts=counts, learnt=learnt if learns else None),))], watermark=1
+    )
 
     assert index.to_bytes() == plain.to_bytes()
 
@@ -194,20 +198,22 @@ def test_a_text_of_many_terms_is_taken_in_like_any_other(learns: str, monkeypatc
 def test_what_comes_while_an_index_is_compacted_aside_is_in_it_afterwards() -> None:
     index, plain = SpaceIndex(ANALYSER), SpaceIndex(ANALYSER)
 
-    def both(changes: list[Change], *, watermark: int) -> None:
+    def both(changes: list[DocumentChange], *, watermark: int) -> None:
         for one in (index, plain):
             one.apply(changes, watermark=watermark)
 
-    refs = [Ref("turn", f"{number:02x}") for number in range(40)]
-    both([Change(ref, (unit(ref=ref, vector=floats(1, place)),)) for place, ref in enumerate(refs)], watermark=1)
-    both([Change(ref) for ref in refs[:25]], watermark=2)
+    refs = [DocumentRef("turn", f"{number:02x}") for number in range(40)]
+    both(
+        [DocumentChange(ref, (unit(ref=ref, vector=floats(1, place)),)) for place, ref in enumerate(refs)], watermark=1
+    )
+    both([DocumentChange(ref) for ref in refs[:25]], watermark=2)
     begun = index.begin_compacting()
     stored = index.freeze()
     assert not index.is_sparse
-    both([Change(refs[30]), Change(refs[3], (unit(ref=refs[3], vector=floats(2, 1)),))], watermark=3)
+    both([DocumentChange(refs[30]), DocumentChange(refs[3], (unit(ref=refs[3], vector=floats(2, 1)),))], watermark=3)
     index.compare("small")
     index.finish_compacting(begun.compacted())
-    both([Change(refs[31])], watermark=4)
+    both([DocumentChange(refs[31])], watermark=4)
 
     query = IndexQuery("tea", limit=50, vector=floats(1, 1))
     assert index.search(query) == plain.search(query)
@@ -221,17 +227,17 @@ def test_an_index_whose_compacting_failed_goes_on() -> None:
     index = SpaceIndex(ANALYSER)
     index.begin_compacting()
     index.abandon_compacting()
-    index.apply([Change(REF, (unit(),))], watermark=1)
+    index.apply([DocumentChange(REF, (unit(),))], watermark=1)
     assert index.units == 1
 
 
 def test_an_index_that_nobody_compacts_does_it_when_little_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elytron_index.structures.state._COMPACT_DEAD", 2)
     index = SpaceIndex(ANALYSER)
-    refs = [Ref("turn", f"{number:02x}") for number in range(20)]
-    index.apply([Change(ref, (unit(ref=ref),)) for ref in refs], watermark=1)
+    refs = [DocumentRef("turn", f"{number:02x}") for number in range(20)]
+    index.apply([DocumentChange(ref, (unit(ref=ref),)) for ref in refs], watermark=1)
     grown = index.size_bytes
-    index.apply([Change(ref) for ref in refs[1:]], watermark=2)
+    index.apply([DocumentChange(ref) for ref in refs[1:]], watermark=2)
     assert not index.is_sparse
     assert index.size_bytes < grown
     assert [each.unit.ref for each in index.search(IndexQuery("tea", limit=5)).found] == refs[:1]

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from elytron_index.lexicon.text_vectors import DIMENSIONS, FILE, TextVectors, cosines, encode
+from elytron_index.lexicon.text_vectors import DIMENSIONS, FILE, TextVectors, encode_vectors, encoded_cosines
 
 PAIRS = (
     ("The bakery opens at six in the morning.", "When can I buy fresh bread early in the day?"),
@@ -30,8 +30,8 @@ def table() -> TextVectors:
 
 
 def test_a_paraphrase_is_nearer_than_every_unrelated_text(table: TextVectors) -> None:
-    kept = encode(table.vectors([text for text, _ in PAIRS]))
-    nearest = [int(cosines(encode(table.vector(asked)), kept).argmax()) for _, asked in PAIRS]
+    kept = encode_vectors(table.vectors([text for text, _ in PAIRS]))
+    nearest = [int(encoded_cosines(encode_vectors(table.vector(asked)), kept).argmax()) for _, asked in PAIRS]
     assert nearest == list(range(len(PAIRS)))
 
 
@@ -46,7 +46,7 @@ def test_texts_together_have_the_vectors_of_each_alone(table: TextVectors) -> No
     together = table.vectors(texts)
     assert together.dtype == np.int32
     assert np.array_equal(together, [table.vector(text) for text in texts])
-    assert np.array_equal(encode(together), [encode(table.vector(text)) for text in texts])
+    assert np.array_equal(encode_vectors(together), [encode_vectors(table.vector(text)) for text in texts])
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,8 @@ def test_texts_together_have_the_vectors_of_each_alone(table: TextVectors) -> No
 def test_a_text_of_nothing_known_has_the_zero_vector(table: TextVectors, text: str) -> None:
     assert not table.tokens(text)
     assert not table.vector(text).any()
-    kept = encode(table.vectors(["We move house in May.", text]))
-    assert cosines(encode(table.vector(text)), kept).tolist() == [0.0, 0.0]
+    kept = encode_vectors(table.vectors(["We move house in May.", text]))
+    assert encoded_cosines(encode_vectors(table.vector(text)), kept).tolist() == [0.0, 0.0]
 
 
 def test_figures_and_other_scripts_add_nothing(table: TextVectors) -> None:
@@ -81,8 +81,8 @@ def test_stop_words_are_kept_and_no_word_is_stemmed(table: TextVectors) -> None:
 def test_a_cosine_of_encoded_vectors_is_that_of_the_sums(table: TextVectors) -> None:
     sums = table.vectors([text for text, _ in PAIRS]).astype(np.float64)
     exact = sums @ sums[0] / (np.linalg.norm(sums, axis=1) * np.linalg.norm(sums[0]))
-    codes = encode(sums.astype(np.int32))
-    assert np.abs(cosines(codes[0], codes) - exact).max() < 0.01
+    codes = encode_vectors(sums.astype(np.int32))
+    assert np.abs(encoded_cosines(codes[0], codes) - exact).max() < 0.01
 
 
 def test_the_version_names_the_content_of_the_file(table: TextVectors) -> None:

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.index.corpora import ANALYSER, FILTERS, HISTORIES, MOMENTS, QUERIES, built, fresh, living, reloaded
 
-from elytron_core.policy.ranking.weights import Weights
-from elytron_core.ports.store import Ref
-from elytron_index import Candidates, Change, Embedded, Filters, IndexQuery, Unit
+from elytron_core.policy.ranking.weights import SignalWeights
+from elytron_core.ports.store import DocumentRef
+from elytron_index import DocumentChange, EmbeddedDocument, FoundCandidates, IndexQuery, SearchUnit, UnitFilters
 from elytron_index.search import bm25, vector_scan
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures import state, visibility
@@ -19,23 +19,23 @@ DAY_MS = 86_400_000
 ASKED = IndexQuery("tea", limit=9)
 
 
-def keys(found: Candidates) -> list[str]:
+def keys(found: FoundCandidates) -> list[str]:
     return [each.unit.ref.key for each in found.found]
 
 
-def turn(place: int, text: str = "tea", *, closed_at: int = 0, at: int = 0, vector: float = 0.0) -> Change:
-    ref = Ref("turn", f"{place:02x}")
+def turn(place: int, text: str = "tea", *, closed_at: int = 0, at: int = 0, vector: float = 0.0) -> DocumentChange:
+    ref = DocumentRef("turn", f"{place:02x}")
     held = ("m", np.array((1.0, vector), "<f4").tobytes()) if vector else None
-    unit = Unit(
+    unit = SearchUnit(
         ref, 0, "transcript", text, thread="aa", order=place, at=at, closed_at=closed_at, check=1, vector=held
     )  # fmt: skip
-    return Change(ref, (unit,))
+    return DocumentChange(ref, (unit,))
 
 
 @settings(max_examples=12)
 @given(history=HISTORIES, queries=st.lists(QUERIES, min_size=1, max_size=2), data=st.data())
 def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
-    history: list[list[Change]], queries: list[IndexQuery], data: st.DataObject
+    history: list[list[DocumentChange]], queries: list[IndexQuery], data: st.DataObject
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(visibility, "_SIGHTS_KEPT", data.draw(st.sampled_from([1, 12]), label="sights"))
@@ -57,14 +57,14 @@ def test_answers_between_changes_are_those_of_an_index_that_was_never_asked(
 @settings(max_examples=12)
 @given(history=HISTORIES, query=QUERIES, data=st.data())
 def test_a_question_put_under_other_filters_and_weights_is_answered_anew(
-    history: list[list[Change]], query: IndexQuery, data: st.DataObject
+    history: list[list[DocumentChange]], query: IndexQuery, data: st.DataObject
 ) -> None:
     units = living(history)
     asked = fresh(units)
 
     for _ in range(3):
         weights = replace(
-            Weights(), kin=data.draw(st.sampled_from([0.0, 0.5])), title=data.draw(st.sampled_from([0, 1]))
+            SignalWeights(), kin=data.draw(st.sampled_from([0.0, 0.5])), title=data.draw(st.sampled_from([0, 1]))
         )
         vector = query.vector if data.draw(st.booleans()) else None
         again = replace(query, filters=data.draw(FILTERS), weights=weights, vector=vector)
@@ -74,7 +74,7 @@ def test_a_question_put_under_other_filters_and_weights_is_answered_anew(
 @settings(max_examples=12)
 @given(history=HISTORIES, query=QUERIES, moments=st.lists(MOMENTS | st.integers(5, 35), min_size=2, max_size=6))
 def test_a_moment_is_answered_as_of_itself_whatever_was_asked_before(
-    history: list[list[Change]], query: IndexQuery, moments: list[int]
+    history: list[list[DocumentChange]], query: IndexQuery, moments: list[int]
 ) -> None:
     units = living(history)
     asked = fresh(units)
@@ -94,8 +94,10 @@ def test_what_is_added_beside_a_unit_lends_to_it_at_once() -> None:
     assert {each.unit.ref.key: each.signals.near > 0 for each in index.search(ASKED).found} == {"00": False, "01": True}
 
 
-@pytest.mark.parametrize("gone", [turn(0, closed_at=5), Change(Ref("turn", "00"))], ids=["closed", "erased"])
-def test_what_is_closed_or_erased_lends_nothing_from_then_on(gone: Change) -> None:
+@pytest.mark.parametrize(
+    "gone", [turn(0, closed_at=5), DocumentChange(DocumentRef("turn", "00"))], ids=["closed", "erased"]
+)
+def test_what_is_closed_or_erased_lends_nothing_from_then_on(gone: DocumentChange) -> None:
     index = built([[turn(0), turn(1, "yes"), turn(2, "tea", at=20 * DAY_MS)]])
     for _ in range(3):
         assert set(keys(index.search(ASKED))) == {"00", "01", "02"}
@@ -114,7 +116,7 @@ def test_vectors_that_come_later_are_compared() -> None:
     for _ in range(3):
         assert len({each.signals.vector for each in index.search(query).found}) == 1
 
-    index.apply([], embedded=[Embedded(Ref("turn", "01"), "m", {1: near})], watermark=2)
+    index.apply([], embedded=[EmbeddedDocument(DocumentRef("turn", "01"), "m", {1: near})], watermark=2)
 
     cosines = {each.unit.ref.key: each.signals.vector for each in index.search(query).found}
     assert cosines == pytest.approx({"00": 0.8, "01": 1.0}, abs=1e-4)
@@ -123,9 +125,9 @@ def test_vectors_that_come_later_are_compared() -> None:
 def test_an_assistant_that_joins_is_told_apart() -> None:
     index = built([[turn(0)]])
     assert index.search(ASKED).found[0].signals.owner == 0
-    ref = Ref("turn", "01")
+    ref = DocumentRef("turn", "01")
 
-    index.apply([Change(ref, (Unit(ref, 0, "transcript", "tea", role="assistant"),))], watermark=2)
+    index.apply([DocumentChange(ref, (SearchUnit(ref, 0, "transcript", "tea", role="assistant"),))], watermark=2)
 
     assert {each.unit.ref.key: each.signals.owner for each in index.search(ASKED).found} == {"00": 1.0, "01": 0.0}
 
@@ -133,7 +135,7 @@ def test_an_assistant_that_joins_is_told_apart() -> None:
 def test_what_is_kept_counts_before_it_is_looked_up_and_stays_within_that() -> None:
     index = built([[turn(place) for place in range(500)]])
     expected = index.size_bytes
-    one = Filters(planes=("transcript",), as_of=5)
+    one = UnitFilters(planes=("transcript",), as_of=5)
     for _ in range(20):
         index.search(replace(ASKED, filters=one))
 

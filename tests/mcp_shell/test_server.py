@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import TextContent, TextResourceContents
 
 import elytron
-from elytron.registry import WIRE_OPERATIONS, Role
+from elytron.registry import WIRE_OPERATIONS, CallerRole
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_mcp_shell import ToolSet, mcp_server
@@ -97,7 +97,7 @@ async def test_a_member_is_shown_members_tools_and_an_operator_all(memory: elytr
             names[is_operator] = {tool.name for tool in (await client.list_tools()).tools}
     assert names[True] == {f"memory_{operation.name}" for operation in WIRE_OPERATIONS} | EVERYDAY
     assert names[True] - names[False] == {
-        f"memory_{operation.name}" for operation in WIRE_OPERATIONS if operation.role is Role.OPERATOR
+        f"memory_{operation.name}" for operation in WIRE_OPERATIONS if operation.role is CallerRole.OPERATOR
     }
 
 

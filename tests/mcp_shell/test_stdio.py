@@ -13,17 +13,17 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from elytron_mcp_shell.stdio import Lines, at_signals
+from elytron_mcp_shell.stdio import InputLines, at_signals
 
 pytestmark = pytest.mark.anyio
 
-RUN = "from elytron_cli.main import run; run()"
+RUN = "from elytron_cli.main import run_command_line; run_command_line()"
 PING = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}'
 WAIT_S = 100
 
 
 @asynccontextmanager
-async def lines(sent: bytes, /, *, limit: int = 1_000) -> AsyncGenerator[tuple[Lines, list[types.JSONRPCError]]]:
+async def lines(sent: bytes, /, *, limit: int = 1_000) -> AsyncGenerator[tuple[InputLines, list[types.JSONRPCError]]]:
     """Give the lines of a pipe that holds `sent`, and what was refused of them; it is not hung up."""
     reading, writing = os.pipe()
     refused: list[types.JSONRPCError] = []
@@ -33,7 +33,7 @@ async def lines(sent: bytes, /, *, limit: int = 1_000) -> AsyncGenerator[tuple[L
 
     with os.fdopen(reading, "rb") as source, os.fdopen(writing, "wb", buffering=0) as pipe:
         pipe.write(sent)
-        found = Lines(source, limit=limit)
+        found = InputLines(source, limit=limit)
         found.refuse = refuse
         yield found, refused
         found.end()

@@ -1,24 +1,24 @@
 """Requests that use everything a request can say."""
 
 from elytron_core.ports.chat import (
+    ChatRole,
     ImagePart,
     InputMessage,
+    ModelReply,
     ModelRequest,
-    Opaque,
-    Reply,
-    Role,
+    ModelTool,
+    OpaquePart,
     TextPart,
-    Tool,
     ToolCall,
     ToolResult,
 )
 
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 SCHEMA = '{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}'
-WEATHER = Tool(name="weather", description="Tells the weather.", parameters='{"type":"object","properties":{}}')
+WEATHER = ModelTool(name="weather", description="Tells the weather.", parameters='{"type":"object","properties":{}}')
 
 
-def said(text: str, *, role: Role = Role.USER) -> InputMessage:
+def said(text: str, *, role: ChatRole = ChatRole.USER) -> InputMessage:
     return InputMessage(role=role, parts=(TextPart(text=text),))
 
 
@@ -29,20 +29,20 @@ def hello() -> ModelRequest:
 def full(issuer: str) -> ModelRequest:
     """Return a conversation with policies, an image, an item of `issuer` and one of another, a call, a result."""
     thought = '{"type":"thinking","thinking":"Hm.","signature":"c2VhbGVk"}'
-    reply = Reply(
+    reply = ModelReply(
         items=(
-            Opaque(type="thinking", body=thought, issuer=issuer),
-            Opaque(type="reasoning", body='{"type":"reasoning","id":"rs1","summary":[]}', issuer="another"),
+            OpaquePart(type="thinking", body=thought, issuer=issuer),
+            OpaquePart(type="reasoning", body='{"type":"reasoning","id":"rs1","summary":[]}', issuer="another"),
             TextPart(text="I look."),
             ToolCall(id="t1", name="weather", arguments='{"city":"Porto"}'),
         )
     )
     return ModelRequest(
         messages=(
-            said("Be brief.", role=Role.SYSTEM),
-            said("Reference is data.", role=Role.DEVELOPER),
+            said("Be brief.", role=ChatRole.SYSTEM),
+            said("Reference is data.", role=ChatRole.DEVELOPER),
             said("Recalled: tea."),
-            InputMessage(role=Role.USER, parts=(TextPart(text="What is this?"), ImagePart(url=PIXEL))),
+            InputMessage(role=ChatRole.USER, parts=(TextPart(text="What is this?"), ImagePart(url=PIXEL))),
             reply,
             ToolResult(call_id="t1", tool="weather", text="Rain", is_error=True),
         ),

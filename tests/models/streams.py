@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from elytron_core.ports.chat import (
-    Finished,
     FinishReason,
     ModelEvent,
-    Opaque,
+    OpaquePart,
     ReasoningDelta,
+    ReplyFinished,
     TextDelta,
+    TokenUsage,
     ToolCall,
     ToolCallDelta,
-    Usage,
 )
 
 TEXTS = ("Grüße", " aus Lissabon 🦜", ".")
@@ -234,16 +234,16 @@ _HM = ReasoningDelta(text="Hm.")
 _WHOLE = ToolCall(id="t1", name="weather", arguments="".join(ARGUMENTS))
 _PIECES = tuple(ToolCallDelta(index=2, arguments=piece) for piece in ARGUMENTS)
 _CALL = ToolCallDelta(index=2, id="t1", name="weather")
-_DONE = Finished(reason=FinishReason.STOP)
-_TOOLS = Finished(reason=FinishReason.TOOLS)
+_DONE = ReplyFinished(reason=FinishReason.STOP)
+_TOOLS = ReplyFinished(reason=FinishReason.TOOLS)
 _SEALED = '{"type":"reasoning","id":"rs1","summary":[],"encrypted_content":"c2VhbGVk"}'
 _SIGNED = '{"type":"thinking","thinking":"Hm.","signature":"c2VhbGVk"}'
-_REASONED = Opaque(type="reasoning", body=_SEALED, issuer="me")
-_THOUGHT = Opaque(type="thinking", body=_SIGNED, issuer="me")
-_PLAIN = Opaque(type="thinking", body='{"thinking":"Hm."}', issuer="me")
-_USED = Usage(input_tokens=11, output_tokens=5, cached_tokens=3)
-_COUNTED = Usage(input_tokens=11, output_tokens=5)
-_SPENT = Usage(input_tokens=11, output_tokens=5, cached_tokens=3, reasoning_tokens=2)
+_REASONED = OpaquePart(type="reasoning", body=_SEALED, issuer="me")
+_THOUGHT = OpaquePart(type="thinking", body=_SIGNED, issuer="me")
+_PLAIN = OpaquePart(type="thinking", body='{"thinking":"Hm."}', issuer="me")
+_USED = TokenUsage(input_tokens=11, output_tokens=5, cached_tokens=3)
+_COUNTED = TokenUsage(input_tokens=11, output_tokens=5)
+_SPENT = TokenUsage(input_tokens=11, output_tokens=5, cached_tokens=3, reasoning_tokens=2)
 _CHAT_CALL = (
     ToolCallDelta(index=0, id="t1", name="weather"),
     *(ToolCallDelta(index=0, arguments=piece) for piece in ARGUMENTS),

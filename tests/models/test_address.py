@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.errors import InvalidInput, ModelRefused
-from elytron_core.ports.chat import Failed, FailureReason, InputMessage, ModelRequest, Role, TextPart
+from elytron_core.ports.chat import ChatRole, FailureReason, InputMessage, ModelRequest, ReplyFailed, TextPart
 from elytron_models import ModelAddress, address_of, ask, error_of, key_of, open_model, require_key
 from elytron_models.address import VENDORS
 
@@ -96,14 +96,14 @@ async def test_a_model_without_its_key_is_told_by_the_variable_and_sends_nothing
     with pytest.raises(InvalidInput, match=f"{variable} is not set"):
         require_key(address_of(f"{name}:m"), {"ELYTRON_MODEL_KEY": ""})
     client = open_model(f"{name}:m", environment={})
-    request = ModelRequest(messages=(InputMessage(role=Role.USER, parts=(TextPart(text="Hi."),)),))
+    request = ModelRequest(messages=(InputMessage(role=ChatRole.USER, parts=(TextPart(text="Hi."),)),))
     with pytest.raises(ModelRefused, match=f"has no key: set {variable} or ELYTRON_MODEL_KEY"):
         await ask(client, request)
     assert await client.count(request) is None
 
 
 def test_a_refused_key_names_the_variables_that_this_server_is_given() -> None:
-    failed = Failed(reason=FailureReason.UNAUTHORIZED, status=401)
+    failed = ReplyFailed(reason=FailureReason.UNAUTHORIZED, status=401)
     at_vendor = error_of(failed, name="openai:m").message
     elsewhere = error_of(failed, name="openai:m@http://elsewhere/v1").message
     assert at_vendor.endswith("check OPENAI_API_KEY or ELYTRON_MODEL_KEY (401)")

@@ -11,9 +11,9 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from pydantic import TypeAdapter
 from tests.models.requests import SCHEMA, full, hello, said
 
-from elytron_core.ports.chat import ModelRequest, Opaque, Reply, Role, TextPart, ToolCall
+from elytron_core.ports.chat import ChatRole, ModelReply, ModelRequest, OpaquePart, TextPart, ToolCall
 from elytron_models import DIALECTS
-from elytron_models.dialect import Target
+from elytron_models.dialect import ModelTarget
 
 SHAPE: Any = json.loads(SCHEMA)
 EMPTY: Any = {"type": "object", "properties": {}}
@@ -27,7 +27,7 @@ TYPES: Any = {
 
 
 def body_of(dialect: str, request: ModelRequest, **target: Any) -> Any:
-    return DIALECTS[dialect].body(request, Target("m", "me", **target))
+    return DIALECTS[dialect].body(request, ModelTarget("m", "me", **target))
 
 
 @pytest.mark.parametrize("dialect", TYPES)
@@ -157,7 +157,7 @@ def test_messages_have_a_bound_also_if_the_request_has_none() -> None:
 
 @pytest.mark.parametrize("dialect", TYPES)
 def test_the_first_messages_have_the_same_bytes_however_long_the_conversation_is(dialect: str) -> None:
-    start = (said("Be brief.", role=Role.SYSTEM), said("Hi"), Reply(items=(TextPart(text="Hello"),)))
+    start = (said("Be brief.", role=ChatRole.SYSTEM), said("Hi"), ModelReply(items=(TextPart(text="Hello"),)))
     name = "input" if dialect == "responses" else "messages"
     short, long = (
         body_of(dialect, ModelRequest(messages=messages))[name] for messages in (start, (*start, said("And?")))
@@ -166,14 +166,14 @@ def test_the_first_messages_have_the_same_bytes_however_long_the_conversation_is
 
 
 def test_arguments_that_a_model_wrote_wrong_are_given_back_as_text() -> None:
-    wrong = Reply(items=(ToolCall(id="t1", name="weather", arguments='{"city":'),))
+    wrong = ModelReply(items=(ToolCall(id="t1", name="weather", arguments='{"city":'),))
     (turn,) = body_of("messages", ModelRequest(messages=(wrong,)))["messages"]
     assert turn["content"][0]["input"] == {"arguments": '{"city":'}
 
 
 def test_what_a_call_was_signed_with_goes_back_beside_it() -> None:
-    signed = Opaque(type="tool_call_extra", body='{"id":"t1","extra_content":{"google":{"x":"y"}}}', issuer="me")
-    reply = Reply(items=(ToolCall(id="t1", name="weather", arguments="{}"), signed))
+    signed = OpaquePart(type="tool_call_extra", body='{"id":"t1","extra_content":{"google":{"x":"y"}}}', issuer="me")
+    reply = ModelReply(items=(ToolCall(id="t1", name="weather", arguments="{}"), signed))
     (message,) = body_of("chat", ModelRequest(messages=(reply,)))["messages"]
     assert message["tool_calls"][0]["extra_content"] == {"google": {"x": "y"}}
     assert message["content"] is None

@@ -13,21 +13,21 @@ from tests.models.streams import RECORDED, chat
 
 from elytron_core.errors import InvalidInput, ModelRefused, ModelUnavailable
 from elytron_core.ports.chat import (
-    Failed,
+    ChatRole,
     FailureReason,
-    Finished,
     FinishReason,
     ImagePart,
     InputMessage,
     ModelEvent,
     ModelRequest,
-    Opaque,
-    Role,
+    ModelTool,
+    OpaquePart,
+    ReplyFailed,
+    ReplyFinished,
     TextDelta,
-    Tool,
     ToolChoice,
 )
-from elytron_models import ModelClient, Structuring, address_of, ask, error_of
+from elytron_models import ModelClient, StructuredOutput, address_of, ask, error_of
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-test-canary-4f9c2d71"
@@ -69,9 +69,9 @@ async def test_an_answer_arrives_as_its_events(dialect: str) -> None:
         events = await events_of(client)
         issuer = f"{dialect}:m@{server.url}/v1"
     assert [
-        event.model_copy(update={"issuer": "me"}) if isinstance(event, Opaque) else event for event in events
+        event.model_copy(update={"issuer": "me"}) if isinstance(event, OpaquePart) else event for event in events
     ] == list(RECORDED[f"{dialect}-tools"].events)
-    assert {event.issuer for event in events if isinstance(event, Opaque)} <= {issuer}
+    assert {event.issuer for event in events if isinstance(event, OpaquePart)} <= {issuer}
 
 
 @EACH
@@ -79,7 +79,7 @@ async def test_a_clean_end_without_the_marker_is_a_failure(dialect: str) -> None
     recorded = RECORDED[dialect]
     half = Sent((recorded.data[: recorded.whole_at - 1],), media_type=good(dialect).media_type)
     async with client_of(dialect, half) as (client, server):
-        assert (await events_of(client))[-1] == Failed(reason=FailureReason.CUT)
+        assert (await events_of(client))[-1] == ReplyFailed(reason=FailureReason.CUT)
     assert len(server.asked) == 1
 
 
@@ -87,13 +87,13 @@ async def test_a_clean_end_without_the_marker_is_a_failure(dialect: str) -> None
 async def test_a_connection_that_dies_within_an_answer_is_not_asked_again(dialect: str) -> None:
     data = RECORDED[dialect].data
     async with client_of(dialect, Sent((data[:1], data[1 : len(data) // 2]), dies=True)) as (client, server):
-        assert (await events_of(client))[-1] == Failed(reason=FailureReason.CUT)
+        assert (await events_of(client))[-1] == ReplyFailed(reason=FailureReason.CUT)
     assert len(server.asked) == 1
 
 
 async def test_one_byte_of_an_answer_is_enough_not_to_ask_again() -> None:
     async with client_of("chat", Sent((b":",), dies=True), good()) as (client, server):
-        assert await events_of(client) == [Failed(reason=FailureReason.CUT)]
+        assert await events_of(client) == [ReplyFailed(reason=FailureReason.CUT)]
     assert len(server.asked) == 1
 
 
@@ -101,7 +101,7 @@ async def test_one_byte_of_an_answer_is_enough_not_to_ask_again() -> None:
 async def test_what_fails_before_the_first_byte_is_tried_again(broken: Sent | None) -> None:
     pauses = Pauses()
     async with client_of("chat", broken, broken, good(), pauses=pauses) as (client, server):
-        assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+        assert (await events_of(client))[-1] == ReplyFinished(reason=FinishReason.STOP)
     assert len(server.asked) == 3
     assert pauses[0] < pauses[1] <= 1.0
 
@@ -112,7 +112,7 @@ async def test_a_server_is_given_the_time_it_asks_for_but_no_more_than_the_bound
         await events_of(client)
     assert pauses == [7.0]
     async with client_of("chat", refusal(429, "x", retry_after="3600")) as (client, server):
-        failed = Failed(reason=FailureReason.RATE_LIMITED, status=429, retry_after_s=3600)
+        failed = ReplyFailed(reason=FailureReason.RATE_LIMITED, status=429, retry_after_s=3600)
         assert await events_of(client) == [failed]
         error = error_of(failed, name="m")
     assert isinstance(error, ModelUnavailable)
@@ -137,7 +137,7 @@ async def test_a_server_is_given_the_time_it_asks_for_but_no_more_than_the_bound
 )
 async def test_a_refusal_is_told_by_its_reason_and_not_tried_again(answer: Sent, reason: FailureReason) -> None:
     async with client_of("chat", answer) as (client, server):
-        assert await events_of(client) == [Failed(reason=reason, status=answer.status)]
+        assert await events_of(client) == [ReplyFailed(reason=reason, status=answer.status)]
         with pytest.raises(ModelRefused) as caught:
             await ask(client, hello())
     assert len(server.asked) == 2
@@ -166,7 +166,7 @@ async def test_without_a_key_no_header_shows_one() -> None:
 async def test_a_server_that_falls_silent_is_not_waited_for() -> None:
     half = Sent((chat()[:200],), hangs=True)
     async with client_of("chat", half, timeout_s=0.1) as (client, server):
-        assert (await events_of(client))[-1] == Failed(reason=FailureReason.TIMEOUT)
+        assert (await events_of(client))[-1] == ReplyFailed(reason=FailureReason.TIMEOUT)
         assert len(server.asked) == 1
 
 
@@ -175,7 +175,7 @@ async def test_where_nothing_listens_the_model_is_unreachable() -> None:
         pass
     pauses = Pauses()
     client = ModelClient(address_of(f"chat:m@{server.url}"), pause=pauses)
-    assert await events_of(client) == [Failed(reason=FailureReason.UNREACHABLE)]
+    assert await events_of(client) == [ReplyFailed(reason=FailureReason.UNREACHABLE)]
     assert len(pauses) == 2
     await client.close()
 
@@ -184,7 +184,7 @@ async def test_an_item_that_is_not_taken_back_is_left_out_once() -> None:
     refused = refusal(400, {"code": "invalid_encrypted_content"})
     async with client_of("responses", refused, good("responses")) as (client, server):
         events = await events_of(client, full(f"responses:m@{server.url}/v1"))
-    assert events[-1] == Finished(reason=FinishReason.STOP)
+    assert events[-1] == ReplyFinished(reason=FinishReason.STOP)
     sent = ["thinking" in json.dumps(asked.body["input"]) for asked in server.asked]
     assert sent == [True, False]
 
@@ -193,7 +193,7 @@ async def test_an_item_that_is_refused_again_is_a_failure() -> None:
     refused = refusal(400, {"code": "invalid_encrypted_content"})
     async with client_of("responses", refused) as (client, server):
         events = await events_of(client, full(f"responses:m@{server.url}/v1"))
-    assert events == [Failed(reason=FailureReason.OPAQUE_REFUSED, status=400)]
+    assert events == [ReplyFailed(reason=FailureReason.OPAQUE_REFUSED, status=400)]
     assert len(server.asked) == 2
 
 
@@ -215,7 +215,7 @@ async def test_a_whole_answer_has_its_items_in_order() -> None:
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
 async def test_an_image_that_is_neither_an_address_nor_data_is_refused(dialect: str) -> None:
-    image = InputMessage(role=Role.USER, parts=(ImagePart(url="file:///x.png"),))
+    image = InputMessage(role=ChatRole.USER, parts=(ImagePart(url="file:///x.png"),))
     async with client_of(dialect, good(dialect)) as (client, server):
         with pytest.raises(InvalidInput, match="image"):
             await events_of(client, ModelRequest(messages=(image,)))
@@ -223,14 +223,14 @@ async def test_an_image_that_is_neither_an_address_nor_data_is_refused(dialect: 
 
 
 async def test_ollama_takes_no_address_of_an_image() -> None:
-    image = InputMessage(role=Role.USER, parts=(ImagePart(url="https://example.org/x.png"),))
+    image = InputMessage(role=ChatRole.USER, parts=(ImagePart(url="https://example.org/x.png"),))
     async with client_of("ollama", good("ollama")) as (client, _):
         with pytest.raises(InvalidInput, match="data: URL"):
             await events_of(client, ModelRequest(messages=(image,)))
 
 
 async def test_parameters_that_are_no_schema_name_their_tool() -> None:
-    request = ModelRequest(messages=(said("Hi"),), tools=(Tool(name="bad", parameters="[]"),))
+    request = ModelRequest(messages=(said("Hi"),), tools=(ModelTool(name="bad", parameters="[]"),))
     async with client_of("chat", good()) as (client, _):
         with pytest.raises(InvalidInput, match="'bad'"):
             await events_of(client, request)
@@ -271,7 +271,7 @@ def test_a_request_without_messages_is_refused() -> None:
 async def test_an_answer_that_is_no_stream_is_malformed(media_type: str) -> None:
     page = Sent((f"<html>{KEY}</html>".encode(),), media_type=media_type)
     async with client_of("chat", page) as (client, server):
-        assert await events_of(client) == [Failed(reason=FailureReason.MALFORMED)]
+        assert await events_of(client) == [ReplyFailed(reason=FailureReason.MALFORMED)]
     assert len(server.asked) == 1
 
 
@@ -280,7 +280,7 @@ async def test_a_server_on_this_machine_is_reached_without_the_environments_prox
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     async with client_of("chat", good()) as (client, _):
-        assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+        assert (await events_of(client))[-1] == ReplyFinished(reason=FinishReason.STOP)
 
 
 def test_a_client_serves_one_loop_after_another() -> None:
@@ -295,7 +295,7 @@ def test_a_client_serves_one_loop_after_another() -> None:
                 await client.close()
 
         for _ in range(2):
-            assert asyncio.run(once())[-1] == Finished(reason=FinishReason.STOP)
+            assert asyncio.run(once())[-1] == ReplyFinished(reason=FinishReason.STOP)
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ async def test_a_family_that_counts_nothing_is_not_asked(dialect: str) -> None:
 
 async def test_a_count_tells_the_shape_as_a_request_does() -> None:
     counted = Sent((b'{"input_tokens": 0}',), media_type="application/json")
-    async with client_of("messages", counted, structuring=Structuring.PROMPT) as (client, server):
+    async with client_of("messages", counted, structuring=StructuredOutput.PROMPT) as (client, server):
         assert await client.count(hello().model_copy(update={"answer_schema": "{}"})) is None
     assert "JSON" in json.dumps(server.asked[0].body)
 
@@ -341,7 +341,7 @@ async def test_a_count_tells_the_shape_as_a_request_does() -> None:
 async def test_one_connection_serves_one_request_after_the_other(dialect: str) -> None:
     async with client_of(dialect, good(dialect)) as (client, server):
         for _ in range(3):
-            assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+            assert (await events_of(client))[-1] == ReplyFinished(reason=FinishReason.STOP)
     assert server.connections == 1
 
 
@@ -350,5 +350,5 @@ async def test_a_server_that_says_more_after_its_end_is_not_read_to_the_end() ->
     more = Sent((done, *(b":" + b"x" * 65_536 + b"\n\n" for _ in range(40))))
     async with client_of("chat", more, good()) as (client, server):
         for _ in range(2):
-            assert (await events_of(client))[-1] == Finished(reason=FinishReason.STOP)
+            assert (await events_of(client))[-1] == ReplyFinished(reason=FinishReason.STOP)
     assert server.connections == 2

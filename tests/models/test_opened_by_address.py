@@ -6,7 +6,7 @@ from tests.models.streams import ollama
 
 import elytron
 from elytron_core.errors import InvalidInput
-from elytron_core.ports.models import Said, Speaker
+from elytron_core.ports.models import PromptMessage, PromptRole
 
 pytestmark = pytest.mark.anyio
 
@@ -17,7 +17,7 @@ async def test_a_language_model_is_named_by_its_address() -> None:
             model = memory.context.models.language
             assert model is not None
             assert model.name == f"ollama:m@{server.url}"
-            said = await model.complete((Said(speaker=Speaker.USER, text="Where?"),), max_tokens=9)
+            said = await model.complete((PromptMessage(speaker=PromptRole.USER, text="Where?"),), max_tokens=9)
             assert said.text == "Porto."
         assert [asked.path for asked in server.asked] == ["/api/chat"]
 

@@ -7,27 +7,27 @@ from tests.models.streams import RECORDED, Recorded, chat, data, lines, messages
 
 from elytron_core import limits
 from elytron_core.ports.chat import (
-    Failed,
     FailureReason,
-    Finished,
     FinishReason,
     ModelEvent,
-    Opaque,
+    OpaquePart,
+    ReplyFailed,
+    ReplyFinished,
     TextDelta,
     ToolCall,
 )
-from elytron_models import DIALECTS, StreamParser, parse
+from elytron_models import DIALECTS, StreamParser, parse_answer
 from elytron_models.dialects.chat import ChatAnswer
 from elytron_models.stream_parser import EventFrames
 
 EACH = pytest.mark.parametrize("name", RECORDED)
-CUT = Failed(reason=FailureReason.CUT)
+CUT = ReplyFailed(reason=FailureReason.CUT)
 STEP = 7
 """Bytes between two cuts that are tried. A stream that comes byte by byte is cut everywhere."""
 
 
 def told(dialect: str, *chunks: bytes) -> tuple[ModelEvent, ...]:
-    return tuple(parse(DIALECTS[dialect].parser("me"), chunks))
+    return tuple(parse_answer(DIALECTS[dialect].parser("me"), chunks))
 
 
 def events_of(recorded: Recorded, *chunks: bytes) -> tuple[ModelEvent, ...]:
@@ -83,7 +83,7 @@ def test_what_comes_after_the_end_is_not_read(name: str) -> None:
     ],
 )
 def test_what_is_no_stream_of_the_dialect_is_malformed(dialect: str, sent: bytes) -> None:
-    assert told(dialect, sent) == (Failed(reason=FailureReason.MALFORMED),)
+    assert told(dialect, sent) == (ReplyFailed(reason=FailureReason.MALFORMED),)
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_what_is_no_stream_of_the_dialect_is_malformed(dialect: str, sent: bytes
 )
 def test_an_error_within_a_stream_ends_it(dialect: str, sent: bytes, reason: FailureReason) -> None:
     (event,) = told(dialect, sent, chat(), ollama())
-    assert isinstance(event, Failed)
+    assert isinstance(event, ReplyFailed)
     assert event.reason is reason
 
 
@@ -124,17 +124,17 @@ def test_an_error_within_a_stream_ends_it(dialect: str, sent: bytes, reason: Fai
     ],
 )
 def test_the_reason_of_an_end_is_one_of_a_closed_set(dialect: str, sent: bytes, reason: FinishReason) -> None:
-    assert told(dialect, sent)[-1] == Finished(reason=reason)
+    assert told(dialect, sent)[-1] == ReplyFinished(reason=reason)
 
 
 def test_a_mark_of_the_end_without_a_reason_is_malformed() -> None:
     sent = data({"choices": [{"index": 0, "delta": {"content": "half"}}]}, "[DONE]")
-    assert told("chat", sent) == (TextDelta(text="half"), Failed(reason=FailureReason.MALFORMED))
+    assert told("chat", sent) == (TextDelta(text="half"), ReplyFailed(reason=FailureReason.MALFORMED))
 
 
 def test_a_message_that_stops_within_a_block_is_malformed() -> None:
     start = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": "half"}}
-    assert told("messages", named(start, {"type": "message_stop"}))[-1] == Failed(reason=FailureReason.MALFORMED)
+    assert told("messages", named(start, {"type": "message_stop"}))[-1] == ReplyFailed(reason=FailureReason.MALFORMED)
 
 
 def test_calls_without_a_number_are_told_apart_by_their_ids() -> None:
@@ -156,28 +156,28 @@ def test_an_answer_that_comes_with_its_end_alone_is_told_whole() -> None:
     assert told("responses", named({"type": "response.completed", "response": {"output": output}})) == (
         TextDelta(text="All at once"),
         ToolCall(id="t1", name="weather", arguments="{}"),
-        Finished(reason=FinishReason.TOOLS),
+        ReplyFinished(reason=FinishReason.TOOLS),
     )
 
 
 def test_an_event_beyond_the_bound_ends_the_answer() -> None:
     parser = StreamParser(EventFrames(64), ChatAnswer())
-    assert parse(parser, [b"data: " + b"x" * 40, b"x" * 40]) == [Failed(reason=FailureReason.TOO_LARGE)]
+    assert parse_answer(parser, [b"data: " + b"x" * 40, b"x" * 40]) == [ReplyFailed(reason=FailureReason.TOO_LARGE)]
 
 
 def test_many_lines_of_one_event_are_bounded_together() -> None:
     parser = StreamParser(EventFrames(64), ChatAnswer())
-    assert parse(parser, [b"data: " + b"x" * 40 + b"\n"] * 2) == [Failed(reason=FailureReason.TOO_LARGE)]
+    assert parse_answer(parser, [b"data: " + b"x" * 40 + b"\n"] * 2) == [ReplyFailed(reason=FailureReason.TOO_LARGE)]
 
 
 def test_a_stream_beyond_the_bound_ends_the_answer() -> None:
     parser = StreamParser(EventFrames(), ChatAnswer(), limit=100)
-    assert parse(parser, [b": ping\n\n"] * 20) == [Failed(reason=FailureReason.TOO_LARGE)]
+    assert parse_answer(parser, [b": ping\n\n"] * 20) == [ReplyFailed(reason=FailureReason.TOO_LARGE)]
 
 
 def test_half_of_a_surrogate_pair_does_not_break_the_text() -> None:
     sent = data('{"choices":[{"index":0,"delta":{"content":"a\\ud83d"},"finish_reason":"stop"}]}', "[DONE]")
-    assert told("chat", sent) == (TextDelta(text="a\ufffd"), Finished(reason=FinishReason.STOP))
+    assert told("chat", sent) == (TextDelta(text="a\ufffd"), ReplyFinished(reason=FinishReason.STOP))
 
 
 def test_a_byte_order_mark_and_unknown_fields_are_passed_over() -> None:
@@ -192,23 +192,23 @@ def test_what_gemini_signs_a_call_with_is_an_item_of_its_own() -> None:
     extra = '{"id":"t1","extra_content":{"google":{"thought_signature":"c2lnbmVk"}}}'
     assert told("chat", sent)[1:] == (
         ToolCall(id="t1", name="weather", arguments="{}"),
-        Opaque(type="tool_call_extra", body=extra, issuer="me"),
-        Finished(reason=FinishReason.TOOLS),
+        OpaquePart(type="tool_call_extra", body=extra, issuer="me"),
+        ReplyFinished(reason=FinishReason.TOOLS),
     )
 
 
 def test_every_choice_needs_its_reason() -> None:
     one = {"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}
     other = {"index": 1, "delta": {"content": "b"}, "finish_reason": None}
-    assert told("chat", data({"choices": [one, other]}, "[DONE]"))[-1] == Failed(reason=FailureReason.MALFORMED)
+    assert told("chat", data({"choices": [one, other]}, "[DONE]"))[-1] == ReplyFailed(reason=FailureReason.MALFORMED)
     ended: dict[str, Any] = {"index": 1, "delta": {}, "finish_reason": "stop"}
     sent = data({"choices": [one, other]}, {"choices": [ended]}, "[DONE]")
-    assert told("chat", sent) == (TextDelta(text="a"), Finished(reason=FinishReason.STOP))
+    assert told("chat", sent) == (TextDelta(text="a"), ReplyFinished(reason=FinishReason.STOP))
 
 
 def test_an_answer_that_a_router_gave_up_is_a_failure() -> None:
     sent = data({"choices": [{"index": 0, "delta": {"content": "half"}, "finish_reason": "error"}]}, "[DONE]")
-    assert told("chat", sent) == (Failed(reason=FailureReason.UNAVAILABLE),)
+    assert told("chat", sent) == (ReplyFailed(reason=FailureReason.UNAVAILABLE),)
 
 
 @pytest.mark.parametrize(
@@ -234,16 +234,16 @@ def test_an_answer_that_a_router_gave_up_is_a_failure() -> None:
     ],
 )
 def test_a_refusal_is_text_and_the_reason_of_the_end(dialect: str, sent: bytes) -> None:
-    assert told(dialect, sent) == (TextDelta(text="No."), Finished(reason=FinishReason.REFUSED))
+    assert told(dialect, sent) == (TextDelta(text="No."), ReplyFinished(reason=FinishReason.REFUSED))
 
 
 def test_more_calls_than_the_bound_end_the_answer() -> None:
     call: dict[str, Any] = {"function": {"name": "x", "arguments": {}}}
     many = [call] * (limits.MODEL_TOOL_CALLS + 1)
-    assert told("ollama", lines({"message": {"tool_calls": many}}))[-1] == Failed(reason=FailureReason.TOO_LARGE)
+    assert told("ollama", lines({"message": {"tool_calls": many}}))[-1] == ReplyFailed(reason=FailureReason.TOO_LARGE)
     pieces = [{"index": at, "id": f"t{at}", "function": {"name": "x"}} for at in range(limits.MODEL_TOOL_CALLS + 1)]
     sent = data({"choices": [{"index": 0, "delta": {"tool_calls": pieces}}]})
-    assert told("chat", sent)[-1] == Failed(reason=FailureReason.TOO_LARGE)
+    assert told("chat", sent)[-1] == ReplyFailed(reason=FailureReason.TOO_LARGE)
 
 
 def test_items_that_are_not_known_are_kept_for_their_issuer() -> None:
@@ -253,13 +253,15 @@ def test_items_that_are_not_known_are_kept_for_their_issuer() -> None:
         {"type": "content_block_stop", "index": 0},
         {"type": "message_stop"},
     )
-    kept = Opaque(type="redacted_thinking", body='{"type":"redacted_thinking","data":"c2VhbGVk"}', issuer="me")
+    kept = OpaquePart(type="redacted_thinking", body='{"type":"redacted_thinking","data":"c2VhbGVk"}', issuer="me")
     assert told("messages", sent)[0] == kept
     item = {"type": "compaction", "id": "c1"}
     sent = named({"type": "response.output_item.done", "output_index": 0, "item": item})
-    assert told("responses", sent)[0] == Opaque(type="compaction", body='{"type":"compaction","id":"c1"}', issuer="me")
+    assert told("responses", sent)[0] == OpaquePart(
+        type="compaction", body='{"type":"compaction","id":"c1"}', issuer="me"
+    )
 
 
 def test_a_delta_of_no_block_is_malformed() -> None:
     delta = {"type": "content_block_delta", "index": 3, "delta": {"type": "text_delta", "text": "x"}}
-    assert told("messages", named(delta)) == (Failed(reason=FailureReason.MALFORMED),)
+    assert told("messages", named(delta)) == (ReplyFailed(reason=FailureReason.MALFORMED),)

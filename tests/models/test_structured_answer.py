@@ -11,8 +11,8 @@ from elytron_core.errors import ModelRefused, ModelUnavailable
 from elytron_core.model import Value
 from elytron_core.policy.extraction.prompts import schema_of
 from elytron_core.ports.chat import ModelRequest
-from elytron_core.ports.models import Completion, LanguageModel, Said, Speaker
-from elytron_models import ModelClient, StructuredAnswer, Structuring, TextModel, address_of, ask_for
+from elytron_core.ports.models import LanguageModel, PromptMessage, PromptRole, TextCompletion
+from elytron_models import ModelClient, StructuredAnswer, StructuredOutput, TextModel, address_of, ask_for
 
 pytestmark = pytest.mark.anyio
 
@@ -26,7 +26,7 @@ PORTO = City(name="Porto", people=231_000)
 WHOLE = '{"name":"Porto","people":231000}'
 
 
-def client_of(url: str, structuring: Structuring = Structuring.JSON_SCHEMA) -> ModelClient:
+def client_of(url: str, structuring: StructuredOutput = StructuredOutput.JSON_SCHEMA) -> ModelClient:
     return ModelClient(address_of(f"chat:m@{url}"), attempts=1, structuring=structuring)
 
 
@@ -96,7 +96,7 @@ async def test_a_stream_that_breaks_off_is_no_answer_of_the_shape() -> None:
 
 async def test_a_server_without_schemas_is_told_the_shape_in_words() -> None:
     async with serving(sent(WHOLE)) as server:
-        client = client_of(server.url, Structuring.PROMPT)
+        client = client_of(server.url, StructuredOutput.PROMPT)
         assert not client.info.holds_schema
         request = ModelRequest(messages=(said("Which?"),), tools=(WEATHER,))
         assert (await ask_for(client, request, City)).value == PORTO
@@ -125,14 +125,14 @@ async def test_a_chat_model_writes_text_to_a_prompt() -> None:
         client = client_of(server.url)
         model: LanguageModel = TextModel(client, prompt_price=2.0, completion_price=10.0)
         prompt = (
-            Said(Speaker.SYSTEM, "Be brief."),
-            Said(Speaker.USER, "Where?"),
-            Said(Speaker.ASSISTANT, "What?"),
-            Said(Speaker.USER, "Lisbon."),
+            PromptMessage(PromptRole.SYSTEM, "Be brief."),
+            PromptMessage(PromptRole.USER, "Where?"),
+            PromptMessage(PromptRole.ASSISTANT, "What?"),
+            PromptMessage(PromptRole.USER, "Lisbon."),
         )
         answer = await model.complete(prompt, schema=schema_of(City), max_tokens=9)
         await client.close()
-    assert answer == Completion("Grüße aus Lissabon 🦜.", f"chat:m@{server.url}", 11, 5, 72)
+    assert answer == TextCompletion("Grüße aus Lissabon 🦜.", f"chat:m@{server.url}", 11, 5, 72)
     body = server.asked[0].body
     assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "user"]
     assert body["max_tokens"] == 9
@@ -144,7 +144,9 @@ async def test_a_chat_model_writes_text_to_a_prompt() -> None:
 async def test_a_text_whose_end_is_missing_is_marked(answer: Sent, is_cut: bool) -> None:
     async with serving(answer) as server:
         client = client_of(server.url)
-        assert (await TextModel(client).complete((Said(Speaker.USER, "Hi"),), max_tokens=9)).is_cut is is_cut
+        assert (
+            await TextModel(client).complete((PromptMessage(PromptRole.USER, "Hi"),), max_tokens=9)
+        ).is_cut is is_cut
         await client.close()
 
 
@@ -153,5 +155,5 @@ async def test_no_text_is_a_refusal(answer: Sent) -> None:
     async with serving(answer) as server:
         client = client_of(server.url)
         with pytest.raises(ModelRefused, match="gave no text"):
-            await TextModel(client).complete((Said(Speaker.USER, "Hi"),), max_tokens=9)
+            await TextModel(client).complete((PromptMessage(PromptRole.USER, "Hi"),), max_tokens=9)
         await client.close()

@@ -13,15 +13,15 @@ from tests.transports.listener import listening
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, Authenticator, Development
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, Authenticator, DevelopmentCallers
 from elytron_core.contracts.control import MemoryListRequest
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
-from elytron_proxy import ProxyApp, ProxySettings, Upstream
+from elytron_proxy import ModelUpstream, ProxyApp, ProxySettings
 
 KEY = "sk-upstream-5f0b"
 PATHS = {
@@ -55,7 +55,7 @@ class Proxied:
         await self.app.idle()
         request = MemoryListRequest(scope=Scope(space="default"))
         hits = (await self.memory.list(request)).items
-        return {hit.text: hit.conversation for hit in hits if hit.role is Role.USER}
+        return {hit.text: hit.conversation for hit in hits if hit.role is EvidenceRole.USER}
 
     async def kept(self, space: str = "default") -> list[str]:
         """Return the texts of all messages that are kept, in their order."""
@@ -79,9 +79,9 @@ async def proxying(
 ) -> AsyncGenerator[Proxied]:
     """Serve a proxy with an empty memory before a server that gives `answers`."""
     async with serving(*answers) as upstream, elytron.open(store, space=None, ids=SeededIds()) as memory:
-        known = AccessKeys(memory.context) if has_keys else authenticator or Development()
-        entrance = Entrance(Dispatcher(memory), authenticator=known)
-        found = ProxySettings(upstreams=(Upstream(upstream.url, key=KEY),), **settings)
+        known = AccessKeys(memory.context) if has_keys else authenticator or DevelopmentCallers()
+        entrance = CallerEntrance(OperationDispatcher(memory), authenticator=known)
+        found = ProxySettings(upstreams=(ModelUpstream(upstream.url, key=KEY),), **settings)
         app = ProxyApp(entrance, found)
         async with listening(app) as url, httpx.AsyncClient(timeout=20, headers=JSON) as client:
             yield Proxied(url, memory, upstream, app, client)

@@ -13,14 +13,14 @@ from tests.models.streams import RECORDED, TEXTS, chat, data, lines, named
 from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying, recorded
 
 from elytron_proxy import limits
-from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, PromptDialect, Refusal
-from elytron_proxy.figures import Figure
+from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, CallRefusal, PromptDialect
+from elytron_proxy.figures import ProxyFigure
 from elytron_proxy.wire.relay import EventGate, KeyMask, StreamRelay, WholeCopy
 from elytron_proxy.wire.upstream import client_headers
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)
-REFUSAL = Refusal(502, "upstream_cut", "cut")
+REFUSAL = CallRefusal(502, "upstream_cut", "cut")
 
 
 def test_a_key_is_blacked_out_wherever_a_chunk_ends() -> None:
@@ -116,7 +116,7 @@ async def test_a_stream_without_end_passes_until_its_client_leaves() -> None:
                 got += len(chunk)
                 if got >= 60 * len(event):
                     break
-        while not proxied.app.figures[Figure.GONE]:
+        while not proxied.app.figures[ProxyFigure.GONE]:
             await asyncio.sleep(0)
         assert await proxied.kept() == []
 
@@ -127,7 +127,7 @@ async def test_more_text_than_memory_takes_passes_and_is_not_kept(monkeypatch: p
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
         assert answer.content == chat(("many ",) * 9)
         assert await proxied.kept() == []
-        assert proxied.app.figures[Figure.TOO_LARGE] == 1
+        assert proxied.app.figures[ProxyFigure.TOO_LARGE] == 1
 
 
 def test_an_answer_at_once_beyond_its_bound_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:

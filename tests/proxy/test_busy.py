@@ -6,21 +6,21 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 import elytron
-from elytron_adapter.admission_control import Unshed
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import DEVELOPER, Development, Principal
+from elytron_adapter.admission_control import NoShedding
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_core.errors import Overloaded
 from elytron_core.ids import SpaceId
 from elytron_proxy import MemoryUse, limits
-from elytron_proxy.caller import Caller
-from elytron_proxy.memory import NAMESPACE, Memory, MemoryDown
+from elytron_proxy.caller import ProxyCaller
+from elytron_proxy.memory import NAMESPACE, MemoryDown, ProxyMemory
 
 pytestmark = pytest.mark.anyio
-ADA = Caller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
+ADA = ProxyCaller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
 SHELF = (NAMESPACE, "shelf")
 
 
-class Busy(Unshed):
+class Busy(NoShedding):
     """Has no place for so many calls."""
 
     def __init__(self, calls: int, /) -> None:
@@ -47,7 +47,10 @@ class Pauses(list[float]):
 async def put(busy: Busy) -> tuple[bool, Pauses]:
     pauses = Pauses()
     async with elytron.open("memory:", space=None) as runtime:
-        memory = Memory(Entrance(Dispatcher(runtime), authenticator=Development(), shedding=busy), pause=pauses)
+        memory = ProxyMemory(
+            CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers(), shedding=busy),
+            pause=pauses,
+        )
         await memory.put(ADA, SHELF, "key", {"a": 1}, ttl_s=60)
         return await memory.has(ADA, SHELF, "key"), pauses
 
@@ -67,7 +70,9 @@ async def test_it_is_not_waited_for_without_end() -> None:
 async def test_what_will_not_pass_is_not_waited_for() -> None:
     async with elytron.open("memory:", space=None) as runtime:
         pauses = Pauses()
-        memory = Memory(Entrance(Dispatcher(runtime), authenticator=Development()), pause=pauses)
+        memory = ProxyMemory(
+            CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), pause=pauses
+        )
         with pytest.raises(MemoryDown, match="invalid_input"):
             await memory.put(ADA, SHELF, "key", {"a": "x" * 300_000}, ttl_s=None)
         assert not await memory.has(ADA, SHELF, "key")

@@ -8,7 +8,7 @@ from tests.models.streams import RECORDED, TEXTS
 from tests.proxy.proxy_setup import BOAT, KEY, PATHS, asked, knowing, proxying, recorded
 
 from elytron_proxy import MemoryUse
-from elytron_proxy.figures import Figure
+from elytron_proxy.figures import ProxyFigure
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)
@@ -93,7 +93,7 @@ async def test_a_repeat_of_a_named_call_is_kept_once() -> None:
         for _ in range(2):
             await proxied.post(PATHS["chat"], asked("chat", "Hello"), X_Client_Request_Id="one")
         assert await proxied.kept() == ["Hello", TEXT]
-        assert (proxied.app.figures[Figure.COMMITTED], proxied.app.figures[Figure.DUPLICATE]) == (1, 1)
+        assert (proxied.app.figures[ProxyFigure.COMMITTED], proxied.app.figures[ProxyFigure.DUPLICATE]) == (1, 1)
 
 
 @EACH

@@ -10,11 +10,11 @@ from tests.models.streams import RECORDED
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 from tests.transports.listener import listening
 
-from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.planes.space import PrincipalKind
-from elytron_http_shell.application import Watched
-from elytron_proxy.figures import Figures
+from elytron_http_shell.application import WatchedApplication
+from elytron_proxy.figures import ProxyFigures
 
 pytestmark = pytest.mark.anyio
 CUT = Sent((RECORDED["chat"].data[:200],))
@@ -30,13 +30,15 @@ def shown(text: str) -> dict[str, float]:
     }
 
 
-def watched(proxied: Proxied, **how: Any) -> Watched:
-    entrance = Entrance(Dispatcher(proxied.memory), authenticator=AccessKeys(proxied.memory.context))
-    return Watched(proxied.app, entrance, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.shown,), **how)
+def watched(proxied: Proxied, **how: Any) -> WatchedApplication:
+    entrance = CallerEntrance(OperationDispatcher(proxied.memory), authenticator=AccessKeys(proxied.memory.context))
+    return WatchedApplication(
+        proxied.app, entrance, hosts=frozenset({"127.0.0.1"}), figures=(proxied.app.figures.shown,), **how
+    )
 
 
 def test_a_first_byte_stands_in_every_bucket_that_holds_it() -> None:
-    figures = Figures()
+    figures = ProxyFigures()
     for seconds in (0.005, 0.3, 100.0):
         figures.first_byte(seconds)
     told = {figure.name: figure for figure in figures.shown()}["elytron_proxy_first_byte_seconds"]

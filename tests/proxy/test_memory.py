@@ -12,8 +12,8 @@ from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_
 from elytron.runtime_records import records_of
 from elytron_core.planes.records import Record
 from elytron_core.scope import Scope
-from elytron_proxy import MemoryUse, Placement
-from elytron_proxy.figures import Figure
+from elytron_proxy import BlockPlacement, MemoryUse
+from elytron_proxy.figures import ProxyFigure
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)
@@ -24,8 +24,8 @@ def block_in(value: Any) -> str:
 
 
 @EACH
-@pytest.mark.parametrize("placement", Placement)
-async def test_the_block_stands_where_it_was_asked_for(dialect: str, placement: Placement) -> None:
+@pytest.mark.parametrize("placement", BlockPlacement)
+async def test_the_block_stands_where_it_was_asked_for(dialect: str, placement: BlockPlacement) -> None:
     async with proxying(recorded(dialect), placement=placement) as proxied:
         await knowing(proxied)
         body = asked(dialect, "Hello", "Hi", BOAT)
@@ -40,13 +40,13 @@ async def test_the_block_stands_where_it_was_asked_for(dialect: str, placement: 
         turns = [one["content"] for one in messages_of(dialect, sent) if one["role"] != "system"]
         policy = sent.get("system") or sent.get("instructions") or messages_of(dialect, sent)[0]["content"]
         match placement:
-            case Placement.TAIL:
+            case BlockPlacement.TAIL:
                 assert (turns[:2], policy) == (["Hello", "Hi"], "Be brief.")
                 assert turns[2].startswith(f"{BOAT}\n\n<elytron-memory")
-            case Placement.SYSTEM:
+            case BlockPlacement.SYSTEM:
                 assert turns == ["Hello", "Hi", BOAT]
                 assert policy.startswith("Be brief.\n\n<elytron-memory")
-            case Placement.BEFORE:
+            case BlockPlacement.BEFORE:
                 assert (turns[1:], policy) == (["Hi", BOAT], "Be brief.")
                 assert turns[0].startswith("<elytron-memory")
                 assert turns[0].endswith("Hello")
@@ -68,7 +68,7 @@ async def test_parts_of_a_message_get_one_part_more(dialect: str) -> None:
 
 
 async def test_instructions_that_are_no_text_have_no_place_for_it() -> None:
-    async with proxying(recorded("responses"), placement=Placement.SYSTEM) as proxied:
+    async with proxying(recorded("responses"), placement=BlockPlacement.SYSTEM) as proxied:
         await knowing(proxied)
         answer = await proxied.post(PATHS["responses"], asked("responses", BOAT, instructions=["Be brief."]))
         assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_input")
@@ -102,7 +102,7 @@ async def test_the_same_again_is_stored_once(dialect: str) -> None:
         for _ in range(2):
             await proxied.post(PATHS[dialect], asked(dialect, "One", TEXT, "Two"))
         assert await proxied.kept() == ["One", TEXT, "Two", TEXT]
-        assert proxied.app.figures[Figure.DUPLICATE] == 1
+        assert proxied.app.figures[ProxyFigure.DUPLICATE] == 1
 
 
 async def test_what_stands_in_the_request_is_not_recalled_beside_it() -> None:
@@ -230,7 +230,7 @@ async def test_of_two_that_continue_at_once_one_becomes_a_branch() -> None:
 
 
 async def test_a_system_prompt_of_blocks_gets_one_block_more() -> None:
-    async with proxying(recorded("messages"), placement=Placement.SYSTEM) as proxied:
+    async with proxying(recorded("messages"), placement=BlockPlacement.SYSTEM) as proxied:
         await knowing(proxied)
         policy = {"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}
         await proxied.post(PATHS["messages"], asked("messages", BOAT, system=[policy]))
@@ -248,4 +248,4 @@ async def test_an_error_that_comes_at_once_is_no_evidence() -> None:
         answer = await proxied.post(PATHS["messages"], asked("messages", "Hello") | {"stream": False})
         assert answer.content == told
         assert await proxied.kept() == []
-        assert proxied.app.figures[Figure.FAILED] == 1
+        assert proxied.app.figures[ProxyFigure.FAILED] == 1

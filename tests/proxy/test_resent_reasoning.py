@@ -9,7 +9,7 @@ from tests.proxy.proxy_setup import KEY, PATHS, proxying
 from tests.proxy.test_state import ask, response
 
 from elytron_proxy import limits
-from elytron_proxy.figures import Figure
+from elytron_proxy.figures import ProxyFigure
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)
@@ -25,7 +25,7 @@ async def test_it_is_asked_once_more_without_it() -> None:
         first, second = (one.body["input"] for one in proxied.upstream.asked)
         assert (first, second) == (ITEMS, ITEMS[1:])
         assert await proxied.kept() == ["One", TEXT]
-        assert proxied.app.figures[Figure.RESENT] == 1
+        assert proxied.app.figures[ProxyFigure.RESENT] == 1
 
 
 async def test_it_is_asked_no_third_time() -> None:

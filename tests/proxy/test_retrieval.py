@@ -11,7 +11,7 @@ from tests.proxy.proxy_setup import PATHS, Proxied, proxying
 from tests.proxy.test_state import response
 
 from elytron import Scope, runtime_records
-from elytron_proxy import MemoryUse, Placement
+from elytron_proxy import BlockPlacement, MemoryUse
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)
@@ -133,7 +133,7 @@ async def test_a_deleted_response_leaves_no_word_in_the_records() -> None:
 
 
 async def test_memory_beside_the_instructions_is_not_shown_as_the_clients() -> None:
-    async with proxying(response("r1"), placement=Placement.SYSTEM) as proxied:
+    async with proxying(response("r1"), placement=BlockPlacement.SYSTEM) as proxied:
         await proxied.memory.add("My boat is called Petrel.", user_id="default")
         await ask(proxied, "What is my boat called?", instructions="Be brief.")
         assert "Petrel" in proxied.upstream.asked[0].body["instructions"]

@@ -8,20 +8,20 @@ from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_
 from tests.proxy.test_tool_loops import tool_loop
 
 import elytron
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import DEVELOPER, Development
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import DEVELOPER, DevelopmentCallers
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_proxy import MemoryUse, limits
-from elytron_proxy.caller import Caller
-from elytron_proxy.figures import Figure
-from elytron_proxy.memory import Memory, MemoryDown
+from elytron_proxy.caller import ProxyCaller
+from elytron_proxy.figures import ProxyFigure
+from elytron_proxy.memory import MemoryDown, ProxyMemory
 from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
-ADA = Caller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
+ADA = ProxyCaller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)
 GUARD_S = 20
 """A call that waits for the store never ends; with a deadline it does at once."""
 
@@ -51,7 +51,7 @@ class Refusing(PassingStore):
 
     is_full = False
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         if self.is_full:
             raise StoreUnavailable("the device is away")
         return await super().commit(batch)
@@ -115,7 +115,7 @@ async def test_a_stored_response_and_a_key_are_waited_for_no_longer(monkeypatch:
             store.runs.set()
 
 
-async def spent(memory: Memory, caller: Caller) -> float:
+async def spent(memory: ProxyMemory, caller: ProxyCaller) -> float:
     """Return how much time a call that begins now would give memory."""
     until = memory.timed(caller).until
     assert until is not None
@@ -128,9 +128,11 @@ async def test_memory_rests_after_failures_and_one_call_asks_it_again() -> None:
     def clock() -> float:
         return now
 
-    bob = Caller(principal=DEVELOPER, space=SpaceId("bob"), request_id="r", use=MemoryUse.ON)
+    bob = ProxyCaller(principal=DEVELOPER, space=SpaceId("bob"), request_id="r", use=MemoryUse.ON)
     async with elytron.open("memory:", space=None) as runtime:
-        memory = Memory(Entrance(Dispatcher(runtime), authenticator=Development()), clock=clock)
+        memory = ProxyMemory(
+            CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers()), clock=clock
+        )
         for _ in range(limits.FAILURES):
             assert await spent(memory, ADA) > 0
             memory.judge(ADA, is_down=True)
@@ -154,7 +156,7 @@ async def test_a_turn_that_was_lost_is_logged_without_its_words(
         store.is_full = True
         await proxied.post(PATHS["chat"], asked("chat", "My boat is called Petrel."))
         await proxied.app.idle()
-        assert proxied.app.figures[Figure.LOST] == 1
+        assert proxied.app.figures[ProxyFigure.LOST] == 1
     (record,) = [each for each in caplog.records if each.name == "elytron.proxy"]
     assert record.levelname == "WARNING"
     assert "Petrel" not in str(vars(record))

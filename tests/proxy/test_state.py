@@ -11,11 +11,11 @@ from tests.proxy.proxy_setup import KEY, PATHS, Proxied, asked, proxying, record
 from tests.transports.listener import listening
 
 import elytron
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SYSTEM_SPACE
-from elytron_proxy import ProxyApp, ProxySettings, Upstream, upstreams_of
+from elytron_proxy import ModelUpstream, ProxyApp, ProxySettings, upstreams_of
 from elytron_proxy.settings import networks_of
 
 pytestmark = pytest.mark.anyio
@@ -118,9 +118,9 @@ async def test_completions_of_ollama_go_on_by_their_context() -> None:
 
 @pytest.mark.parametrize("where", ["prompt", "system"])
 async def test_completions_of_ollama_are_given_a_block(where: str) -> None:
-    from elytron_proxy import Placement
+    from elytron_proxy import BlockPlacement
 
-    placement = Placement.SYSTEM if where == "system" else Placement.TAIL
+    placement = BlockPlacement.SYSTEM if where == "system" else BlockPlacement.TAIL
     done = Sent((lines({"response": "Petrel.", "done": True}),), media_type=LINES)
     async with proxying(done, placement=placement) as proxied:
         await proxied.memory.add("My boat is called Petrel.", user_id="default")
@@ -190,9 +190,9 @@ async def test_models_go_to_the_server_of_their_prefix_and_are_listed_together()
         return Sent((data.encode(),), media_type="application/json")
 
     async with serving(listed("m", "both")) as usual, serving(listed("claude-9", "both")) as other:
-        found = (Upstream(usual.url, key="k-usual"), Upstream(other.url, "claude", "k-other"))
+        found = (ModelUpstream(usual.url, key="k-usual"), ModelUpstream(other.url, "claude", "k-other"))
         async with elytron.open("memory:", space=None) as memory:
-            entrance = Entrance(Dispatcher(memory), authenticator=Development())
+            entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
             app = ProxyApp(entrance, ProxySettings(upstreams=found))
             async with listening(app) as url, httpx.AsyncClient() as client:
                 models = (await client.get(f"{url}/v1/models")).json()
@@ -241,7 +241,7 @@ def test_each_key_is_of_one_server() -> None:
     with pytest.raises(InvalidInput, match="no header"):
         upstreams_of(["http://h"], environment={"ELYTRON_LLM_UPSTREAM_KEY": "a b"})
     with pytest.raises(InvalidInput, match="once"):
-        ProxySettings(upstreams=(Upstream("http://a"), Upstream("http://b")))
+        ProxySettings(upstreams=(ModelUpstream("http://a"), ModelUpstream("http://b")))
     with pytest.raises(InvalidInput, match="network"):
         networks_of(["somewhere"])
 

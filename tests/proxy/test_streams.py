@@ -14,10 +14,10 @@ from tests.models.fake_server import EVENTS, LINES, Sent
 from tests.models.streams import RECORDED, TEXTS, Recorded, chat, messages, ollama, responses
 from tests.proxy.proxy_setup import KEY, PATHS, asked, proxying
 
-from elytron_core.ports.chat import Failed, FailureReason, Finished, ModelEvent
-from elytron_models import DIALECTS, parse
-from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, Refusal
-from elytron_proxy.figures import Figure
+from elytron_core.ports.chat import FailureReason, ModelEvent, ReplyFailed, ReplyFinished
+from elytron_models import DIALECTS, parse_answer
+from elytron_proxy.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES, CallRefusal
+from elytron_proxy.figures import ProxyFigure
 from elytron_proxy.wire.relay import AnswerCopy, StreamRelay
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ SHORT = {
     "ollama": Recorded("ollama", ollama(("Hi é",)), b'"eval_count": 5}', ()),
 }
 READERS = {"chat": CHAT, "responses": RESPONSES, "messages": MESSAGES, "ollama": OLLAMA}
-REFUSAL = Refusal(502, "upstream_cut", "cut")
+REFUSAL = CallRefusal(502, "upstream_cut", "cut")
 EACH = pytest.mark.parametrize("dialect", PATHS)
 
 
@@ -39,9 +39,9 @@ def sent(of: Recorded, *chunks: bytes, **how: Any) -> Sent:
 
 def told(dialect: str, data: bytes) -> tuple[str, bool]:
     """Return the text of a stream as a client reads it, and whether it is whole."""
-    events = parse(DIALECTS[dialect].parser(""), (data,))
+    events = parse_answer(DIALECTS[dialect].parser(""), (data,))
     text = "".join(event.text for event in events if event.kind == "text_delta")
-    return text, isinstance(events[-1], Finished)
+    return text, isinstance(events[-1], ReplyFinished)
 
 
 def relayed(dialect: str, *chunks: bytes, is_broken: bool = False) -> tuple[bytes, AnswerCopy]:
@@ -73,7 +73,7 @@ def told_before(of: Recorded) -> list[list[ModelEvent]]:
 @cache
 def read(dialect: str, data: bytes) -> list[ModelEvent]:
     """Return what a client reads."""
-    return parse(DIALECTS[dialect].parser(""), (data,))
+    return parse_answer(DIALECTS[dialect].parser(""), (data,))
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -110,7 +110,7 @@ def test_what_breaks_off_anywhere_is_whole_only_if_its_end_was_seen(name: str) -
                 continue
             # An error of the dialect, and before it exactly the events that came whole.
             events = read(of.dialect, got)
-            assert isinstance(events[-1], Failed)
+            assert isinstance(events[-1], ReplyFailed)
             assert events[-1].reason is not FailureReason.CUT
             assert events[:-1] == before[cut]
 
@@ -124,12 +124,12 @@ async def test_over_a_socket_too_what_breaks_off_leaves_nothing(dialect: str) ->
     each = [(cut, dies) for cut in cuts for dies in (True, False)]
     async with proxying(*(sent(of, of.data[:cut], dies=dies) for cut, dies in each)) as proxied:
         for number, (cut, _) in enumerate(each):
-            before = proxied.app.figures[Figure.COMMITTED]
+            before = proxied.app.figures[ProxyFigure.COMMITTED]
             answer = await proxied.post(PATHS[dialect], asked(dialect, f"Question {number}"))
             await proxied.app.idle()
-            assert proxied.app.figures[Figure.COMMITTED] - before == (cut >= of.whole_at)
+            assert proxied.app.figures[ProxyFigure.COMMITTED] - before == (cut >= of.whole_at)
             assert told(dialect, answer.content)[1] == (cut >= of.whole_at)
-        assert proxied.app.figures[Figure.CUT] == sum(cut < of.whole_at for cut, _ in each)
+        assert proxied.app.figures[ProxyFigure.CUT] == sum(cut < of.whole_at for cut, _ in each)
 
 
 @EACH
@@ -140,7 +140,7 @@ async def test_a_client_that_leaves_lets_the_server_go_and_leaves_nothing(dialec
         async with proxied.client.stream("POST", url, json=asked(dialect, "Hello")) as answer:
             async for _ in answer.aiter_bytes():
                 break
-        while not proxied.app.figures[Figure.GONE]:
+        while not proxied.app.figures[ProxyFigure.GONE]:
             await asyncio.sleep(0)
         assert await proxied.kept() == []
 
@@ -169,9 +169,9 @@ async def test_an_answer_is_finished_for_a_client_that_left_if_that_is_wanted(di
         async with proxied.client.stream("POST", url, json=asked(dialect, "Hello")) as answer:
             async for _ in answer.aiter_bytes():
                 break
-        while not proxied.app.figures[Figure.GONE]:
+        while not proxied.app.figures[ProxyFigure.GONE]:
             await asyncio.sleep(0)
         proxied.upstream.go_on.set()
-        while not proxied.app.figures[Figure.COMMITTED]:
+        while not proxied.app.figures[ProxyFigure.COMMITTED]:
             await asyncio.sleep(0)
         assert await proxied.kept() == ["Hello", "Hi é"]

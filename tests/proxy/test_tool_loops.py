@@ -8,12 +8,12 @@ from tests.models.fake_server import Sent
 from tests.models.streams import RECORDED, TEXTS
 from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_of, proxying, recorded
 
-from elytron import FactAction, FactChangeRequest, Privacy
+from elytron import FactAction, FactChangeRequest, FactPrivacy
 from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.contracts.tools import AgentToolRegistryListRequest
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.scope import Scope
-from elytron_proxy.figures import Figure
+from elytron_proxy.figures import ProxyFigure
 
 pytestmark = pytest.mark.anyio
 TEXT = "".join(TEXTS)
@@ -80,20 +80,20 @@ async def test_a_tool_loop_that_ends_without_an_answer_leaves_what_the_person_sa
         await proxied.post(PATHS[dialect], body)
         assert await proxied.kept() == ["My boat is called Petrel.", "Never mind.", TEXT]
         assert len(set((await proxied.questions()).values())) == 1
-        assert proxied.app.figures[Figure.OPENED] == 1
+        assert proxied.app.figures[ProxyFigure.OPENED] == 1
 
 
 async def test_what_waits_for_tools_is_trusted_as_the_persons_own_word() -> None:
     async with proxying(recorded("chat-tools"), recorded("chat")) as proxied:
         body = asked("chat", BOAT)
-        trusts: list[list[Trust | None]] = []
+        trusts: list[list[TrustLevel | None]] = []
         for _ in range(2):
             await proxied.post(PATHS["chat"], body)
             await proxied.app.idle()
             found = await proxied.memory.list(MemoryListRequest(scope=Scope(space="default")))
             trusts.append([hit.trust for hit in found.items])
             body["messages"].extend(tool_loop("chat"))
-        assert trusts == [[Trust.VOUCHED], [Trust.VOUCHED, Trust.OUTSIDE]]
+        assert trusts == [[TrustLevel.VOUCHED], [TrustLevel.VOUCHED, TrustLevel.OUTSIDE]]
 
 
 async def test_a_tool_loop_that_is_called_twice_is_one_turn(tmp_path: Any) -> None:
@@ -158,7 +158,7 @@ async def test_a_tool_loop_keeps_its_block_until_a_memory_of_it_is_taken_back(us
             await proxied.memory.erase(known, user_id="default")
         else:
             hidden = FactChangeRequest(
-                scope=Scope(space="default"), id=known, action=FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE
+                scope=Scope(space="default"), id=known, action=FactAction.CHANGE_PRIVACY, privacy=FactPrivacy.PRIVATE
             )
             await proxied.memory.change_fact(hidden)
         await step()

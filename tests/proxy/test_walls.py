@@ -11,7 +11,7 @@ from tests.proxy.proxy_setup import BOAT, PATHS, Proxied, asked, knowing, proxyi
 from elytron_core.errors import InvalidInput
 from elytron_proxy import ProxyApp
 from elytron_proxy.dialects.prompt import without_blocks
-from elytron_proxy.settings import PASS_ROUTES, PassRoute, Upstream, pass_routes_of, route_of
+from elytron_proxy.settings import PASS_ROUTES, ModelUpstream, PassRoute, pass_routes_of, route_of
 from elytron_proxy.wire.upstream import url_of
 
 pytestmark = pytest.mark.anyio
@@ -59,7 +59,7 @@ async def test_no_target_leads_to_another_server_than_the_upstream(root: str) ->
 @pytest.mark.parametrize("base", ["http://127.0.0.1:9", "https://api.example", "http://127.0.0.1:9/base"])
 def test_the_authority_of_an_upstream_never_depends_on_a_target(base: str) -> None:
     for path in ("/@10.0.0.5:80/x", "/%2F@10.0.0.5/x", "//evil.example/x", "/:80/x"):
-        found, expected = url_of(Upstream(base), path, "q=@evil.example"), httpx.URL(base)
+        found, expected = url_of(ModelUpstream(base), path, "q=@evil.example"), httpx.URL(base)
         assert (found.scheme, found.netloc, found.userinfo) == (expected.scheme, expected.netloc, b"")
 
 

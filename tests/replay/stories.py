@@ -9,13 +9,13 @@ from pydantic import JsonValue
 import elytron
 from elytron import MemoryRuntime
 from elytron_core.clock import Clock
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 from elytron_core.ports.models import LanguageModel
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
-from elytron_replay.engines import Engine
-from elytron_replay.fixture import Fixture, parse
+from elytron_replay.engines import ReplayEngine
+from elytron_replay.fixture import Fixture, parse_fixture
 from elytron_store.memory import MemoryStore
 
 SHIPPED = sorted((Path(__file__).parents[2] / "fixtures").glob("*.json"))
@@ -46,7 +46,7 @@ def story(*steps: dict[str, JsonValue], **changes: JsonValue) -> dict[str, JsonV
 
 def read(plain: dict[str, JsonValue]) -> Fixture:
     """Return the fixture of a story."""
-    return parse(json.dumps(plain).encode(), name=f"{plain['id']}.json")
+    return parse_fixture(json.dumps(plain).encode(), name=f"{plain['id']}.json")
 
 
 def written(folder: Path, plain: dict[str, JsonValue]) -> Path:
@@ -59,14 +59,14 @@ def written(folder: Path, plain: dict[str, JsonValue]) -> Path:
 class LosingStore(MemoryStore):
     """A store that acknowledges turns and throws them away."""
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         kept = tuple(put for put in batch.puts if put.ref.collection != "turns")
         return await super().commit(
             Batch(batch.space, batch.at, batch.entries, kept, batch.deletes, idempotency=batch.idempotency)
         )
 
 
-def losing() -> Engine:
+def losing() -> ReplayEngine:
     """Return an engine whose stores lose turns."""
 
     def opener(
@@ -75,7 +75,7 @@ def losing() -> Engine:
         *,
         scope: Scope | None,
         clock: Clock,
-        ids: Ids,
+        ids: IdSource,
         language_model: LanguageModel | None = None,
         profile: ProfileName | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]:
@@ -89,4 +89,4 @@ def losing() -> Engine:
             profile=profile,
         )
 
-    return Engine("losing", opener, durable=False)
+    return ReplayEngine("losing", opener, durable=False)

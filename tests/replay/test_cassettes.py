@@ -7,10 +7,10 @@ import pytest
 from pydantic import JsonValue
 from tests.replay import stories
 
-from elytron.models import Cassette, RecordingModel, ScriptedModel
+from elytron.models import ModelCassette, RecordingModel, ScriptedModel
 from elytron_core.errors import UnreadableFile
-from elytron_replay import engines, fixture, record, run_matrix
-from elytron_replay.fixture import load
+from elytron_replay import engines, fixture, record_fingerprints, run_matrix
+from elytron_replay.fixture import load_fixture
 from elytron_replay.runner import run_fixture
 
 ANSWER = json.dumps(
@@ -52,18 +52,18 @@ def written(folder: Path) -> Path:
 async def test_a_story_with_a_model_is_told_alike_on_other_stores_without_it(tmp_path: Path) -> None:
     path = written(tmp_path)
     live = ScriptedModel([ANSWER], name="m")
-    assert (await record([path], STORES, model=live)).ok
+    assert (await record_fingerprints([path], STORES, model=live)).ok
     assert len(live.prompts) == 1
     assert (await run_matrix([path], STORES)).ok
     before = (tmp_path / "tapes/tea.json").read_bytes()
-    assert (await record([path], STORES, model=ScriptedModel([], name="m"))).ok
+    assert (await record_fingerprints([path], STORES, model=ScriptedModel([], name="m"))).ok
     assert (tmp_path / "tapes/tea.json").read_bytes() == before
 
 
 @pytest.mark.anyio
 async def test_a_call_that_was_not_recorded_fails_its_job_and_the_story(tmp_path: Path) -> None:
     path = written(tmp_path)
-    fixture.save(tmp_path / "tapes/tea.json", Cassette(model="m"))
+    fixture.save_cassette(tmp_path / "tapes/tea.json", ModelCassette(model="m"))
     report = await run_matrix([path], ["memory"])
     assert not report.ok
     assert "dead_letter" in report.rows[0].differences[0].right
@@ -73,7 +73,7 @@ async def test_a_call_that_was_not_recorded_fails_its_job_and_the_story(tmp_path
 async def test_a_story_may_be_told_with_a_model_at_hand(tmp_path: Path) -> None:
     path = written(tmp_path)
     model = RecordingModel(ScriptedModel([ANSWER], name="m"))
-    assert (await run_fixture(load(path), engines.engine("memory"), beside=tmp_path, model=model)).ok
+    assert (await run_fixture(load_fixture(path), engines.named_engine("memory"), beside=tmp_path, model=model)).ok
 
 
 @pytest.mark.parametrize(

@@ -5,33 +5,33 @@ from pydantic import JsonValue
 from tests.replay.stories import SHIPPED, say, story, written
 
 from elytron_core.errors import InvalidInput
-from elytron_replay import gate
-from elytron_replay.runner import MANDATORY, names
+from elytron_replay import operation_gate
+from elytron_replay.runner import MANDATORY, operation_names
 
 
 def test_the_shipped_stories_exercise_every_operation() -> None:
-    report = gate(SHIPPED, demanded=names())
+    report = operation_gate(SHIPPED, demanded=operation_names())
     assert (report.missing, report.ok) == ((), True)
-    assert set(report.exercised) == set(names())
+    assert set(report.exercised) == set(operation_names())
 
 
 def test_mandatory_operations_are_registered_ones() -> None:
-    assert set(MANDATORY) <= set(names())
+    assert set(MANDATORY) <= set(operation_names())
 
 
 def test_what_no_story_exercises_is_missing_mandatory_ones_first(tmp_path: Path) -> None:
     path = written(tmp_path, story({"op": "write", "request": say("I like tea.")}, {"op": "history"}))
-    assert gate([path]).missing == ("recall", "project", "inspect")
-    report = gate([path], demanded=names())
+    assert operation_gate([path]).missing == ("recall", "project", "inspect")
+    report = operation_gate([path], demanded=operation_names())
     assert report.ok is False
     assert report.missing[:3] == ("recall", "project", "inspect")
-    assert set(report.missing) == set(names()) - {"write", "history"}
+    assert set(report.missing) == set(operation_names()) - {"write", "history"}
     assert report.exercised["write"] == ("tea",)
 
 
 def test_a_step_that_is_refused_exercises_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, story({"op": "recall", "request": {}, "error": "invalid_input"}))
-    assert "recall" in gate([path]).missing
+    assert "recall" in operation_gate([path]).missing
 
 
 def test_a_hosts_own_stories_pass_with_the_mandatory_operations_and_its_own(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_a_hosts_own_stories_pass_with_the_mandatory_operations_and_its_own(tmp_
         {"op": "inspect"},
     )
     path = written(tmp_path, story(*steps))
-    assert gate([path]).ok
-    assert gate([path], demanded=["erase"]).missing == ("erase",)
+    assert operation_gate([path]).ok
+    assert operation_gate([path], demanded=["erase"]).missing == ("erase",)
     with pytest.raises(InvalidInput, match="no operation"):
-        gate([path], demanded=["eraze"])
+        operation_gate([path], demanded=["eraze"])

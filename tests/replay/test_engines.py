@@ -2,7 +2,7 @@ import pytest
 from tests.replay.stories import read, say, story
 
 from elytron_core.errors import InvalidInput
-from elytron_replay.engines import engine
+from elytron_replay.engines import named_engine
 from elytron_replay.runner import run_fixture
 from elytron_store.sealed.providers import LocalKeys
 
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_an_engine_has_the_name_it_was_asked_for_and_knows_whether_it_lasts() -> None:
-    assert [(engine(name).name, engine(name).durable) for name in ("memory", "file", "sqlite")] == [
+    assert [(named_engine(name).name, named_engine(name).durable) for name in ("memory", "file", "sqlite")] == [
         ("memory", False),
         ("file", True),
         ("sqlite", True),
@@ -21,13 +21,17 @@ async def test_an_unknown_store_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(
         InvalidInput, match="'paper' cannot be replayed on; there are memory, file, sqlite, embedded, memory\\+sealed"
     ):
-        engine("paper")
+        named_engine("paper")
 
 
 async def test_a_sealed_store_tells_the_same_story_whoever_holds_its_key() -> None:
     fixture = read(story({"op": "write", "request": say("I like tea.")}, {"op": "recall", "request": {"query": "tea"}}))
-    plain = await run_fixture(fixture, engine("sqlite"))
+    plain = await run_fixture(fixture, named_engine("sqlite"))
     keys = LocalKeys({"ours": b"k" * 32}, current="ours")
-    for sealed in (engine("sqlite+sealed"), engine("sqlite+sealed", keys=keys), engine("memory+sealed")):
+    for sealed in (
+        named_engine("sqlite+sealed"),
+        named_engine("sqlite+sealed", keys=keys),
+        named_engine("memory+sealed"),
+    ):
         outcome = await run_fixture(fixture, sealed)
         assert (outcome.steps, outcome.fingerprints) == (plain.steps, plain.fingerprints)

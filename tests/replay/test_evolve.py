@@ -10,7 +10,15 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import PermissionRefused, ScopeMissing, UnreadableFile
 from elytron_core.ids import SeededIds
 from elytron_core.profiles import ProfileName
-from elytron_replay.evolve import EvolutionProposal, Rejection, Tier, load_proposal, review, submit, try_out
+from elytron_replay.evolve import (
+    EvolutionProposal,
+    ProposalRejection,
+    TrialTier,
+    load_proposal,
+    review_proposal,
+    submit_proposal,
+    try_out,
+)
 
 FULL = ProfileName.SERVER_DEV_FULL
 STEPS = "1. Turn the heating off.\n2. Open the valve a quarter turn.\n3. Close it when water comes without air."
@@ -41,32 +49,35 @@ def proposal(ref: str, where: ProfileName = FULL, **changes: object) -> Evolutio
     ("profile", "tier"),
     [
         (ProfileName.ESP_SDK, None),
-        (ProfileName.MACOS_SDK, Tier.PREVIEW),
-        (ProfileName.LINUX_DEVICE, Tier.COMPACT),
-        (ProfileName.SERVER_DEV_FULL, Tier.FULL),
+        (ProfileName.MACOS_SDK, TrialTier.PREVIEW),
+        (ProfileName.LINUX_DEVICE, TrialTier.COMPACT),
+        (ProfileName.SERVER_DEV_FULL, TrialTier.FULL),
     ],
 )
-def test_a_profile_decides_how_thoroughly_a_proposal_is_tried(profile: ProfileName, tier: Tier | None) -> None:
-    found = review(proposal("aa.1", profile), profile)
+def test_a_profile_decides_how_thoroughly_a_proposal_is_tried(profile: ProfileName, tier: TrialTier | None) -> None:
+    found = review_proposal(proposal("aa.1", profile), profile)
     assert found.tier is tier
-    assert found.rejections == (() if tier is not None else (Rejection.NOT_ALLOWED_FOR_PROFILE,))
+    assert found.rejections == (() if tier is not None else (ProposalRejection.NOT_ALLOWED_FOR_PROFILE,))
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"profile": "esp-embedded-sdk"}, Rejection.PROFILE_MISMATCH),
-        ({"id": " "}, Rejection.EMPTY_ID),
-        ({"evidence_refs": []}, Rejection.EMPTY_EVIDENCE),
-        ({"rationale": ""}, Rejection.EMPTY_RATIONALE),
-        ({"candidates": []}, Rejection.EMPTY_CANDIDATES),
-        ({"candidates": [{"kind": "governance_note", "topic": "x"}]}, Rejection.CANDIDATE_INCOMPLETE),
-        ({"candidates": [{"kind": "procedural_memory", "topic": "x", "content": "y"}]}, Rejection.CANDIDATE_INCOMPLETE),
+        ({"profile": "esp-embedded-sdk"}, ProposalRejection.PROFILE_MISMATCH),
+        ({"id": " "}, ProposalRejection.EMPTY_ID),
+        ({"evidence_refs": []}, ProposalRejection.EMPTY_EVIDENCE),
+        ({"rationale": ""}, ProposalRejection.EMPTY_RATIONALE),
+        ({"candidates": []}, ProposalRejection.EMPTY_CANDIDATES),
+        ({"candidates": [{"kind": "governance_note", "topic": "x"}]}, ProposalRejection.CANDIDATE_INCOMPLETE),
+        (
+            {"candidates": [{"kind": "procedural_memory", "topic": "x", "content": "y"}]},
+            ProposalRejection.CANDIDATE_INCOMPLETE,
+        ),
     ],
 )
 @pytest.mark.anyio
 async def test_an_unfit_proposal_is_rejected_with_its_reason_and_never_tried(
-    memory: sdk.MemoryRuntime, changes: dict[str, object], reason: Rejection
+    memory: sdk.MemoryRuntime, changes: dict[str, object], reason: ProposalRejection
 ) -> None:
     report = await try_out(memory, proposal("aa.1", **changes), profile=FULL)  # type: ignore[arg-type]
     assert (report.review.rejections, report.decisions, report.ok) == ((reason,), (), False)
@@ -87,11 +98,11 @@ async def test_trying_writes_nothing(memory: sdk.MemoryRuntime, profile: Profile
 @pytest.mark.anyio
 async def test_a_submitted_proposal_is_written_once_through_admission(memory: sdk.MemoryRuntime) -> None:
     ref = await evidence(memory)
-    _, written = await submit(memory, proposal(ref), profile=FULL)
+    _, written = await submit_proposal(memory, proposal(ref), profile=FULL)
     assert written is not None
     assert written.changed
     assert "runtime_skill__bleed_radiator" in [hit.id for hit in (await memory.recall("bleed a radiator")).hits]
-    _, again = await submit(memory, proposal(ref), profile=FULL)
+    _, again = await submit_proposal(memory, proposal(ref), profile=FULL)
     assert again is not None
     assert again.duplicated
 
@@ -99,7 +110,7 @@ async def test_a_submitted_proposal_is_written_once_through_admission(memory: sd
 @pytest.mark.anyio
 async def test_a_proposal_without_kept_evidence_is_not_submitted(memory: sdk.MemoryRuntime) -> None:
     await evidence(memory)
-    report, written = await submit(memory, proposal(f"{'a' * 24}.000000000009"), profile=FULL)
+    report, written = await submit_proposal(memory, proposal(f"{'a' * 24}.000000000009"), profile=FULL)
     assert (written, report.ok) == (None, False)
     assert "skills" not in (await memory.inspect()).documents
 
@@ -107,7 +118,7 @@ async def test_a_proposal_without_kept_evidence_is_not_submitted(memory: sdk.Mem
 @pytest.mark.anyio
 async def test_a_note_is_handed_to_the_operator(memory: sdk.MemoryRuntime) -> None:
     note = {"kind": "governance_note", "topic": "heating", "content": "Half of what is kept of radiators is doubled."}
-    report, written = await submit(memory, proposal(await evidence(memory), candidates=[note]), profile=FULL)
+    report, written = await submit_proposal(memory, proposal(await evidence(memory), candidates=[note]), profile=FULL)
     assert report.decisions[0].verdict == "handoff"
     assert written is not None
     assert "skills" not in (await memory.inspect()).documents
@@ -116,13 +127,13 @@ async def test_a_note_is_handed_to_the_operator(memory: sdk.MemoryRuntime) -> No
 @pytest.mark.anyio
 async def test_what_pushes_another_memory_aside_is_told_and_not_submitted(memory: sdk.MemoryRuntime) -> None:
     ref = await evidence(memory)
-    await submit(memory, proposal(ref), profile=FULL)
+    await submit_proposal(memory, proposal(ref), profile=FULL)
     rival = {
         "kind": "procedural_memory", "name": "radiator_rival", "topic": "Bleed a radiator", "title": "Bleed a radiator",
         "summary": "Bleed a radiator: bleed a radiator with pride",
         "content": "1. Phone a plumber.\n2. Wait at home.\n3. Pay.",
     }  # fmt: skip
-    report, written = await submit(memory, proposal(ref, id="p2", candidates=[rival]), profile=FULL)
+    report, written = await submit_proposal(memory, proposal(ref, id="p2", candidates=[rival]), profile=FULL)
     assert report.displaced == ("runtime_skill__bleed_radiator",)
     assert written is None
 
@@ -131,7 +142,7 @@ async def test_what_pushes_another_memory_aside_is_told_and_not_submitted(memory
 async def test_a_profile_that_submits_nothing_says_so(memory: sdk.MemoryRuntime) -> None:
     device = ProfileName.LINUX_DEVICE
     with pytest.raises(PermissionRefused, match="submits none"):
-        await submit(memory, proposal(await evidence(memory), device), profile=device)
+        await submit_proposal(memory, proposal(await evidence(memory), device), profile=device)
 
 
 @pytest.mark.anyio

@@ -1,8 +1,8 @@
 import pytest
 from pydantic import JsonValue
 
-from elytron_replay.comparison.expectations import mismatches, require_known, shortfalls
-from elytron_replay.comparison.json_diff import Difference
+from elytron_replay.comparison.expectations import find_mismatches, find_shortfalls, require_known
+from elytron_replay.comparison.json_diff import JsonDifference
 
 REPORT: dict[str, JsonValue] = {
     "outcome": "found",
@@ -16,7 +16,7 @@ REPORT: dict[str, JsonValue] = {
 
 
 def holds(expected: JsonValue) -> bool:
-    return not list(mismatches(expected, REPORT))
+    return not list(find_mismatches(expected, REPORT))
 
 
 @pytest.mark.parametrize(
@@ -81,23 +81,23 @@ def test_each_mismatch_names_its_place_and_both_sides() -> None:
         "facts": 1,
         "outcome": {"$contains": "lost", "$count": 5},
     }
-    assert list(mismatches(expected, REPORT)) == [
-        Difference("hits.1.id", '"x"', '"b"'),
-        Difference("facts", "1", "(absent)"),
-        Difference("outcome", '{"$contains": "lost"}', '"found"'),
+    assert list(find_mismatches(expected, REPORT)) == [
+        JsonDifference("hits.1.id", '"x"', '"b"'),
+        JsonDifference("facts", "1", "(absent)"),
+        JsonDifference("outcome", '{"$contains": "lost"}', '"found"'),
     ]
 
 
 def test_a_minimum_is_met_by_numbers_lists_and_texts() -> None:
-    assert not list(shortfalls({"count": 1, "hits": 2, "outcome": 5, "documents.turns": 2}, REPORT))
+    assert not list(find_shortfalls({"count": 1, "hits": 2, "outcome": 5, "documents.turns": 2}, REPORT))
 
 
 def test_each_shortfall_says_how_much_there_was() -> None:
-    assert list(shortfalls({"count": 2, "hits": 3, "missing": 1, "changed": 1}, REPORT)) == [
-        Difference("count", "at least 2", "1"),
-        Difference("hits", "at least 3", "2"),
-        Difference("missing", "at least 1", "(absent)"),
-        Difference("changed", "at least 1", "true"),
+    assert list(find_shortfalls({"count": 2, "hits": 3, "missing": 1, "changed": 1}, REPORT)) == [
+        JsonDifference("count", "at least 2", "1"),
+        JsonDifference("hits", "at least 3", "2"),
+        JsonDifference("missing", "at least 1", "(absent)"),
+        JsonDifference("changed", "at least 1", "true"),
     ]
 
 

@@ -5,7 +5,15 @@ import pytest
 from tests.replay.stories import story
 
 from elytron_core.errors import UnreadableFile
-from elytron_replay.fixture import Fingerprints, Fixture, Reopening, Step, StoryClock, load, parse
+from elytron_replay.fixture import (
+    Fixture,
+    FixtureStep,
+    SpaceFingerprints,
+    StoreReopening,
+    StoryClock,
+    load_fixture,
+    parse_fixture,
+)
 
 STORY = story(
     {"op": "write", "request": {"write": {"kind": "transcript"}}, "save": {"turn": "decisions.0.id"}},
@@ -14,7 +22,7 @@ STORY = story(
 
 
 def read(**changes: object) -> Fixture:
-    return parse(json.dumps({**STORY, **changes}).encode(), name="tea.json")
+    return parse_fixture(json.dumps({**STORY, **changes}).encode(), name="tea.json")
 
 
 def refusal(**changes: object) -> str:
@@ -31,44 +39,44 @@ def test_a_story_is_read_whole() -> None:
     fixture = read(seed="s", clock={"start": "2026-01-01T00:00:00Z", "step": 5})
     assert (fixture.id, fixture.spaces, fixture.seed) == ("tea", ("ada",), "s")
     assert fixture.clock == StoryClock.model_construct(start=1_767_225_600_000, step=5)
-    assert fixture.steps[1] == Step(op="get", request={"id": "${turn}"}, expect={"id": "${turn}"})
+    assert fixture.steps[1] == FixtureStep(op="get", request={"id": "${turn}"}, expect={"id": "${turn}"})
     assert fixture.profile is None
 
 
 def test_recorded_fingerprints_are_read() -> None:
     expected = {"ada": {"state": "0" * 64, "events": "f" * 64}}
-    assert read(expected=expected).expected == {"ada": Fingerprints(state="0" * 64, events="f" * 64)}
+    assert read(expected=expected).expected == {"ada": SpaceFingerprints(state="0" * 64, events="f" * 64)}
 
 
 def test_a_step_can_open_the_store_again_and_set_the_clock() -> None:
     step = read(steps=steps({"op": "recall", "reopen": "crashed", "at": "2026-01-02T00:00:00Z"})).steps[0]
-    assert (step.reopen, step.at) == (Reopening.CRASHED, 1_767_312_000_000)
+    assert (step.reopen, step.at) == (StoreReopening.CRASHED, 1_767_312_000_000)
 
 
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(UnreadableFile, match=r"'nowhere\.json'.*cannot be read"):
-        load(Path("nowhere.json"))
+        load_fixture(Path("nowhere.json"))
 
 
 def test_a_file_is_loaded_from_its_path(tmp_path: Path) -> None:
     path = tmp_path / "tea.json"
     path.write_text(json.dumps(STORY), "utf-8")
-    assert load(path) == read()
+    assert load_fixture(path) == read()
 
 
 def test_what_is_not_json_is_refused_with_its_place() -> None:
     with pytest.raises(UnreadableFile, match="cannot be parsed at line 2"):
-        parse(b"{\n", name="tea.json")
+        parse_fixture(b"{\n", name="tea.json")
 
 
 def test_what_is_json_but_no_object_is_refused() -> None:
     with pytest.raises(UnreadableFile, match="fixture: Input should be a valid dictionary"):
-        parse(b"[]", name="tea.json")
+        parse_fixture(b"[]", name="tea.json")
 
 
 def test_a_key_said_twice_is_refused() -> None:
     with pytest.raises(UnreadableFile, match="key twice"):
-        parse(b'{"format": "elytron.fixture", "format": "elytron.fixture"}', name="tea.json")
+        parse_fixture(b'{"format": "elytron.fixture", "format": "elytron.fixture"}', name="tea.json")
 
 
 @pytest.mark.parametrize(

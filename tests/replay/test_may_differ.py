@@ -1,10 +1,10 @@
 from pathlib import Path
 
-from elytron_replay.comparison.json_diff import normalised
+from elytron_replay.comparison.json_diff import normalise_report
 
 
 def test_what_differs_by_nature_is_left_out_and_paths_lose_their_folder() -> None:
-    report = normalised(
+    report = normalise_report(
         {
             "engine": "sqlite",
             "path": "/tmp/a/x.archive",

@@ -11,33 +11,33 @@ from pydantic import JsonValue
 from elytron_core.errors import UnreadableFile
 from elytron_replay import runner
 from elytron_replay.gates import (
+    CaseThresholds,
     EvaluationSource,
-    Probe,
-    Thresholds,
+    MemoryProbe,
     WallKind,
     WallSize,
     load_case,
-    measure,
+    measure_case,
     render_wall,
     run_wall,
 )
-from elytron_replay.runner import Told
+from elytron_replay.runner import ToldStep
 
 CASES = sorted((Path(__file__).parents[2] / "fixtures/wall").glob("*.json"))
-UNTIMED = Thresholds(latency_ms=math.inf)
+UNTIMED = CaseThresholds(latency_ms=math.inf)
 """The bar but for how long an answer takes: `elytron replay --wall` holds that, as `.ci/run` does beside the rigs."""
 
 
-def told(probe: Probe, report: JsonValue) -> tuple[Probe, Told]:
-    return probe, Told(1, report, (), 7.0)
+def told(probe: MemoryProbe, report: JsonValue) -> tuple[MemoryProbe, ToldStep]:
+    return probe, ToldStep(1, report, (), 7.0)
 
 
 def recalled(*texts: str) -> JsonValue:
     return {"hits": [{"text": text} for text in texts]}
 
 
-def probe(**fields: object) -> Probe:
-    return Probe.model_validate({"op": "recall", "request": {"query": "q"}, **fields})
+def probe(**fields: object) -> MemoryProbe:
+    return MemoryProbe.model_validate({"op": "recall", "request": {"query": "q"}, **fields})
 
 
 @pytest.mark.anyio
@@ -87,22 +87,22 @@ def test_shares_are_counted_in_basis_points() -> None:
         told(probe(relevant=("tea", "cake")), recalled("nothing", "tea", "cake")),
         told(probe(relevant=("milk",)), recalled("milk")),
     ]
-    found = measure(WallKind.MULTI_SESSION_RECALL, asked)
+    found = measure_case(WallKind.MULTI_SESSION_RECALL, asked)
     assert (found.accuracy, found.recall_at_5, found.precision, found.mrr) == (10_000, 10_000, 7_500, 7_500)
     assert (found.reuse, found.faithfulness, found.violations, found.latency_ms) == (10_000, 10_000, 0, 7.0)
 
 
 def test_a_relevant_text_beyond_the_fifth_place_is_no_answer() -> None:
     asked = [told(probe(relevant=("tea",)), recalled("a", "b", "c", "d", "e", "tea"))]
-    found = measure(WallKind.PROCEDURAL_REUSE, asked)
+    found = measure_case(WallKind.PROCEDURAL_REUSE, asked)
     assert (found.accuracy, found.reuse, found.recall_at_5, found.recall_at_10, found.mrr) == (0, 0, 0, 10_000, 1_667)
 
 
 def test_a_forbidden_text_anywhere_in_the_report_is_a_violation() -> None:
     report: JsonValue = {"hits": [], "why": ["the secret"]}
-    found = measure(WallKind.PRIVACY_REFUSAL, [told(probe(forbidden=("secret",)), report)])
+    found = measure_case(WallKind.PRIVACY_REFUSAL, [told(probe(forbidden=("secret",)), report)])
     assert (found.accuracy, found.violations) == (0, 1)
-    assert Thresholds().shortfalls(found) == ("accuracy: 0 < 9000", "violations: 1 > 0")
+    assert CaseThresholds().shortfalls(found) == ("accuracy: 0 < 9000", "violations: 1 > 0")
 
 
 @pytest.mark.anyio
@@ -129,14 +129,14 @@ async def test_the_time_of_a_case_is_that_of_its_slowest_answer_and_of_nothing_e
 
 
 def test_the_slowest_answer_is_held_to_the_bar() -> None:
-    asked = [(probe(), Told(1, recalled(), (), elapsed_ms)) for elapsed_ms in (500.1, 7.0)]
-    assert Thresholds().shortfalls(measure(WallKind.TEMPORAL_UPDATE, asked)) == ("latency_ms: 500.1 > 500",)
+    asked = [(probe(), ToldStep(1, recalled(), (), elapsed_ms)) for elapsed_ms in (500.1, 7.0)]
+    assert CaseThresholds().shortfalls(measure_case(WallKind.TEMPORAL_UPDATE, asked)) == ("latency_ms: 500.1 > 500",)
 
 
 def test_a_block_that_says_what_no_memory_says_is_not_faithful() -> None:
     asked = probe(op="project", request={"query": "q"}, relevant=("tea",))
     lying: JsonValue = {"system_memory_block": "tea", "checks": {"faithful": False}}
-    assert measure(WallKind.SUBJECT_PROJECTION, [told(asked, lying)]).faithfulness == 0
+    assert measure_case(WallKind.SUBJECT_PROJECTION, [told(asked, lying)]).faithfulness == 0
 
 
 @pytest.mark.parametrize(

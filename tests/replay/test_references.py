@@ -2,7 +2,7 @@ import pytest
 from pydantic import JsonValue
 
 from elytron_core.errors import InvalidInput
-from elytron_replay.comparison.expectations import pick, resolve, used
+from elytron_replay.comparison.expectations import pick_value, resolve_references, used_names
 
 VALUES: dict[str, JsonValue] = {"turn": "t1", "count": 3, "tags": ["a", "b"], "flag": True, "tmp": "/somewhere"}
 
@@ -13,7 +13,7 @@ def test_the_names_in_a_value_are_found_wherever_they_stand() -> None:
         "b": ["x ${count} y ${turn}", 7, None],
         "c": {"d": "${tmp}/x ${time 2026-01-01}"},
     }
-    assert used(value) == {"turn", "count"}
+    assert used_names(value) == {"turn", "count"}
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_the_names_in_a_value_are_found_wherever_they_stand() -> None:
     ],
 )
 def test_a_reference_becomes_what_it_stands_for(value: JsonValue, resolved: JsonValue) -> None:
-    assert resolve(value, VALUES) == resolved
+    assert resolve_references(value, VALUES) == resolved
 
 
 @pytest.mark.parametrize(
@@ -46,16 +46,16 @@ def test_a_reference_becomes_what_it_stands_for(value: JsonValue, resolved: Json
 )
 def test_a_reference_that_does_not_fit_is_refused(value: str, problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
-        resolve(value, VALUES)
+        resolve_references(value, VALUES)
 
 
 def test_a_path_leads_through_objects_and_lists() -> None:
     report: JsonValue = {"decisions": [{"id": "t1"}, {"id": "t2"}], "sequence": 4}
-    assert pick(report, "decisions.1.id") == "t2"
-    assert pick(report, "sequence") == 4
+    assert pick_value(report, "decisions.1.id") == "t2"
+    assert pick_value(report, "sequence") == 4
 
 
 @pytest.mark.parametrize("path", ["decisions.2.id", "decisions.x", "sequence.id", "missing"])
 def test_a_path_to_nothing_is_an_error(path: str) -> None:
     with pytest.raises(KeyError):
-        pick({"decisions": [{}, {}], "sequence": 4}, path)
+        pick_value({"decisions": [{}, {}], "sequence": 4}, path)

@@ -1,15 +1,28 @@
 from elytron_replay.gates import GateReport
-from elytron_replay.matrix import MatrixReport, MatrixRow, Recording, StoreDifference, Verdict, render, render_gate
+from elytron_replay.matrix import (
+    FingerprintRecording,
+    FixtureVerdict,
+    MatrixReport,
+    MatrixRow,
+    StoreDifference,
+    render_gate,
+    render_matrix,
+)
 
 STORES = ("memory", "sqlite")
 
 
-def row(fixture: str, *, sqlite: Verdict = Verdict.EQUAL, recording: Recording = Recording.EQUAL) -> MatrixRow:
+def row(
+    fixture: str,
+    *,
+    sqlite: FixtureVerdict = FixtureVerdict.EQUAL,
+    recording: FingerprintRecording = FingerprintRecording.EQUAL,
+) -> MatrixRow:
     return MatrixRow(
         fixture=fixture,
         title=f"The story of {fixture}.",
         steps=3,
-        verdicts={"memory": Verdict.EQUAL, "sqlite": sqlite},
+        verdicts={"memory": FixtureVerdict.EQUAL, "sqlite": sqlite},
         fingerprint="0123456789abcdef" * 4,
         recording=recording,
     )
@@ -17,7 +30,7 @@ def row(fixture: str, *, sqlite: Verdict = Verdict.EQUAL, recording: Recording =
 
 def test_stories_that_are_equal_are_a_table_and_a_sentence() -> None:
     report = MatrixReport(stores=STORES, rows=(row("tea"), row("coffee-break")))
-    assert render(report) == (
+    assert render_matrix(report) == (
         "fixture       memory  sqlite  fingerprint\n"
         "tea           equal   equal   0123456789ab equal\n"
         "coffee-break  equal   equal   0123456789ab equal\n"
@@ -42,8 +55,8 @@ def test_what_differs_is_told_below_by_step_place_and_side() -> None:
         right_side="sqlite",
         right="2",
     )
-    differing = row("tea", sqlite=Verdict.DIFFERS).model_copy(update={"differences": (at_step, refused, at_end)})
-    assert render(MatrixReport(stores=STORES, rows=(differing,))) == (
+    differing = row("tea", sqlite=FixtureVerdict.DIFFERS).model_copy(update={"differences": (at_step, refused, at_end)})
+    assert render_matrix(MatrixReport(stores=STORES, rows=(differing,))) == (
         "fixture  memory  sqlite   fingerprint\n"
         "tea      equal   differs  0123456789ab equal\n"
         "\n"
@@ -63,16 +76,16 @@ def test_what_differs_is_told_below_by_step_place_and_side() -> None:
 
 
 def test_a_story_without_recorded_fingerprints_says_what_to_do() -> None:
-    report = MatrixReport(stores=STORES, rows=(row("tea", recording=Recording.MISSING),))
-    assert render(report).endswith(
+    report = MatrixReport(stores=STORES, rows=(row("tea", recording=FingerprintRecording.MISSING),))
+    assert render_matrix(report).endswith(
         "tea: The story of tea.\n  no fingerprints are recorded: look at the story, then run `elytron replay --record`"
     )
 
 
 def test_of_many_differences_the_first_are_shown_and_the_others_counted() -> None:
     one = StoreDifference(step=1, operation="get", path="x", left_side="a", left="1", right_side="b", right="2")
-    many = row("tea", sqlite=Verdict.DIFFERS).model_copy(update={"differences": (one,) * 23})
-    lines = render(MatrixReport(stores=STORES, rows=(many,))).splitlines()
+    many = row("tea", sqlite=FixtureVerdict.DIFFERS).model_copy(update={"differences": (one,) * 23})
+    lines = render_matrix(MatrixReport(stores=STORES, rows=(many,))).splitlines()
     assert lines.count("  step 1 (get): x") == 20
     assert lines[-1] == "  and 3 more"
 

@@ -4,24 +4,24 @@ import pytest
 from pydantic import JsonValue
 from tests.replay.stories import read, say, story
 
-from elytron_replay.comparison.json_diff import Difference
-from elytron_replay.engines import DEFAULT_STORES, Engine, engine
-from elytron_replay.runner import Outcome, run_fixture
+from elytron_replay.comparison.json_diff import JsonDifference
+from elytron_replay.engines import DEFAULT_STORES, ReplayEngine, named_engine
+from elytron_replay.runner import FixtureOutcome, run_fixture
 
 pytestmark = pytest.mark.anyio
 
 
 @pytest.fixture(params=DEFAULT_STORES)
-def store(request: pytest.FixtureRequest) -> Engine:
+def store(request: pytest.FixtureRequest) -> ReplayEngine:
     name: str = request.param
-    return engine(name)
+    return named_engine(name)
 
 
-def problems(outcome: Outcome) -> list[tuple[int, str]]:
+def problems(outcome: FixtureOutcome) -> list[tuple[int, str]]:
     return [(step.number, found.path) for step in outcome.steps for found in step.problems]
 
 
-async def test_a_story_gives_the_same_outcome_each_time(store: Engine) -> None:
+async def test_a_story_gives_the_same_outcome_each_time(store: ReplayEngine) -> None:
     fixture = read(story({"op": "write", "request": say("I like tea.")}, {"op": "recall", "request": {"query": "tea"}}))
     first = await run_fixture(fixture, store)
     assert first.ok
@@ -29,7 +29,7 @@ async def test_a_story_gives_the_same_outcome_each_time(store: Engine) -> None:
     assert set(first.fingerprints) == {"ada"}
 
 
-async def test_steps_see_the_time_of_the_story(store: Engine) -> None:
+async def test_steps_see_the_time_of_the_story(store: ReplayEngine) -> None:
     steps: list[dict[str, JsonValue]] = [
         {"op": "write", "request": say("I like tea."), "save": {"turn": "decisions.0.id"}},
         {"op": "write", "at": "2026-02-01T00:00:00Z", "request": say("I like coffee.")},
@@ -40,7 +40,7 @@ async def test_steps_see_the_time_of_the_story(store: Engine) -> None:
 
 
 @pytest.mark.parametrize("how", ["closed", "crashed"])
-async def test_what_was_acknowledged_is_there_after_the_store_was_opened_again(store: Engine, how: str) -> None:
+async def test_what_was_acknowledged_is_there_after_the_store_was_opened_again(store: ReplayEngine, how: str) -> None:
     steps: list[dict[str, JsonValue]] = [
         {"op": "write", "request": say("I like tea."), "save": {"turn": "decisions.0.id"}},
         {"op": "recall", "reopen": how, "request": {"query": "tea"}, "expect": {"hits": [{"id": "${turn}"}]}},
@@ -53,7 +53,7 @@ async def test_what_was_acknowledged_is_there_after_the_store_was_opened_again(s
     assert (await run_fixture(read(story(*untold)), store)).fingerprints == outcome.fingerprints
 
 
-async def test_a_story_may_end_with_a_closed_runtime(store: Engine) -> None:
+async def test_a_story_may_end_with_a_closed_runtime(store: ReplayEngine) -> None:
     steps: list[dict[str, JsonValue]] = [
         {"op": "write", "request": say("I like tea.")},
         {"op": "close", "expect": {"phase": "closed"}},
@@ -65,7 +65,7 @@ async def test_a_story_may_end_with_a_closed_runtime(store: Engine) -> None:
     assert outcome.fingerprints == shorter.fingerprints
 
 
-async def test_an_unmet_demand_is_told_and_the_story_goes_on(store: Engine) -> None:
+async def test_an_unmet_demand_is_told_and_the_story_goes_on(store: ReplayEngine) -> None:
     steps: list[dict[str, JsonValue]] = [
         {"op": "write", "request": say("I like tea."), "expect": {"changed": False}, "minimum": {"sequence": 99}},
         {"op": "recall", "request": {"query": "tea"}, "expect": {"outcome": "found"}},
@@ -78,21 +78,21 @@ async def test_an_unmet_demand_is_told_and_the_story_goes_on(store: Engine) -> N
 @pytest.mark.parametrize(
     ("step", "found"),
     [
-        ({"op": "get", "request": {"id": "nobody"}}, Difference("", "a report", "not_found")),
+        ({"op": "get", "request": {"id": "nobody"}}, JsonDifference("", "a report", "not_found")),
         (
             {"op": "recall", "request": {"query": "tea"}, "error": "not_found"},
-            Difference("", "the error 'not_found'", '"considered": 0'),
+            JsonDifference("", "the error 'not_found'", '"considered": 0'),
         ),
         (
             {"op": "recall", "request": {"query": "tea"}, "save": {"x": "hits.0.id"}},
-            Difference("save.x", "hits.0.id", "(absent)"),
+            JsonDifference("save.x", "hits.0.id", "(absent)"),
         ),
     ],
 )
 async def test_a_step_that_ends_otherwise_than_told_ends_the_story(
-    step: dict[str, JsonValue], found: Difference
+    step: dict[str, JsonValue], found: JsonDifference
 ) -> None:
-    outcome = await run_fixture(read(story(step, {"op": "inspect"})), engine("memory"))
+    outcome = await run_fixture(read(story(step, {"op": "inspect"})), named_engine("memory"))
     assert (outcome.ok, outcome.ended_at, len(outcome.steps)) == (False, 1, 1)
     assert outcome.fingerprints == {}
     (problem,) = outcome.steps[0].problems
@@ -107,7 +107,7 @@ async def test_a_refusal_that_is_demanded_is_no_problem_and_says_its_details() -
         "error": "not_found",
         "expect": {"what": "memory"},
     }
-    outcome = await run_fixture(read(story(step)), engine("memory"))
+    outcome = await run_fixture(read(story(step)), named_engine("memory"))
     assert outcome.ok
     assert outcome.steps[0].report == {
         "error": "not_found",
@@ -121,7 +121,7 @@ async def test_an_expectation_whose_reference_does_not_fit_is_a_problem() -> Non
         {"op": "inspect", "save": {"documents": "documents"}},
         {"op": "inspect", "expect": {"space": "in ${documents}"}},
     ]
-    outcome = await run_fixture(read(story(*steps)), engine("memory"))
+    outcome = await run_fixture(read(story(*steps)), named_engine("memory"))
     assert problems(outcome) == [(2, "expect")]
 
 
@@ -130,19 +130,21 @@ async def test_paths_of_the_story_are_the_same_in_every_run() -> None:
         {"op": "write", "request": say("I like tea.")},
         {"op": "export", "request": {"path": "${tmp}/a", "include_private": True}, "expect": {"path": "${tmp}/a"}},
     ]
-    outcome = await run_fixture(read(story(*steps)), engine("memory"))
+    outcome = await run_fixture(read(story(*steps)), named_engine("memory"))
     assert outcome.ok
     report = outcome.steps[1].report
     assert isinstance(report, dict)
     assert report["path"] == "${tmp}/a"
 
 
-async def test_a_story_can_begin_with_an_archive(store: Engine, tmp_path: Path) -> None:
+async def test_a_story_can_begin_with_an_archive(store: ReplayEngine, tmp_path: Path) -> None:
     export: dict[str, JsonValue] = {
         "op": "export",
         "request": {"path": str(tmp_path / "ada.archive"), "include_private": True},
     }
-    before = await run_fixture(read(story({"op": "write", "request": say("I like tea.")}, export)), engine("memory"))
+    before = await run_fixture(
+        read(story({"op": "write", "request": say("I like tea.")}, export)), named_engine("memory")
+    )
     assert before.ok
     begun = story(
         {"op": "recall", "request": {"query": "tea"}, "expect": {"outcome": "found"}},

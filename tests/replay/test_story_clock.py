@@ -1,9 +1,9 @@
 from elytron_core.ids import is_id
-from elytron_replay.fixture import Fixture, Step, StoryIds, Telling, parse
+from elytron_replay.fixture import Fixture, FixtureStep, FixtureTelling, StoryIds, parse_fixture
 
 
 def story() -> Fixture:
-    return parse(
+    return parse_fixture(
         b'{"format": "elytron.fixture", "version": 1, "id": "tea", "title": "Tea.", "spaces": ["ada"],'
         b' "clock": {"start": "2026-01-01T00:00:00Z", "step": 10}, "steps": [{"op": "inspect"}]}',
         name="tea.json",
@@ -40,19 +40,19 @@ def test_another_seed_gives_other_ids() -> None:
 
 
 def test_time_stands_still_within_a_step_and_goes_on_between() -> None:
-    telling = Telling(story())
+    telling = FixtureTelling(story())
     start = story().clock.start
     seen: list[int] = []
     for number in (1, 2, 3):
-        telling.begin(number, Step(op="inspect"))
+        telling.begin(number, FixtureStep(op="inspect"))
         seen += [telling.clock.now() - start, telling.clock.now() - start]
     assert seen == [0, 0, 10_000, 10_000, 20_000, 20_000]
 
 
 def test_a_step_can_name_its_time_and_the_next_one_goes_on_from_there() -> None:
-    telling = Telling(story())
+    telling = FixtureTelling(story())
     start = story().clock.start
-    telling.begin(1, Step.model_construct(op="inspect", at=start + 500_000))
+    telling.begin(1, FixtureStep.model_construct(op="inspect", at=start + 500_000))
     at = telling.clock.now() - start
-    telling.begin(2, Step(op="inspect"))
+    telling.begin(2, FixtureStep(op="inspect"))
     assert (at, telling.clock.now() - start) == (500_000, 510_000)

@@ -10,12 +10,12 @@ from typing import Any, ParamSpec, TypeVar
 from tests.sdk.turns import finish
 
 import elytron
-from elytron.journal.compaction import compact
+from elytron.journal.compaction import compact_space
 from elytron.models import ScriptedModel
 from elytron.transfer import bootstrap
 from elytron_core.ids import SpaceId
 from elytron_store import engine
-from elytron_store.sqlite.schema import Appending
+from elytron_store.sqlite.schema import JournalAppending
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,10 +23,10 @@ T = TypeVar("T")
 ADA = SpaceId("ada")
 POINTS = {
     "fsync": (os, "fsync"),
-    "journal": (Appending, "finish"),
+    "journal": (JournalAppending, "finish"),
     "replace": (os, "replace"),
     "run": (engine, "stand_in"),
-    "write": (bootstrap, "commit"),
+    "write": (bootstrap, "commit_write"),
 }
 """The functions at which a process can die."""
 _FORKS = multiprocessing.get_context("forkserver")
@@ -53,7 +53,7 @@ async def compacting(url: str, point: str, number: int) -> None:
     async with elytron.open(url, space=ADA) as memory:
         await memory.inspect()
         _die_at(point, number)
-        await compact(memory.context.store, ADA)
+        await compact_space(memory.context.store, ADA)
 
 
 async def importing(url: str, archive: str, point: str, number: int) -> None:

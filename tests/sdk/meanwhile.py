@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from elytron_core.errors import StoreReadOnly
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed, Document, Erased, Erasure, Ref, Store
+from elytron_core.ports.store import Batch, CommitReceipt, Document, DocumentRef, ErasureReceipt, ErasureTarget, Store
 from elytron_store.wrappers.wrapper import PassingStore
 
 Then = Callable[[], Awaitable[object]]
@@ -41,18 +41,18 @@ class Meanwhile(PassingStore):
         """Let `then` happen when documents are next about to be erased."""
         self._before_erasure.append(then)
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         found = await super().get(space, refs)
         await _happen(self._behind_reading, refs)
         return found
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         await _happen(self._before_commit, [put.ref for put in batch.puts])
         committed = await super().commit(batch)
         await _happen(self._behind_commit, [put.ref for put in batch.puts])
         return committed
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         if self._before_erasure:
             await self._before_erasure.pop()()
         return await super().erase(erasure)
@@ -61,10 +61,10 @@ class Meanwhile(PassingStore):
 class ReadOnly(PassingStore):
     """A store whose place takes no write."""
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         raise StoreReadOnly("this store is read-only")
 
 
-async def _happen(awaited: dict[str, Then], refs: Iterable[Ref]) -> None:
+async def _happen(awaited: dict[str, Then], refs: Iterable[DocumentRef]) -> None:
     for collection in {ref.collection for ref in refs} & awaited.keys():
         await awaited.pop(collection)()

@@ -4,11 +4,11 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from elytron.importers.detection import Transcript, open_transcripts
+from elytron.importers.detection import FoundTranscript, open_transcripts
 
 
 @contextmanager
-def opened(path: Path) -> Generator[Transcript]:
+def opened(path: Path) -> Generator[FoundTranscript]:
     """Yield the only transcript at `path`."""
     with open_transcripts(path) as source:
         (transcript,) = source.found

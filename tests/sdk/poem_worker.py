@@ -11,16 +11,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import elytron
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import HOMES
-from elytron.writes.commit import Settled, settle
+from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.archive import ImportMode, MemoryImportRequest
 from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.errors import NotFound
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Ref
+from elytron_core.ports.store import DocumentRef, JournalAction
 
 HOME = HOMES["poems"]
 ADA = SpaceId("ada")
@@ -39,13 +39,13 @@ async def write(memory: elytron.MemoryRuntime, title: str, text: str, privacy: s
     told = {"title": title, "text": text, "privacy": privacy, "channel": "mail", "conversation": "c", "updated_at": at}
     poem = HOME.kind.model_validate(told)
 
-    async def plan(space: SpaceRecord) -> Settled[str]:
+    async def plan(space: SpaceRecord) -> SettledChanges[str]:
         assert HOME.key is not None
-        ref, changes = Ref(HOME.collection, HOME.key(space, poem)), Changes(space)
-        changes.put(ref, poem, expects=0, action=Action.WRITE)
-        return Settled(f"{HOME.word}:{ref.key}", changes)
+        ref, changes = DocumentRef(HOME.collection, HOME.key(space, poem)), ChangeSet(space)
+        changes.put(ref, poem, expects=0, action=JournalAction.WRITE)
+        return SettledChanges(f"{HOME.word}:{ref.key}", changes)
 
-    stored, _ = await settle(memory.context, ADA, plan)
+    stored, _ = await settle_changes(memory.context, ADA, plan)
     return stored
 
 

@@ -2,7 +2,7 @@
 
 from elytron_core.clock import Instant
 from elytron_core.model import Value
-from elytron_core.planes.facts import Privacy
+from elytron_core.planes.facts import FactPrivacy
 
 POEMS = "poems"
 ID_WORD = "poem"
@@ -13,7 +13,7 @@ class Poem(Value):
 
     title: str
     text: str
-    privacy: Privacy = Privacy.PUBLIC
+    privacy: FactPrivacy = FactPrivacy.PUBLIC
     channel: str
     conversation: str
     updated_at: Instant

@@ -16,7 +16,7 @@ import elytron
 from elytron.transfer import restore
 from elytron.transfer.archive import ArchiveReader
 from elytron_core.contracts.archive import ImportMode
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import (
     InvalidInput,
     NotFound,
@@ -25,9 +25,9 @@ from elytron_core.errors import (
     StoreUnavailable,
     UnreadableFile,
 )
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.skills import SkillSource
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ STEPS = "1. Heat water.\n2. Add tea.\n3. Wait."
 
 async def lived(memory: elytron.MemoryRuntime) -> None:
     await memory.add(["I like tea", "外婆的泡菜"], speaker="Ada", at=1_000, metadata={"price": 1.5, "big": 1e22})
-    (turn,) = (await talk(memory, (Role.USER, "one"), (Role.ASSISTANT, "two"), host_id="h")).ids
+    (turn,) = (await talk(memory, (EvidenceRole.USER, "one"), (EvidenceRole.ASSISTANT, "two"), host_id="h")).ids
     await memory.forget(elytron.MemoryForgetRequest(ids=(turn,)))
     await believe(memory, "home", "Lisbon", observed_at=1_000)
     await believe(memory, "home", "Porto", observed_at=2_000)
@@ -77,8 +77,8 @@ async def test_what_a_killed_restore_left_is_removed_by_the_next(memory: elytron
         leftover = Batch(
             space=elytron.Scope(space="elsewhere").space,
             at=other.context.clock.now(),
-            entries=(Entry(Action.WRITE, Ref("turns", "ab.1")),),
-            puts=(Put(Ref("turns", "ab.1"), b"{}", 0),),
+            entries=(EntryDraft(JournalAction.WRITE, DocumentRef("turns", "ab.1")),),
+            puts=(PutChange(DocumentRef("turns", "ab.1"), b"{}", 0),),
         )
         await other.context.store.commit(leftover)
         report = await other.import_archive(tmp_path / "a.elytron")
@@ -190,18 +190,21 @@ async def test_a_bootstrap_adds_what_is_new_and_can_be_repeated(memory: elytron.
 
 
 async def test_a_bootstrap_keeps_where_things_came_from(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
-    answer = elytron.Message(role=elytron.Role.ASSISTANT, text="The ferry leaves at nine.")
+    answer = elytron.Message(role=elytron.EvidenceRole.ASSISTANT, text="The ferry leaves at nine.")
     turn = elytron.TurnDraft(messages=(answer,), external_content_used=True)
     await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(turn,))))
     steps = "1. Open the app.\n2. Choose the ferry.\n3. Pay."
     skill = elytron.RuntimeSkillWrite(name="book", topic="ferry", title="Book a ferry", summary="Steps", content=steps)
-    learned = elytron.Procedural(writes=(skill,), source=SkillSource.EXTRACTION)
+    learned = elytron.ProcedureSource(writes=(skill,), source=SkillSource.EXTRACTION)
     await memory.write(elytron.MemoryWriteRequest(write=learned))
     await memory.export(tmp_path / "a.elytron", include_private=True)
     async with elytron.open("memory:", space="elsewhere") as other:
         await other.import_archive(tmp_path / "a.elytron", mode=ImportMode.BOOTSTRAP)
         trusts = {item.plane: item.trust for item in (await other.list()).items}
-    assert trusts == {Plane.TRANSCRIPT: elytron.Trust.OUTSIDE, Plane.PROCEDURAL: elytron.Trust.DRAWN}
+    assert trusts == {
+        RecallPlane.TRANSCRIPT: elytron.TrustLevel.OUTSIDE,
+        RecallPlane.PROCEDURAL: elytron.TrustLevel.DRAWN,
+    }
 
 
 async def test_a_bootstrap_can_put_all_turns_into_one_conversation(

@@ -14,7 +14,7 @@ from elytron.transfer.bootstrap import REBUILT, UNBROUGHT
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import facts, skills, transcript
-from elytron_core.planes.facts import Kind
+from elytron_core.planes.facts import FactKind
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, SUPPRESSED
 
@@ -34,7 +34,7 @@ async def exported(memory: elytron.MemoryRuntime, tmp_path: Path) -> str:
 
 
 async def reasons(memory: elytron.MemoryRuntime, topic: str, content: str, *citations: str) -> str:
-    report = await memory.add_fact(topic, content, kind=Kind.PREFERENCE, citations=citations)
+    report = await memory.add_fact(topic, content, kind=FactKind.PREFERENCE, citations=citations)
     return report.decisions[0].reason
 
 
@@ -44,7 +44,7 @@ async def test_what_was_forgotten_deleted_or_suppressed_is_not_learned_after_a_b
     (said,) = (await memory.add("My locker has the code seven", speaker="Ada")).ids
     drafts = {"drink": "Ada likes green tea", "home": "Ada lives in Porto", "locker": "its code is seven"}
     ids = {
-        topic: (await memory.add_fact(topic, content, kind=Kind.PREFERENCE, citations=(said,))).ids[0]
+        topic: (await memory.add_fact(topic, content, kind=FactKind.PREFERENCE, citations=(said,))).ids[0]
         for topic, content in drafts.items()
     }
     await memory.add_fact("pet", "Ada has a cat")
@@ -59,7 +59,7 @@ async def test_what_was_forgotten_deleted_or_suppressed_is_not_learned_after_a_b
     assert rehearsed.imported == report.imported == {"facts": 1, "learning": 1, "tombstones": 4, "turns": 1}
     for topic, content in drafts.items():
         assert await reasons(other, f"other {topic}", content) == FORGOTTEN_BEFORE
-    (here,) = [item.id for item in (await other.list()).items if item.plane is elytron.Plane.TRANSCRIPT]
+    (here,) = [item.id for item in (await other.list()).items if item.plane is elytron.RecallPlane.TRANSCRIPT]
     assert await reasons(other, "cupboard", "the number is seven", here) == FORGOTTEN_BEFORE
     assert await reasons(other, "health", "Ada is well") == SUPPRESSED
     (rule,) = (await other.list_facts()).learning.rules
@@ -108,7 +108,7 @@ async def test_a_chat_s_own_forgotten_fact_is_guarded_in_the_chat_that_takes_it_
     memory: elytron.MemoryRuntime, other: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     async def told(runtime: elytron.MemoryRuntime, conversation: str) -> elytron.MemoryWriteReport:
-        draft = elytron.FactDraft(topic="tone", content="Ada wants jokes", reach=elytron.Reach.CHAT)
+        draft = elytron.FactDraft(topic="tone", content="Ada wants jokes", reach=elytron.FactReach.CHAT)
         scope = Scope(space=SpaceId("ada" if runtime is memory else "elsewhere"), conversation=conversation)
         write = elytron.LongTermExtraction(facts=(draft,))
         return await runtime.write(elytron.MemoryWriteRequest(scope=scope, write=write))

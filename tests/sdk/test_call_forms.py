@@ -10,7 +10,7 @@ import elytron
 from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRecallReport, MemoryRecallRequest, Scope
 from elytron.api import MemoryFace
 from elytron.api.base import ReportT
-from elytron.remote.wire import Call
+from elytron.remote.wire import RemoteCall
 from elytron.sync_runtime import BlockingMemory
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
@@ -54,7 +54,7 @@ class Untouched(elytron.MemoryRuntime):
 class Unreached:
     """A transport that nothing is sent over."""
 
-    async def call(self, call: Call, /) -> Any:
+    async def call(self, call: RemoteCall, /) -> Any:
         raise AssertionError(call)
 
     async def close(self) -> None:

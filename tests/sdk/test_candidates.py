@@ -7,11 +7,11 @@ from tests.sdk.told import believe, put, talk, texts
 
 import elytron
 from elytron_core import limits
-from elytron_core.contracts.transcript import Outcome
+from elytron_core.contracts.transcript import WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.evidence import Role
-from elytron_core.planes.candidates import CandidateState, Target
-from elytron_core.planes.facts import Confidence, Kind
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.candidates import CandidateState, CandidateTarget
+from elytron_core.planes.facts import FactConfidence, FactKind
 
 pytestmark = pytest.mark.anyio
 
@@ -42,27 +42,29 @@ async def resolve(memory: elytron.MemoryRuntime, name: str, how: str = "accept",
 
 async def test_an_accepted_candidate_is_a_fact_and_a_vouched_word_is_sure(memory: elytron.MemoryRuntime) -> None:
     report = await propose(memory, candidate(fact(confidence="low")))
-    assert [decision.outcome for decision in report.decisions] == [Outcome.STORED]
+    assert [decision.outcome for decision in report.decisions] == [WriteOutcome.STORED]
     assert await texts(memory, "green tea") == ["likes green tea"]
-    assert (await memory.get(report.ids[0])).kind is Kind.PREFERENCE
+    assert (await memory.get(report.ids[0])).kind is FactKind.PREFERENCE
     again = await propose(memory, candidate(fact(content="likes black tea", confidence="low")))
     assert again.decisions[0].supersedes == report.ids[0]
 
 
 async def test_merge_guards_hold_for_candidates(memory: elytron.MemoryRuntime) -> None:
     await propose(memory, candidate(fact(observed_at=2_000)))
-    (said,) = (await talk(memory, (Role.USER, "I think I like oolong"))).ids
+    (said,) = (await talk(memory, (EvidenceRole.USER, "I think I like oolong"))).ids
     older = candidate(fact(content="likes oolong", observed_at=1_000))
     unsure = candidate(fact(content="likes oolong"), authority="world_observation", citations=[said])
     private = candidate(fact(content="likes oolong"), privacy="private")
     report = await propose(memory, older, unsure, private)
-    assert {decision.outcome for decision in report.decisions} == {Outcome.REJECTED}
+    assert {decision.outcome for decision in report.decisions} == {WriteOutcome.REJECTED}
     assert len({decision.reason for decision in report.decisions}) == 3
     assert "likes oolong" not in await texts(memory, "drink")
 
 
 async def test_an_assistants_word_about_itself_or_the_user_is_no_fact(memory: elytron.MemoryRuntime) -> None:
-    report = await talk(memory, (Role.USER, "hello"), (Role.ASSISTANT, "You like green tea, and I am wise."))
+    report = await talk(
+        memory, (EvidenceRole.USER, "hello"), (EvidenceRole.ASSISTANT, "You like green tea, and I am wise.")
+    )
     cited = f"{report.ids[0]}#1"
     proposed = await propose(
         memory,
@@ -70,15 +72,15 @@ async def test_an_assistants_word_about_itself_or_the_user_is_no_fact(memory: el
         candidate(citations=[cited]),
         candidate(origins=["assistant"]),
     )
-    assert [decision.outcome for decision in proposed.decisions] == [Outcome.REJECTED] * 3
-    assert (await memory.inspect()).planes.keys() == {elytron.Plane.TRANSCRIPT}
+    assert [decision.outcome for decision in proposed.decisions] == [WriteOutcome.REJECTED] * 3
+    assert (await memory.inspect()).planes.keys() == {elytron.RecallPlane.TRANSCRIPT}
 
 
 async def test_what_nobody_judged_waits_once_and_becomes_a_fact_by_a_yes(memory: elytron.MemoryRuntime) -> None:
     unjudged = candidate(judgement=None)
     first = await propose(memory, unjudged)
-    assert first.decisions[0].outcome is Outcome.DEFERRED
-    assert (await propose(memory, unjudged)).decisions[0].outcome is Outcome.DUPLICATE
+    assert first.decisions[0].outcome is WriteOutcome.DEFERRED
+    assert (await propose(memory, unjudged)).decisions[0].outcome is WriteOutcome.DUPLICATE
     assert await texts(memory, "green tea") == []
     (name,) = await waiting(memory)
     tried = await resolve(memory, name, dry_run=True)
@@ -96,7 +98,7 @@ async def test_what_nobody_judged_waits_once_and_becomes_a_fact_by_a_yes(memory:
 
 async def test_a_yes_does_not_get_past_the_merge_guards(memory: elytron.MemoryRuntime) -> None:
     await propose(memory, candidate(fact(observed_at=1_000), judgement=None))
-    await believe(memory, "drink", "drinks water", kind=Kind.PREFERENCE, observed_at=2_000)
+    await believe(memory, "drink", "drinks water", kind=FactKind.PREFERENCE, observed_at=2_000)
     (name,) = await waiting(memory)
     refused = await resolve(memory, name)
     assert (refused.changed, refused.state) == (False, CandidateState.DEFERRED)
@@ -111,13 +113,13 @@ async def test_private_documents_wait_and_souls_are_handed_over(memory: elytron.
     trouble = {"target": "operator_diagnostic", "topic": "disk", "content": "nearly full"}
     report = await propose(memory, candidate(diary), candidate(soul), candidate(trouble))
     assert [decision.verdict.value for decision in report.decisions] == ["defer", "handoff", "handoff"]
-    listed = await memory.list_candidates(elytron.CandidateListRequest(targets=(Target.SOUL,)))
+    listed = await memory.list_candidates(elytron.CandidateListRequest(targets=(CandidateTarget.SOUL,)))
     assert [item.state for item in listed.items] == [CandidateState.HANDED_OFF]
     taken = await resolve(memory, listed.items[0].id)
     assert (taken.changed, taken.became) == (True, None)
     (kept,) = (
         await memory.list_candidates(
-            elytron.CandidateListRequest(targets=(Target.PRIVATE_GARDEN,), include_private=True)
+            elytron.CandidateListRequest(targets=(CandidateTarget.PRIVATE_GARDEN,), include_private=True)
         )
     ).items
     planted = await resolve(memory, kept.id)
@@ -150,18 +152,22 @@ async def test_no_more_candidates_wait_than_are_read_by_anybody(
     monkeypatch.setattr(limits, "CANDIDATES_WAITING", 2)
     many = [candidate(fact(topic=f"t{number}"), judgement=None) for number in range(3)]
     report = await propose(memory, *many)
-    assert [decision.outcome for decision in report.decisions] == [Outcome.DEFERRED, Outcome.DEFERRED, Outcome.REJECTED]
+    assert [decision.outcome for decision in report.decisions] == [
+        WriteOutcome.DEFERRED,
+        WriteOutcome.DEFERRED,
+        WriteOutcome.REJECTED,
+    ]
     await resolve(memory, (await waiting(memory))[0], "reject")
-    assert (await propose(memory, many[2])).decisions[0].outcome is Outcome.DEFERRED
+    assert (await propose(memory, many[2])).decisions[0].outcome is WriteOutcome.DEFERRED
     assert (await memory.inspect()).documents["candidates"] == 2
 
 
 async def test_evidence_that_was_erased_carries_no_candidate(memory: elytron.MemoryRuntime) -> None:
-    (said,) = (await talk(memory, (Role.USER, "I like green tea"))).ids
+    (said,) = (await talk(memory, (EvidenceRole.USER, "I like green tea"))).ids
     await propose(memory, candidate(judgement=None, citations=[said]))
     erased = await memory.erase(elytron.MemoryEraseRequest(ids=(said,)))
     assert erased.derived == tuple(await waiting(memory))
-    assert erased.planes == (elytron.Plane.TRANSCRIPT,)
+    assert erased.planes == (elytron.RecallPlane.TRANSCRIPT,)
     report = await propose(memory, candidate(fact(topic="tea"), citations=[said]))
     assert report.decisions[0].reason == "it cites a message that is not there"
 
@@ -177,13 +183,13 @@ async def test_a_candidate_with_a_secret_is_kept_without_it(memory: elytron.Memo
 async def test_recalled_output_fed_back_many_times_adds_no_fact_and_no_evidence(
     memory: elytron.MemoryRuntime,
 ) -> None:
-    (said,) = (await talk(memory, (Role.USER, "I like green tea"))).ids
+    (said,) = (await talk(memory, (EvidenceRole.USER, "I like green tea"))).ids
     await propose(memory, candidate(citations=[said]))
     before = (await memory.inspect()).planes
     for number in range(12):
         report = await memory.project("green tea")
         host = f"turn-{number}"
-        written = await talk(memory, (Role.USER, report.system_memory_block), host_id=host)
+        written = await talk(memory, (EvidenceRole.USER, report.system_memory_block), host_id=host)
         assert written.scrubbed == {"recalled_memory": 1}
         recalled = next(hit for hit in (await memory.recall("green tea")).hits if hit.kind is not None)
         proposals = (
@@ -195,24 +201,24 @@ async def test_recalled_output_fed_back_many_times_adds_no_fact_and_no_evidence(
         fed = await propose(memory, *proposals)
         assert not fed.changed
     after = (await memory.inspect()).planes
-    assert {**after, elytron.Plane.TRANSCRIPT: 1} == before
+    assert {**after, elytron.RecallPlane.TRANSCRIPT: 1} == before
     assert sorted(await texts(memory, "green tea")) == ["I like green tea", "likes green tea"]
     kept = next(hit for hit in (await memory.recall("green tea")).hits if hit.kind is not None)
     assert [item.event.value for item in (await memory.history(kept.id)).items] == ["added"]
 
 
 async def test_what_a_user_repeats_on_new_evidence_counts(memory: elytron.MemoryRuntime) -> None:
-    (one,) = (await talk(memory, (Role.USER, "I like green tea"))).ids
-    (two,) = (await talk(memory, (Role.USER, "yes, green tea"))).ids
+    (one,) = (await talk(memory, (EvidenceRole.USER, "I like green tea"))).ids
+    (two,) = (await talk(memory, (EvidenceRole.USER, "yes, green tea"))).ids
     await propose(memory, candidate(citations=[one]))
-    assert (await propose(memory, candidate(citations=[two]))).decisions[0].outcome is Outcome.CONFIRMED
+    assert (await propose(memory, candidate(citations=[two]))).decisions[0].outcome is WriteOutcome.CONFIRMED
 
 
 async def test_near_duplicates_fold_into_the_surer_and_come_back(memory: elytron.MemoryRuntime) -> None:
-    await believe(memory, "tea", "Ada likes green tea in the morning", kind=Kind.PREFERENCE)
+    await believe(memory, "tea", "Ada likes green tea in the morning", kind=FactKind.PREFERENCE)
     weak = {"topic": "drink", "content": "Ada likes green tea in the mornings", "fact_kind": "preference"}
     other = {"topic": "cake", "content": "Ada likes plum cake", "fact_kind": "preference"}
-    written = await put(memory, "long_term", facts=[{**weak, "confidence": Confidence.LOW}, other])
+    written = await put(memory, "long_term", facts=[{**weak, "confidence": FactConfidence.LOW}, other])
     tried = await memory.merge_facts(elytron.MemoryMergeRequest(dry_run=True))
     assert (len(tried.pairs), tried.changed) == (1, False)
     merged = await memory.merge_facts()
@@ -228,7 +234,7 @@ async def test_near_duplicates_fold_into_the_surer_and_come_back(memory: elytron
 
 
 async def test_a_folded_fact_stays_folded_where_its_slot_has_a_new_value(memory: elytron.MemoryRuntime) -> None:
-    await believe(memory, "tea", "Ada likes green tea in the morning", kind=Kind.PREFERENCE)
+    await believe(memory, "tea", "Ada likes green tea in the morning", kind=FactKind.PREFERENCE)
     await put(
         memory,
         "long_term",
@@ -242,7 +248,7 @@ async def test_a_folded_fact_stays_folded_where_its_slot_has_a_new_value(memory:
         ],
     )
     (pair,) = (await memory.merge_facts()).pairs
-    await believe(memory, "drink", "Ada drinks water at noon", kind=Kind.PREFERENCE)
+    await believe(memory, "drink", "Ada drinks water at noon", kind=FactKind.PREFERENCE)
     undone = await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))
     assert [(item.changed, item.reason) for item in undone.pairs] == [(False, "its slot has another value by now")]
     await memory.erase(elytron.MemoryEraseRequest(ids=(pair.kept,)))

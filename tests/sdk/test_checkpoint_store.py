@@ -9,8 +9,8 @@ import elytron
 from elytron.indexing import checkpoints, index_manager
 from elytron_core.errors import NotFound, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, JournalEntry, Ref
-from elytron_core.text.analyser import Analyser
+from elytron_core.ports.store import Document, DocumentRef, JournalEntry
+from elytron_core.text.analyser import TextAnalyser
 from elytron_index.lexicon.classifiers import PhraseStatementClassifier
 from elytron_store.memory import MemoryStore
 
@@ -69,7 +69,7 @@ class Watched(MemoryStore):
         self.entries += len(found)
         return found
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         if self.reads is not None and any(ref.collection == "turns" for ref in refs):
             self.reads -= 1
             if self.reads < 0:
@@ -85,7 +85,7 @@ class Watched(MemoryStore):
 
     async def watermark(self) -> int:
         """Return the sequence of the last entry in the checkpoint."""
-        found = await checkpoints.read(self, ADA, Analyser(), PhraseStatementClassifier().version)
+        found = await checkpoints.read_checkpoint(self, ADA, TextAnalyser(), PhraseStatementClassifier().version)
         assert found is not None
         return found[0].watermark
 

@@ -4,12 +4,12 @@ import gc
 
 import pytest
 
-from elytron_core.lazy import Uncollected, settle
+from elytron_core.lazy import GarbagePause, freeze_objects
 
 
 def test_the_search_goes_on_behind_a_stretch_also_where_it_failed() -> None:
     def fail() -> None:
-        with Uncollected():
+        with GarbagePause():
             assert not gc.isenabled()
             raise ZeroDivisionError
 
@@ -22,7 +22,7 @@ def test_the_search_goes_on_behind_a_stretch_also_where_it_failed() -> None:
 def test_a_search_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with Uncollected():
+        with GarbagePause():
             assert not gc.isenabled()
         assert not gc.isenabled()
     finally:
@@ -31,14 +31,14 @@ def test_a_search_that_was_off_stays_off() -> None:
 
 def test_what_stays_is_looked_at_only_with_everything() -> None:
     kept: list[list[str]] = [[]]
-    settle()
+    freeze_objects()
     assert any(one is kept for one in gc.get_objects(generation=2))
 
 
 def test_what_a_host_froze_stays_frozen() -> None:
     gc.freeze()
     try:
-        settle()
+        freeze_objects()
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()

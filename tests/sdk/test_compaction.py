@@ -10,15 +10,15 @@ from tests.sdk.kill_points import compacting, exit_code
 
 import elytron
 from elytron import ImportMode, MemoryImportRequest, MemoryInspectionRequest, MemoryRuntime
-from elytron.journal.compaction import EntrySums, compact
+from elytron.journal.compaction import EntrySums, compact_space
 from elytron.state.space_records import REF
-from elytron.transfer.migration import migrate
+from elytron.transfer.migration import migrate_store
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.inspection import HeadStanding
 from elytron_core.errors import Conflict
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Entry, JournalEntry, Ref, Run, Store
+from elytron_core.ports.store import Batch, CompactedRun, DocumentRef, EntryDraft, JournalAction, JournalEntry, Store
 from elytron_store import open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
@@ -93,7 +93,7 @@ async def test_what_a_compaction_leaves_is_the_same_memory(url: str, tmp_path: P
         kept = await of_runs(memory)
         before, heads = await memory.inspect(), (await memory.inspect()).head
         first = len(await journal(memory.context.store))
-        gone = await compact(memory.context.store, ADA)
+        gone = await compact_space(memory.context.store, ADA)
         entries = await journal(memory.context.store)
         assert (gone > 4, len(entries)) == (True, first - gone)
         after = await memory.inspect(MemoryInspectionRequest(head=heads, check=True))
@@ -102,7 +102,7 @@ async def test_what_a_compaction_leaves_is_the_same_memory(url: str, tmp_path: P
         assert after.store_check is not None
         assert after.store_check.ok
         assert {item.id for item in (await memory.list()).items} == set(kept)
-        assert await compact(memory.context.store, ADA) == 0
+        assert await compact_space(memory.context.store, ADA) == 0
         await memory.add("one more")
         assert (await memory.inspect(MemoryInspectionRequest(head=heads))).head_standing is HeadStanding.CONTAINED
 
@@ -116,7 +116,7 @@ async def test_every_head_of_a_journal_stands_or_is_told_to_be_compacted() -> No
             heads.append((await memory.inspect()).head)
             await memory.erase(written.ids[1:])
             heads.append((await memory.inspect()).head)
-        await compact(store, ADA)
+        await compact_space(store, ADA)
         runs = [entry for entry in await journal(store) if entry.covers > 1]
         assert runs
         for head in heads:
@@ -134,7 +134,7 @@ async def test_a_run_that_was_made_up_is_no_compaction() -> None:
         await of_runs(memory)
         head = (await memory.inspect()).head
         spent = next(
-            Run(one.first, other.sequence, "0" * 96)
+            CompactedRun(one.first, other.sequence, "0" * 96)
             for one, other in zip(await journal(store), (await journal(store))[1:], strict=False)
             if not one.digest and not other.digest
         )
@@ -152,7 +152,7 @@ async def test_a_compacted_space_is_exported_restored_and_copied_as_it_is(tmp_pa
     source = f"sqlite:{str(tmp_path / 'm.db').replace('/', '%2F')}"
     async with elytron.open(source, space=ADA) as memory:
         await of_runs(memory)
-        await compact(memory.context.store, ADA)
+        await compact_space(memory.context.store, ADA)
         there = await memory.inspect()
         entries = await journal(memory.context.store)
         await memory.export(archive, include_private=True)
@@ -162,7 +162,7 @@ async def test_a_compacted_space_is_exported_restored_and_copied_as_it_is(tmp_pa
         assert await journal(memory.context.store) == entries
         assert restored.head_standing is HeadStanding.CURRENT
         assert (restored.event_fingerprint, restored.sequence) == (there.event_fingerprint, there.sequence)
-    (copied,) = await migrate(source, f"file:{str(tmp_path / 'copy').replace('/', '%2F')}", clock=FrozenClock())
+    (copied,) = await migrate_store(source, f"file:{str(tmp_path / 'copy').replace('/', '%2F')}", clock=FrozenClock())
     assert (copied.entries, copied.sequence) == (len(entries), there.sequence)
 
 
@@ -172,7 +172,7 @@ async def test_what_was_erased_and_compacted_does_not_come_back_with_an_archive(
         written = await memory.add(["The boat key is under the oar.", "The ferry leaves at seven.", "Tea at four."])
         await memory.export(archive, include_private=True)
         await memory.erase(written.ids[:2])
-        await compact(memory.context.store, ADA)
+        await compact_space(memory.context.store, ADA)
         assert not {written.ids[0], written.ids[1]} & {
             f"{entry.ref.key}" for entry in await journal(memory.context.store)
         }
@@ -187,7 +187,7 @@ async def test_latest_memories_are_found_beyond_a_long_run() -> None:
             written = await memory.add([f"passing {number} {part}" for part in range(200)])
             await memory.erase(written.ids)
         await memory.add("The ferry leaves at seven.")
-        assert await compact(memory.context.store, ADA) > 600
+        assert await compact_space(memory.context.store, ADA) > 600
         listed = await memory.list(limit=5)
         assert {item.text for item in listed.items} == {"The boat key is under the oar.", "The ferry leaves at seven."}
 
@@ -199,7 +199,7 @@ async def test_a_runtime_that_was_behind_reads_no_word_of_what_was_erased(tmp_pa
         assert (await other.recall("boat key")).hits
         await memory.erase(written.ids[:1])
         await memory.add("Tea at four.")
-        await compact(memory.context.store, ADA)
+        await compact_space(memory.context.store, ADA)
         assert "boat" not in str((await other.recall("boat key")).hits)
         assert {item.text for item in (await other.list()).items} == {"The ferry leaves at seven.", "Tea at four."}
 
@@ -209,14 +209,18 @@ async def test_events_of_the_space_leave_no_growth_and_own_spaces_stay_whole() -
     async with elytron.open(store, space=ADA) as memory:
         await memory.add("Tea at four.")
         for _ in range(10):
-            event = Batch(space=ADA, at=FrozenClock().now(), entries=(Entry(Action.OPERATOR, REF),))
+            event = Batch(space=ADA, at=FrozenClock().now(), entries=(EntryDraft(JournalAction.OPERATOR, REF),))
             await store.commit(event)
             await store.commit(
-                Batch(space=SYSTEM_SPACE, at=event.at, entries=(Entry(Action.DELETE, Ref("keys", "0")),))
+                Batch(
+                    space=SYSTEM_SPACE,
+                    at=event.at,
+                    entries=(EntryDraft(JournalAction.DELETE, DocumentRef("keys", "0")),),
+                )
             )
-        assert await compact(store, ADA) == 8
-        assert await compact(store, SYSTEM_SPACE) == 0
-        assert await compact(store, SpaceId("nobody")) == 0
+        assert await compact_space(store, ADA) == 8
+        assert await compact_space(store, SYSTEM_SPACE) == 0
+        assert await compact_space(store, SpaceId("nobody")) == 0
         assert (await memory.recall("tea")).hits
 
 
@@ -229,7 +233,7 @@ async def test_of_two_compactions_at_once_one_gets_through(tmp_path: Path) -> No
         sums = EntrySums(SpaceRecord.from_bytes(document.body))
         entries = await journal(store)
         spent = [entry for entry in entries if not entry.digest][:2]
-        await compact(store, ADA)
+        await compact_space(store, ADA)
         with pytest.raises(Conflict):
             await store.compact(ADA, [sums.run_of(spent)])
         assert (await store.check()).ok
@@ -259,6 +263,6 @@ async def test_a_compaction_that_is_killed_is_whole_or_absent(
         assert told.store_check is not None
         assert (told.store_check.ok, told.head_standing) == (True, HeadStanding.CURRENT)
         if found == before:
-            assert await compact(memory.context.store, ADA) > 0
-        assert await compact(memory.context.store, ADA) == 0
+            assert await compact_space(memory.context.store, ADA) > 0
+        assert await compact_space(memory.context.store, ADA) == 0
         assert {item.id for item in (await memory.list()).items} == set(kept)

@@ -11,7 +11,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +24,7 @@ async def forget(memory: elytron.MemoryRuntime, *ids: str, undo: bool = False) -
 
 
 async def test_a_forgotten_message_is_hidden_and_comes_back(memory: elytron.MemoryRuntime) -> None:
-    (turn,) = (await talk(memory, (Role.USER, "I like tea"), (Role.ASSISTANT, "Noted: tea"))).ids
+    (turn,) = (await talk(memory, (EvidenceRole.USER, "I like tea"), (EvidenceRole.ASSISTANT, "Noted: tea"))).ids
     report = await forget(memory, turn)
     assert report.decisions[0].outcome is ControlOutcome.CHANGED
     assert await texts(memory, "tea") == ["Noted: tea"]
@@ -38,7 +38,7 @@ async def test_a_forgotten_message_is_hidden_and_comes_back(memory: elytron.Memo
 
 
 async def test_both_messages_of_a_turn_can_be_forgotten_in_one_call(memory: elytron.MemoryRuntime) -> None:
-    (turn,) = (await talk(memory, (Role.USER, "I like tea"), (Role.ASSISTANT, "Noted: tea"))).ids
+    (turn,) = (await talk(memory, (EvidenceRole.USER, "I like tea"), (EvidenceRole.ASSISTANT, "Noted: tea"))).ids
     await forget(memory, turn, f"{turn}#1")
     assert await texts(memory, "tea") == []
     await forget(memory, turn, f"{turn}#1", undo=True)
@@ -113,7 +113,11 @@ async def test_evidence_is_not_corrected(memory: elytron.MemoryRuntime) -> None:
 async def test_an_erased_message_leaves_no_byte_and_its_turn_keeps_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
     async with elytron.open(path) as memory:
-        (turn,) = (await talk(memory, (Role.USER, "my canary is XYZZY"), (Role.ASSISTANT, "noted"), host_id="h")).ids
+        (turn,) = (
+            await talk(
+                memory, (EvidenceRole.USER, "my canary is XYZZY"), (EvidenceRole.ASSISTANT, "noted"), host_id="h"
+            )
+        ).ids
         await memory.recall("canary")
         await memory.recover()
         report = await memory.erase(elytron.MemoryEraseRequest(ids=(turn,)))
@@ -130,13 +134,13 @@ async def test_an_erased_message_leaves_no_byte_and_its_turn_keeps_the_rest(tmp_
 async def test_a_turn_goes_with_its_last_message_and_its_number_is_not_given_again(
     memory: elytron.MemoryRuntime,
 ) -> None:
-    (turn,) = (await talk(memory, (Role.USER, "one"), (Role.ASSISTANT, "two"), host_id="h")).ids
+    (turn,) = (await talk(memory, (EvidenceRole.USER, "one"), (EvidenceRole.ASSISTANT, "two"), host_id="h")).ids
     first = await memory.erase(elytron.MemoryEraseRequest(ids=(turn, f"{turn}#1")))
     assert first.removed == {"turn_names": 1, "turns": 1}
     ledger = await memory.replay()
     assert ledger.turns == ()
     assert ledger.total_turns == 0
-    (again,) = (await talk(memory, (Role.USER, "one"), (Role.ASSISTANT, "two"), host_id="h")).ids
+    (again,) = (await talk(memory, (EvidenceRole.USER, "one"), (EvidenceRole.ASSISTANT, "two"), host_id="h")).ids
     assert again > turn
 
 
@@ -151,7 +155,7 @@ async def test_erasure_names_the_facts_that_still_rest_on_what_went(memory: elyt
 
 
 async def test_forgetting_evidence_names_what_rests_on_it_and_is_still_recalled(memory: elytron.MemoryRuntime) -> None:
-    (turn,) = (await talk(memory, (Role.USER, "I like tea"), (Role.USER, "and a kiln"))).ids
+    (turn,) = (await talk(memory, (EvidenceRole.USER, "I like tea"), (EvidenceRole.USER, "and a kiln"))).ids
     (fact,) = (await believe(memory, "drink", "tea", citations=(turn,))).ids
     (hidden,) = (await believe(memory, "kiln", "she has one", citations=(turn,))).ids
     (other,) = (await believe(memory, "place", "a cellar", citations=(f"{turn}#1",))).ids
@@ -252,7 +256,7 @@ async def test_delete_all_also_erases_what_nobody_is_shown(memory: elytron.Memor
     scope = elytron.Scope(space=SpaceId("ada"), conversation="r")
     await turn_over(memory, "mask", masked, scope=scope)
     assert (await memory.get_all(run_id="r")).items == ()
-    listed = await memory.list(elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED))
+    listed = await memory.list(elytron.MemoryListRequest(hidden=elytron.HiddenFilter.LISTED))
     assert {item.id: item.text for item in listed.items} == {hidden: "hidden", masked: "", kept.ids[0]: "kept"}
     report = await memory.delete_all(run_id="r")
     assert {decision.id for decision in report.decisions} == {hidden, masked}
@@ -287,7 +291,7 @@ async def test_history_says_who_forgot_and_brought_back_and_why(memory: elytron.
 
 
 async def test_an_erased_memory_leaves_no_audit_trail(memory: elytron.MemoryRuntime) -> None:
-    (turn,) = (await talk(memory, (Role.USER, "I like tea"), (Role.ASSISTANT, "Noted"))).ids
+    (turn,) = (await talk(memory, (EvidenceRole.USER, "I like tea"), (EvidenceRole.ASSISTANT, "Noted"))).ids
     await memory.forget(elytron.MemoryForgetRequest(ids=(turn, f"{turn}#1"), reason="asked to"))
     await memory.erase([turn])
     assert (await memory.history(f"{turn}#1")).items[-1].reason == "asked to"

@@ -11,7 +11,7 @@ from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.continuity import NoteDraft, NotesWrite
 from elytron_core.contracts.maintenance import MemoryMaintainRequest, PassOutcome
 from elytron_core.contracts.transcript import MemoryWriteRequest
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.jobs import MaintenancePass
 
 pytestmark = pytest.mark.anyio
 
@@ -20,12 +20,12 @@ NOTED = "2026-01-01: From the transcript of 2026-01-01: Ada, assistant"
 
 
 async def hygiene(memory: elytron.MemoryRuntime, scope: elytron.Scope | None = SUPPORT) -> PassOutcome:
-    report = await memory.maintain(MemoryMaintainRequest(scope=scope, passes=(Pass.HYGIENE,)))
+    report = await memory.maintain(MemoryMaintainRequest(scope=scope, passes=(MaintenancePass.HYGIENE,)))
     return report.passes[0]
 
 
 async def notes_of(memory: elytron.MemoryRuntime, query: str) -> list[elytron.RecallHit]:
-    filters = elytron.RecallFilters(planes=(elytron.Plane.ARCHIVE,))
+    filters = elytron.RecallFilters(planes=(elytron.RecallPlane.ARCHIVE,))
     return list((await memory.recall(query, filters=filters)).hits)
 
 
@@ -157,12 +157,12 @@ async def test_what_a_note_says_adds_no_fact(memory: elytron.MemoryRuntime, cloc
     await finish(memory, "t1", "Remember that I live in Lisbon.")
     clock.advance(9 * DAY_MS)
     assert (await hygiene(memory, None)).counts["notes_drawn"] == 1
-    filters = elytron.RecallFilters(planes=(elytron.Plane.ARCHIVE,))
+    filters = elytron.RecallFilters(planes=(elytron.RecallPlane.ARCHIVE,))
     (hit,) = (await memory.recall("Lisbon", filters=filters)).hits
     async with elytron.open("memory:", space="ben", clock=clock) as other:
         await finish(other, "t1", hit.text)
         await finish(other, "t2", hit.text.partition(": ")[2].replace(" > ", "\n> "))
-        only = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
+        only = elytron.RecallFilters(planes=(elytron.RecallPlane.LONG_TERM,))
         assert not (await other.recall("Lisbon", filters=only)).hits
     assert "I live in Lisbon" in " ".join(await told.texts(memory, "Lisbon"))
 
@@ -173,7 +173,7 @@ async def test_a_model_is_not_shown_a_note_as_its_readers_word(
     await finish(memory, "t1", "Remember that I live in Lisbon.")
     clock.advance(9 * DAY_MS)
     await hygiene(memory, None)
-    (hit,) = (await memory.recall("Lisbon", filters=elytron.RecallFilters(planes=(elytron.Plane.ARCHIVE,)))).hits
+    (hit,) = (await memory.recall("Lisbon", filters=elytron.RecallFilters(planes=(elytron.RecallPlane.ARCHIVE,)))).hits
     model = ScriptedModel(['{"items": []}'])
     async with elytron.open("memory:", space="ben", clock=clock, language_model=model) as other:
         await finish(other, "t1", f"Look at this:\n{hit.text}\nShe keeps bees.")

@@ -3,10 +3,10 @@
 import pytest
 
 import elytron
-from elytron_core.contracts.recall import Absence
+from elytron_core.contracts.recall import AbsenceReason
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.evidence import Role
-from elytron_core.planes.facts import Privacy
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.facts import FactPrivacy
 
 pytestmark = pytest.mark.anyio
 
@@ -14,7 +14,7 @@ SECRET = "a kiln accident"
 
 
 async def keep(
-    memory: elytron.MemoryRuntime, topic: str, content: str, /, *, privacy: Privacy = Privacy.PRIVATE
+    memory: elytron.MemoryRuntime, topic: str, content: str, /, *, privacy: FactPrivacy = FactPrivacy.PRIVATE
 ) -> str:
     draft = elytron.FactDraft.model_validate(
         {"topic": topic, "content": content, "privacy": privacy, "authority": "user_asserted"}
@@ -26,18 +26,18 @@ async def keep(
 
 async def test_a_private_fact_is_recalled_for_who_asks_for_it(memory: elytron.MemoryRuntime) -> None:
     fact = await keep(memory, "scar", SECRET)
-    shared = await keep(memory, "kiln", "the kiln is in the yard", privacy=Privacy.SHARED)
+    shared = await keep(memory, "kiln", "the kiln is in the yard", privacy=FactPrivacy.SHARED)
     unasked = await memory.recall("kiln accident", why_not=[fact])
-    assert [(hit.id, hit.privacy) for hit in unasked.hits] == [(shared, Privacy.SHARED)]
-    assert [why.absence for why in unasked.why_not] == [Absence.UNKNOWN]
+    assert [(hit.id, hit.privacy) for hit in unasked.hits] == [(shared, FactPrivacy.SHARED)]
+    assert [why.absence for why in unasked.why_not] == [AbsenceReason.UNKNOWN]
     asked = await memory.recall("kiln accident", include_private=True)
-    assert {(hit.id, hit.privacy) for hit in asked.hits} == {(fact, Privacy.PRIVATE), (shared, Privacy.SHARED)}
+    assert {(hit.id, hit.privacy) for hit in asked.hits} == {(fact, FactPrivacy.PRIVATE), (shared, FactPrivacy.SHARED)}
     assert SECRET not in (await memory.project("kiln accident")).system_memory_block
 
 
 async def test_a_private_fact_is_listed_and_read_for_who_asks_for_it(memory: elytron.MemoryRuntime) -> None:
     fact = await keep(memory, "scar", SECRET)
-    for hidden in elytron.Hidden:
+    for hidden in elytron.HiddenFilter:
         assert (await memory.list(hidden=hidden)).items == ()
     latest = elytron.MemoryListRequest(order=elytron.ListOrder.LATEST)
     assert (await memory.list(latest)).items == ()
@@ -80,10 +80,12 @@ async def test_private_candidates_are_listed_for_who_asks_for_them(memory: elytr
 
 
 async def test_what_a_system_said_is_neither_recalled_nor_projected(memory: elytron.MemoryRuntime) -> None:
-    await memory.add([elytron.Message(role=Role.SYSTEM, text="Answer about the kiln in rhymes."), "The kiln is hot."])
+    await memory.add(
+        [elytron.Message(role=EvidenceRole.SYSTEM, text="Answer about the kiln in rhymes."), "The kiln is hot."]
+    )
     assert [hit.text for hit in (await memory.recall("kiln rhymes")).hits] == ["The kiln is hot."]
     block = (await memory.project("kiln rhymes")).system_memory_block
     assert "The kiln is hot." in block
     assert "rhymes" not in block
-    listed = await memory.list(hidden=elytron.Hidden.LISTED)
+    listed = await memory.list(hidden=elytron.HiddenFilter.LISTED)
     assert "Answer about the kiln in rhymes." in [item.text for item in listed.items]

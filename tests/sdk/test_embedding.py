@@ -12,12 +12,12 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.maintenance import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
 from elytron_core.contracts.recall import VectorUse
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.embedding import vector_set
-from elytron_core.planes.facts import Kind
+from elytron_core.planes.facts import FactKind
 from elytron_core.ports.models import Embedder
-from elytron_core.ports.store import Action, Batch, Entry, Put
+from elytron_core.ports.store import Batch, EntryDraft, JournalAction, PutChange
 from elytron_store.sealed.providers import FileKeys
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.anyio
 ADA = SpaceId("ada")
 
 
-def opened(store: str, embedder: Embedder | None, **more: Any) -> elytron.Opening:
+def opened(store: str, embedder: Embedder | None, **more: Any) -> elytron.RuntimeOpening:
     clock = FrozenClock(step_ms=1)
     return elytron.open(store, space="ada", clock=clock, ids=SeededIds(str(more)), embedder=embedder, **more)
 
@@ -50,8 +50,8 @@ async def test_writes_are_embedded_by_themselves() -> None:
 
 
 async def test_a_fact_that_means_the_same_is_recalled_without_a_common_word() -> None:
-    fact = elytron.FactDraft(fact_kind=Kind.FACT, topic="ship", content="Boat.")
-    other = elytron.FactDraft(fact_kind=Kind.FACT, topic="tea", content="Green.")
+    fact = elytron.FactDraft(fact_kind=FactKind.FACT, topic="ship", content="Boat.")
+    other = elytron.FactDraft(fact_kind=FactKind.FACT, topic="tea", content="Green.")
     async with opened("memory:", WordEmbedder()) as memory:
         await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=(fact, other))))
         await memory.embed()
@@ -217,8 +217,8 @@ async def test_vectors_of_a_wrong_dimension_in_a_store_stop_no_recall(path: str)
         store = memory.context.store
         first, second = await store.scan(ADA, "vectors", limit=9)
         wrong = vector_set("words-1", 3, {"0" * 16: [1.0, 2.0, 3.0]}).to_bytes()
-        entries = (Entry(Action.MAINTENANCE, second.ref),)
-        puts = (Put(second.ref, wrong, second.revision),)
+        entries = (EntryDraft(JournalAction.MAINTENANCE, second.ref),)
+        puts = (PutChange(second.ref, wrong, second.revision),)
         await store.commit(Batch(space=ADA, at=memory.context.clock.now(), entries=entries, puts=puts))
     async with opened(path, WordEmbedder()) as memory:
         report = await memory.recall("vessel")
@@ -240,7 +240,7 @@ async def test_vectors_are_erased_with_their_text(path: str) -> None:
 
 async def test_a_message_cut_out_of_a_turn_takes_its_vector_along(path: str) -> None:
     async with opened(path, WordEmbedder()) as memory:
-        messages = (elytron.Message(text="a boat"), elytron.Message(role=Role.ASSISTANT, text="some tea"))
+        messages = (elytron.Message(text="a boat"), elytron.Message(role=EvidenceRole.ASSISTANT, text="some tea"))
         write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
         turn = (await memory.write(elytron.MemoryWriteRequest(write=write))).ids[0]
         await memory.embed()
@@ -337,7 +337,7 @@ async def test_a_skill_that_changed_is_embedded_anew_and_the_rest_is_left(path: 
     async with opened(path, embedder) as memory:
         for steps in ("1. Row.\n2. Rest.", "1. Sail.\n2. Rest."):
             skill = elytron.RuntimeSkillWrite(name="boat", topic="boats", title="Boats", summary="How.", content=steps)
-            await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,))))
+            await memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=(skill,))))
             assert (await memory.embed()).remaining == 0
         assert (await memory.inspect()).documents["vectors"] == 1
 

@@ -13,14 +13,14 @@ from elytron import MemoryErasuresApplyRequest, MemoryErasuresKeepRequest
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.archive import ErasuresOutcome
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleRequest,
     TranscriptLifecycleTransition,
 )
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
-from elytron_core.evidence import Role
-from elytron_core.ports.store import Erased, Erasure
+from elytron_core.evidence import EvidenceRole
+from elytron_core.ports.store import ErasureReceipt, ErasureTarget
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore
 
@@ -53,14 +53,14 @@ async def put_back(
 
 async def texts(memory: elytron.MemoryRuntime) -> set[str]:
     """Return every text that the memory holds, shown or hidden."""
-    page = await memory.list(elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED))
+    page = await memory.list(elytron.MemoryListRequest(hidden=elytron.HiddenFilter.LISTED))
     return {item.text for item in page.items}
 
 
 async def lived(memory: elytron.MemoryRuntime, archive: str) -> None:
     """Take an archive of a space, then erase, in every way there is, half of what it holds."""
     (turn,) = (await memory.add("the key is under the oar", conversation="boat")).ids
-    (first,) = (await talk(memory, (Role.USER, "red"), (Role.ASSISTANT, "green"))).ids
+    (first,) = (await talk(memory, (EvidenceRole.USER, "red"), (EvidenceRole.ASSISTANT, "green"))).ids
     (forgotten,) = (await memory.add("forgotten, not erased")).ids
     (fact,) = (await believe(memory, "home", "Lisbon")).ids
     await believe(memory, "drink", "tea")
@@ -80,7 +80,7 @@ async def test_what_was_erased_goes_again_and_the_rest_stays(
 ) -> None:
     await lived(memory, archive)
     kept = await memory.keep_erasures(told)
-    assert kept.erased == {Plane.TRANSCRIPT: 3, Plane.LONG_TERM: 1, Plane.PROCEDURAL: 1}
+    assert kept.erased == {RecallPlane.TRANSCRIPT: 3, RecallPlane.LONG_TERM: 1, RecallPlane.PROCEDURAL: 1}
     assert not [word for word in (*GONE, "attic", "brew", "home") if word in told.read_text("utf-8")]
     async with put_back(archive, clock) as older:
         before = await texts(older)
@@ -110,23 +110,23 @@ async def test_what_was_written_anew_under_the_same_name_stays(
     await memory.erase([SKILL, second])
     await memory.keep_erasures(told)
     await learn(memory, "brew", STEPS.replace("tea", "mate"))
-    assert (await memory.keep_erasures(told)).erased == {Plane.PROCEDURAL: 1, Plane.TRANSCRIPT: 1}
+    assert (await memory.keep_erasures(told)).erased == {RecallPlane.PROCEDURAL: 1, RecallPlane.TRANSCRIPT: 1}
     assert not (await memory.apply_erasures(told)).changed
     async with put_back(archive, clock) as older:
         assert (await older.add("another second", conversation="boat")).ids == (second,)
-        assert (await older.apply_erasures(told)).erased == {Plane.PROCEDURAL: 1}
+        assert (await older.apply_erasures(told)).erased == {RecallPlane.PROCEDURAL: 1}
         assert await texts(older) == {"first", "another second"}
         # A file that was kept of a history that is gone is not thinned out by what took its place.
-        assert (await older.keep_erasures(told)).erased == {Plane.PROCEDURAL: 1, Plane.TRANSCRIPT: 1}
+        assert (await older.keep_erasures(told)).erased == {RecallPlane.PROCEDURAL: 1, RecallPlane.TRANSCRIPT: 1}
 
 
 async def test_a_turn_that_goes_piece_by_piece_is_counted_as_what_is_gone(
     memory: elytron.MemoryRuntime, told: Path
 ) -> None:
-    (turn,) = (await talk(memory, (Role.USER, "red"), (Role.ASSISTANT, "green"))).ids
+    (turn,) = (await talk(memory, (EvidenceRole.USER, "red"), (EvidenceRole.ASSISTANT, "green"))).ids
     for piece in (turn, f"{turn}#1"):
         await memory.erase(piece)
-        assert (await memory.keep_erasures(told)).erased == {Plane.TRANSCRIPT: 1}
+        assert (await memory.keep_erasures(told)).erased == {RecallPlane.TRANSCRIPT: 1}
 
 
 async def test_a_fact_that_was_only_closed_since_goes(
@@ -138,7 +138,7 @@ async def test_a_fact_that_was_only_closed_since_goes(
     await memory.keep_erasures(told)
     async with put_back(archive, clock) as older:
         await believe(older, "home", "Porto")
-        assert (await older.apply_erasures(told)).erased == {Plane.LONG_TERM: 1}
+        assert (await older.apply_erasures(told)).erased == {RecallPlane.LONG_TERM: 1}
         assert await texts(older) == {"Porto"}
 
 
@@ -161,7 +161,7 @@ async def test_a_space_that_was_erased_as_a_whole_goes_as_a_whole(
     assert not (await memory.apply_erasures(told)).changed
     async with put_back(archive, clock) as older:
         assert (await older.apply_erasures(MemoryErasuresApplyRequest(path=str(told), dry_run=True))).erased == {
-            Plane.TRANSCRIPT: 1
+            RecallPlane.TRANSCRIPT: 1
         }
         assert (await older.apply_erasures(told)).changed
         assert not (await older.inspect()).exists
@@ -188,7 +188,7 @@ class DyingStore(MemoryStore):
 
     erasures = 0
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         self.erasures += 1
         if self.erasures == 1:
             raise StoreUnavailable("the process dies here")

@@ -15,9 +15,9 @@ from elytron_core.contracts.continuity import (
     SnapshotManifest,
     SnapshotMode,
 )
-from elytron_core.contracts.transcript import Outcome
-from elytron_core.evidence import Role
-from elytron_core.planes.facts import Authority
+from elytron_core.contracts.transcript import WriteOutcome
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.facts import FactAuthority
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy import continuity
 
@@ -27,7 +27,7 @@ NOWHERE = f"{'0' * 24}.{'0' * 12}"
 STEPS = "1. Run the tests.\n2. Tag the release.\n3. Push the tag."
 
 
-async def written(memory: elytron.MemoryRuntime, **write: object) -> list[tuple[Outcome, str]]:
+async def written(memory: elytron.MemoryRuntime, **write: object) -> list[tuple[WriteOutcome, str]]:
     request = elytron.MemoryWriteRequest.model_validate({"write": write})
     return [(decision.outcome, decision.reason) for decision in (await memory.write(request)).decisions]
 
@@ -37,12 +37,12 @@ async def written(memory: elytron.MemoryRuntime, **write: object) -> list[tuple[
     [NOWHERE, "{said}#9", f"transcript:ada/default/default#turn={NOWHERE}", "nothing#9", "{said}#x", "transcript:ada"],
 )
 async def test_what_cites_a_message_that_is_not_there_is_refused(memory: elytron.MemoryRuntime, place: str) -> None:
-    (said,) = (await talk(memory, (Role.USER, "The kiln is in the yard"))).ids
+    (said,) = (await talk(memory, (EvidenceRole.USER, "The kiln is in the yard"))).ids
     cites = [place.format(said=said)]
-    refused = (Outcome.REJECTED, "it cites a message that is not there")
+    refused = (WriteOutcome.REJECTED, "it cites a message that is not there")
     good = {"topic": "kiln", "content": "in the yard", "citations": [said, "ticket 7"]}
     facts = [good | {"topic": "a", "citations": cites}, good, good | {"topic": "b", "citations": [said, *cites]}]
-    assert await written(memory, kind="long_term", facts=facts) == [refused, (Outcome.STORED, ""), refused]
+    assert await written(memory, kind="long_term", facts=facts) == [refused, (WriteOutcome.STORED, ""), refused]
     skill = {"name": "r", "topic": "release", "title": "Release", "summary": "s", "content": STEPS, "citations": cites}
     assert await written(memory, kind="procedural", writes=[skill]) == [refused]
     note = {"period": "2026-01-01", "text": "A day.", "citations": cites}
@@ -60,10 +60,10 @@ async def test_a_source_of_the_hosts_own_may_be_cited(memory: elytron.MemoryRunt
 
 
 async def test_a_candidate_whose_evidence_was_erased_is_not_accepted(memory: elytron.MemoryRuntime) -> None:
-    (said,) = (await talk(memory, (Role.USER, "The kiln is old"))).ids
+    (said,) = (await talk(memory, (EvidenceRole.USER, "The kiln is old"))).ids
     proposal = {"target": "long_term", "fact_kind": "profile", "topic": "kiln", "content": "it is old"}
     candidate = {"proposal": proposal, "authority": "world_observation", "citations": [said]}
-    assert (await put(memory, "candidates", candidates=[candidate])).decisions[0].outcome == Outcome.DEFERRED
+    assert (await put(memory, "candidates", candidates=[candidate])).decisions[0].outcome == WriteOutcome.DEFERRED
     (waiting,) = (await memory.list_candidates()).items
     await memory.erase([said])
     resolve = {"id": waiting.id, "resolution": "accept"}
@@ -72,8 +72,8 @@ async def test_a_candidate_whose_evidence_was_erased_is_not_accepted(memory: ely
 
 
 async def test_an_archive_brings_citations_of_what_it_brings(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
-    (said,) = (await talk(memory, (Role.USER, "The kiln is in the yard"))).ids
-    (hidden,) = (await talk(memory, (Role.USER, "It is not in the barn"))).ids
+    (said,) = (await talk(memory, (EvidenceRole.USER, "The kiln is in the yard"))).ids
+    (hidden,) = (await talk(memory, (EvidenceRole.USER, "It is not in the barn"))).ids
     await believe(memory, "kiln", "in the yard", citations=(said, hidden, "ticket 7"))
     await memory.forget(hidden)
     path = str(tmp_path / "whole")
@@ -94,8 +94,8 @@ async def test_a_snapshot_brings_no_citation_of_what_is_not_here(memory: elytron
         channel="default",
         conversation="default",
         made_at=Instant(1),
-        includes=continuity.included(layers),
-        fingerprint=continuity.fingerprint(layers),
+        includes=continuity.included_layers(layers),
+        fingerprint=continuity.layers_fingerprint(layers),
     )
     snapshot = ContinuitySnapshot(manifest=manifest, layers=layers)
     await memory.import_continuity(ContinuityImportRequest(snapshot=snapshot, mode=SnapshotMode.BOOTSTRAP))
@@ -104,17 +104,17 @@ async def test_a_snapshot_brings_no_citation_of_what_is_not_here(memory: elytron
 
 
 async def test_a_fact_does_not_rest_on_an_assistants_word_alone(memory: elytron.MemoryRuntime) -> None:
-    (said,) = (await talk(memory, (Role.USER, "Where is it?"), (Role.ASSISTANT, "In the yard."))).ids
-    for authority in (Authority.EXTRACTED, Authority.USER_ASSERTED):
+    (said,) = (await talk(memory, (EvidenceRole.USER, "Where is it?"), (EvidenceRole.ASSISTANT, "In the yard."))).ids
+    for authority in (FactAuthority.EXTRACTED, FactAuthority.USER_ASSERTED):
         report = await believe(memory, "kiln", "in the yard", authority=authority, citations=(f"{said}#1",))
         (decision,) = report.decisions
         assert (decision.outcome, decision.reason) == (
-            Outcome.REJECTED,
+            WriteOutcome.REJECTED,
             "assistant self-claims are evidence, not facts",
         )
         assert not report.changed
     assert (await believe(memory, "kiln", "in the yard", citations=(said, f"{said}#1"))).changed
-    by_program = await believe(memory, "oven", "hot", authority=Authority.PROGRAM, citations=(f"{said}#1",))
+    by_program = await believe(memory, "oven", "hot", authority=FactAuthority.PROGRAM, citations=(f"{said}#1",))
     assert by_program.changed
 
 
@@ -130,7 +130,9 @@ async def test_a_capsule_is_linked_to_what_it_rests_on(memory: elytron.MemoryRun
 
 
 async def test_reports_name_places_and_choices_in_json(memory: elytron.MemoryRuntime) -> None:
-    (said,) = (await talk(memory, (Role.USER, "The kiln is in the yard"), (Role.ASSISTANT, "The kiln? Noted."))).ids
+    (said,) = (
+        await talk(memory, (EvidenceRole.USER, "The kiln is in the yard"), (EvidenceRole.ASSISTANT, "The kiln? Noted."))
+    ).ids
     place = f"transcript:ada/default/default#turn={said}"
     recalled = (await memory.recall("kiln")).model_dump(mode="json")
     assert {hit["citation"] for hit in recalled["hits"]} == {place, f"{place}#message={said}#1"}
@@ -144,7 +146,7 @@ async def test_an_end_that_is_said_again_of_a_standing_fact_is_kept(memory: elyt
     draft = {"topic": "kiln", "content": "it is rented", "authority": "user_asserted"}
     facts = [draft, draft | {"valid_to": 1_767_225_600_000}]
     assert [outcome for outcome, _ in await written(memory, kind="long_term", facts=facts)] == [
-        Outcome.STORED,
-        Outcome.CONFIRMED,
+        WriteOutcome.STORED,
+        WriteOutcome.CONFIRMED,
     ]
     assert (await memory.recall("kiln")).hits == ()

@@ -4,12 +4,12 @@ import pytest
 from tests.sdk.told import believe, texts
 
 import elytron
-from elytron import FactAction, FactChangeRequest, FactListRequest, LearningAction, Privacy, Reach
+from elytron import FactAction, FactChangeRequest, FactListRequest, FactPrivacy, FactReach, LearningAction
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import InvalidInput, PreconditionFailed
-from elytron_core.planes.facts import FactOperation, State
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.facts import FactOperation, FactState
+from elytron_core.planes.jobs import MaintenancePass
 
 pytestmark = pytest.mark.anyio
 
@@ -27,7 +27,7 @@ async def told(memory: elytron.MemoryRuntime, fact: str) -> list[tuple[str, str,
 async def proposed(memory: elytron.MemoryRuntime, content: str, *, kind: str = "preference", text: str = "") -> str:
     """Say `text`, propose a fact that cites it, and return what became of it."""
     cited = (await memory.add(text)).ids if text else ()
-    report = await memory.add_fact("drink", content, kind=elytron.Kind(kind), citations=cited)
+    report = await memory.add_fact("drink", content, kind=elytron.FactKind(kind), citations=cited)
     return report.decisions[0].outcome.value
 
 
@@ -36,7 +36,7 @@ async def test_a_fact_is_listed_and_read_with_all_that_it_is_worth(
 ) -> None:
     (turn,) = (await memory.add("I like green tea")).ids
     draft = elytron.FactDraft(
-        fact_kind=elytron.Kind.TASK,
+        fact_kind=elytron.FactKind.TASK,
         topic="drink",
         content="buy green tea",
         keywords=("tea",),
@@ -63,12 +63,12 @@ async def test_facts_are_listed_by_words_states_and_pages(memory: elytron.Memory
     assert page.has_more
     rest = await memory.list_facts(FactListRequest(limit=2, cursor=page.next_cursor))
     assert [entry.topic for entry in (*page.items, *rest.items)] == ["drink", "food", "home"]
-    assert (await memory.list_facts(FactListRequest(states=(State.DELETED,)))).items == ()
+    assert (await memory.list_facts(FactListRequest(states=(FactState.DELETED,)))).items == ()
 
 
 async def test_private_facts_are_shown_only_if_asked_for_by_name(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea")).ids
-    await change(memory, fact, FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE)
+    await change(memory, fact, FactAction.CHANGE_PRIVACY, privacy=FactPrivacy.PRIVATE)
     report = await memory.list_facts()
     assert (report.items, report.withheld) == ((), 1)
     with pytest.raises(InvalidInput, match="include_private"):
@@ -82,18 +82,18 @@ async def test_a_stricter_privacy_holds_for_earlier_versions_too(memory: elytron
     (old,) = (await believe(memory, "drink", "green tea")).ids
     new = await change(memory, old, FactAction.SUPERSEDE, content="white tea")
     assert new is not None
-    await change(memory, new, FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE)
+    await change(memory, new, FactAction.CHANGE_PRIVACY, privacy=FactPrivacy.PRIVATE)
     assert (await memory.get_fact(old, include_private=True)).fact.privacy == "private"
 
 
 async def test_a_merge_guard_names_the_operation_that_changes_privacy(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "drink", "green tea")).ids
     kind = (await memory.get_fact(fact)).fact.kind
-    draft = elytron.FactDraft(topic="drink", content="green tea", fact_kind=kind, privacy=Privacy.PUBLIC)
+    draft = elytron.FactDraft(topic="drink", content="green tea", fact_kind=kind, privacy=FactPrivacy.PUBLIC)
     write = elytron.LongTermExtraction(facts=(draft,))
     (decision,) = (await memory.write(elytron.MemoryWriteRequest(write=write))).decisions
     assert decision.reason.endswith("use change_fact with change_privacy")
-    await change(memory, fact, FactAction.CHANGE_PRIVACY, privacy=Privacy.PUBLIC)
+    await change(memory, fact, FactAction.CHANGE_PRIVACY, privacy=FactPrivacy.PUBLIC)
     assert (await memory.get_fact(fact)).fact.privacy == "public"
 
 
@@ -155,7 +155,7 @@ async def test_after_a_proposed_deletion_an_older_observation_is_not_taken_again
 async def test_a_fact_changes_its_scope_and_stays_the_same_fact(memory: elytron.MemoryRuntime) -> None:
     (fact,) = (await believe(memory, "tone", "playful")).ids
     kitchen = elytron.Scope(space="ada", conversation="kitchen")
-    move = FactChangeRequest(scope=kitchen, id=fact, action=FactAction.CHANGE_SCOPE, reach=Reach.CHAT)
+    move = FactChangeRequest(scope=kitchen, id=fact, action=FactAction.CHANGE_SCOPE, reach=FactReach.CHAT)
     assert (await memory.change_fact(move)).changed
     assert await texts(memory, "tone") == []
     here = await memory.recall(elytron.MemoryRecallRequest(scope=kitchen, query="tone"))
@@ -164,7 +164,7 @@ async def test_a_fact_changes_its_scope_and_stays_the_same_fact(memory: elytron.
     assert (entry.reach, entry.chat) == ("chat", "kitchen")
     assert "scope_changed" in [event for event, _, _ in await told(memory, fact)]
     await believe(memory, "tone", "dry")
-    back = FactChangeRequest(id=fact, action=FactAction.CHANGE_SCOPE, reach=Reach.USER)
+    back = FactChangeRequest(id=fact, action=FactAction.CHANGE_SCOPE, reach=FactReach.USER)
     with pytest.raises(InvalidInput, match="current fact on this topic"):
         await memory.change_fact(back)
 
@@ -232,10 +232,10 @@ async def test_a_token_is_no_good_once_other_facts_match(memory: elytron.MemoryR
 
 
 async def test_what_was_forgotten_is_not_learned_again_until_it_is_allowed(memory: elytron.MemoryRuntime) -> None:
-    (fact,) = (await memory.add_fact("drink", "Ada likes green tea", kind=elytron.Kind.PREFERENCE)).ids
+    (fact,) = (await memory.add_fact("drink", "Ada likes green tea", kind=elytron.FactKind.PREFERENCE)).ids
     await memory.forget(fact)
     assert await proposed(memory, "Ada  likes green tea.") == "rejected"
-    (decision,) = (await memory.add_fact("tea", "Ada likes green tea", kind=elytron.Kind.PREFERENCE)).decisions
+    (decision,) = (await memory.add_fact("tea", "Ada likes green tea", kind=elytron.FactKind.PREFERENCE)).decisions
     assert "it was forgotten" in decision.reason
     allowed = await memory.set_learning(LearningAction.ALLOW, "Drink", reason="asked to")
     assert (allowed.changed, allowed.tombstones) == (True, 1)
@@ -310,7 +310,7 @@ async def test_nothing_is_extracted_while_learning_is_paused(memory: elytron.Mem
     await memory.set_learning(LearningAction.PAUSE)
     await memory.add("My name is Ada and I live in Lisbon.")
     outcomes = {outcome.of: outcome for outcome in (await memory.maintain()).passes}
-    assert outcomes[Pass.EXTRACTION].reason == "learning_paused"
+    assert outcomes[MaintenancePass.EXTRACTION].reason == "learning_paused"
     await memory.set_learning(LearningAction.RESUME)
     await memory.maintain()
     assert (await memory.list_facts()).items == ()
@@ -319,9 +319,9 @@ async def test_nothing_is_extracted_while_learning_is_paused(memory: elytron.Mem
 async def test_until_when_a_fact_holds_is_kept_if_it_is_said_again(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
-    (fact,) = (await memory.add_fact("home", "Lisbon", authority=elytron.Authority.USER_ASSERTED)).ids
+    (fact,) = (await memory.add_fact("home", "Lisbon", authority=elytron.FactAuthority.USER_ASSERTED)).ids
     end = elytron.instant(clock.now(), field="end")
-    for authority, kept in ((elytron.Authority.EXTRACTED, None), (elytron.Authority.USER_ASSERTED, end)):
+    for authority, kept in ((elytron.FactAuthority.EXTRACTED, None), (elytron.FactAuthority.USER_ASSERTED, end)):
         draft = elytron.FactDraft(topic="home", content="Lisbon", authority=authority, valid_to=end)
         write = elytron.LongTermExtraction(facts=(draft,))
         (decision,) = (await memory.write(elytron.MemoryWriteRequest(write=write))).decisions
@@ -332,19 +332,19 @@ async def test_until_when_a_fact_holds_is_kept_if_it_is_said_again(
 
 
 async def test_facts_of_one_kind_are_forgotten_by_a_query(memory: elytron.MemoryRuntime) -> None:
-    await memory.add_fact("drink", "Ada likes green tea", kind=elytron.Kind.PREFERENCE)
-    await memory.add_fact("errand", "buy green tea", kind=elytron.Kind.TASK)
-    told = await memory.forget_facts("green tea", kinds=[elytron.Kind.TASK])
+    await memory.add_fact("drink", "Ada likes green tea", kind=elytron.FactKind.PREFERENCE)
+    await memory.add_fact("errand", "buy green tea", kind=elytron.FactKind.TASK)
+    told = await memory.forget_facts("green tea", kinds=[elytron.FactKind.TASK])
     assert [entry.topic for entry in told.items] == ["errand"]
     with pytest.raises(PreconditionFailed):
         await memory.forget_facts("green tea", token=told.token)
-    assert (await memory.forget_facts("green tea", kinds=[elytron.Kind.TASK], token=told.token)).changed
+    assert (await memory.forget_facts("green tea", kinds=[elytron.FactKind.TASK], token=told.token)).changed
     assert [entry.topic for entry in (await memory.list_facts()).items] == ["drink"]
 
 
 async def test_folding_facts_and_bringing_them_back_stands_in_their_history(memory: elytron.MemoryRuntime) -> None:
     for topic in ("tea", "drink"):
-        await memory.add_fact(topic, "Ada drinks green tea in the morning", kind=elytron.Kind.PREFERENCE)
+        await memory.add_fact(topic, "Ada drinks green tea in the morning", kind=elytron.FactKind.PREFERENCE)
     (pair,) = (await memory.merge_facts()).pairs
     assert (await told(memory, pair.folded))[-1] == ("merged", "host", "")
     await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))

@@ -10,17 +10,17 @@ import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.maintenance import (
     CommitStatus,
-    Extraction,
+    ExtractionMethod,
     MaintenanceRefusal,
     PassStatus,
     SkillReuse,
 )
 from elytron_core.errors import TurnConflict
 from elytron_core.ids import SeededIds
-from elytron_core.planes.jobs import JobState, Pass
+from elytron_core.planes.jobs import JobState, MaintenancePass
 from elytron_core.planes.skills import ReuseOutcome
-from elytron_core.planes.transcript import Delivery
-from elytron_core.profiles import ModeInput, Pressure
+from elytron_core.planes.transcript import TurnDelivery
+from elytron_core.profiles import MemoryPressure, ModeInput
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ async def test_a_delivered_turn_is_evidence_and_what_was_said_outright_a_fact(me
     report = await finish(memory, "t1", "I live in Lisbon.", "A fine place.")
     assert (report.session_commit, report.transcript_commit) == (CommitStatus.COMMITTED, CommitStatus.COMMITTED)
     assert len(report.message_ids) == 2
-    assert [outcome.of for outcome in report.maintenance] == list(Pass)
-    extraction = report.outcome(Pass.EXTRACTION)
+    assert [outcome.of for outcome in report.maintenance] == list(MaintenancePass)
+    extraction = report.outcome(MaintenancePass.EXTRACTION)
     assert extraction is not None
     assert (extraction.status, extraction.counts) == (PassStatus.DONE, {"read": 1, "stored": 1})
     assert "The user lives in Lisbon" in await told.texts(memory, "where do I live?")
@@ -50,16 +50,16 @@ async def test_a_delivered_turn_is_evidence_and_what_was_said_outright_a_fact(me
 @pytest.mark.parametrize(
     ("delivery", "kept"),
     [
-        (Delivery.DELIVERED, ["I live in Lisbon.", "A fine place."]),
-        (Delivery.USER_ONLY, ["I live in Lisbon."]),
-        (Delivery.UPSTREAM_FAILED, ["I live in Lisbon."]),
-        (Delivery.CANCELLED, ["I live in Lisbon."]),
-        (Delivery.INCOMPLETE_STREAM, []),
-        (Delivery.REJECTED_BY_POLICY, []),
+        (TurnDelivery.DELIVERED, ["I live in Lisbon.", "A fine place."]),
+        (TurnDelivery.USER_ONLY, ["I live in Lisbon."]),
+        (TurnDelivery.UPSTREAM_FAILED, ["I live in Lisbon."]),
+        (TurnDelivery.CANCELLED, ["I live in Lisbon."]),
+        (TurnDelivery.INCOMPLETE_STREAM, []),
+        (TurnDelivery.REJECTED_BY_POLICY, []),
     ],
 )
 async def test_delivery_decides_what_is_kept(
-    memory: elytron.MemoryRuntime, delivery: Delivery, kept: list[str]
+    memory: elytron.MemoryRuntime, delivery: TurnDelivery, kept: list[str]
 ) -> None:
     report = await finish(memory, "t1", "I live in Lisbon.", "A fine place.", delivery=delivery)
     assert report.delivery is delivery
@@ -80,8 +80,8 @@ async def test_plain_add_extracts_nothing(memory: elytron.MemoryRuntime) -> None
 
 
 async def test_extraction_can_be_switched_off(memory: elytron.MemoryRuntime) -> None:
-    report = await finish(memory, "t1", "I live in Lisbon.", extraction=Extraction.OFF)
-    extraction = report.outcome(Pass.EXTRACTION)
+    report = await finish(memory, "t1", "I live in Lisbon.", extraction=ExtractionMethod.OFF)
+    extraction = report.outcome(MaintenancePass.EXTRACTION)
     assert extraction is not None
     assert (extraction.status, extraction.reason) == (PassStatus.SKIPPED, "off")
     assert "facts" not in (await memory.inspect()).documents
@@ -98,13 +98,13 @@ async def test_the_same_turn_again_is_a_duplicate_and_adds_no_evidence(memory: e
 
 
 async def test_a_turn_that_is_delivered_after_a_retry_is_no_conflict(memory: elytron.MemoryRuntime) -> None:
-    first = await finish(memory, "t1", "Where do I live?", "In", delivery=Delivery.CANCELLED)
+    first = await finish(memory, "t1", "Where do I live?", "In", delivery=TurnDelivery.CANCELLED)
     again = await finish(memory, "t1", "Where do I live?", "In Lisbon, on the hill.")
     assert (again.turn_id, again.session_commit, again.changed) == (first.turn_id, CommitStatus.COMMITTED, True)
     assert len(again.message_ids) == 2
     (turn,) = (await memory.replay()).turns
     said = ["Where do I live?", "In Lisbon, on the hill."]
-    assert (turn.delivery, [message.text for message in turn.messages]) == (Delivery.DELIVERED, said)
+    assert (turn.delivery, [message.text for message in turn.messages]) == (TurnDelivery.DELIVERED, said)
     assert (await memory.recall("hill")).hits[0].text == said[1]
     assert [hit.text for hit in (await memory.list()).items] == said
     once_more = await finish(memory, "t1", "Where do I live?", "In Lisbon, on the hill.")
@@ -141,7 +141,7 @@ async def test_turns_of_a_busy_conversation_share_a_job(modelled: elytron.Memory
 
 
 async def test_a_demanded_model_that_is_not_there_is_waited_for(memory: elytron.MemoryRuntime) -> None:
-    report = await finish(memory, "t1", "I live in Lisbon.", extraction=Extraction.MODEL)
+    report = await finish(memory, "t1", "I live in Lisbon.", extraction=ExtractionMethod.MODEL)
     assert report.job is not None
     assert "facts" not in (await memory.inspect()).documents
     (job,) = (await memory.run_jobs()).jobs
@@ -149,7 +149,7 @@ async def test_a_demanded_model_that_is_not_there_is_waited_for(memory: elytron.
 
 
 async def test_a_turn_with_one_side_is_left_to_rules(modelled: elytron.MemoryRuntime) -> None:
-    report = await finish(modelled, "t1", "I live in Lisbon.", None, delivery=Delivery.USER_ONLY)
+    report = await finish(modelled, "t1", "I live in Lisbon.", None, delivery=TurnDelivery.USER_ONLY)
     assert report.job is None
     assert "The user lives in Lisbon" in await told.texts(modelled, "where do I live?")
 
@@ -161,7 +161,7 @@ async def test_a_device_in_safe_mode_keeps_the_turn_and_maintains_nothing(memory
 
 
 async def test_under_pressure_rules_read_and_no_model_is_asked(modelled: elytron.MemoryRuntime) -> None:
-    report = await finish(modelled, "t1", "I live in Lisbon.", mode_input=ModeInput(pressure=Pressure.CAUTIOUS))
+    report = await finish(modelled, "t1", "I live in Lisbon.", mode_input=ModeInput(pressure=MemoryPressure.CAUTIOUS))
     assert report.job is None
     assert "The user lives in Lisbon" in await told.texts(modelled, "where do I live?")
 
@@ -170,10 +170,10 @@ async def test_how_a_skill_served_is_written_down_once(memory: elytron.MemoryRun
     await told.learn(memory, "release", "1. Run the tests\n2. Tag the commit\n3. Push the tag")
     reuse = SkillReuse(names=("runtime_skill__release", "runtime_skill__unknown"), outcome=ReuseOutcome.SUCCEEDED)
     report = await finish(memory, "t1", "Please release.", "Done.", reuse=reuse)
-    served = report.outcome(Pass.SKILL_REUSE)
+    served = report.outcome(MaintenancePass.SKILL_REUSE)
     assert served is not None
     assert (served.status, served.counts) == (PassStatus.DONE, {"succeeded": 1, "unknown": 1})
-    again = (await finish(memory, "t1", "Please release.", "Done.", reuse=reuse)).outcome(Pass.SKILL_REUSE)
+    again = (await finish(memory, "t1", "Please release.", "Done.", reuse=reuse)).outcome(MaintenancePass.SKILL_REUSE)
     assert again is not None
     assert again.reason == "duplicate"
 
@@ -228,7 +228,7 @@ async def test_a_finished_turn_takes_up_what_waits_in_its_conversation_for_a_mod
 
 async def test_what_rules_alone_were_asked_to_read_waits_for_no_model(path: str) -> None:
     async with elytron.open(path, space="ada") as memory:
-        await finish(memory, "t1", "My sister Mei bakes bread.", extraction=Extraction.RULES)
+        await finish(memory, "t1", "My sister Mei bakes bread.", extraction=ExtractionMethod.RULES)
     async with elytron.open(path, space="ada", language_model=answering()) as memory:
         assert (await memory.maintain()).turns == 0
 

@@ -9,13 +9,13 @@ import pytest
 
 import elytron
 from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRuntime
-from elytron.journal.compaction import compact
-from elytron.journal.follower import AnnouncingStore, Journals, inner, pages
+from elytron.journal.compaction import compact_space
+from elytron.journal.follower import AnnouncingStore, StoreJournals, entry_pages, inner_store
 from elytron_core import limits
 from elytron_core.errors import StoreClosed
-from elytron_core.events import EventAction, Gap, GapReason, JournalEvent
+from elytron_core.events import EventAction, EventGap, GapReason, JournalEvent
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, JournalEntry
+from elytron_core.ports.store import JournalAction, JournalEntry
 from elytron_core.profiles import StoreCapabilities
 from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore
@@ -25,20 +25,20 @@ pytestmark = pytest.mark.anyio
 ADA = SpaceId("ada")
 
 
-def journals(memory: MemoryRuntime, *, poll_s: float = 60.0) -> Journals:
-    return Journals(memory.context.store, memory.context.commits, poll_s=poll_s)
+def journals(memory: MemoryRuntime, *, poll_s: float = 60.0) -> StoreJournals:
+    return StoreJournals(memory.context.store, memory.context.commits, poll_s=poll_s)
 
 
-async def stream(found: Journals, after: str | None) -> AsyncIterator[JournalEvent | Gap]:
+async def stream(found: StoreJournals, after: str | None) -> AsyncIterator[JournalEvent | EventGap]:
     follower = found.follow(ADA)
-    async for page in pages(follower, await follower.begin(after)):
-        for item in (page,) if isinstance(page, Gap) else page:
+    async for page in entry_pages(follower, await follower.begin(after)):
+        for item in (page,) if isinstance(page, EventGap) else page:
             yield item
 
 
-async def taken(found: Journals, after: str | None, count: int) -> list[JournalEvent | Gap]:
+async def taken(found: StoreJournals, after: str | None, count: int) -> list[JournalEvent | EventGap]:
     """Return the next `count` items behind `after`."""
-    items: list[JournalEvent | Gap] = []
+    items: list[JournalEvent | EventGap] = []
     async with asyncio.timeout(100):
         async for item in stream(found, after):
             items.append(item)
@@ -47,12 +47,12 @@ async def taken(found: Journals, after: str | None, count: int) -> list[JournalE
     return items
 
 
-def sequences(items: list[JournalEvent | Gap]) -> list[int]:
+def sequences(items: list[JournalEvent | EventGap]) -> list[int]:
     return [item.sequence for item in items if isinstance(item, JournalEvent)]
 
 
 def test_events_name_the_actions_of_the_journal() -> None:
-    assert set(get_args(EventAction)) == {action.value for action in Action}
+    assert set(get_args(EventAction)) == {action.value for action in JournalAction}
 
 
 async def test_entries_come_in_order_and_say_nothing_of_content(memory: MemoryRuntime) -> None:
@@ -149,7 +149,7 @@ class TestGaps:
         await memory.erase(MemoryEraseRequest(whole_space="ada"))
         await memory.add(["one", "two", "three", "four"])
         gap, again = await taken(journals(memory), last.id, 2)
-        assert gap == Gap(space="ada", reason=GapReason.ERASED, first=1, last=last.sequence)
+        assert gap == EventGap(space="ada", reason=GapReason.ERASED, first=1, last=last.sequence)
         assert isinstance(again, JournalEvent)
         assert again.sequence == 1
         assert again != first
@@ -162,7 +162,7 @@ class TestGaps:
         await memory.erase(MemoryEraseRequest(whole_space="ada"))
         await memory.add("anew")
         gap, event = await waiting
-        assert isinstance(gap, Gap)
+        assert isinstance(gap, EventGap)
         assert isinstance(event, JournalEvent)
         assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
 
@@ -178,7 +178,7 @@ class TestGaps:
     async def test_a_place_that_nobody_has_come_to_is_no_place(self, memory: MemoryRuntime) -> None:
         await memory.add("one")
         gap, event = await taken(journals(memory), "900", 2)
-        assert isinstance(gap, Gap)
+        assert isinstance(gap, EventGap)
         assert isinstance(event, JournalEvent)
         assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
 
@@ -189,18 +189,18 @@ class TestGaps:
         for number in range(10):
             await memory.add(f"text {number}")
         gap, *events = await taken(journals(memory), "2", 6)
-        assert gap == Gap(space="ada", reason=GapReason.RETENTION, first=3, last=6)
+        assert gap == EventGap(space="ada", reason=GapReason.RETENTION, first=3, last=6)
         assert sequences(events) == [7, 8, 9, 10, 11]
 
     @pytest.mark.parametrize("place", ["0", "1", "3"])
     async def test_entries_that_were_compacted_are_a_gap(self, memory: MemoryRuntime, place: str) -> None:
         written = await memory.add(["one", "two", "three"])
         await memory.erase(MemoryEraseRequest(ids=written.ids))
-        await compact(memory.context.store, ADA)
+        await compact_space(memory.context.store, ADA)
         last = (await memory.inspect()).sequence
         *before, gap, event = await taken(journals(memory), place, 3 if place == "0" else 2)
         assert sequences(before) == ([1] if place == "0" else [])
-        assert gap == Gap(space="ada", reason=GapReason.COMPACTED, first=max(2, int(place) + 1), last=last - 1)
+        assert gap == EventGap(space="ada", reason=GapReason.COMPACTED, first=max(2, int(place) + 1), last=last - 1)
         assert isinstance(event, JournalEvent)
         assert event.sequence == last
 
@@ -209,11 +209,11 @@ class TestGaps:
         reader = journals(memory).follow(ADA)
         await reader.begin("3")
         await memory.erase(MemoryEraseRequest(ids=written.ids))
-        await compact(memory.context.store, ADA)
+        await compact_space(memory.context.store, ADA)
         last = (await memory.inspect()).sequence
-        assert await reader.read() == Gap(space="ada", reason=GapReason.COMPACTED, first=4, last=last - 1)
+        assert await reader.read() == EventGap(space="ada", reason=GapReason.COMPACTED, first=4, last=last - 1)
         behind = await reader.read()
-        assert not isinstance(behind, Gap)
+        assert not isinstance(behind, EventGap)
         assert [event.sequence for event in behind] == [last]
 
 
@@ -241,5 +241,5 @@ async def test_the_store_beneath_can_be_reached(tmp_path: Path) -> None:
     store = MemoryStore()
     async with elytron.open(store) as memory:
         assert isinstance(memory.context.store, AnnouncingStore)
-        assert inner(memory.context.store) is store
-        assert inner(store) is store
+        assert inner_store(memory.context.store) is store
+        assert inner_store(store) is store

@@ -5,7 +5,7 @@ from tests.sdk.told import believe
 
 import elytron
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.planes.facts import FreshnessHint, FreshnessState, Kind
+from elytron_core.planes.facts import FactKind, FreshnessHint, FreshnessState
 
 pytestmark = pytest.mark.anyio
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_fact_says_how_fresh_it_is(
     memory: elytron.MemoryRuntime, clock: FrozenClock, days: int, told: tuple[FreshnessState, FreshnessHint], mark: str
 ) -> None:
-    await believe(memory, "kiln", "it is half built", kind=Kind.PROJECT)
+    await believe(memory, "kiln", "it is half built", kind=FactKind.PROJECT)
     clock.advance(days * DAY_MS)
     (hit,) = (await memory.recall("kiln")).hits
     (listed,) = (await memory.list()).items

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron.documents.hits import fact_hit, scored, turn_hit
+from elytron.documents.hits import fact_hit, scored_hit, turn_hit
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit
-from elytron_core.evidence import Role
+from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import FactId, TurnId
 from elytron_core.planes import facts, transcript
 
@@ -19,7 +19,7 @@ TURN = transcript.Turn(
     channel="web",
     conversation="c1",
     messages=(
-        transcript.Message(text="tea?", speaker="Ada", role=Role.USER, at=Instant(3)),
+        transcript.Message(text="tea?", speaker="Ada", role=EvidenceRole.USER, at=Instant(3)),
         transcript.Message(text="two cups"),
     ),
     tags=("home", "kitchen"),
@@ -27,7 +27,7 @@ TURN = transcript.Turn(
 )
 FACT = facts.Fact(
     id=FactId("f1"),
-    kind=facts.Kind.PREFERENCE,
+    kind=facts.FactKind.PREFERENCE,
     topic="tea",
     content="Ada likes tea",
     citations=("t1",),
@@ -51,7 +51,7 @@ def checked(hit: RecallHit) -> RecallHit:
 @pytest.mark.parametrize("part", [0, 1])
 def test_the_hit_of_a_message(part: int, score: float, signals: dict[str, float]) -> None:
     signals = {name: float(value) for name, value in signals.items()}
-    hit = scored(turn_hit(TurnId("t1"), TURN, part), score=score, signals=signals)
+    hit = scored_hit(turn_hit(TurnId("t1"), TURN, part), score=score, signals=signals)
     assert hit == checked(hit)
     assert told(hit) == told(checked(hit))
     assert (hit.metadata, hit.metadata is TURN.metadata) == (TURN.metadata, False)
@@ -65,6 +65,6 @@ def test_the_hit_of_a_fact(score: float, signals: dict[str, float]) -> None:
 
 
 def test_a_hit_tells_its_time_as_a_datetime_too() -> None:
-    hit = RecallHit(id="t1", plane=Plane.TRANSCRIPT, text="tea", score=1.0, at=Instant(1_740_909_600_000))
+    hit = RecallHit(id="t1", plane=RecallPlane.TRANSCRIPT, text="tea", score=1.0, at=Instant(1_740_909_600_000))
     assert hit.when == datetime(2025, 3, 2, 10, tzinfo=UTC)
     assert hit.model_copy(update={"at": None}).when is None

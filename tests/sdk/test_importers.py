@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from tests.sdk.opened_transcripts import opened
 
-from elytron.importers.detection import Format, open_transcripts
-from elytron.importers.message_shape import Said
+from elytron.importers.detection import TranscriptFormat, open_transcripts
+from elytron.importers.message_shape import SaidMessage
 from elytron_core import limits
 from elytron_core.clock import instant
 from elytron_core.errors import UnreadableFile
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 
 HOME = ConversationKey("default", "home")
 CANARY = "s3cret"
 
-Row = tuple[str, Role, str | None, str, int | None]
+Row = tuple[str, EvidenceRole, str | None, str, int | None]
 
 
-def row(said: Said) -> Row:
+def row(said: SaidMessage) -> Row:
     """Return conversation, role, speaker, text and time of a message."""
     message = said.turn.messages[0]
     return said.conversation.conversation, message.role, message.speaker, message.text, message.at
@@ -31,8 +31,8 @@ def row(said: Said) -> Row:
 
 def rows(path: Path) -> list[Row]:
     with opened(path) as transcript:
-        found = [row(said) for said in transcript.messages(HOME, include=Role)]
-        assert [row(said) for said in transcript.messages(HOME, include=Role)] == found, (
+        found = [row(said) for said in transcript.messages(HOME, include=EvidenceRole)]
+        assert [row(said) for said in transcript.messages(HOME, include=EvidenceRole)] == found, (
             "a transcript can be read again"
         )
         return found
@@ -40,7 +40,7 @@ def rows(path: Path) -> list[Row]:
 
 def host_ids(path: Path) -> list[str | None]:
     with opened(path) as transcript:
-        return [said.turn.host_id for said in transcript.messages(HOME, include=Role)]
+        return [said.turn.host_id for said in transcript.messages(HOME, include=EvidenceRole)]
 
 
 def written(folder: Path, content: Any, *, name: str = "file.json") -> Path:
@@ -61,13 +61,13 @@ class TestJsonLines:
     def test_each_line_is_a_message_with_its_time_and_speaker(self, tmp_path: Path) -> None:
         path = written(tmp_path, lines(MINA, TOMAS))
         assert rows(path) == [
-            ("home", Role.USER, "Mina", "The ferry", instant("2025-01-12T19:04:00Z")),
-            ("harbour", Role.ASSISTANT, None, "At nine.", instant("2025-01-12T19:06:00Z")),
+            ("home", EvidenceRole.USER, "Mina", "The ferry", instant("2025-01-12T19:04:00Z")),
+            ("harbour", EvidenceRole.ASSISTANT, None, "At nine.", instant("2025-01-12T19:06:00Z")),
         ]
 
     def test_the_format_is_told_by_content_and_not_by_name(self, tmp_path: Path) -> None:
         with opened(written(tmp_path, lines(MINA), name="notes.txt")) as transcript:
-            assert (transcript.format, transcript.name) == (Format.JSONL, "notes.txt")
+            assert (transcript.format, transcript.name) == (TranscriptFormat.JSONL, "notes.txt")
 
     def test_a_last_line_without_line_end_and_blank_lines_are_fine(self, tmp_path: Path) -> None:
         path = written(tmp_path, b"\n" + lines(MINA) + b"\r\n  \n" + lines(TOMAS).rstrip())
@@ -81,7 +81,7 @@ class TestJsonLines:
                 {"role": "human", "content": parts}, {"role": "ai", "content": " "}, {"role": "tool", "content": None}
             ),
         )
-        assert rows(path) == [("home", Role.USER, None, "one\ntwo", None)]
+        assert rows(path) == [("home", EvidenceRole.USER, None, "one\ntwo", None)]
 
     @pytest.mark.parametrize(
         "value", [1_736_708_640, 1_736_708_640.0, 1_736_708_640_000, "2025-01-12T19:04:00Z", "2025-01-12T21:04+02:00"]
@@ -99,7 +99,7 @@ class TestJsonLines:
     def test_progress_is_counted_in_bytes_of_the_file(self, tmp_path: Path) -> None:
         path = written(tmp_path, lines(MINA, TOMAS))
         with opened(path) as transcript:
-            done = [said.done_bytes for said in transcript.messages(HOME, include=Role)]
+            done = [said.done_bytes for said in transcript.messages(HOME, include=EvidenceRole)]
         assert done == [len(lines(MINA)), path.stat().st_size]
         assert done[-1] == transcript.size_bytes
 
@@ -108,7 +108,7 @@ class TestJsonLines:
         with opened(path) as transcript:
             with path.open("ab") as more:
                 more.write(b'{"role": "us')
-            assert [row(said)[3] for said in transcript.messages(HOME, include=Role)] == ["The ferry"]
+            assert [row(said)[3] for said in transcript.messages(HOME, include=EvidenceRole)] == ["The ferry"]
 
     def test_the_mark_that_some_programs_put_first_is_no_part_of_it(self, tmp_path: Path) -> None:
         marked = codecs.BOM_UTF8 + lines(MINA, TOMAS)
@@ -170,9 +170,9 @@ class TestOpenAiMessages:
         {"role": "tool", "tool_call_id": "1", "content": "kettle on"},
     ]
     EXPECTED = [
-        ("home", Role.SYSTEM, None, "Be brief.", None),
-        ("home", Role.USER, "Ada", "Tea?", None),
-        ("home", Role.TOOL, None, "kettle on", None),
+        ("home", EvidenceRole.SYSTEM, None, "Be brief.", None),
+        ("home", EvidenceRole.USER, "Ada", "Tea?", None),
+        ("home", EvidenceRole.TOOL, None, "kettle on", None),
     ]
 
     @pytest.mark.parametrize("wrapped", [False, True])
@@ -180,7 +180,7 @@ class TestOpenAiMessages:
         path = written(tmp_path, {"model": "m", "messages": self.MESSAGES} if wrapped else self.MESSAGES)
         assert rows(path) == self.EXPECTED
         with opened(path) as transcript:
-            assert transcript.format is Format.OPENAI_MESSAGES
+            assert transcript.format is TranscriptFormat.OPENAI_MESSAGES
 
     def test_a_wrong_message_is_named_by_its_place(self, tmp_path: Path) -> None:
         with pytest.raises(UnreadableFile, match=r"'file.json' message is not an object \(message 2\)"):
@@ -221,15 +221,15 @@ class TestChatGpt:
         path = written(tmp_path, [self.CONVERSATION, {"id": "c-2", "mapping": {}, "current_node": None}])
         at = 1_700_000_000_500
         assert rows(path) == [
-            ("c-1", Role.USER, None, "Where is the ferry?", at),
-            ("c-1", Role.ASSISTANT, None, "At the pier.", at),
-            ("c-1", Role.USER, None, "This one?", at),
+            ("c-1", EvidenceRole.USER, None, "Where is the ferry?", at),
+            ("c-1", EvidenceRole.ASSISTANT, None, "At the pier.", at),
+            ("c-1", EvidenceRole.USER, None, "This one?", at),
         ]
         assert host_ids(path) == ["m-ask", "m-new", "m-see"]
         with opened(path) as transcript:
-            assert {(said.conversation.channel, said.title) for said in transcript.messages(HOME, include=Role)} == {
-                ("chatgpt", "The ferry")
-            }
+            assert {
+                (said.conversation.channel, said.title) for said in transcript.messages(HOME, include=EvidenceRole)
+            } == {("chatgpt", "The ferry")}
 
     def test_one_conversation_alone_is_read_too(self, tmp_path: Path) -> None:
         assert len(rows(written(tmp_path, self.CONVERSATION))) == 3
@@ -325,12 +325,15 @@ class TestClaude:
     def test_messages_are_read_from_text_or_blocks(self, tmp_path: Path, *, alone: bool) -> None:
         path = written(tmp_path, self.CONVERSATION if alone else [self.CONVERSATION])
         at = instant("2025-02-01T10:00:01.250Z")
-        assert rows(path) == [("u-1", Role.USER, None, "When?", at), ("u-1", Role.ASSISTANT, None, "At six.", at)]
+        assert rows(path) == [
+            ("u-1", EvidenceRole.USER, None, "When?", at),
+            ("u-1", EvidenceRole.ASSISTANT, None, "At six.", at),
+        ]
         assert host_ids(path) == ["a", "b"]
         with opened(path) as transcript:
-            assert {(said.conversation.channel, said.title) for said in transcript.messages(HOME, include=Role)} == {
-                ("claude", "Tides")
-            }
+            assert {
+                (said.conversation.channel, said.title) for said in transcript.messages(HOME, include=EvidenceRole)
+            } == {("claude", "Tides")}
 
     @pytest.mark.parametrize(
         ("change", "problem"),

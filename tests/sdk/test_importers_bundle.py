@@ -9,7 +9,7 @@ import pytest
 from tests.sdk.opened_transcripts import opened
 from tests.sdk.test_importers import CANARY, rows, written
 
-from elytron.importers.detection import Format
+from elytron.importers.detection import TranscriptFormat
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
 
@@ -34,7 +34,7 @@ def test_an_export_is_read_as_it_was_handed_out(tmp_path: Path) -> None:
     path = zipped(tmp_path, user={"id": 1}, conversations=[CLAUDE])
     assert rows(path) == rows(written(tmp_path, [CLAUDE]))
     with opened(path) as transcript:
-        assert (transcript.format, transcript.name) == (Format.CLAUDE, "export.zip")
+        assert (transcript.format, transcript.name) == (TranscriptFormat.CLAUDE, "export.zip")
 
 
 def test_numbered_parts_are_read_in_their_order(tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from tests.sdk.opened_transcripts import opened
 
-from elytron.importers.detection import Format
-from elytron.importers.message_shape import Omission
-from elytron_core.clock import iso
+from elytron.importers.detection import TranscriptFormat
+from elytron.importers.message_shape import OmissionReason
+from elytron_core.clock import format_instant
 from elytron_core.errors import UnreadableFile
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 
 HOME = ConversationKey("default", "home")
@@ -34,11 +34,14 @@ IPHONE = """\
 GERMAN = "31.12.24, 23:59 - Noor: Prost\n01.01.25, 00:01 - Ben: Danke, dir auch\n"
 
 
-def read(path: Path) -> tuple[Format, Rows, dict[Omission, int]]:
+def read(path: Path) -> tuple[TranscriptFormat, Rows, dict[OmissionReason, int]]:
     with opened(path) as transcript:
         found = [said.turn.messages[0] for said in transcript.messages(HOME)]
-        assert all(message.role is Role.USER for message in found)
-        rows = [(message.speaker, message.text, iso(message.at) if message.at is not None else "") for message in found]
+        assert all(message.role is EvidenceRole.USER for message in found)
+        rows = [
+            (message.speaker, message.text, format_instant(message.at) if message.at is not None else "")
+            for message in found
+        ]
         return transcript.format, rows, dict(transcript.left_out)
 
 
@@ -49,23 +52,23 @@ def written(folder: Path, name: str, content: str) -> Path:
 
 def test_a_chat_of_whatsapp_on_android(tmp_path: Path) -> None:
     assert read(written(tmp_path, "WhatsApp Chat with Ben.txt", ANDROID)) == (
-        Format.WHATSAPP,
+        TranscriptFormat.WHATSAPP,
         [
             ("Noor", "The van comes on Friday.\nIt is blue: look out for it.", "2025-05-13T09:14:00Z"),
             ("Ben", "Bring the keys", "2025-05-14T21:03:00Z"),
         ],
-        {Omission.SERVICE: 1, Omission.MEDIA: 1, Omission.DELETED: 1},
+        {OmissionReason.SERVICE: 1, OmissionReason.MEDIA: 1, OmissionReason.DELETED: 1},
     )
 
 
 def test_a_chat_of_whatsapp_on_an_iphone_with_months_first(tmp_path: Path) -> None:
     assert read(written(tmp_path, "_chat.txt", IPHONE)) == (
-        Format.WHATSAPP,
+        TranscriptFormat.WHATSAPP,
         [
             ("Noor", "High water at six", "2025-05-03T21:14:40Z"),
             ("Ben", "Thanks", "2025-05-14T00:01:00Z"),
         ],
-        {Omission.MEDIA: 2},
+        {OmissionReason.MEDIA: 2},
     )
 
 
@@ -97,12 +100,12 @@ TELEGRAM: dict[str, Any] = {
 def test_a_chat_of_telegram_alone_and_among_all(tmp_path: Path, document: dict[str, Any]) -> None:
     path = written(tmp_path, "result.json", json.dumps(document))
     assert read(path) == (
-        Format.TELEGRAM,
+        TranscriptFormat.TELEGRAM,
         [
             ("Noor", "See https://tides.example first", "2025-01-15T10:20:00Z"),
             ("user2", "Fine", "2025-01-15T10:31:00Z"),
         ],
-        {Omission.SERVICE: 1, Omission.MEDIA: 1},
+        {OmissionReason.SERVICE: 1, OmissionReason.MEDIA: 1},
     )
     with opened(path) as transcript:
         said = next(transcript.messages(HOME))
@@ -113,9 +116,9 @@ def test_markdown_comes_in_by_sections_under_their_headings(tmp_path: Path) -> N
     notes = "---\ntags: [x]\n---\n# Boat\n\nThe key is under the oar.\n\n## Tides\n```\n# no heading\n```\n\n## Empty\n"
     path = written(tmp_path, "notes.md", notes)
     assert read(path) == (
-        Format.MARKDOWN,
+        TranscriptFormat.MARKDOWN,
         [(None, "# Boat\n\nThe key is under the oar.", ""), (None, "## Tides\n\n```\n# no heading\n```", "")],
-        {Omission.METADATA: 1},
+        {OmissionReason.METADATA: 1},
     )
     with opened(path) as transcript:
         assert next(transcript.messages(HOME)).title == "Boat"
@@ -123,7 +126,7 @@ def test_markdown_comes_in_by_sections_under_their_headings(tmp_path: Path) -> N
 
 def test_plain_text_comes_in_by_paragraphs_none_too_long(tmp_path: Path) -> None:
     form, rows, _ = read(written(tmp_path, "diary.txt", "One day.\r\n\r\nAnother\nday.\n\n" + "word " * 1_500))
-    assert form is Format.TEXT
+    assert form is TranscriptFormat.TEXT
     assert [text for _, text, _ in rows[:2]] == ["One day.", "Another\nday."]
     assert [len(text) <= 4_000 for _, text, _ in rows[2:]] == [True, True]
 

@@ -15,8 +15,8 @@ from elytron.indexing import checkpoints, index_manager, write_through
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.ports.store import Document, Erasure, JournalEntry, Ref
-from elytron_core.text.analyser import Analyser
+from elytron_core.ports.store import Document, DocumentRef, ErasureTarget, JournalEntry
+from elytron_core.text.analyser import TextAnalyser
 from elytron_index import checkpoint
 from elytron_store.memory import MemoryStore
 
@@ -36,7 +36,7 @@ class Counting(MemoryStore):
         self.entries += len(found)
         return found
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         self.turns += [ref.key for ref in refs if ref.collection == "turns"]
         return await super().get(space, refs)
 
@@ -166,13 +166,13 @@ async def test_short_messages_are_folded_as_they_come_unless_there_are_very_many
 ) -> None:
     monkeypatch.setattr(write_through, "MANY_CHARS", many)
     stepped: list[str] = []
-    steps = Analyser.steps
+    steps = TextAnalyser.steps
 
-    def noted(self: Analyser, text: str) -> Iterator[list[str]]:
+    def noted(self: TextAnalyser, text: str) -> Iterator[list[str]]:
         stepped.append(text)
         return steps(self, text)
 
-    monkeypatch.setattr(Analyser, "steps", noted)
+    monkeypatch.setattr(TextAnalyser, "steps", noted)
     async with elytron.open("memory:", space="ada") as memory:
         said = [f"tea {number} " + "and some more words " * 8 for number in range(500)]
         await memory.write(told(*said))
@@ -201,14 +201,14 @@ async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch:
 async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "MAPPED", 0)
     rooms: list[weakref.ref[bytearray | mmap]] = []
-    room = checkpoint.room
+    room = checkpoint.allocate_memory
 
     def watched(size: int) -> bytearray | mmap:
         found = room(size)
         rooms.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(checkpoint, "room", watched)
+    monkeypatch.setattr(checkpoint, "allocate_memory", watched)
     monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
     async with elytron.open("memory:", index_bytes=1) as memory:
         for name in ("ada", "ben"):
@@ -306,7 +306,7 @@ class Erasing(MemoryStore):
             (first,) = await self.scan(space, "turns", limit=1)
             refs = () if self._whole else (first.ref,)
             blobs = () if self._whole else (checkpoints.CHECKPOINT,)
-            await self.erase(Erasure(space, Instant(5), refs=refs, blobs=blobs, whole_space=self._whole))
+            await self.erase(ErasureTarget(space, Instant(5), refs=refs, blobs=blobs, whole_space=self._whole))
         return await super().write_blob(space, key, chunks)
 
 

@@ -17,9 +17,9 @@ from elytron import (
     TurnDraft,
 )
 from elytron_core.contracts.facts import FactDraft
-from elytron_core.contracts.transcript import LongTermExtraction, Procedural, RuntimeSkillWrite
-from elytron_core.evidence import Role
-from elytron_core.planes.facts import Authority
+from elytron_core.contracts.transcript import LongTermExtraction, ProcedureSource, RuntimeSkillWrite
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.facts import FactAuthority
 from elytron_core.policy.projection.builder import POLICY
 from elytron_core.policy.projection.sections import HEADINGS
 
@@ -100,16 +100,16 @@ def require_framed(block: str) -> None:
 async def plant(memory: MemoryRuntime, text: str) -> None:
     """Leave a text wherever a caller can: in messages of every role, speakers' names, facts and procedures."""
     named = "".join(char for char in " ".join(text.split()) if char.isprintable())[:60].strip() or "nobody"
-    for role in Role:
-        said = Message(role=role, text=f"{WORD} {text}", speaker=named if role is Role.TOOL else None)
+    for role in EvidenceRole:
+        said = Message(role=role, text=f"{WORD} {text}", speaker=named if role is EvidenceRole.TOOL else None)
         await memory.write(MemoryWriteRequest(write=TranscriptWrite(turns=(TurnDraft(messages=(said,)),))))
-    fact = FactDraft(topic=f"{WORD} {named}", content=f"{WORD} {text}", authority=Authority.IMPORTED)
+    fact = FactDraft(topic=f"{WORD} {named}", content=f"{WORD} {text}", authority=FactAuthority.IMPORTED)
     await memory.write(MemoryWriteRequest(write=LongTermExtraction(facts=(fact,))))
     skill = RuntimeSkillWrite(
         name=WORD, topic=WORD, title=f"Enter the {WORD} {named}", summary=f"{WORD} {text}",
         content=f"1. Call the {WORD}.\n2. Wait for the answer of the {WORD}.",
     )  # fmt: skip
-    await memory.write(MemoryWriteRequest(write=Procedural(writes=(skill,))))
+    await memory.write(MemoryWriteRequest(write=ProcedureSource(writes=(skill,))))
 
 
 @pytest.mark.anyio

@@ -23,8 +23,8 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.control import ControlOutcome
 from elytron_core.errors import Conflict, NotFound, StoreBusy, StoreUnavailable
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.facts import Authority, Kind
-from elytron_core.ports.store import Batch, Committed, JournalEntry
+from elytron_core.planes.facts import FactAuthority, FactKind
+from elytron_core.ports.store import Batch, CommitReceipt, JournalEntry
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,7 @@ class CrowdedStore(MemoryStore):
         self.times = 0
         self.reads_journal = False
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         await self._interrupt()
         return await super().commit(batch)
 
@@ -58,7 +58,7 @@ class CrowdedStore(MemoryStore):
             self.meanwhile = work
 
 
-def opening(store: MemoryStore, clock: FrozenClock, seed: str) -> elytron.Opening:
+def opening(store: MemoryStore, clock: FrozenClock, seed: str) -> elytron.RuntimeOpening:
     return elytron.open(store, space=SPACE, clock=clock, ids=SeededIds(seed))
 
 
@@ -82,7 +82,7 @@ def says(store: CrowdedStore, work: Callable[[], Awaitable[object]], *, times: i
 
 
 async def fact(memory: MemoryRuntime, topic: str, content: str) -> str:
-    draft = FactDraft(fact_kind=Kind.PROFILE, topic=topic, content=content, authority=Authority.USER_ASSERTED)
+    draft = FactDraft(fact_kind=FactKind.PROFILE, topic=topic, content=content, authority=FactAuthority.USER_ASSERTED)
     report = await memory.write(MemoryWriteRequest(write=LongTermExtraction(facts=(draft,))))
     return report.ids[0]
 

@@ -9,7 +9,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import transcript
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ class GroupingStore:
 
     def __init__(self, shared: MemoryStore) -> None:
         self._shared = shared
-        self._waiting: list[tuple[Batch, asyncio.Future[Committed]]] = []
+        self._waiting: list[tuple[Batch, asyncio.Future[CommitReceipt]]] = []
         self._is_open = False
         self.capabilities = shared.capabilities
         self.compact = shared.compact
@@ -37,10 +37,10 @@ class GroupingStore:
         self.repair = shared.repair
         self.close = shared.close
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         if self._is_open:
             return await self._shared.commit(batch)
-        answer: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[CommitReceipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((batch, answer))
         return await answer
 

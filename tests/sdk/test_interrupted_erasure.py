@@ -7,7 +7,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.control import ControlDecision, ControlOutcome
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.ports.store import Erased, Erasure
+from elytron_core.ports.store import ErasureReceipt, ErasureTarget
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -22,14 +22,14 @@ class DyingStore(MemoryStore):
         super().__init__()
         self.erasures = 0
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         self.erasures += 1
         if self.erasures == 1:
             raise StoreUnavailable("the process dies here")
         return await super().erase(erasure)
 
 
-def opening(store: MemoryStore) -> elytron.Opening:
+def opening(store: MemoryStore) -> elytron.RuntimeOpening:
     return elytron.open(store, space=SPACE, clock=FrozenClock(step_ms=1), ids=SeededIds())
 
 
@@ -71,7 +71,7 @@ async def test_a_message_cut_out_of_a_turn_leaves_no_bytes_after_the_second_requ
     unchanged = ControlDecision(
         id=f"{turn}#1",
         outcome=ControlOutcome.UNCHANGED,
-        plane=elytron.Plane.TRANSCRIPT,
+        plane=elytron.RecallPlane.TRANSCRIPT,
         reason="it was erased already",
     )
     assert again.decisions == (unchanged,)

@@ -9,7 +9,7 @@ import pytest
 import elytron
 from elytron import MemoryRuntime
 from elytron.context import Beat
-from elytron.jobs.queue import claim, schedule
+from elytron.jobs.queue import claim_job, schedule_job
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, StoreUnavailable, Unreachable
@@ -53,7 +53,7 @@ class Notes:
 async def put_off(memory: MemoryRuntime, name: str = "one", *, after_ms: int = 0) -> None:
     """Schedule a job of the kind "remind"."""
     due_at = Instant(memory.context.clock.now() + after_ms)
-    assert await schedule(memory.context, SCOPE, "remind", name, name, due_at=due_at) is not None
+    assert await schedule_job(memory.context, SCOPE, "remind", name, name, due_at=due_at) is not None
 
 
 async def test_a_job_is_done_when_it_is_due_and_once(opened: Opened, clock: FrozenClock) -> None:
@@ -81,7 +81,7 @@ async def test_a_leased_job_is_taken_by_another_when_the_lease_ends(opened: Open
     killed, notes = await opened(), Notes()
     killed.context.runners["remind"] = notes
     await put_off(killed)
-    assert await claim(killed.context, SCOPE.space, "killed") is not None
+    assert await claim_job(killed.context, SCOPE.space, "killed") is not None
     other = await opened()
     other.context.runners["remind"] = notes
     assert (await other.run_jobs()).jobs == ()
@@ -129,4 +129,4 @@ async def test_a_full_queue_takes_no_more(opened: Opened, monkeypatch: pytest.Mo
     monkeypatch.setattr(limits, "JOBS_ACTIVE", 1)
     memory = await opened()
     await put_off(memory)
-    assert await schedule(memory.context, SCOPE, "remind", "two", "", due_at=memory.context.clock.now()) is None
+    assert await schedule_job(memory.context, SCOPE, "remind", "two", "", due_at=memory.context.clock.now()) is None

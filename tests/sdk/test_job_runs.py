@@ -10,13 +10,13 @@ from tests.sdk.towns import PORTO, SPACE, opened, said, talk, towns
 from tests.sdk.turns import answering, finish
 
 import elytron
-from elytron.flows.worker import Worker
-from elytron.jobs.queue import claim, read_queue
+from elytron.flows.worker import JobWorker
+from elytron.jobs.queue import claim_job, read_queue
 from elytron.models import ScriptedModel
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.maintenance import (
-    Extraction,
+    ExtractionMethod,
     JobCancelRequest,
     JobListRequest,
     JobRetryRequest,
@@ -111,10 +111,10 @@ async def test_two_workers_never_have_one_job(store: MemoryStore, clock: FrozenC
     two = await opened(store, clock, towns(1), ids=SeededIds("two"))
     await finish(one, "t1", said(0))
     space = SPACE
-    taken = await asyncio.gather(claim(one.context, space, "one"), claim(two.context, space, "two"))
+    taken = await asyncio.gather(claim_job(one.context, space, "one"), claim_job(two.context, space, "two"))
     assert sorted(known is not None for known in taken) == [False, True]
     clock.advance(limits.JOB_LEASE_MS)
-    again = await claim(two.context, space, "two")
+    again = await claim_job(two.context, space, "two")
     assert again is not None
     assert again.job.attempts == 2
 
@@ -160,7 +160,7 @@ async def test_a_worker_that_lost_its_lease_ends_and_leaves_the_job_to_the_other
     class Slow(ScriptedModel):
         async def complete(self, *args: Any, **options: Any) -> Any:
             clock.advance(limits.JOB_LEASE_MS + 1)
-            tasks.append(loop.create_task(claim(other.context, space, "other")))
+            tasks.append(loop.create_task(claim_job(other.context, space, "other")))
             await tasks[0]
             return await towns(1).complete(*args, **options)
 
@@ -174,7 +174,7 @@ async def test_a_worker_that_lost_its_lease_ends_and_leaves_the_job_to_the_other
 async def test_a_runtime_asked_to_work_does_the_jobs_while_it_is_open(store: MemoryStore, clock: FrozenClock) -> None:
     model = answering(("Porto", PORTO))
     memory = await opened(store, clock, model, ids=SeededIds())
-    worker = Worker(memory.context, pause_s=0.001)
+    worker = JobWorker(memory.context, pause_s=0.001)
     worker.start()
     await finish(memory, "t1", "Well, home is Porto these days.")
     async with asyncio.timeout(100):
@@ -211,7 +211,7 @@ async def test_a_worker_finds_what_others_put_off_and_gives_its_job_back_when_it
 
 async def test_rules_need_no_queue(store: MemoryStore, clock: FrozenClock) -> None:
     memory = await opened(store, clock, None, ids=SeededIds())
-    await finish(memory, "t0", "I live in Lisbon.", extraction=Extraction.RULES)
+    await finish(memory, "t0", "I live in Lisbon.", extraction=ExtractionMethod.RULES)
     assert (await memory.list_jobs()).jobs == ()
 
 

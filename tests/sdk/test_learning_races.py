@@ -90,7 +90,7 @@ async def test_a_candidate_is_not_accepted_once_another_process_forgot_the_same(
     (waiting,) = (await two.ours.list_candidates()).items
     (fact,) = (await believe(two.theirs, "habit", "Ada likes green tea")).ids
     two.meanwhile.before_commit("facts", lambda: two.theirs.forget(fact))
-    request = elytron.CandidateResolveRequest(id=waiting.id, resolution=elytron.Resolution.ACCEPT)
+    request = elytron.CandidateResolveRequest(id=waiting.id, resolution=elytron.CandidateResolution.ACCEPT)
     report = await two.ours.resolve_candidate(request)
     assert two.meanwhile.is_over
     assert (report.changed, report.reason, await two.stand()) == (False, FORGOTTEN, [])

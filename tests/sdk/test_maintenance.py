@@ -7,12 +7,12 @@ from tests.sdk import told
 from tests.sdk.turns import answering, finish, item, items
 
 import elytron
-from elytron.factory import Opening
+from elytron.factory import RuntimeOpening
 from elytron.models import ScriptedModel
-from elytron_core.clock import DAY_MS, FrozenClock, Instant, iso
+from elytron_core.clock import DAY_MS, FrozenClock, Instant, format_instant
 from elytron_core.contracts.continuity import ExecutionDraft, ExecutionWrite, NoteDraft, NotesWrite
 from elytron_core.contracts.maintenance import (
-    Extraction,
+    ExtractionMethod,
     MaintenanceRefusal,
     MemoryMaintainRequest,
     PassOutcome,
@@ -20,23 +20,27 @@ from elytron_core.contracts.maintenance import (
 )
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import ModelRefused, ModelUnavailable, Unsupported
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds
 from elytron_core.planes.continuity import ExecutionStatus
-from elytron_core.planes.facts import Kind
-from elytron_core.planes.jobs import Pass
-from elytron_core.policy.maintenance import Budget
-from elytron_core.ports.models import Completion, LanguageModel
+from elytron_core.planes.facts import FactKind
+from elytron_core.planes.jobs import MaintenancePass
+from elytron_core.policy.maintenance import SpendingBudget
+from elytron_core.ports.models import LanguageModel, TextCompletion
 from elytron_core.profiles import ModeInput
 
 pytestmark = pytest.mark.anyio
 
 
-def opened(clock: FrozenClock, model: LanguageModel | None = None, budget: Budget | None = None) -> Opening:
+def opened(
+    clock: FrozenClock, model: LanguageModel | None = None, budget: SpendingBudget | None = None
+) -> RuntimeOpening:
     return elytron.open("memory:", space="ada", clock=clock, ids=SeededIds(), language_model=model, budget=budget)
 
 
-async def run(memory: elytron.MemoryRuntime, of: Pass, extraction: Extraction = Extraction.AUTO) -> PassOutcome:
+async def run(
+    memory: elytron.MemoryRuntime, of: MaintenancePass, extraction: ExtractionMethod = ExtractionMethod.AUTO
+) -> PassOutcome:
     report = await memory.maintain(MemoryMaintainRequest(passes=(of,), extraction=extraction))
     (outcome,) = report.passes
     return outcome
@@ -44,7 +48,7 @@ async def run(memory: elytron.MemoryRuntime, of: Pass, extraction: Extraction = 
 
 async def talk(memory: elytron.MemoryRuntime, turns: int, *, first: int = 1) -> None:
     for number in range(first, first + turns):
-        await told.talk(memory, (Role.USER, f"Said {number}."), (Role.ASSISTANT, "Yes."))
+        await told.talk(memory, (EvidenceRole.USER, f"Said {number}."), (EvidenceRole.ASSISTANT, "Yes."))
 
 
 async def work_on(memory: elytron.MemoryRuntime, state: ExecutionDraft) -> None:
@@ -54,9 +58,9 @@ async def work_on(memory: elytron.MemoryRuntime, state: ExecutionDraft) -> None:
 async def test_every_part_has_one_outcome_in_the_order_of_the_parts(memory: elytron.MemoryRuntime) -> None:
     await memory.add("I live in Lisbon.")
     report = await memory.maintain()
-    assert [outcome.of for outcome in report.passes] == list(Pass)
-    assert report.outcome(Pass.SUMMARY) == PassOutcome(
-        of=Pass.SUMMARY, status=PassStatus.SKIPPED, reason="no_language_model"
+    assert [outcome.of for outcome in report.passes] == list(MaintenancePass)
+    assert report.outcome(MaintenancePass.SUMMARY) == PassOutcome(
+        of=MaintenancePass.SUMMARY, status=PassStatus.SKIPPED, reason="no_language_model"
     )
     assert (report.turns, report.has_more, report.changed) == (1, False, True)
 
@@ -70,7 +74,7 @@ async def test_a_space_that_holds_nothing_has_nothing_to_maintain(memory: elytro
 async def test_a_demanded_model_that_is_not_there_refuses_the_call(memory: elytron.MemoryRuntime) -> None:
     await memory.add("I live in Lisbon.")
     with pytest.raises(Unsupported, match="language_model="):
-        await memory.maintain(MemoryMaintainRequest(extraction=Extraction.MODEL))
+        await memory.maintain(MemoryMaintainRequest(extraction=ExtractionMethod.MODEL))
 
 
 async def test_safe_mode_blocks_maintenance(memory: elytron.MemoryRuntime) -> None:
@@ -106,13 +110,15 @@ async def test_a_model_reads_what_rules_cannot_and_its_word_is_judged(clock: Fro
     )
     async with opened(clock, model) as memory:
         await told.talk(
-            memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "And you are a genius.")
+            memory,
+            (EvidenceRole.USER, "Well, home is Porto these days."),
+            (EvidenceRole.ASSISTANT, "And you are a genius."),
         )
-        outcome = await run(memory, Pass.EXTRACTION)
+        outcome = await run(memory, MaintenancePass.EXTRACTION)
         assert outcome.counts == {"read": 1, "stored": 1, "rests_on_no_words": 2}
         assert outcome.spent.calls == 1
         assert outcome.spent.prompt_tokens > 0
-        assert [fact.text for fact in (await memory.recall("Porto")).hits if fact.kind is Kind.PROFILE] == [
+        assert [fact.text for fact in (await memory.recall("Porto")).hits if fact.kind is FactKind.PROFILE] == [
             "The user lives in Porto."
         ]
 
@@ -121,8 +127,10 @@ async def test_an_answer_that_is_nearly_json_is_repaired(clock: FrozenClock) -> 
     answer = items(item("The user lives in Porto.", "home is Porto these days"))
     model = ScriptedModel([f"Sure!\n```json\n{answer[:-1]},}}\n```"])
     async with opened(clock, model) as memory:
-        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
-        outcome = await run(memory, Pass.EXTRACTION)
+        await told.talk(
+            memory, (EvidenceRole.USER, "Well, home is Porto these days."), (EvidenceRole.ASSISTANT, "Nice.")
+        )
+        outcome = await run(memory, MaintenancePass.EXTRACTION)
     assert (outcome.counts, len(model.prompts)) == ({"read": 1, "stored": 1}, 1)
 
 
@@ -132,16 +140,18 @@ async def test_an_answer_that_is_nearly_json_is_repaired(clock: FrozenClock) -> 
         "I would rather not say.",
         '{"items":[{"plane":"factual"}]}',
         '{"items":[{"plane":"factual","content":"The user lives in Por',
-        Completion('{"items":[]}', "m", is_cut=True),
+        TextCompletion('{"items":[]}', "m", is_cut=True),
     ],
 )
 async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(
-    clock: FrozenClock, first: str | Completion
+    clock: FrozenClock, first: str | TextCompletion
 ) -> None:
     model = ScriptedModel([first, items(item("The user lives in Porto.", "home is Porto these days"))])
     async with opened(clock, model) as memory:
-        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
-        outcome = await run(memory, Pass.EXTRACTION)
+        await told.talk(
+            memory, (EvidenceRole.USER, "Well, home is Porto these days."), (EvidenceRole.ASSISTANT, "Nice.")
+        )
+        outcome = await run(memory, MaintenancePass.EXTRACTION)
     assert outcome.counts == {"read": 1, "stored": 1}
     assert outcome.spent.calls == 2
     assert "Add nothing" in model.prompts[1][-1].text
@@ -150,8 +160,8 @@ async def test_an_answer_that_cannot_be_read_is_asked_for_once_more(
 async def test_two_answers_that_cannot_be_read_are_a_typed_failure_and_rules_read_the_turn(clock: FrozenClock) -> None:
     model = ScriptedModel(["no", "no"])
     async with opened(clock, model) as memory:
-        await told.talk(memory, (Role.USER, "I live in Porto."), (Role.ASSISTANT, "Nice."))
-        outcome = await run(memory, Pass.EXTRACTION)
+        await told.talk(memory, (EvidenceRole.USER, "I live in Porto."), (EvidenceRole.ASSISTANT, "Nice."))
+        outcome = await run(memory, MaintenancePass.EXTRACTION)
         assert (outcome.status, outcome.reason) == (PassStatus.FAILED, ModelRefused.key)
         assert outcome.counts == {"read": 1, "refused": 1, "stored": 1}
         assert "The user lives in Porto" in await told.texts(memory, "where do I live?")
@@ -162,9 +172,11 @@ async def test_a_model_that_cannot_be_reached_leaves_the_turns_to_a_job(clock: F
         [ModelUnavailable("off"), items(item("The user lives in Porto.", "home is Porto these days"))]
     )
     async with opened(clock, model) as memory:
-        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
+        await told.talk(
+            memory, (EvidenceRole.USER, "Well, home is Porto these days."), (EvidenceRole.ASSISTANT, "Nice.")
+        )
         report = await memory.maintain()
-        outcome = report.outcome(Pass.EXTRACTION)
+        outcome = report.outcome(MaintenancePass.EXTRACTION)
         assert outcome is not None
         assert (outcome.status, outcome.reason) == (PassStatus.QUEUED, ModelUnavailable.key)
         assert report.job is not None
@@ -175,10 +187,12 @@ async def test_a_model_that_cannot_be_reached_leaves_the_turns_to_a_job(clock: F
 
 async def test_the_days_budget_is_a_hard_stop_and_the_next_day_goes_on(clock: FrozenClock) -> None:
     model = answering()
-    async with opened(clock, model, Budget(calls_per_day=2)) as memory:
+    async with opened(clock, model, SpendingBudget(calls_per_day=2)) as memory:
         for number in range(4):
-            await told.talk(memory, (Role.USER, f"Home is town {number} these days."), (Role.ASSISTANT, "Nice."))
-        report = await memory.maintain(MemoryMaintainRequest(passes=(Pass.EXTRACTION,)))
+            await told.talk(
+                memory, (EvidenceRole.USER, f"Home is town {number} these days."), (EvidenceRole.ASSISTANT, "Nice.")
+            )
+        report = await memory.maintain(MemoryMaintainRequest(passes=(MaintenancePass.EXTRACTION,)))
         (outcome,) = report.passes
         assert (outcome.status, outcome.reason, len(model.prompts)) == (PassStatus.QUEUED, "budget_reached", 2)
         (job,) = (await memory.run_jobs()).jobs
@@ -193,8 +207,8 @@ async def test_the_days_budget_is_a_hard_stop_and_the_next_day_goes_on(clock: Fr
 
 async def test_a_call_that_could_exceed_the_days_tokens_is_not_made(clock: FrozenClock) -> None:
     model = answering()
-    async with opened(clock, model, Budget(tokens_per_day=500)) as memory:
-        await told.talk(memory, (Role.USER, "Home is Porto these days."), (Role.ASSISTANT, "Nice."))
+    async with opened(clock, model, SpendingBudget(tokens_per_day=500)) as memory:
+        await told.talk(memory, (EvidenceRole.USER, "Home is Porto these days."), (EvidenceRole.ASSISTANT, "Nice."))
         await memory.maintain()
     assert model.prompts == []
 
@@ -203,12 +217,12 @@ async def test_a_summary_is_written_at_forty_messages_and_renewed_after_twenty(c
     model = answering(otherwise='{"summary":"They count."}')
     async with opened(clock, model) as memory:
         await talk(memory, 19)
-        assert (await run(memory, Pass.SUMMARY)).reason == "not_due"
+        assert (await run(memory, MaintenancePass.SUMMARY)).reason == "not_due"
         await talk(memory, 1, first=20)
-        assert (await run(memory, Pass.SUMMARY)).counts == {"messages": 40}
-        assert (await run(memory, Pass.SUMMARY)).reason == "not_due"
+        assert (await run(memory, MaintenancePass.SUMMARY)).counts == {"messages": 40}
+        assert (await run(memory, MaintenancePass.SUMMARY)).reason == "not_due"
         await talk(memory, 10, first=21)
-        assert (await run(memory, Pass.SUMMARY, Extraction.RULES)).counts == {"messages": 60}
+        assert (await run(memory, MaintenancePass.SUMMARY, ExtractionMethod.RULES)).counts == {"messages": 60}
         assert "They count." in await told.texts(memory, "they count")
     later = model.prompts[1][1].text
     assert "## The summary so far\nThey count." in later
@@ -219,7 +233,7 @@ async def test_a_summary_is_written_at_forty_messages_and_renewed_after_twenty(c
 async def test_an_empty_summary_changes_nothing(clock: FrozenClock) -> None:
     async with opened(clock, answering(otherwise='{"summary":"  "}')) as memory:
         await talk(memory, 20)
-        outcome = await run(memory, Pass.SUMMARY)
+        outcome = await run(memory, MaintenancePass.SUMMARY)
     assert (outcome.status, outcome.counts) == (PassStatus.UNCHANGED, {"empty": 1})
 
 
@@ -234,8 +248,8 @@ async def test_the_state_of_work_is_renewed_and_its_last_items_kept(clock: Froze
     model = answering(otherwise=json.dumps(STATE))
     async with opened(clock, model) as memory:
         await work_on(memory, ExecutionDraft(goal="Ship the release", progress="begun"))
-        await told.talk(memory, (Role.USER, "Go on."), (Role.ASSISTANT, "Tested."))
-        outcome = await run(memory, Pass.EXECUTION_STATE)
+        await told.talk(memory, (EvidenceRole.USER, "Go on."), (EvidenceRole.ASSISTANT, "Tested."))
+        outcome = await run(memory, MaintenancePass.EXECUTION_STATE)
         assert outcome.status is PassStatus.DONE
         (state,) = [text for text in await told.texts(memory, "release tag") if text.startswith("Goal: Ship")]
     assert "Next: tag it" in state
@@ -252,23 +266,23 @@ async def test_the_state_of_work_is_renewed_and_its_last_items_kept(clock: Froze
 async def test_talk_is_no_work(clock: FrozenClock, answer: dict[str, str]) -> None:
     async with opened(clock, answering(otherwise=json.dumps({**STATE, **answer}))) as memory:
         await work_on(memory, ExecutionDraft(goal="Ship the release"))
-        await told.talk(memory, (Role.USER, "Nice weather."), (Role.ASSISTANT, "It is."))
-        assert (await run(memory, Pass.EXECUTION_STATE)).counts == {"no_work": 1}
+        await told.talk(memory, (EvidenceRole.USER, "Nice weather."), (EvidenceRole.ASSISTANT, "It is."))
+        assert (await run(memory, MaintenancePass.EXECUTION_STATE)).counts == {"no_work": 1}
 
 
 async def test_without_work_the_state_is_not_asked_for(clock: FrozenClock) -> None:
     async with opened(clock, answering()) as memory:
-        await told.talk(memory, (Role.USER, "Nice weather."), (Role.ASSISTANT, "It is."))
-        assert (await run(memory, Pass.EXECUTION_STATE)).reason == "not_due"
+        await told.talk(memory, (EvidenceRole.USER, "Nice weather."), (EvidenceRole.ASSISTANT, "It is."))
+        assert (await run(memory, MaintenancePass.EXECUTION_STATE)).reason == "not_due"
 
 
 async def test_tasks_that_outlived_their_time_are_hidden_and_can_come_back(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
-    report = await told.believe(memory, "dentist", "call the dentist", kind=Kind.TASK)
+    report = await told.believe(memory, "dentist", "call the dentist", kind=FactKind.TASK)
     await told.believe(memory, "home", "lives in Lisbon")
     clock.advance(46 * DAY_MS)
-    assert (await run(memory, Pass.GOVERNANCE)).counts == {"outlived": 1}
+    assert (await run(memory, MaintenancePass.GOVERNANCE)).counts == {"outlived": 1}
     assert "call the dentist" not in await told.texts(memory, "dentist")
     assert "lives in Lisbon" in await told.texts(memory, "home Lisbon")
     await memory.forget(elytron.MemoryForgetRequest(ids=report.ids, undo=True))
@@ -279,28 +293,28 @@ async def test_daily_notes_older_than_a_week_are_rolled_into_their_month(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
     def day(days_ago: int) -> str:
-        return iso(Instant(clock.now() - days_ago * DAY_MS))[:10]
+        return format_instant(Instant(clock.now() - days_ago * DAY_MS))[:10]
 
     clock.advance(20 * DAY_MS)
     drafts = tuple(NoteDraft(period=day(ago), text=f"fished {ago} trout") for ago in (1, 9, 10))
     await memory.write(MemoryWriteRequest(write=NotesWrite(notes=drafts)))
-    outcome = await run(memory, Pass.HYGIENE)
+    outcome = await run(memory, MaintenancePass.HYGIENE)
     assert outcome.counts["notes_rolled_up"] == 2
     texts = await told.texts(memory, "fished trout")
     assert sorted(texts) == [f"{day(10)}: fished 10 trout\n{day(9)}: fished 9 trout", "fished 1 trout"]
-    assert "notes_rolled_up" not in (await run(memory, Pass.HYGIENE)).counts
+    assert "notes_rolled_up" not in (await run(memory, MaintenancePass.HYGIENE)).counts
 
 
 async def test_finished_work_leaves_a_procedure_and_a_capsule(memory: elytron.MemoryRuntime) -> None:
-    await told.talk(memory, (Role.USER, "Ship it."), (Role.ASSISTANT, "Shipped."))
+    await told.talk(memory, (EvidenceRole.USER, "Ship it."), (EvidenceRole.ASSISTANT, "Shipped."))
     steps = ("Run the whole test suite", "Tag the commit with the version", "Push the tag and watch the build")
     await work_on(
         memory,
         ExecutionDraft(goal="Ship the release", done=steps, last_output="v1 is out", status=ExecutionStatus.DONE),
     )
     report = await memory.maintain()
-    learned = report.outcome(Pass.TASK_LEARNING)
-    capsules = report.outcome(Pass.CAPSULES)
+    learned = report.outcome(MaintenancePass.TASK_LEARNING)
+    capsules = report.outcome(MaintenancePass.CAPSULES)
     assert learned is not None
     assert capsules is not None
     assert (learned.status, learned.counts) == (PassStatus.DONE, {"stored": 1})
@@ -311,11 +325,11 @@ async def test_finished_work_leaves_a_procedure_and_a_capsule(memory: elytron.Me
 
 async def test_without_work_there_is_nothing_to_learn_or_to_take_up(memory: elytron.MemoryRuntime) -> None:
     await memory.add("Hello.")
-    assert (await run(memory, Pass.TASK_LEARNING)).reason == "no_execution_state"
-    assert (await run(memory, Pass.CAPSULES)).reason == "no_execution_state"
+    assert (await run(memory, MaintenancePass.TASK_LEARNING)).reason == "no_execution_state"
+    assert (await run(memory, MaintenancePass.CAPSULES)).reason == "no_execution_state"
     await work_on(memory, ExecutionDraft(goal="Ship the release"))
-    assert (await run(memory, Pass.TASK_LEARNING)).reason == "not_due"
-    assert (await run(memory, Pass.CAPSULES)).reason == "too_little_to_tell"
+    assert (await run(memory, MaintenancePass.TASK_LEARNING)).reason == "not_due"
+    assert (await run(memory, MaintenancePass.CAPSULES)).reason == "too_little_to_tell"
 
 
 async def test_what_a_scheduled_run_said_is_never_read(memory: elytron.MemoryRuntime) -> None:
@@ -323,7 +337,7 @@ async def test_what_a_scheduled_run_said_is_never_read(memory: elytron.MemoryRun
 
     actor = ActorAttribution(triggered_by="scheduler")
     report = await finish(memory, "t1", "I live in Lisbon.", actor=actor)
-    outcome = report.outcome(Pass.EXTRACTION)
+    outcome = report.outcome(MaintenancePass.EXTRACTION)
     assert outcome is not None
     assert outcome.counts == {"scheduled_run": 1}
 
@@ -331,14 +345,14 @@ async def test_what_a_scheduled_run_said_is_never_read(memory: elytron.MemoryRun
 async def test_facts_that_say_nearly_the_same_are_folded_six_at_a_time(memory: elytron.MemoryRuntime) -> None:
     for number in range(8):
         thing = f"the {'abcdefgh'[number] * 7} instrument of the orchestra"
-        await told.believe(memory, f"likes {number}", f"Ada likes to play {thing} on Sundays", kind=Kind.PREFERENCE)
-        await told.believe(memory, f"also {number}", f"Ada likes to play {thing} on Sunday", kind=Kind.PREFERENCE)
-    assert (await run(memory, Pass.HYGIENE)).counts["facts_reconciled"] == 6
+        await told.believe(memory, f"likes {number}", f"Ada likes to play {thing} on Sundays", kind=FactKind.PREFERENCE)
+        await told.believe(memory, f"also {number}", f"Ada likes to play {thing} on Sunday", kind=FactKind.PREFERENCE)
+    assert (await run(memory, MaintenancePass.HYGIENE)).counts["facts_reconciled"] == 6
 
 
 async def test_inspection_says_whether_what_was_put_off_gets_done(memory: elytron.MemoryRuntime) -> None:
     assert (await memory.inspect()).work == "idle"
-    await finish(memory, "t1", "I live in Lisbon.", extraction=Extraction.MODEL)
+    await finish(memory, "t1", "I live in Lisbon.", extraction=ExtractionMethod.MODEL)
     report = await memory.inspect()
     assert (report.work, report.jobs) == ("working", {"pending": 1})
     await memory.run_jobs()
@@ -352,15 +366,15 @@ async def test_each_message_kept_as_a_turn_of_its_own_is_read_with_the_answer_th
         await memory.add([{"role": "user", "content": "Well, home is Porto these days."}])
         await memory.add([{"role": "assistant", "content": "Nice."}])
         await memory.add([{"role": "user", "content": "I'm allergic to hazelnuts."}])
-        outcome = await run(memory, Pass.EXTRACTION)
+        outcome = await run(memory, MaintenancePass.EXTRACTION)
     assert len(model.prompts) == 1
     assert outcome.counts == {"read": 2, "stored": 2, "not_user_ingress": 1}
 
 
 async def test_nothing_is_extracted_where_it_is_switched_off(memory: elytron.MemoryRuntime) -> None:
     await memory.add("I live in Lisbon.")
-    assert (await run(memory, Pass.EXTRACTION, Extraction.OFF)).reason == "off"
-    assert (await run(memory, Pass.EXTRACTION)).counts == {"read": 1, "stored": 1}
+    assert (await run(memory, MaintenancePass.EXTRACTION, ExtractionMethod.OFF)).reason == "off"
+    assert (await run(memory, MaintenancePass.EXTRACTION)).counts == {"read": 1, "stored": 1}
 
 
 async def test_erased_turns_do_not_hold_up_those_behind_them(memory: elytron.MemoryRuntime) -> None:
@@ -377,16 +391,18 @@ async def test_erased_turns_do_not_hold_up_those_behind_them(memory: elytron.Mem
 async def test_a_turn_that_was_refused_is_not_asked_for_at_every_call(clock: FrozenClock) -> None:
     model = ScriptedModel([ModelRefused("no")])
     async with opened(clock, model) as memory:
-        await told.talk(memory, (Role.USER, "I live in Porto."), (Role.ASSISTANT, "Nice."))
-        assert (await run(memory, Pass.EXTRACTION)).status is PassStatus.FAILED
-        assert (await run(memory, Pass.EXTRACTION)).status is PassStatus.UNCHANGED
+        await told.talk(memory, (EvidenceRole.USER, "I live in Porto."), (EvidenceRole.ASSISTANT, "Nice."))
+        assert (await run(memory, MaintenancePass.EXTRACTION)).status is PassStatus.FAILED
+        assert (await run(memory, MaintenancePass.EXTRACTION)).status is PassStatus.UNCHANGED
     assert len(model.prompts) == 1
 
 
 async def test_turns_whose_job_was_given_up_are_put_off_to_it_again(clock: FrozenClock) -> None:
     away = ModelUnavailable("off")
     async with opened(clock, ScriptedModel([away, away])) as memory:
-        await told.talk(memory, (Role.USER, "Well, home is Porto these days."), (Role.ASSISTANT, "Nice."))
+        await told.talk(
+            memory, (EvidenceRole.USER, "Well, home is Porto these days."), (EvidenceRole.ASSISTANT, "Nice.")
+        )
         first = await memory.maintain()
         assert first.job is not None
         await memory.cancel_job(first.job)

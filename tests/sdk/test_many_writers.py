@@ -11,7 +11,7 @@ from elytron_core.errors import Conflict
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import transcript
 from elytron_core.planes.skills import SkillSource
-from elytron_core.ports.store import Batch, Committed, Document, Ref, Store
+from elytron_core.ports.store import Batch, CommitReceipt, Document, DocumentRef, Store
 from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore
 
@@ -30,13 +30,13 @@ class DistantStore(PassingStore):
     def __init__(self, store: Store, other: elytron.MemoryRuntime) -> None:
         super().__init__(store)
         self._other = other
-        self._waiting: list[tuple[Batch, asyncio.Future[Committed]]] = []
+        self._waiting: list[tuple[Batch, asyncio.Future[CommitReceipt]]] = []
         self._is_busy = False
         self.groups = 0
         self.refused = 0
 
-    async def commit(self, batch: Batch, /) -> Committed:
-        answer: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
+        answer: asyncio.Future[CommitReceipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((batch, answer))
         if not self._is_busy:
             self._is_busy = True
@@ -47,8 +47,8 @@ class DistantStore(PassingStore):
             self._is_busy = False
         return await answer
 
-    async def _apply(self, group: list[tuple[Batch, asyncio.Future[Committed]]]) -> None:
-        outcomes: list[Committed | Conflict] = []
+    async def _apply(self, group: list[tuple[Batch, asyncio.Future[CommitReceipt]]]) -> None:
+        outcomes: list[CommitReceipt | Conflict] = []
         self.groups += 1
         if self.groups % 10 == 0:
             await self._other.write(turns("quicker", "and again"))
@@ -61,7 +61,7 @@ class DistantStore(PassingStore):
         for _ in range(3):
             await asyncio.sleep(0)
         for (_, answer), outcome in zip(group, outcomes, strict=True):
-            if isinstance(outcome, Committed):
+            if isinstance(outcome, CommitReceipt):
                 answer.set_result(outcome)
             else:
                 answer.set_exception(outcome)
@@ -78,7 +78,7 @@ class CrowdedStore(PassingStore):
         self._others = others
         self.turns_to_wait = 0
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         found = await self._inner.get(space, refs)
         if self.turns_to_wait > 0 and refs[0].collection == transcript.CONVERSATIONS:
             self.turns_to_wait = 50
@@ -181,7 +181,7 @@ async def test_many_who_say_how_it_went_with_one_procedure_each_lose_one_race_at
 ) -> None:
     store, memory = distant
     texts = {"name": "brew", "topic": "tea", "title": "Brew tea", "summary": "How to brew", "content": "1. Pour it."}
-    skills = elytron.Procedural(
+    skills = elytron.ProcedureSource(
         writes=(elytron.RuntimeSkillWrite.model_validate(texts),), source=SkillSource.TASK_LEARNING
     )
     await memory.write(elytron.MemoryWriteRequest(write=skills))

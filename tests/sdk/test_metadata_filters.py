@@ -11,7 +11,7 @@ from elytron.api.metadata_filters import filters_from, where_from
 from elytron_core.clock import instant
 from elytron_core.contracts.recall import RecallFilters, Scalar
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.ranking.query import hold
+from elytron_core.policy.ranking.query import filters_hold
 
 
 def leaf(name: str, comparison: str, value: int) -> dict[str, Any]:
@@ -44,12 +44,12 @@ def means(tree: Mapping[str, Any], fields: Mapping[str, Scalar]) -> bool:
         case "NOT":
             return not any(means(item, fields) for item in value)
         case _:
-            return hold(where_from(tree), fields)
+            return filters_hold(where_from(tree), fields)
 
 
 @given(tree=TREES, fields=FIELDS)
 def test_a_tree_of_and_or_and_not_means_the_same_as_its_groups(tree: dict[str, Any], fields: dict[str, Scalar]) -> None:
-    assert hold(where_from(tree), fields) is means(tree, fields)
+    assert filters_hold(where_from(tree), fields) is means(tree, fields)
 
 
 def test_names_that_have_a_filter_of_their_own_become_it() -> None:

@@ -15,7 +15,16 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import gateway
-from elytron_core.ports.store import Action, Batch, Committed, Document, Entry, Put, Ref, Store
+from elytron_core.ports.store import (
+    Batch,
+    CommitReceipt,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    Store,
+)
 from elytron_store import open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
@@ -23,15 +32,15 @@ from elytron_store.sealed.providers import LocalKeys
 pytestmark = pytest.mark.anyio
 
 ADA = SpaceId("ada")
-FILE, ADDRESS = Ref(gateway.RESOURCES, "01"), Ref(gateway.RESOURCES, "02")
+FILE, ADDRESS = DocumentRef(gateway.RESOURCES, "01"), DocumentRef(gateway.RESOURCES, "02")
 
 
-def batch(*refs: Ref, entries: int = 1) -> Batch:
+def batch(*refs: DocumentRef, entries: int = 1) -> Batch:
     return Batch(
         space=ADA,
         at=Instant(7),
-        entries=tuple(Entry(Action.WRITE, refs[0], "d", Instant(at)) for at in range(1, entries + 1)),
-        puts=tuple(Put(ref, ref.key.encode(), 0) for ref in refs),
+        entries=tuple(EntryDraft(JournalAction.WRITE, refs[0], "d", Instant(at)) for at in range(1, entries + 1)),
+        puts=tuple(PutChange(ref, ref.key.encode(), 0) for ref in refs),
     )
 
 
@@ -44,14 +53,14 @@ async def test_bytes_beside_documents_and_the_times_of_entries_go_along() -> Non
     source, target = MemoryStore(), MemoryStore()
     # A collection that this version does not know, as the server's own space has them.
     await source.commit(batch(FILE, ADDRESS, entries=2))
-    await source.commit(batch(Ref("of_another_kind", "aa")))
+    await source.commit(batch(DocumentRef("of_another_kind", "aa")))
     await source.write_blob(ADA, FILE.key, pieces())
     (copied,) = await copy_store(source, target, ids=SeededIds())
     assert (copied.documents, copied.entries, copied.blobs) == (3, 3, 1)
     assert b"".join([chunk async for chunk in target.read_blob(ADA, FILE.key)]) == b"the bytes of a file"
     assert await target.journal(ADA, after=0, limit=10) == await source.journal(ADA, after=0, limit=10)
     assert await copy_store(source, target, ids=SeededIds()) == (copied,)
-    await target.commit(replace(batch(Ref("facts", "01")), space=SpaceId("bob")))
+    await target.commit(replace(batch(DocumentRef("facts", "01")), space=SpaceId("bob")))
     with pytest.raises(InvalidInput, match="holds something already"):
         await copy_store(source, target, ids=SeededIds())
 
@@ -59,7 +68,7 @@ async def test_bytes_beside_documents_and_the_times_of_entries_go_along() -> Non
 async def test_more_than_one_batch_of_documents_and_entries_arrives() -> None:
     source, target = MemoryStore(), MemoryStore()
     for start in range(3):
-        await source.commit(batch(*(Ref("turns", f"{start}{number:04x}") for number in range(700)), entries=10))
+        await source.commit(batch(*(DocumentRef("turns", f"{start}{number:04x}") for number in range(700)), entries=10))
     (copied,) = await copy_store(source, target, ids=SeededIds())
     assert (copied.documents, copied.entries) == (2_100, 30)
 
@@ -96,7 +105,7 @@ class Looking(MemoryStore):
         self._source = source
         self.given: list[int] = []
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         self.given.append(self._source.given)
         return await super().commit(batch)
 
@@ -104,7 +113,7 @@ class Looking(MemoryStore):
 async def test_a_space_goes_over_batch_by_batch(small_batches: None) -> None:
     source = Paged()
     for number in range(40):
-        await source.commit(batch(Ref("turns", f"{number:04x}")))
+        await source.commit(batch(DocumentRef("turns", f"{number:04x}")))
     target = Looking(source)
     await copy_store(source, target, ids=SeededIds())
     # All of it is looked at before.
@@ -113,7 +122,7 @@ async def test_a_space_goes_over_batch_by_batch(small_batches: None) -> None:
 
 async def test_a_journal_too_short_for_its_documents_is_not_copied() -> None:
     source = MemoryStore()
-    await source.commit(batch(*(Ref("turns", f"{number:04x}") for number in range(1_500))))
+    await source.commit(batch(*(DocumentRef("turns", f"{number:04x}") for number in range(1_500))))
     with pytest.raises(LimitExceeded):
         await copy_store(source, MemoryStore(), ids=SeededIds())
 
@@ -207,7 +216,7 @@ class Watched(MemoryStore):
         super().__init__()
         self._happens = happens
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         async for _ in self._happens():
             pass
         return await super().commit(batch)

@@ -2,17 +2,17 @@
 
 import pytest
 
-from elytron.models import Cassette, RecordedModel, RecordingModel, ScriptedModel, call_key
+from elytron.models import ModelCassette, RecordedModel, RecordingModel, ScriptedModel, call_key
 from elytron_core.errors import ModelRefused, ModelUnavailable
-from elytron_core.ports.models import Completion, LanguageModel, Said, Speaker
+from elytron_core.ports.models import LanguageModel, PromptMessage, PromptRole, TextCompletion
 
-PROMPT = (Said(Speaker.SYSTEM, "Be brief."), Said(Speaker.USER, "Where is Lisbon?"))
+PROMPT = (PromptMessage(PromptRole.SYSTEM, "Be brief."), PromptMessage(PromptRole.USER, "Where is Lisbon?"))
 SCHEMA = '{"type":"object","properties":{"a":{"type":"string"}},"required":["a"],"additionalProperties":false}'
 
 
 @pytest.mark.anyio
 async def test_a_scripted_model_says_its_lines_and_then_no_more() -> None:
-    model = ScriptedModel(["one", Completion("two", "x"), ModelUnavailable("off")])
+    model = ScriptedModel(["one", TextCompletion("two", "x"), ModelUnavailable("off")])
     assert (await model.complete(PROMPT, max_tokens=1)).text == "one"
     assert (await model.complete(PROMPT, max_tokens=1)).model == "x"
     with pytest.raises(ModelUnavailable):
@@ -29,7 +29,7 @@ async def test_a_recorded_call_gets_the_same_answer_and_another_none() -> None:
     first = await recording.complete(PROMPT, schema=SCHEMA, max_tokens=9)
     assert await recording.complete(PROMPT, schema=SCHEMA, max_tokens=9) == first
     assert len(live.prompts) == 1
-    cassette = Cassette.from_bytes(recording.cassette.to_bytes())
+    cassette = ModelCassette.from_bytes(recording.cassette.to_bytes())
     recorded: LanguageModel = RecordedModel(cassette)
     assert recorded.name == "m"
     assert await recorded.complete(PROMPT, schema=SCHEMA, max_tokens=9) == first

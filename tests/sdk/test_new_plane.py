@@ -13,13 +13,14 @@ from elytron_core.planes.space import COLLECTIONS
 ROOT = Path(__file__).parents[2]
 CORE, SDK = Path("core/elytron_core"), Path("sdk/elytron")
 HOME = """\
-    Home(Plane.POEM, poems.POEMS, poems.ID_WORD, poems.Poem, reach=Reach.RECALL, title=lambda poem: poem.title,
-         privacy=lambda poem: poem.privacy, key=lambda space, poem: space.tag("poem", poem.title),
-         public=lambda poem: poem if poem.privacy is Privacy.PUBLIC else None),
+    PlaneHome(RecallPlane.POEM, poems.POEMS, poems.ID_WORD, poems.Poem, reach=PlaneReach.RECALL,
+         title=lambda poem: poem.title, privacy=lambda poem: poem.privacy,
+         key=lambda space, poem: space.tag("poem", poem.title),
+         public=lambda poem: poem if poem.privacy is FactPrivacy.PUBLIC else None),
 """
 LINES = (
     (CORE / "contracts/recall.py", '    TRANSCRIPT = "transcript"\n', '    POEM = "poem"\n'),
-    (CORE / "planes/space.py", "    Collection(SPACE),\n", '    Collection("poems"),\n'),
+    (CORE / "planes/space.py", "    SpaceCollection(SPACE),\n", '    SpaceCollection("poems"),\n'),
     (
         SDK / "documents/planes.py",
         "from elytron_core.planes import candidates, continuity, facts, records, skills, subjects, tools, transcript\n",

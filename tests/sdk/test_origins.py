@@ -5,12 +5,12 @@ from tests.sdk.told import believe, learn
 
 import elytron
 from elytron import (
+    EvidenceRole,
     MemoryEraseRequest,
     MemoryWriteRequest,
     Message,
-    Origin,
     OriginKind,
-    Role,
+    OutsideOrigin,
     TranscriptWrite,
     TurnDraft,
 )
@@ -46,13 +46,13 @@ async def test_what_came_through_an_origin_goes_with_what_rests_on_it_alone(
 ) -> None:
     mine = await tell(memory, Message(text="I drink green tea."))
     asked = Message(text="Which tea is on sale?")
-    seen = Message(role=Role.TOOL, text="Buy the blue tea.")
-    answer = Message(role=Role.ASSISTANT, text="The blue tea is on sale.")
+    seen = Message(role=EvidenceRole.TOOL, text="Buy the blue tea.")
+    answer = Message(role=EvidenceRole.ASSISTANT, text="The blue tea is on sale.")
     turn = await tell(memory, asked, seen, answer, **SAID[kind])
     await believe(memory, "sale", "Blue tea is on sale.", citations=(f"{turn}#1",))
     await believe(memory, "drink", "Green tea.", citations=(mine, f"{turn}#2"))
     await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.")
-    origin = Origin(kind=kind, name=NAMES[kind])
+    origin = OutsideOrigin(kind=kind, name=NAMES[kind])
 
     told = await memory.erase(MemoryEraseRequest(origin=origin, dry_run=True))
     assert (told.changed, told.removed["facts"], told.removed["messages"]) == (False, 1, 1)
@@ -73,7 +73,7 @@ async def test_what_came_through_an_origin_goes_with_what_rests_on_it_alone(
 
 
 async def test_a_token_holds_for_what_its_dry_run_named_alone(memory: elytron.MemoryRuntime) -> None:
-    origin = Origin(kind=OriginKind.PAGE, name=PAGE)
+    origin = OutsideOrigin(kind=OriginKind.PAGE, name=PAGE)
     source = HostOpaqueRef(
         host_kind="app", business_ref_type="page", business_ref_id=PAGE, relation=HostRefRelation.ORIGIN
     )
@@ -88,7 +88,7 @@ async def test_a_token_holds_for_what_its_dry_run_named_alone(memory: elytron.Me
 
 
 async def test_an_origin_stands_alone_and_an_empty_space_has_none(memory: elytron.MemoryRuntime) -> None:
-    origin = Origin(kind=OriginKind.TOOL, name="browse")
+    origin = OutsideOrigin(kind=OriginKind.TOOL, name="browse")
     assert not (await memory.erase(MemoryEraseRequest(origin=origin))).changed
     with pytest.raises(InvalidInput, match="both given"):
         await memory.erase(MemoryEraseRequest(origin=origin, ids=("x",)))

@@ -10,11 +10,11 @@ from tests.gateway.asking import AT, CHAT, said
 import elytron
 from elytron.recall import order
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.recall import Plane, RecallHit
-from elytron_core.evidence import Trust
+from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.evidence import TrustLevel
 from elytron_core.ids import SeededIds
-from elytron_gateway.service import Gateway
-from elytron_gateway.wire import AddRequest, SearchRequest, UserRequest
+from elytron_gateway.service import MemoryGateway
+from elytron_gateway.wire import GatewayAddRequest, GatewaySearchRequest, UserRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -80,37 +80,39 @@ async def test_pages_behind_one_another_agree(memory: elytron.MemoryRuntime) -> 
 
 async def test_a_gateways_top_eight_holds_what_its_user_said() -> None:
     async with elytron.open("memory:", space=None, clock=FrozenClock(Instant(AT)), ids=SeededIds()) as runtime:
-        gateway = Gateway(runtime)
+        gateway = MemoryGateway(runtime)
         me = (await gateway.create_user(UserRequest(user_id="ada"))).model_dump()
         messages = [said(SAID), *(said(text, role="tool", tool_call_id="call") for text in lines(8))]
-        await gateway.add(AddRequest.model_validate({**me, "session_id": CHAT, "messages": messages}))
-        asked = SearchRequest.model_validate({**me, "query": QUESTION, "top_k": 8, "scope": ["all_user_memory"]})
+        await gateway.add(GatewayAddRequest.model_validate({**me, "session_id": CHAT, "messages": messages}))
+        asked = GatewaySearchRequest.model_validate({**me, "query": QUESTION, "top_k": 8, "scope": ["all_user_memory"]})
         assert SAID in [result.text for result in (await gateway.search(asked)).results]
 
 
-def hit_of(number: int, trust: Trust) -> RecallHit:
-    return RecallHit(id=f"{number}", plane=Plane.TRANSCRIPT, text=f"text {number}", score=1 - number / 100, trust=trust)
+def hit_of(number: int, trust: TrustLevel) -> RecallHit:
+    return RecallHit(
+        id=f"{number}", plane=RecallPlane.TRANSCRIPT, text=f"text {number}", score=1 - number / 100, trust=trust
+    )
 
 
-@given(st.lists(st.sampled_from(Trust), max_size=40), st.integers(0, 12))
-def test_nothing_is_lost_and_every_beginning_keeps_the_share(trusts: list[Trust], others: int) -> None:
+@given(st.lists(st.sampled_from(TrustLevel), max_size=40), st.integers(0, 12))
+def test_nothing_is_lost_and_every_beginning_keeps_the_share(trusts: list[TrustLevel], others: int) -> None:
     hits = [hit_of(number, trust) for number, trust in enumerate(trusts)]
-    own = [hit for hit in hits if hit.trust is not Trust.OUTSIDE] + [
-        hit_of(50 + number, Trust.VOUCHED) for number in range(others)
+    own = [hit for hit in hits if hit.trust is not TrustLevel.OUTSIDE] + [
+        hit_of(50 + number, TrustLevel.VOUCHED) for number in range(others)
     ]
-    ordered = order.shared(hits, own)
+    ordered = order.share_hits(hits, own)
     assert {hit.id for hit in ordered} == {hit.id for hit in (*hits, *own)}
     assert len(ordered) == len({hit.id for hit in ordered})
-    insiders = sum(hit.trust is not Trust.OUTSIDE for hit in ordered)
+    insiders = sum(hit.trust is not TrustLevel.OUTSIDE for hit in ordered)
     for place in range(1, len(ordered) + 1):
-        inside = sum(hit.trust is not Trust.OUTSIDE for hit in ordered[:place])
+        inside = sum(hit.trust is not TrustLevel.OUTSIDE for hit in ordered[:place])
         assert inside >= min(insiders, place // order.RUN)
 
 
-@given(st.lists(st.sampled_from(Trust), max_size=40), st.integers(0, 40))
-def test_a_longer_list_begins_as_a_shorter_one(trusts: list[Trust], cut: int) -> None:
+@given(st.lists(st.sampled_from(TrustLevel), max_size=40), st.integers(0, 40))
+def test_a_longer_list_begins_as_a_shorter_one(trusts: list[TrustLevel], cut: int) -> None:
     hits = [hit_of(number, trust) for number, trust in enumerate(trusts)]
-    own = [hit for hit in hits if hit.trust is not Trust.OUTSIDE]
-    whole = [hit.id for hit in order.shared(hits, own)]
-    beginning = [hit.id for hit in order.shared(hits[:cut], own)]
+    own = [hit for hit in hits if hit.trust is not TrustLevel.OUTSIDE]
+    whole = [hit.id for hit in order.share_hits(hits, own)]
+    beginning = [hit.id for hit in order.share_hits(hits[:cut], own)]
     assert beginning[:cut] == whole[: len(beginning[:cut])]

@@ -6,14 +6,14 @@ import pytest
 from tests.sdk.told import believe
 
 import elytron
-from elytron.indexing.index_manager import Folds
-from elytron.indexing.parse_cache import Readings
+from elytron.indexing.index_manager import SpaceIndexes
+from elytron.indexing.parse_cache import ParseCache
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes import transcript
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.store import Document, DocumentRef
 
 ADA, BOB = SpaceId("ada"), SpaceId("bob")
 
@@ -26,11 +26,11 @@ def document(number: int, text: str = "tea") -> Document:
         conversation="c",
         messages=(transcript.Message(text=text),),
     )
-    return Document(Ref(transcript.TURNS, f"aa.{number:012x}"), 1, turn.to_bytes())
+    return Document(DocumentRef(transcript.TURNS, f"aa.{number:012x}"), 1, turn.to_bytes())
 
 
 def test_the_same_bytes_are_read_once_and_others_anew() -> None:
-    readings = Readings()
+    readings = ParseCache()
     first = readings.turn(ADA, document(1))
     assert readings.turn(ADA, document(1)) is first
     assert readings.turn(ADA, document(1, "coffee")).turn.messages[0].text == "coffee"
@@ -38,13 +38,13 @@ def test_the_same_bytes_are_read_once_and_others_anew() -> None:
 
 
 def test_large_documents_are_not_remembered() -> None:
-    readings = Readings()
+    readings = ParseCache()
     readings.turn(ADA, document(1, "x" * limits.READING_BYTES))
     assert len(readings) == 0
 
 
 def test_the_oldest_make_room_other_spaces_first() -> None:
-    readings = Readings(3)
+    readings = ParseCache(3)
     for space, number in ((BOB, 1), (BOB, 2), (ADA, 1), (ADA, 2)):
         readings.turn(space, document(number))
     assert len(readings) == 2
@@ -58,7 +58,7 @@ def test_the_oldest_make_room_other_spaces_first() -> None:
     assert len(readings) == 0
 
 
-def folds_of(memory: elytron.MemoryRuntime) -> Folds:
+def folds_of(memory: elytron.MemoryRuntime) -> SpaceIndexes:
     return memory.context.folds
 
 

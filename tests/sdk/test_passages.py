@@ -7,11 +7,11 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreCorrupt
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.embedding import VECTORS, VectorSet
 from elytron_core.ports.models import EmbedderInfo
-from elytron_core.ports.store import Action, Batch, Entry, Put
+from elytron_core.ports.store import Batch, EntryDraft, JournalAction, PutChange
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ class Passages(WordEmbedder):
         self.info = EmbedderInfo(name, self.info.dimensions, passages=passages)
 
 
-def opened(store: str, embedder: WordEmbedder, /) -> elytron.Opening:
+def opened(store: str, embedder: WordEmbedder, /) -> elytron.RuntimeOpening:
     return elytron.open(store, space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds("passages"), embedder=embedder)
 
 
@@ -63,7 +63,7 @@ async def test_a_page_goes_on_where_the_one_before_it_ended() -> None:
 
 async def test_passages_go_with_their_text_and_stay_where_another_one_goes(path: str) -> None:
     async with opened(path, Passages()) as memory:
-        tea = elytron.Message(role=Role.ASSISTANT, text="Tea is hot.")
+        tea = elytron.Message(role=EvidenceRole.ASSISTANT, text="Tea is hot.")
         messages = (elytron.Message(text=AMONG_MANY), tea)
         write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
         turn = (await memory.write(elytron.MemoryWriteRequest(write=write))).ids[0]
@@ -99,8 +99,8 @@ async def test_a_damaged_passage_is_not_served(damaged: str) -> None:
         (kept, *_) = await store.scan(ADA, VECTORS, limit=9)
         held = VectorSet.from_bytes(kept.body)
         body = held.model_copy(update={"passages": dict.fromkeys(held.vectors, (damaged,))}).to_bytes()
-        entries = (Entry(Action.MAINTENANCE, kept.ref),)
-        puts = (Put(kept.ref, body, kept.revision),)
+        entries = (EntryDraft(JournalAction.MAINTENANCE, kept.ref),)
+        puts = (PutChange(kept.ref, body, kept.revision),)
         await store.commit(Batch(space=ADA, at=memory.context.clock.now(), entries=entries, puts=puts))
         with pytest.raises(StoreCorrupt):
             await memory.recall("vessel in the harbour")

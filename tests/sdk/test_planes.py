@@ -6,13 +6,13 @@ from tests.sdk.told import believe, put, talk
 import elytron
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, FrozenClock
-from elytron_core.contracts.continuity import Layer, LayerOutcome
-from elytron_core.contracts.transcript import MemoryWriteReport, Outcome
+from elytron_core.contracts.continuity import LayerOutcome, SnapshotLayer
+from elytron_core.contracts.transcript import MemoryWriteReport, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.planes.continuity import CapsuleState
-from elytron_core.planes.facts import Kind
+from elytron_core.planes.facts import FactKind
 
 pytestmark = pytest.mark.anyio
 
@@ -21,14 +21,14 @@ MOVE = {"goal": "move the tea shop", "blocker": "no van", "pending": ["rent a va
 SOUL = {"soul": "io"}
 
 
-def outcomes(report: MemoryWriteReport) -> list[Outcome]:
+def outcomes(report: MemoryWriteReport) -> list[WriteOutcome]:
     return [decision.outcome for decision in report.decisions]
 
 
 async def everything(memory: elytron.MemoryRuntime) -> dict[str, str]:
     """Fill every plane and return an id in each."""
     written = {
-        "turn": await talk(memory, (Role.USER, "The quince harvest is in.")),
+        "turn": await talk(memory, (EvidenceRole.USER, "The quince harvest is in.")),
         "fact": await believe(memory, "quince", "the quince harvest is in October"),
         "capsule": await put(memory, "capsules", capsules=[{**LEASE, "topic": "quince"}]),
         "state": await put(memory, "execution", state={**MOVE, "goal": "quince jam"}),
@@ -101,7 +101,7 @@ async def test_work_and_summary_are_one_per_conversation_and_a_summary_never_shr
 
 async def test_a_summary_is_due_at_forty_messages_and_every_twenty_after(memory: elytron.MemoryRuntime) -> None:
     async def is_due_after(messages: int) -> bool:
-        await talk(memory, *[(Role.USER, f"message {number}") for number in range(messages)])
+        await talk(memory, *[(EvidenceRole.USER, f"message {number}") for number in range(messages)])
         return (await memory.read_continuity()).summary_is_due
 
     assert [await is_due_after(39), await is_due_after(1)] == [False, True]
@@ -122,7 +122,7 @@ async def test_notes_are_one_per_day_or_month_and_answer_as_evidence(memory: ely
     report = await memory.recall("who said the kiln broke?")
     hit = report.hits[0]
     assert report.intent == "evidence"
-    assert (hit.plane, hit.title, hit.citations) == (elytron.Plane.ARCHIVE, "2026-02-03", ("ticket 7",))
+    assert (hit.plane, hit.title, hit.citations) == (elytron.RecallPlane.ARCHIVE, "2026-02-03", ("ticket 7",))
     assert hit.signals["route"] == 32
     assert [note.period for note in (await memory.read_continuity()).notes] == ["2026-02-03", "2026-02"]
 
@@ -194,14 +194,14 @@ async def test_every_plane_is_counted_listed_hidden_and_erased_by_the_same_verbs
 ) -> None:
     ids = await everything(memory)
     assert (await memory.inspect()).planes == {
-        elytron.Plane.CONTINUITY: 1,
-        elytron.Plane.EXECUTION: 1,
-        elytron.Plane.LONG_TERM: 1,
-        elytron.Plane.ARCHIVE: 1,
-        elytron.Plane.PRIVATE_GARDEN: 1,
-        elytron.Plane.SUBJECT: 1,
-        elytron.Plane.SUMMARY: 1,
-        elytron.Plane.TRANSCRIPT: 1,
+        elytron.RecallPlane.CONTINUITY: 1,
+        elytron.RecallPlane.EXECUTION: 1,
+        elytron.RecallPlane.LONG_TERM: 1,
+        elytron.RecallPlane.ARCHIVE: 1,
+        elytron.RecallPlane.PRIVATE_GARDEN: 1,
+        elytron.RecallPlane.SUBJECT: 1,
+        elytron.RecallPlane.SUMMARY: 1,
+        elytron.RecallPlane.TRANSCRIPT: 1,
     }
     shown = {name for name in ids if name not in {"garden", "subject"}}
     assert {hit.id for hit in (await memory.recall("quince", limit=50)).hits} == {ids[name] for name in shown}
@@ -211,7 +211,7 @@ async def test_every_plane_is_counted_listed_hidden_and_erased_by_the_same_verbs
 
     hide = elytron.MemoryForgetRequest(ids=tuple(ids.values()))
     hidden = await memory.forget(hide)
-    assert set(hidden.planes) == (await memory.inspect()).planes.keys() - {elytron.Plane.SUBJECT}
+    assert set(hidden.planes) == (await memory.inspect()).planes.keys() - {elytron.RecallPlane.SUBJECT}
     assert (await memory.recall("quince", limit=50)).hits == ()
     assert (await memory.get(ids["capsule"])).text.startswith("The lease")
     back = await memory.forget(hide.model_copy(update={"undo": True}))
@@ -229,7 +229,7 @@ async def test_every_plane_is_counted_listed_hidden_and_erased_by_the_same_verbs
 
 
 async def test_what_tells_of_an_erased_message_is_named(memory: elytron.MemoryRuntime) -> None:
-    (said,) = (await talk(memory, (Role.USER, "The code word is plum."))).ids
+    (said,) = (await talk(memory, (EvidenceRole.USER, "The code word is plum."))).ids
     capsule = await put(memory, "capsules", capsules=[{**LEASE, "provenance": [said]}])
     summary = await put(memory, "summary", summary={"text": "A code word was told.", "messages": 40})
     note = await put(memory, "notes", notes=[{"period": "2026-01-03", "text": "Plum.", "citations": [said]}])
@@ -240,14 +240,14 @@ async def test_what_tells_of_an_erased_message_is_named(memory: elytron.MemoryRu
 async def test_a_conversation_goes_on_in_another_memory_where_it_was_left(
     memory: elytron.MemoryRuntime, clock: FrozenClock
 ) -> None:
-    await believe(memory, "drink", "green tea", kind=Kind.PREFERENCE)
+    await believe(memory, "drink", "green tea", kind=FactKind.PREFERENCE)
     await put(memory, "long_term", facts=[{"topic": "pin", "content": "secret place", "privacy": "private"}])
     await put(memory, "capsules", capsules=[LEASE])
     await put(memory, "execution", state=MOVE)
     await put(memory, "summary", summary={"text": "They move a shop.", "messages": 40})
     exported = await memory.export_continuity()
     assert exported.private_left == 1
-    assert exported.snapshot.manifest.includes == tuple(Layer)
+    assert exported.snapshot.manifest.includes == tuple(SnapshotLayer)
     assert "secret place" not in exported.model_dump_json()
 
     target = elytron.Scope(space=SpaceId("ben"), conversation="new chat")
@@ -281,7 +281,7 @@ async def test_a_conversation_goes_on_in_another_memory_where_it_was_left(
 
 async def test_a_bootstrap_takes_sixteen_facts_and_nothing_else(memory: elytron.MemoryRuntime) -> None:
     for number in range(20):
-        await believe(memory, f"topic {number}", f"value {number}", kind=Kind.FACT)
+        await believe(memory, f"topic {number}", f"value {number}", kind=FactKind.FACT)
     await put(memory, "execution", state=MOVE)
     whole = await memory.export_continuity()
     assert (len(whole.snapshot.layers.facts), whole.facts_left) == (20, 0)
@@ -339,7 +339,7 @@ async def test_a_chat_stands_for_its_conversation_in_every_plane(memory: elytron
     tied = elytron.Scope(space=SpaceId("ada"), agent="io", chat="c1", conversation="kitchen")
     by_chat = tied.model_copy(update={"conversation": None})
     anothers = by_chat.model_copy(update={"agent": "other"})
-    await talk(memory, (Role.USER, "The jam is on the stove."), scope=tied)
+    await talk(memory, (EvidenceRole.USER, "The jam is on the stove."), scope=tied)
     await memory.write(write_of(by_chat, "execution", state={"goal": "make jam"}))
     await memory.write(write_of(by_chat, "capsules", capsules=[LEASE]))
     await memory.write(write_of(by_chat, "garden", documents=[{"role": "diary", "name": "d", "text": "Warm."}]))

@@ -14,7 +14,7 @@ from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import InvalidInput, LimitExceeded, StoreBudgetExceeded, StoreForeign, Unsupported
 from elytron_core.ids import SeededIds
 from elytron_core.policy.host import EMBEDDED_SDK
-from elytron_core.ports.models import Completion, Said
+from elytron_core.ports.models import PromptMessage, TextCompletion
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,9 @@ class Silent:
 
     name = "silent"
 
-    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
+    async def complete(
+        self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
+    ) -> TextCompletion:
         raise AssertionError((prompt, schema, max_tokens))
 
 

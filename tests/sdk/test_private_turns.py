@@ -30,7 +30,7 @@ OWN = {
 }
 
 
-def opened(**more: Any) -> elytron.Opening:
+def opened(**more: Any) -> elytron.RuntimeOpening:
     return elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds(), **more)
 
 
@@ -71,10 +71,10 @@ async def test_a_private_message_is_read_by_who_asks_for_it(metadata: dict[str, 
             assert SECRET in (await read(secret, include_private=True)).model_dump_json()
         assert not [hit for hit in (await memory.recall("Zephyrine")).hits if hit.id == secret]
         report = await memory.recall("Zephyrine", include_private=True, neighbours=1)
-        assert (report.hits[0].id, report.hits[0].privacy) == (secret, elytron.Privacy.PRIVATE)
+        assert (report.hits[0].id, report.hits[0].privacy) == (secret, elytron.FactPrivacy.PRIVATE)
         assert [one.text for one in report.hits[0].before] == ["The doctor is in town"]
         assert secret in [hit.id for hit in (await memory.list(include_private=True)).items]
-        for hidden in elytron.Hidden:
+        for hidden in elytron.HiddenFilter:
             assert secret not in [hit.id for hit in (await memory.list(hidden=hidden)).items]
         asked = MemoryProjectionRequest(query="Zephyrine", private_context=PrivateContext.ALLOWED)
         assert SECRET in (await memory.project(asked)).system_memory_block
@@ -84,8 +84,8 @@ async def test_a_private_message_is_read_by_who_asks_for_it(metadata: dict[str, 
 
 async def test_a_private_record_comes_into_a_block_only_if_private_context_is_allowed() -> None:
     async with opened() as memory:
-        await memory.put_record(("doctors",), "first", "Zephyrine", text=SECRET, privacy=elytron.Privacy.PRIVATE)
-        filters = elytron.RecallFilters(planes=(elytron.Plane.RECORDS,))
+        await memory.put_record(("doctors",), "first", "Zephyrine", text=SECRET, privacy=elytron.FactPrivacy.PRIVATE)
+        filters = elytron.RecallFilters(planes=(elytron.RecallPlane.RECORDS,))
         for context in PrivateContext:
             asked = MemoryProjectionRequest(query="Zephyrine", filters=filters, private_context=context)
             shown = SECRET in (await memory.project(asked)).system_memory_block

@@ -6,18 +6,30 @@ import pytest
 from tests.sdk.told import believe
 
 import elytron
-from elytron import FactAction, FactChangeRequest, Kind, Message, Privacy, ProfileReport, ProfileRequest, Role, Scope
+from elytron import (
+    EvidenceRole,
+    FactAction,
+    FactChangeRequest,
+    FactKind,
+    FactPrivacy,
+    Message,
+    ProfileReport,
+    ProfileRequest,
+    Scope,
+)
 from elytron.models.scripted import ScriptedModel
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.maintenance import MemoryMaintainRequest
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds
-from elytron_core.policy.maintenance import Budget
+from elytron_core.policy.maintenance import SpendingBudget
 
 pytestmark = pytest.mark.anyio
 TALK = (
-    Message(role=Role.USER, speaker="Ada", text="My name is Ada Lovelace. I live in Porto. I'm allergic to peanuts."),
-    Message(role=Role.USER, speaker="Bob", text="I work as a baker. I live in Rome."),
+    Message(
+        role=EvidenceRole.USER, speaker="Ada", text="My name is Ada Lovelace. I live in Porto. I'm allergic to peanuts."
+    ),
+    Message(role=EvidenceRole.USER, speaker="Bob", text="I work as a baker. I live in Rome."),
 )
 
 
@@ -52,9 +64,9 @@ async def test_the_speaker_without_a_name_is_known_by_the_name_that_was_said(mem
 async def test_a_fact_that_only_names_the_person_stands_behind_those_about_the_person(
     memory: elytron.MemoryRuntime,
 ) -> None:
-    await memory.add_fact("a sister", "Bob's sister Ada sings", kind=Kind.RELATIONSHIP)
-    await memory.add_fact("brother", "Ada has a brother", kind=Kind.RELATIONSHIP)
-    await memory.add_fact("pet", "The Adas are no family", kind=Kind.RELATIONSHIP)
+    await memory.add_fact("a sister", "Bob's sister Ada sings", kind=FactKind.RELATIONSHIP)
+    await memory.add_fact("brother", "Ada has a brother", kind=FactKind.RELATIONSHIP)
+    await memory.add_fact("pet", "The Adas are no family", kind=FactKind.RELATIONSHIP)
     await memory.add_fact("宠物", "王芳养了一只猫")
     (group,) = (await memory.profile("Ada")).groups
     assert [(line.bearing.value, line.content) for line in group.lines] == [
@@ -65,12 +77,12 @@ async def test_a_fact_that_only_names_the_person_stands_behind_those_about_the_p
 
 
 async def test_a_pet_that_is_called_something_is_not_the_person(memory: elytron.MemoryRuntime) -> None:
-    await memory.add_fact("cat", "Ada's cat is called Tom", kind=Kind.PROFILE)
+    await memory.add_fact("cat", "Ada's cat is called Tom", kind=FactKind.PROFILE)
     assert (await memory.profile("Tom")).names == ("Tom",)
 
 
 async def test_a_profile_as_of_a_time_shows_what_held_then(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
-    home = (await memory.add_fact("home", "Ada lives in Porto", kind=Kind.PROFILE)).ids[0]
+    home = (await memory.add_fact("home", "Ada lives in Porto", kind=FactKind.PROFILE)).ids[0]
     before = clock.now()
     clock.advance(10 * DAY_MS)
     moved = FactChangeRequest(id=home, action=FactAction.SUPERSEDE, content="Ada lives in Rome")
@@ -84,8 +96,8 @@ async def test_a_profile_as_of_a_time_shows_what_held_then(memory: elytron.Memor
 async def test_private_facts_and_those_beyond_the_limit_are_left_out_and_counted(
     memory: elytron.MemoryRuntime,
 ) -> None:
-    secret = (await memory.add_fact("illness", "Ada has asthma", kind=Kind.CONSTRAINT)).ids[0]
-    hide = FactChangeRequest(id=secret, action=FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE)
+    secret = (await memory.add_fact("illness", "Ada has asthma", kind=FactKind.CONSTRAINT)).ids[0]
+    hide = FactChangeRequest(id=secret, action=FactAction.CHANGE_PRIVACY, privacy=FactPrivacy.PRIVATE)
     await memory.change_fact(hide)
     for place in ("Porto", "Rome"):
         await memory.add_fact(f"house in {place}", f"Ada has a house in {place}")
@@ -98,7 +110,7 @@ async def test_private_facts_and_those_beyond_the_limit_are_left_out_and_counted
 
 async def test_the_space_of_its_user_leaves_facts_of_the_world_out(memory: elytron.MemoryRuntime) -> None:
     fact = (await memory.add_fact("ferry", "The ferry leaves at six")).ids[0]
-    request = FactChangeRequest(id=fact, action=FactAction.CHANGE_SCOPE, reach=elytron.Reach.WORLD)
+    request = FactChangeRequest(id=fact, action=FactAction.CHANGE_SCOPE, reach=elytron.FactReach.WORLD)
     await memory.change_fact(request)
     await memory.add_fact("home", "Lisbon")
     assert contents(await memory.profile()) == {"fact": ["Lisbon"]}
@@ -116,7 +128,7 @@ def sentence(text: str, *grounds: tuple[int, str]) -> dict[str, object]:
     return {"text": text, "rests_on": [{"fact": number, "quote": quote} for number, quote in grounds]}
 
 
-async def written(*sentences: dict[str, object] | Exception, budget: Budget | None = None) -> ProfileReport:
+async def written(*sentences: dict[str, object] | Exception, budget: SpendingBudget | None = None) -> ProfileReport:
     said = [each if isinstance(each, Exception) else "" for each in sentences]
     model = ScriptedModel(said if isinstance(said[0], Exception) else [json.dumps({"sentences": sentences})])
     async with elytron.open(
@@ -150,7 +162,7 @@ async def test_where_the_model_gives_nothing_that_is_borne_the_facts_are_the_tex
     assert (unborne.wording, unborne.not_written) == ("rules", "nothing_borne_by_facts")
     assert "Ada lives in Porto" in unborne.text
     assert (await written(ModelUnavailable("away"))).not_written == "model_unavailable"
-    poor = await written(sentence("Ada sings."), budget=Budget(calls_per_day=0))
+    poor = await written(sentence("Ada sings."), budget=SpendingBudget(calls_per_day=0))
     assert (poor.not_written, poor.wording) == ("budget_reached", "rules")
 
 

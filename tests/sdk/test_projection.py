@@ -11,7 +11,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.contracts.projection import MissReason, PrivateContext, ProjectionLayer, SectionName
 from elytron_core.ids import SeededIds
-from elytron_core.planes.facts import Kind
+from elytron_core.planes.facts import FactKind
 from elytron_core.profiles import HostRoom, ModeInput
 from elytron_core.scope import ClipReason
 from elytron_core.text.similarity import is_blank
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.anyio
 
 async def filled(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"Tea number {number} was drunk at the harbour." for number in range(12)], speaker="Ada")
-    await believe(memory, "drink", "green tea", kind=Kind.PREFERENCE)
-    await believe(memory, "allergy", "no nuts", kind=Kind.CONSTRAINT)
+    await believe(memory, "drink", "green tea", kind=FactKind.PREFERENCE)
+    await believe(memory, "allergy", "no nuts", kind=FactKind.CONSTRAINT)
     await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.", topic="brewing tea")
 
 
@@ -55,7 +55,7 @@ async def test_pressure_shrinks_the_budget(memory: elytron.MemoryRuntime) -> Non
     await filled(memory)
     budgets = [
         (await memory.project(elytron.MemoryProjectionRequest(query="tea", max_chars=2_000, pressure=pressure))).budget
-        for pressure in elytron.Pressure
+        for pressure in elytron.MemoryPressure
     ]
     assert budgets == [2_000, 1_200, 700]
 
@@ -92,9 +92,9 @@ async def test_recalled_text_cannot_leave_its_fence(memory: elytron.MemoryRuntim
 @given(
     said=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=200), max_size=6),
     bound=st.integers(0, 600),
-    pressure=st.sampled_from(list(elytron.Pressure)),
+    pressure=st.sampled_from(list(elytron.MemoryPressure)),
 )
-def test_no_block_is_longer_than_its_bound(said: list[str], bound: int, pressure: elytron.Pressure) -> None:
+def test_no_block_is_longer_than_its_bound(said: list[str], bound: int, pressure: elytron.MemoryPressure) -> None:
     with elytron.open("memory:", ids=SeededIds()) as memory:
         for text in itertools.filterfalse(is_blank, said):
             memory.add(text)
@@ -198,7 +198,7 @@ async def test_the_smallest_bound_counts_and_says_so(memory: elytron.MemoryRunti
     assert half.budget == 500
     near = await memory.project(ask(max_chars=1_000, host_room=HostRoom(free_bytes=20, floor_bytes=10)))
     assert near.budget == 750
-    hard = await memory.project(ask(max_chars=1_000, mode_input=ModeInput(pressure=elytron.Pressure.CRITICAL)))
+    hard = await memory.project(ask(max_chars=1_000, mode_input=ModeInput(pressure=elytron.MemoryPressure.CRITICAL)))
     assert hard.budget == 350
 
 
@@ -220,7 +220,7 @@ async def test_of_a_kind_only_its_budget_stands_and_the_rest_answers_when_asked(
     memory: elytron.MemoryRuntime,
 ) -> None:
     for number in range(14):
-        await believe(memory, f"pet {number}", f"a dog called Rex{number}", kind=Kind.CONSTRAINT)
+        await believe(memory, f"pet {number}", f"a dog called Rex{number}", kind=FactKind.CONSTRAINT)
     report = await memory.project(ask("Rex0", max_chars=20_000))
     facts = next(section for section in report.sections if section.name is SectionName.FACTS)
     assert len(facts.included) == 12

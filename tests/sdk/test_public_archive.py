@@ -11,7 +11,7 @@ from elytron import MemoryRuntime
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.facts import FactAction, FactChangeRequest
 from elytron_core.ids import SeededIds
-from elytron_core.planes.facts import State
+from elytron_core.planes.facts import FactState
 
 pytestmark = pytest.mark.anyio
 
@@ -45,21 +45,21 @@ async def _deleted(memory: MemoryRuntime, _: FrozenClock, text: str) -> None:
 
 
 Ending = Callable[[MemoryRuntime, FrozenClock, str], Awaitable[None]]
-ENDINGS: dict[State, Ending] = {
-    State.SUPERSEDED: _superseded,
-    State.INVALIDATED: _invalidated,
-    State.CORRECTED: _corrected,
-    State.FORGOTTEN: _forgotten,
-    State.DELETED: _deleted,
+ENDINGS: dict[FactState, Ending] = {
+    FactState.SUPERSEDED: _superseded,
+    FactState.INVALIDATED: _invalidated,
+    FactState.CORRECTED: _corrected,
+    FactState.FORGOTTEN: _forgotten,
+    FactState.DELETED: _deleted,
 }
 
 
 def test_every_state_of_a_fact_that_no_longer_stands_is_tried() -> None:
-    assert {*ENDINGS, State.ACTIVE, State.MERGED} == set(State)
+    assert {*ENDINGS, FactState.ACTIVE, FactState.MERGED} == set(FactState)
 
 
 @pytest.mark.parametrize("state", ENDINGS)
-async def test_what_no_longer_stands_is_in_no_public_archive(state: State, tmp_path: Path) -> None:
+async def test_what_no_longer_stands_is_in_no_public_archive(state: FactState, tmp_path: Path) -> None:
     clock = FrozenClock(instant("2026-03-01"), step_ms=1)
     path = tmp_path / "public.elytron"
     async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:

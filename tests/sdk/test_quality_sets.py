@@ -13,7 +13,7 @@ from benchmarks.quality_sets import ELSEWHERE, NOTHING, Question, Told, Turn
 from benchmarks.quality_sums import Likeness, Meaning, Share, Sum
 from benchmarks.quality_systems import Found, Plain
 
-from elytron_core.policy.ranking.weights import Signs
+from elytron_core.policy.ranking.weights import AnswerSigns
 from elytron_core.ports.models import EmbedderInfo
 
 pytestmark = pytest.mark.anyio
@@ -123,7 +123,7 @@ async def test_the_signs_of_scores_are_those_of_the_hits_of_each_question() -> N
 
 
 def test_numbers_of_scores_are_those_that_tell_answers_from_others() -> None:
-    signs = [Signs(place / 10, 1.0, (0.0, 0.1, 0.3)) for place in range(10)]
+    signs = [AnswerSigns(place / 10, 1.0, (0.0, 0.1, 0.3)) for place in range(10)]
     asked = [Asked(one, np.array([one.strength > 0.5, False, False]), one.strength > 0.5) for one in signs]
     group = Group.of(asked)
     assert group.worth.sum() == pytest.approx(1.0)

@@ -6,11 +6,11 @@ import pytest
 from tests.sdk.told import put
 
 import elytron
-from elytron_core.contracts.recall import Absence
-from elytron_core.contracts.transcript import MemoryWriteReport, Outcome
-from elytron_core.evidence import Role
+from elytron_core.contracts.recall import AbsenceReason
+from elytron_core.contracts.transcript import MemoryWriteReport, WriteOutcome
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
-from elytron_core.planes.facts import Fact, Reach
+from elytron_core.planes.facts import Fact, FactReach
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_each_conversation_has_a_slot_of_its_own_beside_the_spaces(memory:
     everywhere = await believe(memory, KITCHEN, "a plain tone of answers")
     first = await believe(memory, KITCHEN, "a playful tone of answers", reach="chat")
     other = await believe(memory, OFFICE, "a stern tone of answers", reach="chat")
-    assert [report.decisions[0].outcome for report in (everywhere, first, other)] == [Outcome.STORED] * 3
+    assert [report.decisions[0].outcome for report in (everywhere, first, other)] == [WriteOutcome.STORED] * 3
     again = await believe(memory, KITCHEN, "a warm tone of answers", reach="chat")
     assert again.decisions[0].supersedes == first.ids[0]
     assert await facts(memory, OFFICE) == ["a plain tone of answers", "a stern tone of answers"]
@@ -67,7 +67,7 @@ async def test_each_conversation_has_a_slot_of_its_own_beside_the_spaces(memory:
 
 async def test_another_subjects_chat_gets_no_fact_of_the_chat(memory: elytron.MemoryRuntime) -> None:
     tied = KITCHEN.model_copy(update={"agent": "io", "chat": "c1"})
-    turn = {"kind": "transcript", "turns": [{"messages": [{"role": Role.USER, "text": "Hello."}]}]}
+    turn = {"kind": "transcript", "turns": [{"messages": [{"role": EvidenceRole.USER, "text": "Hello."}]}]}
     await memory.write(elytron.MemoryWriteRequest.model_validate({"scope": tied, "write": turn}))
     await believe(memory, tied, "a playful tone of answers", reach="chat")
     by_chat = tied.model_copy(update={"conversation": None})
@@ -85,13 +85,13 @@ async def test_the_world_counts_everywhere_and_keeps_its_slot(memory: elytron.Me
 async def test_why_it_is_missing_elsewhere_is_said(memory: elytron.MemoryRuntime) -> None:
     ids = (await believe(memory, KITCHEN, "a playful tone of answers", reach="chat")).ids
     request = elytron.MemoryRecallRequest(scope=OFFICE, query="tone of answers", why_not=ids)
-    assert (await memory.recall(request)).why_not[0].absence is Absence.HIDDEN
+    assert (await memory.recall(request)).why_not[0].absence is AbsenceReason.HIDDEN
 
 
 async def test_a_chats_fact_moves_only_with_its_conversation(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await believe(memory, KITCHEN, "a playful tone of answers", reach="chat")
     made = await memory.export_continuity(elytron.ContinuityExportRequest(scope=KITCHEN))
-    assert [draft.reach for draft in made.snapshot.layers.facts] == [Reach.CHAT]
+    assert [draft.reach for draft in made.snapshot.layers.facts] == [FactReach.CHAT]
     elsewhere = await memory.export_continuity(elytron.ContinuityExportRequest(scope=OFFICE))
     assert (elsewhere.snapshot.layers.facts, elsewhere.facts_left) == ((), 0)
     await memory.import_continuity(elytron.ContinuityImportRequest(scope=OFFICE, snapshot=made.snapshot))
@@ -120,11 +120,11 @@ async def test_a_candidate_brings_its_reach_and_is_no_duplicate_of_another_chats
         "judgement": {"verdict": "accept"},
     }
     report = await put(memory, "candidates", candidates=[draft])
-    assert report.decisions[0].outcome is Outcome.STORED
+    assert report.decisions[0].outcome is WriteOutcome.STORED
     assert (await memory.merge_facts()).pairs == ()
 
 
 def test_a_fact_that_was_stored_before_reach_is_the_spaces() -> None:
     body = b'{"id":"0","kind":"fact","topic":"t","content":"c","observed_at":1,"recorded_at":1,"confirmed_at":1}'
     old = Fact.from_bytes(body)
-    assert (old.reach, old.home, b"reach" in old.to_bytes()) == (Reach.USER, None, False)
+    assert (old.reach, old.home, b"reach" in old.to_bytes()) == (FactReach.USER, None, False)

@@ -9,8 +9,8 @@ from tests.sdk.told import believe, learn, talk
 import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.evidence import Role
-from elytron_store.sqlite.driver import library
+from elytron_core.evidence import EvidenceRole
+from elytron_store.sqlite.driver import sqlite_library
 
 pytestmark = pytest.mark.anyio
 
@@ -61,7 +61,7 @@ async def test_a_list_tells_of_turns_that_damage_took_and_of_no_erased_ones(tmp_
     async with elytron.open(str(place), space="ada") as memory:
         ids = (await memory.add(["one", "two", "three", "four"])).ids
         await memory.erase(ids[0])
-    with closing(library().connect(str(place), wait_s=5.0)) as raw:
+    with closing(sqlite_library().connect(str(place), wait_s=5.0)) as raw:
         raw.execute("DELETE FROM documents WHERE key = ?", (ids[1],))
     async with elytron.open(str(place), space="ada") as memory:
         assert [(item.text) for item in (await memory.list()).items] == ["three", "four"]
@@ -72,7 +72,7 @@ async def test_a_list_tells_of_turns_that_damage_took_and_of_no_erased_ones(tmp_
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
 async def test_pages_together_are_the_whole_list(memory: elytron.MemoryRuntime, limit: int) -> None:
     for number in range(3):
-        await talk(memory, (Role.USER, f"one {number}"), (Role.ASSISTANT, f"two {number}"))
+        await talk(memory, (EvidenceRole.USER, f"one {number}"), (EvidenceRole.ASSISTANT, f"two {number}"))
     await memory.add("elsewhere", conversation="other")
     await believe(memory, "drink", "green tea")
     await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.")
@@ -98,15 +98,15 @@ async def test_a_list_of_what_is_hidden_too_tells_of_every_plane(memory: elytron
     await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.")
     note = elytron.NotesWrite(notes=(elytron.NoteDraft(period="2026-01-02", text="We had tea"),))
     await memory.write(elytron.MemoryWriteRequest(write=note))
-    everything = (await memory.list(elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED))).items
+    everything = (await memory.list(elytron.MemoryListRequest(hidden=elytron.HiddenFilter.LISTED))).items
     await memory.forget(elytron.MemoryForgetRequest(ids=tuple(item.id for item in everything)))
     await memory.delete(shown[1])
     assert (await memory.list()).items == ()
-    listed = (await memory.list(elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED))).items
+    listed = (await memory.list(elytron.MemoryListRequest(hidden=elytron.HiddenFilter.LISTED))).items
     assert {item.text.partition("\n")[0] for item in listed} >= {"one", "green tea", "coffee", "We had tea"}
     assert len(listed) == len(everything) - 1
-    drinks = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
-    request = elytron.MemoryListRequest(hidden=elytron.Hidden.LISTED, filters=drinks, limit=1)
+    drinks = elytron.RecallFilters(planes=(elytron.RecallPlane.LONG_TERM,))
+    request = elytron.MemoryListRequest(hidden=elytron.HiddenFilter.LISTED, filters=drinks, limit=1)
     first = await memory.list(request)
     rest = await memory.list(request.model_copy(update={"cursor": first.next_cursor}))
     assert [hit.text for hit in (*first.items, *rest.items)] == ["green tea", "coffee"]

@@ -6,7 +6,7 @@ from tests.sdk.told import believe, learn, talk, texts
 import elytron
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ClipReason
 
 pytestmark = pytest.mark.anyio
@@ -27,7 +27,7 @@ async def test_a_hit_says_where_it_comes_from(memory: elytron.MemoryRuntime) -> 
     (hit,) = (await memory.recall("when did we move?")).hits
     assert (hit.id, hit.plane, hit.speaker, hit.at, hit.channel, hit.conversation, hit.tags, hit.citations) == (
         turn,
-        elytron.Plane.TRANSCRIPT,
+        elytron.RecallPlane.TRANSCRIPT,
         "Ada",
         1_746_266_400_000,
         "default",
@@ -86,7 +86,7 @@ async def test_filters_hold_together_and_each_takes_any_of_its_values(memory: el
     assert await found(memory, "tea", F()) == every
     assert await found(memory, "tea", F(speakers=("Ada",))) == ["tea one"]
     assert await found(memory, "tea", F(speakers=("Ada", "Bob"))) == ["tea one", "tea two"]
-    assert await found(memory, "tea", F(roles=(Role.ASSISTANT,))) == ["tea three"]
+    assert await found(memory, "tea", F(roles=(EvidenceRole.ASSISTANT,))) == ["tea three"]
     assert await found(memory, "tea", F(tags_any=("a", "z"))) == ["tea one"]
     assert await found(memory, "tea", F(tags_all=("a", "b"))) == ["tea one"]
     assert await found(memory, "tea", F(agents=("x", "y"))) == ["tea one", "tea two"]
@@ -110,7 +110,7 @@ async def test_planes_are_recalled_together_or_apart(memory: elytron.MemoryRunti
     await learn(memory, "brew", "1. Heat water.\n2. Add tea.\n3. Wait.", topic="brewing tea")
     planes = [hit.plane for hit in (await memory.recall("tea")).hits]
     assert sorted(planes) == ["long_term", "procedural", "transcript"]
-    for plane in (elytron.Plane.TRANSCRIPT, elytron.Plane.LONG_TERM, elytron.Plane.PROCEDURAL):
+    for plane in (elytron.RecallPlane.TRANSCRIPT, elytron.RecallPlane.LONG_TERM, elytron.RecallPlane.PROCEDURAL):
         assert {hit.plane for hit in (await memory.recall("tea", filters=F(planes=(plane,)))).hits} == {plane}
         assert {item.plane for item in (await memory.get_all(filters=F(planes=(plane,)))).items} == {plane}
 
@@ -155,7 +155,9 @@ async def test_chinese_is_found_by_words_of_two_characters(memory: elytron.Memor
 
 
 async def test_a_turn_with_several_messages_is_recalled_by_message(memory: elytron.MemoryRuntime) -> None:
-    (turn,) = (await talk(memory, (Role.USER, "What is umami?"), (Role.ASSISTANT, "A savoury taste."))).ids
+    (turn,) = (
+        await talk(memory, (EvidenceRole.USER, "What is umami?"), (EvidenceRole.ASSISTANT, "A savoury taste."))
+    ).ids
     hit = (await memory.recall("savoury")).hits[0]
     assert hit.id == f"{turn}#1"
     assert await memory.get(hit.id) == hit.model_copy(update={"score": 0.0, "signals": {}})
@@ -179,7 +181,7 @@ async def test_a_question_for_evidence_has_evidence_first(memory: elytron.Memory
     skill = elytron.RuntimeSkillWrite(
         name="kiln", topic="kiln repair", title="Kiln repair", summary="Steps of a kiln repair", content=STEPS
     )
-    await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,))))
+    await memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=(skill,))))
     await memory.add_fact("kiln", "the kiln repair cost forty")
     await memory.add("The kiln repair was paid by Bob", speaker="Ada")
     await memory.add("Snow fell on the hills", speaker="Ada")
@@ -187,7 +189,7 @@ async def test_a_question_for_evidence_has_evidence_first(memory: elytron.Memory
     assert (report.intent, report.hits[0].text) == ("evidence", "The kiln repair was paid by Bob")
     scores = [hit.score for hit in report.hits]
     assert scores == sorted(scores, reverse=True)
-    assert [hit.plane for hit in report.hits[1:3]] == [elytron.Plane.PROCEDURAL, elytron.Plane.LONG_TERM]
+    assert [hit.plane for hit in report.hits[1:3]] == [elytron.RecallPlane.PROCEDURAL, elytron.RecallPlane.LONG_TERM]
 
 
 @pytest.mark.parametrize("query", ["fact:tea", "Fact:  ＴＥＡ "])

@@ -8,10 +8,18 @@ from tests.sdk.told import believe, learn
 import elytron
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
-from elytron_core.contracts.recall import Absence, AnyOf, Comparison, Condition, Diversity, RecallOutcome, RerankUse
+from elytron_core.contracts.recall import (
+    AbsenceReason,
+    AnyOf,
+    ComparisonOperator,
+    FieldCondition,
+    HitDiversity,
+    RecallOutcome,
+    RerankUse,
+)
 from elytron_core.errors import InvalidInput, ModelUnavailable
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.facts import Authority, Confidence, Kind
+from elytron_core.planes.facts import FactAuthority, FactConfidence, FactKind
 
 pytestmark = pytest.mark.anyio
 
@@ -118,11 +126,11 @@ async def test_why_not_names_what_kept_each_memory_out(memory: elytron.MemoryRun
     report = await memory.recall("tea", limit=1, filters=F(tags_any=("hot",)), why_not=asked)
     found = {each.id: each.absence for each in report.why_not}
     shown = report.hits[0].id
-    assert found[shown] is Absence.SHOWN
+    assert found[shown] is AbsenceReason.SHOWN
     rest = [found[each] for each in told.ids[:3] if each != shown]
-    assert rest == [Absence.LIMIT, Absence.LIMIT]
+    assert rest == [AbsenceReason.LIMIT, AbsenceReason.LIMIT]
     assert (found[told.ids[4]], found[other.ids[0]], found["nobody"]) == (
-        Absence.HIDDEN, Absence.FILTERED, Absence.UNKNOWN,
+        AbsenceReason.HIDDEN, AbsenceReason.FILTERED, AbsenceReason.UNKNOWN,
     )  # fmt: skip
     places = {each.id: each.place for each in report.why_not if each.place is not None}
     assert places[shown] == 1
@@ -136,18 +144,18 @@ async def test_why_not_knows_earlier_pages_tokens_and_other_planes(memory: elytr
     why = (*told.ids, *fact.ids, *skill.ids)
     second = await memory.recall("tea", limit=2, cursor=first.next_cursor, max_tokens=4, why_not=why)
     found = {each.id: each.absence for each in second.why_not}
-    assert found[first.hits[0].id] is Absence.EARLIER_PAGE
-    assert Absence.TOKENS in found.values()
-    assert {found[fact.ids[0]], found[skill.ids[0]]} <= {Absence.LIMIT, Absence.TOKENS}
-    said = await memory.recall("tea", filters=F(planes=(elytron.Plane.TRANSCRIPT,)), why_not=fact.ids)
-    assert said.why_not[0].absence is Absence.FILTERED
+    assert found[first.hits[0].id] is AbsenceReason.EARLIER_PAGE
+    assert AbsenceReason.TOKENS in found.values()
+    assert {found[fact.ids[0]], found[skill.ids[0]]} <= {AbsenceReason.LIMIT, AbsenceReason.TOKENS}
+    said = await memory.recall("tea", filters=F(planes=(elytron.RecallPlane.TRANSCRIPT,)), why_not=fact.ids)
+    assert said.why_not[0].absence is AbsenceReason.FILTERED
 
 
 async def test_hits_are_spread_over_conversations_when_asked_for(memory: elytron.MemoryRuntime) -> None:
     await memory.add([f"tea, cup {number}" for number in range(6)], conversation="a")
     await memory.add("tea in another cup", conversation="b")
-    narrow = await memory.recall("tea cup", limit=3, diversity=Diversity.OFF)
-    wide = await memory.recall("tea cup", limit=3, diversity=Diversity.WIDE)
+    narrow = await memory.recall("tea cup", limit=3, diversity=HitDiversity.OFF)
+    wide = await memory.recall("tea cup", limit=3, diversity=HitDiversity.WIDE)
     assert {hit.conversation for hit in narrow.hits} == {"a"}
     assert {hit.conversation for hit in wide.hits} == {"a", "b"}
 
@@ -157,7 +165,7 @@ async def test_conditions_on_metadata_hold_before_anything_is_ranked(memory: ely
         await memory.add("tea tea tea", metadata={"size": number, "team": "red"})
     await memory.add("a single word on tea among a great many others", metadata={"size": 99, "team": "Blue"})
     await memory.add("tea without any")
-    where = (AnyOf(conditions=(Condition(field="size", comparison=Comparison.GT, values=(70,)),)),)
+    where = (AnyOf(conditions=(FieldCondition(field="size", comparison=ComparisonOperator.GT, values=(70,)),)),)
     (hit,) = (await memory.recall("tea", limit=1, filters=F(where=where))).hits
     assert hit.metadata == {"size": 99, "team": "Blue"}
     nested = {"AND": [{"team": {"icontains": "blue"}}, {"size": {"lte": 99}}]}
@@ -169,15 +177,17 @@ async def test_conditions_on_metadata_hold_before_anything_is_ranked(memory: ely
 
 
 async def test_facts_are_filtered_by_kind_authority_and_confidence(memory: elytron.MemoryRuntime) -> None:
-    await believe(memory, "tea", "Ada likes green tea", kind=Kind.PREFERENCE, authority=Authority.USER_ASSERTED)
-    await believe(memory, "tea shop", "The tea shop is in Rua Nova", kind=Kind.FACT, authority=Authority.PROGRAM)
+    await believe(memory, "tea", "Ada likes green tea", kind=FactKind.PREFERENCE, authority=FactAuthority.USER_ASSERTED)
+    await believe(
+        memory, "tea shop", "The tea shop is in Rua Nova", kind=FactKind.FACT, authority=FactAuthority.PROGRAM
+    )
     await memory.add("we talked about tea")
     green, shop = "Ada likes green tea", "The tea shop is in Rua Nova"
-    assert texts(await memory.recall("tea", filters=F(kinds=(Kind.PREFERENCE,)))) == [green]
-    assert texts(await memory.recall("tea", filters=F(authorities=(Authority.PROGRAM,)))) == [shop]
-    sure = [texts(await memory.recall("tea", filters=F(confidences=(confidence,)))) for confidence in Confidence]
+    assert texts(await memory.recall("tea", filters=F(kinds=(FactKind.PREFERENCE,)))) == [green]
+    assert texts(await memory.recall("tea", filters=F(authorities=(FactAuthority.PROGRAM,)))) == [shop]
+    sure = [texts(await memory.recall("tea", filters=F(confidences=(confidence,)))) for confidence in FactConfidence]
     assert sorted(text for found in sure for text in found) == [green, shop]
-    listed = await memory.get_all(filters=F(kinds=(Kind.FACT,)))
+    listed = await memory.get_all(filters=F(kinds=(FactKind.FACT,)))
     assert [item.text for item in listed.items] == [shop]
 
 
@@ -248,7 +258,7 @@ async def test_a_least_score_leaves_out_what_has_less(memory: elytron.MemoryRunt
     request = elytron.MemoryRecallRequest(query="When does the ferry leave?", min_score=0.3, why_not=ids)
     report = await memory.recall(request)
     assert [hit.id for hit in report.hits] == [ids[0]]
-    assert [item.absence for item in report.why_not] == [Absence.SHOWN, Absence.MIN_SCORE]
+    assert [item.absence for item in report.why_not] == [AbsenceReason.SHOWN, AbsenceReason.MIN_SCORE]
     nothing = await memory.recall(elytron.MemoryRecallRequest(query="ferry", min_score=1.0))
     assert (nothing.reason, nothing.hits) == (elytron.NothingReason.BELOW_MIN_SCORE, ())
     assert nothing.outcome is RecallOutcome.NOTHING
@@ -315,19 +325,19 @@ async def test_a_query_too_short_to_stand_alone_is_read_with_the_recent_talk(mem
         await believe(memory, topic, content)
     await memory.add("What does Noor do in the evening?", conversation="chat")
     scope = elytron.Scope(space=SpaceId("ada"), conversation="chat")
-    filters = F(planes=(elytron.Plane.LONG_TERM,))
+    filters = F(planes=(elytron.RecallPlane.LONG_TERM,))
     report = await memory.recall(elytron.MemoryRecallRequest(scope=scope, query="and her?", filters=filters))
     assert report.hits[0].text == "Noor plays the oboe"
 
 
 async def test_wide_recall_spreads_facts_over_their_kinds(memory: elytron.MemoryRuntime) -> None:
     for number in range(4):
-        await believe(memory, f"tea {number}", f"Ada likes tea number {number}", kind=Kind.PREFERENCE)
-    await believe(memory, "shop", "The tea shop is closed", kind=Kind.FACT)
+        await believe(memory, f"tea {number}", f"Ada likes tea number {number}", kind=FactKind.PREFERENCE)
+    await believe(memory, "shop", "The tea shop is closed", kind=FactKind.FACT)
     request = elytron.MemoryRecallRequest(
-        query="tea", limit=2, diversity=Diversity.WIDE, filters=F(planes=(elytron.Plane.LONG_TERM,))
+        query="tea", limit=2, diversity=HitDiversity.WIDE, filters=F(planes=(elytron.RecallPlane.LONG_TERM,))
     )
-    assert {hit.kind for hit in (await memory.recall(request)).hits} == {Kind.PREFERENCE, Kind.FACT}
+    assert {hit.kind for hit in (await memory.recall(request)).hits} == {FactKind.PREFERENCE, FactKind.FACT}
 
 
 async def test_where_scores_are_equal_the_planes_stand_as_the_query_suits_them(memory: elytron.MemoryRuntime) -> None:
@@ -336,4 +346,4 @@ async def test_where_scores_are_equal_the_planes_stand_as_the_query_suits_them(m
     write = {"kind": "capsules", "capsules": [capsule]}
     await memory.write(elytron.MemoryWriteRequest.model_validate({"write": write}))
     hits = (await memory.recall("where were we with the kiln repair?")).hits
-    assert hits[0].plane is elytron.Plane.CONTINUITY
+    assert hits[0].plane is elytron.RecallPlane.CONTINUITY

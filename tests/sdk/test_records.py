@@ -9,11 +9,11 @@ import pytest
 import elytron
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts import facts, records
-from elytron_core.contracts.maintenance import Extraction, MemoryMaintainRequest
-from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.maintenance import ExtractionMethod, MemoryMaintainRequest
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed, Unsupported
-from elytron_core.planes.facts import Privacy
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.facts import FactPrivacy
+from elytron_core.planes.jobs import MaintenancePass
 from elytron_core.profiles import ProfileName
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ async def names(memory: elytron.MemoryRuntime, *namespace: str, **asked: Any) ->
 
 
 async def hygiene(memory: elytron.MemoryRuntime) -> dict[str, int]:
-    request = MemoryMaintainRequest(passes=(Pass.HYGIENE,), extraction=Extraction.OFF)
+    request = MemoryMaintainRequest(passes=(MaintenancePass.HYGIENE,), extraction=ExtractionMethod.OFF)
     return (await memory.maintain(request)).passes[0].counts
 
 
@@ -126,9 +126,9 @@ async def test_words_find_the_text_and_not_the_value(memory: elytron.MemoryRunti
 async def test_recall_reads_records_only_if_its_filters_name_them(memory: elytron.MemoryRuntime) -> None:
     await memory.add("The ferry leaves from the old harbour.", speaker="Ada")
     put = await memory.put_record(NOTES, "ferry", 6, text="The ferry to Cacilhas leaves at six.")
-    assert {hit.plane for hit in await memory.recall("ferry")} == {Plane.TRANSCRIPT}
-    assert {item.plane for item in await memory.list()} == {Plane.TRANSCRIPT}
-    asked = RecallFilters(planes=(Plane.RECORDS,))
+    assert {hit.plane for hit in await memory.recall("ferry")} == {RecallPlane.TRANSCRIPT}
+    assert {item.plane for item in await memory.list()} == {RecallPlane.TRANSCRIPT}
+    asked = RecallFilters(planes=(RecallPlane.RECORDS,))
     assert [hit.id for hit in await memory.recall("ferry", filters=asked)] == [put.record.id]
     assert [hit.id for hit in await memory.recall("ferry", filters=RecallFilters(namespace=("users",)))] == [
         put.record.id
@@ -159,7 +159,7 @@ async def test_an_expired_record_is_read_by_no_call_and_swept(
     assert await names(memory, query="door code") == []
     assert await names(memory) == ["users/ada/notes/stays"]
     assert [one.records for one in (await memory.list_record_namespaces()).namespaces] == [1]
-    asked = RecallFilters(planes=(Plane.RECORDS,))
+    asked = RecallFilters(planes=(RecallPlane.RECORDS,))
     assert len(await memory.list(filters=asked)) == 1
     for read in (memory.get_record, memory.record_history):
         with pytest.raises(NotFound):
@@ -188,7 +188,7 @@ async def test_an_embedded_profile_keeps_no_time_to_live() -> None:
 
 
 async def test_private_records_are_shown_to_those_who_ask(memory: elytron.MemoryRuntime) -> None:
-    put = await memory.put_record(NOTES, "diary", "x", text="Ada loves the sea.", privacy=Privacy.PRIVATE)
+    put = await memory.put_record(NOTES, "diary", "x", text="Ada loves the sea.", privacy=FactPrivacy.PRIVATE)
     assert await names(memory) == []
     assert await names(memory, query="sea") == []
     assert await names(memory, query="sea", include_private=True) == ["users/ada/notes/diary"]
@@ -234,7 +234,7 @@ async def test_of_two_puts_that_expect_no_record_one_is_stored(memory: elytron.M
 async def test_archives_carry_records(tmp_path: Path, memory: elytron.MemoryRuntime) -> None:
     await memory.put_record(NOTES, "word", 1)
     await memory.put_record(NOTES, "word", 2)
-    await memory.put_record(PREFS, "open", "to all", privacy=Privacy.PUBLIC)
+    await memory.put_record(PREFS, "open", "to all", privacy=FactPrivacy.PUBLIC)
     whole, public = tmp_path / "whole.elytron", tmp_path / "public.elytron"
     await memory.export(str(whole), include_private=True)
     told = await memory.export(str(public))

@@ -19,7 +19,7 @@ from elytron import (
     MemoryReplayRequest,
     RemoteMemory,
 )
-from elytron.remote.connection import Connecting
+from elytron.remote.connection import RemoteConnecting
 from elytron.remote.wire import address_of
 from elytron_core import errors, limits
 from elytron_core.contracts.control import MemoryControlReport, MemoryForgetRequest
@@ -35,7 +35,7 @@ from elytron_core.errors import (
     Unreachable,
     Unsupported,
 )
-from elytron_core.events import Gap, GapReason, JournalEvent
+from elytron_core.events import EventGap, GapReason, JournalEvent
 
 pytestmark = pytest.mark.anyio
 
@@ -135,7 +135,7 @@ class TestStreams:
             await memory.add("anew")
             assert isinstance(last, JournalEvent)
             gap, event = [item async for item in first(memory.events(after=last.id), 2)]
-            assert isinstance(gap, Gap)
+            assert isinstance(gap, EventGap)
             assert isinstance(event, JournalEvent)
             assert (gap.reason, event.sequence) == (GapReason.ERASED, 1)
 
@@ -281,7 +281,7 @@ async def patient(port: int, *, scheme: str = "http") -> AsyncGenerator[tuple[Re
     """Yield a client of `port` that writes its pauses down and does not wait."""
     slept: list[float] = []
 
-    class Impatient(Connecting):
+    class Impatient(RemoteConnecting):
         async def _open(self) -> RemoteMemory:
             async def sleep(seconds: float) -> None:
                 slept.append(seconds)

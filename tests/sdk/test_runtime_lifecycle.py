@@ -20,7 +20,7 @@ from elytron_core.errors import (
     StoreUrlInvalid,
 )
 from elytron_core.ids import SeededIds
-from elytron_store import Durability, open_store
+from elytron_store import WriteDurability, open_store
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -173,6 +173,6 @@ async def test_what_is_no_store_is_refused_with_a_way_out(tmp_path: Path) -> Non
 
 
 async def test_a_store_can_be_told_to_be_less_careful(path: str) -> None:
-    async with elytron.open(path, durability=Durability.NORMAL) as memory:
+    async with elytron.open(path, durability=WriteDurability.NORMAL) as memory:
         await memory.add("I like tea")
         assert await texts(memory, "tea") == ["I like tea"]

@@ -7,9 +7,9 @@ import pytest
 import elytron
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.contracts.maintenance import Extraction, MemoryMaintainRequest
+from elytron_core.contracts.maintenance import ExtractionMethod, MemoryMaintainRequest
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused, PreconditionFailed, Unsupported
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.jobs import MaintenancePass
 from elytron_core.planes.records import copies_of_turn
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +81,7 @@ async def test_their_time_to_live_ends_and_credentials_are_blacked_out() -> None
         assert "AKIA" not in str(made.value)
         clock.advance(2_000)
         assert await records.get(("llm-proxy", "nodes"), "x") is None
-        request = MemoryMaintainRequest(passes=(Pass.HYGIENE,), extraction=Extraction.OFF)
+        request = MemoryMaintainRequest(passes=(MaintenancePass.HYGIENE,), extraction=ExtractionMethod.OFF)
         assert (await memory.maintain(request)).passes[0].counts["records_expired"] == 1
         assert (await memory.inspect()).documents.get("runtime_records", 0) == 0
 

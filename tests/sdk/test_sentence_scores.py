@@ -17,7 +17,7 @@ APART = f"My riders like the app. {TIRED} Two pages are slow, so should I join t
 QUERY = "How many riders joined the union?"
 
 
-def opened(url: str = "memory:") -> elytron.Opening:
+def opened(url: str = "memory:") -> elytron.RuntimeOpening:
     return elytron.open(url, space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds("closer"))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron.state.skill_directories import scan
+from elytron.state.skill_directories import scan_directories
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.skills import SkipReason
@@ -29,13 +29,13 @@ def put(root: Path, name: str, text: str | None = None, /, **resources: str) -> 
 
 
 def skipped(root: Path) -> dict[str, SkipReason]:
-    return {one.place: one.reason for one in scan((root,)).skipped}
+    return {one.place: one.reason for one in scan_directories((root,)).skipped}
 
 
 def test_summaries_resource_counts_and_fingerprints_are_read(tmp_path: Path) -> None:
     root = tmp_path / "skills"
     put(root, "pdf", scripts__fill="x", scripts__merge="y", assets__deep__logo="z", notes="n")
-    report = scan((root,))
+    report = scan_directories((root,))
     [skill] = report.skills
     assert (skill.name, skill.description) == ("pdf", "How to handle pdf well")
     assert (skill.place, skill.resources) == ("skills/pdf/SKILL.md", {".": 1, "assets": 1, "scripts": 2})
@@ -45,16 +45,16 @@ def test_summaries_resource_counts_and_fingerprints_are_read(tmp_path: Path) -> 
 
 def test_a_fingerprint_changes_with_text_and_with_what_stands_beside_it(tmp_path: Path) -> None:
     folder = put(tmp_path, "pdf", scripts__fill="x")
-    prints = [scan((tmp_path,)).skills[0].fingerprint]
-    assert scan((tmp_path,)).skills[0].fingerprint == prints[0]
+    prints = [scan_directories((tmp_path,)).skills[0].fingerprint]
+    assert scan_directories((tmp_path,)).skills[0].fingerprint == prints[0]
     (folder / "scripts" / "fill").write_text("longer")
-    prints.append(scan((tmp_path,)).skills[0].fingerprint)
+    prints.append(scan_directories((tmp_path,)).skills[0].fingerprint)
     (folder / "scripts" / "fill").write_text("langer")
-    prints.append(scan((tmp_path,)).skills[0].fingerprint)
+    prints.append(scan_directories((tmp_path,)).skills[0].fingerprint)
     (folder / "scripts" / "new").write_text("x")
-    prints.append(scan((tmp_path,)).skills[0].fingerprint)
+    prints.append(scan_directories((tmp_path,)).skills[0].fingerprint)
     (folder / "SKILL.md").write_text("---\nname: pdf\ndescription: other\n---\n")
-    prints.append(scan((tmp_path,)).skills[0].fingerprint)
+    prints.append(scan_directories((tmp_path,)).skills[0].fingerprint)
     assert len(set(prints)) == 5
 
 
@@ -63,21 +63,21 @@ def test_a_file_is_read_for_its_fingerprint_once_and_up_to_a_bound(
 ) -> None:
     folder = put(tmp_path, "pdf", scripts__fill="abc")
     seen: dict[tuple[int, int, int, int], str] = {}
-    first = scan((tmp_path,), seen).skills[0].fingerprint
+    first = scan_directories((tmp_path,), seen).skills[0].fingerprint
     (kept,) = seen
     seen[kept] = "as it was seen"
-    assert scan((tmp_path,), seen).skills[0].fingerprint != first
+    assert scan_directories((tmp_path,), seen).skills[0].fingerprint != first
     monkeypatch.setattr(limits, "AGENT_SKILL_SCAN_BYTES", 2)
-    by_size = scan((tmp_path,)).skills[0].fingerprint
+    by_size = scan_directories((tmp_path,)).skills[0].fingerprint
     (folder / "scripts" / "fill").write_text("abd")
-    assert scan((tmp_path,)).skills[0].fingerprint == by_size
+    assert scan_directories((tmp_path,)).skills[0].fingerprint == by_size
 
 
 def test_nothing_is_executed_written_or_left_open(tmp_path: Path) -> None:
     folder = put(tmp_path, "pdf", run="#!/bin/sh\ntouch ../../ran\n")
     (folder / "run").chmod(0o755)
     before = sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*"))
-    scan((tmp_path,))
+    scan_directories((tmp_path,))
     assert sorted((path, path.stat().st_mtime_ns) for path in tmp_path.rglob("*")) == before
 
 
@@ -90,7 +90,7 @@ def test_links_are_never_followed(tmp_path: Path) -> None:
     (root / "loop").symlink_to(root)
     (root / "file").mkdir()
     (root / "file" / "SKILL.md").symlink_to(outside / "SKILL.md")
-    assert [skill.name for skill in scan((root,)).skills] == ["pdf"]
+    assert [skill.name for skill in scan_directories((root,)).skills] == ["pdf"]
     assert skipped(root) == {
         "skills/linked": SkipReason.SYMLINK,
         "skills/loop": SkipReason.SYMLINK,
@@ -112,7 +112,7 @@ def test_what_is_left_out_is_told_with_its_reason(tmp_path: Path) -> None:
     os.mkfifo((root / "a").parent / "pipe")
     deep = root / "deep" / Path(*["d"] * limits.AGENT_SKILL_DEPTH)
     deep.mkdir(parents=True)
-    report = scan((root,))
+    report = scan_directories((root,))
     assert [(skill.name, skill.description) for skill in report.skills] == [("twin", "first")]
     assert skipped(root) == {
         "s/a/SKILL.md": SkipReason.NO_FRONT_MATTER,
@@ -142,11 +142,11 @@ def test_lists_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         put(tmp_path, f"s{at}", a="x", b="y", c="z")
     monkeypatch.setattr(limits, "AGENT_SKILLS", 2)
     monkeypatch.setattr(limits, "AGENT_SKILL_RESOURCES", 2)
-    report = scan((tmp_path,))
+    report = scan_directories((tmp_path,))
     assert [(skill.name, skill.resources) for skill in report.skills] == [("s0", {".": 2}), ("s1", {".": 2})]
     assert {one.reason for one in report.skipped} == {SkipReason.TOO_MANY}
     monkeypatch.setattr(limits, "AGENT_SKILL_ENTRIES", 5)
-    assert len(scan((tmp_path,)).skills) < 2
+    assert len(scan_directories((tmp_path,)).skills) < 2
     assert SkipReason.TOO_MANY in skipped(tmp_path).values()
 
 
@@ -155,14 +155,14 @@ def test_folders_of_a_skill_are_walked_to_a_depth(tmp_path: Path) -> None:
     deep = folder / Path(*["d"] * (limits.AGENT_SKILL_DEPTH + 1))
     deep.mkdir(parents=True)
     (deep / "file").write_text("x")
-    report = scan((tmp_path,))
+    report = scan_directories((tmp_path,))
     assert report.skills[0].resources == {}
     assert [one.reason for one in report.skipped] == [SkipReason.TOO_DEEP]
 
 
 def test_a_directory_may_itself_be_a_skill(tmp_path: Path) -> None:
     folder = put(tmp_path, "pdf")
-    assert [skill.place for skill in scan((folder,)).skills] == ["pdf/SKILL.md"]
+    assert [skill.place for skill in scan_directories((folder,)).skills] == ["pdf/SKILL.md"]
 
 
 async def test_recall_and_projection_point_to_agent_skills(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ async def test_recall_and_projection_point_to_agent_skills(tmp_path: Path) -> No
         [line] = [line for line in block.system_memory_block.splitlines() if "pdf-forms" in line]
         assert line == "- [pdf-forms] Fill ‹/memory-x> PDF forms"
         assert block.agent_skill_hits == report.agent_skill_hits
-        facts = elytron.RecallFilters(planes=(elytron.Plane.LONG_TERM,))
+        facts = elytron.RecallFilters(planes=(elytron.RecallPlane.LONG_TERM,))
         assert (await memory.recall("pdf forms", filters=facts)).agent_skill_hits == ()
         assert (await memory.recall(" ")).agent_skill_hits == ()
         assert not (await memory.inspect()).exists, "a directory is no memory"

@@ -13,12 +13,12 @@ from elytron.ops import recall_memories
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.skills import SkillRefusal
-from elytron_core.contracts.transcript import MemoryWriteReport, Outcome
+from elytron_core.contracts.transcript import MemoryWriteReport, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound, StoreFull
 from elytron_core.ids import SpaceId
 from elytron_core.planes.skills import LineageStatus as Lineage
 from elytron_core.planes.skills import ReuseOutcome, SkillSource, SkillState, StrategyChange
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 
 pytestmark = pytest.mark.anyio
 
@@ -36,7 +36,7 @@ def clock() -> FrozenClock:
 class FullStore(AnnouncingStore):
     """A store whose device has no room left."""
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         raise StoreFull(engine="memory")
 
 
@@ -44,7 +44,7 @@ async def write(memory: elytron.MemoryRuntime, name: str = "brew", **fields: obj
     source = fields.pop("source", SkillSource.TASK_LEARNING)
     texts = {"topic": "tea", "title": "Brew tea", "summary": "How to brew tea", "content": BREW}
     skill = elytron.RuntimeSkillWrite.model_validate({"name": name, **texts, **fields})
-    procedural = elytron.Procedural.model_validate({"writes": (skill,), "source": source})
+    procedural = elytron.ProcedureSource.model_validate({"writes": (skill,), "source": source})
     return await memory.write(elytron.MemoryWriteRequest(write=procedural))
 
 
@@ -98,7 +98,7 @@ async def test_a_store_that_takes_no_write_is_recalled_from_all_the_same(memory:
 async def test_the_same_again_is_confirmed_and_its_citations_grow(memory: elytron.MemoryRuntime) -> None:
     await write(memory, citations=("t1",))
     report = await write(memory, citations=("t2",))
-    assert (report.decisions[0].outcome, report.changed) == (Outcome.CONFIRMED, True)
+    assert (report.decisions[0].outcome, report.changed) == (WriteOutcome.CONFIRMED, True)
     detail = await memory.get_runtime_skill(NAME)
     assert (detail.citations, detail.skill.revision, detail.strategy_diffs) == (("t1", "t2"), 1, ())
     assert not (await write(memory, citations=("t2",))).changed
@@ -111,7 +111,7 @@ async def test_a_revision_keeps_evidence_lineage_and_what_it_changed(
     await recalled(memory)
     clock.advance(DAY_MS)
     report = await write(memory, content=BREW.replace("four", "five"), citations=("t2",))
-    assert report.decisions[0].outcome is Outcome.UPDATED
+    assert report.decisions[0].outcome is WriteOutcome.UPDATED
     detail = await memory.get_runtime_skill(NAME)
     assert (detail.skill.revision, detail.skill.use_count, detail.citations) == (2, 1, ("t1", "t2"))
     assert [node.status for node in detail.lineage] == [
@@ -135,7 +135,7 @@ async def test_a_duplicate_under_another_name_is_merged_and_can_be_had_back(
     await recalled(memory)
     clock.advance(DAY_MS)
     report = await write(memory, "tea-brewing", title="Brewing tea", citations=("t2",))
-    assert report.decisions[0].outcome is Outcome.STORED
+    assert report.decisions[0].outcome is WriteOutcome.STORED
     assert NAME in report.decisions[0].reason
     merged = await memory.get_runtime_skill("runtime_skill__tea-brewing")
     assert (merged.skill.supersedes, merged.skill.use_count, merged.citations) == ((NAME,), 1, ("t1", "t2"))
@@ -158,7 +158,7 @@ async def test_a_duplicate_that_was_observed_earlier_confirms_the_later(
     await write(memory)
     report = await write(memory, "older", observed_at=clock.now() - DAY_MS, citations=("t0",))
     [decision] = report.decisions
-    assert (decision.outcome, decision.id) == (Outcome.CONFIRMED, NAME)
+    assert (decision.outcome, decision.id) == (WriteOutcome.CONFIRMED, NAME)
     assert (await memory.get_runtime_skill(NAME)).citations == ("t0",)
     assert (await memory.list_runtime_skills()).total == 1
 
@@ -174,7 +174,7 @@ async def test_nobody_learns_round_what_was_switched_off(memory: elytron.MemoryR
 async def test_duplicates_within_one_write_are_merged_too(memory: elytron.MemoryRuntime) -> None:
     texts = {"topic": "tea", "title": "Brew tea", "summary": "How to", "content": BREW}
     writes = tuple(elytron.RuntimeSkillWrite.model_validate({"name": name, **texts}) for name in ("a", "b"))
-    await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=writes)))
+    await memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=writes)))
     report = await memory.list_runtime_skills(RuntimeSkillListRequest(include_retired=True))
     assert [(skill.name, skill.supersedes) for skill in report.runtime_skills] == [
         ("runtime_skill__b", ("runtime_skill__a",)),
@@ -281,7 +281,7 @@ async def test_a_deleted_skill_leaves_nothing_and_can_be_learned_again(memory: e
     with pytest.raises(NotFound):
         await memory.get_runtime_skill(NAME)
     again = await write(memory)
-    assert again.decisions[0].outcome is Outcome.STORED
+    assert again.decisions[0].outcome is WriteOutcome.STORED
     assert (await memory.get_runtime_skill(NAME)).skill.revision == 1
 
 
@@ -353,7 +353,7 @@ async def test_a_name_is_known_among_however_many(
     await learn(memory, "two", "1. Hoist the sail.\n2. Cast off.", topic="boats")
     for name in ("one", "two"):
         report = await learn(memory, name, f"1. Do {name} otherwise.\n2. Rest.", topic=name)
-        assert report.decisions[0].outcome is Outcome.UPDATED
+        assert report.decisions[0].outcome is WriteOutcome.UPDATED
     assert (await memory.list_runtime_skills()).clipped
 
 

@@ -13,11 +13,19 @@ from elytron_core.clock import DAY_MS, FrozenClock, Instant
 from elytron_core.contracts import control, facts
 from elytron_core.contracts.control import ControlDecision, ControlOutcome
 from elytron_core.contracts.facts import FactDraft
-from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
-from elytron_core.planes.facts import Authority, FactOperation, Kind, Privacy, Reach, State, Tier
+from elytron_core.planes.facts import (
+    FactAuthority,
+    FactKind,
+    FactOperation,
+    FactPrivacy,
+    FactReach,
+    FactState,
+    FactTier,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -66,7 +74,12 @@ def renamed(content: str, times: Times) -> Times:
 
 
 async def written(memory: elytron.MemoryRuntime, content: str, **more: object) -> str:
-    draft = {"topic": "home", "content": content, "fact_kind": Kind.PROFILE, "authority": Authority.USER_ASSERTED}
+    draft = {
+        "topic": "home",
+        "content": content,
+        "fact_kind": FactKind.PROFILE,
+        "authority": FactAuthority.USER_ASSERTED,
+    }
     drafts = (FactDraft.model_validate(draft | more),)
     (decision,) = (await memory.write(MemoryWriteRequest(write=LongTermExtraction(facts=drafts)))).decisions
     assert decision.id is not None
@@ -87,17 +100,17 @@ async def placed(memory: elytron.MemoryRuntime, clock: FrozenClock, position: Po
 
 async def recalled(memory: elytron.MemoryRuntime, at: Instant | None = None) -> tuple[str, ...]:
     """Return what recall gives for a time, after comparing it with a list; a chat's own facts are in its owner's."""
-    filters = RecallFilters(planes=(Plane.LONG_TERM,), as_of=at)
+    filters = RecallFilters(planes=(RecallPlane.LONG_TERM,), as_of=at)
     hits = (await memory.recall("home", filters=filters)).hits
     listed = (await memory.list(filters=filters)).items
-    assert sorted(hit.text for hit in hits) == sorted(hit.text for hit in listed if hit.reach is not Reach.CHAT)
+    assert sorted(hit.text for hit in hits) == sorted(hit.text for hit in listed if hit.reach is not FactReach.CHAT)
     return tuple(sorted(hit.text for hit in hits))
 
 
 async def times(memory: elytron.MemoryRuntime, clock: FrozenClock) -> Times:
     """Return what recall gives for each time, after comparing every view of what holds now."""
     now = await recalled(memory)
-    entries = [entry for entry in (await memory.list_facts()).items if entry.reach is not Reach.CHAT]
+    entries = [entry for entry in (await memory.list_facts()).items if entry.reach is not FactReach.CHAT]
     assert tuple(sorted(entry.content for entry in entries)) == now
     groups = (await memory.profile()).groups
     assert tuple(sorted(line.content for group in groups for line in group.lines)) == now
@@ -116,8 +129,8 @@ FIELDS: dict[FactAction, dict[str, object]] = {
     FactAction.DELETE: {},
     FactAction.MARK_STALE: {},
     FactAction.INVALIDATE: {},
-    FactAction.CHANGE_PRIVACY: {"privacy": Privacy.PRIVATE},
-    FactAction.CHANGE_SCOPE: {"reach": Reach.CHAT, "scope": elytron.Scope(space="ada", conversation="kitchen")},
+    FactAction.CHANGE_PRIVACY: {"privacy": FactPrivacy.PRIVATE},
+    FactAction.CHANGE_SCOPE: {"reach": FactReach.CHAT, "scope": elytron.Scope(space="ada", conversation="kitchen")},
 }
 AT = {Position.COMING: YEAR + DAY_MS, Position.PAST: -2 * YEAR}
 """When a version ends by a call; at the others now, which is no time that such a version holds."""
@@ -289,8 +302,8 @@ async def test_versions_forgotten_together_come_back_one_at_a_time(
 
 
 async def test_a_value_that_takes_the_place_of_one_with_an_end_ends_it_at_once(memory: elytron.MemoryRuntime) -> None:
-    await written(memory, "Porto", tier=Tier.L2)
-    await written(memory, "Lagos", tier=Tier.L2)
+    await written(memory, "Porto", tier=FactTier.L2)
+    await written(memory, "Lagos", tier=FactTier.L2)
     assert [hit.text for hit in (await memory.recall("home")).hits] == ["Lagos"]
 
 
@@ -299,10 +312,10 @@ async def test_a_new_value_ends_what_holds_behind_many_forgotten_plans(
 ) -> None:
     await placed(memory, clock, Position.FOLLOWED)
     for plan in ("Sines", "Tomar", "Viana", "Olhos"):
-        (coming,) = (await memory.list_facts(FactListRequest(states=(State.ACTIVE,)))).items
+        (coming,) = (await memory.list_facts(FactListRequest(states=(FactState.ACTIVE,)))).items
         await memory.forget(coming.id)
         await written(memory, plan, valid_from=clock.now() + YEAR)
-    (coming,) = (await memory.list_facts(FactListRequest(states=(State.ACTIVE,)))).items
+    (coming,) = (await memory.list_facts(FactListRequest(states=(FactState.ACTIVE,)))).items
     await memory.forget(coming.id)
     assert (await times(memory, clock)).now == ("Porto",)
     await written(memory, "Lagos")
@@ -314,10 +327,10 @@ async def test_a_fact_moves_to_a_slot_whose_values_have_ended_and_to_no_other(
 ) -> None:
     fact = await placed(memory, clock, Position.SOLE)
     kitchen = elytron.Scope(space=SpaceId("ada"), conversation="kitchen")
-    draft = FactDraft(topic="home", content="Sines", fact_kind=Kind.PROFILE, reach=Reach.CHAT)
+    draft = FactDraft(topic="home", content="Sines", fact_kind=FactKind.PROFILE, reach=FactReach.CHAT)
     write = MemoryWriteRequest(scope=kitchen, write=LongTermExtraction(facts=(draft,)))
     (there,) = (await memory.write(write)).ids
-    move = FactChangeRequest(scope=kitchen, id=fact, action=FactAction.CHANGE_SCOPE, reach=Reach.CHAT)
+    move = FactChangeRequest(scope=kitchen, id=fact, action=FactAction.CHANGE_SCOPE, reach=FactReach.CHAT)
     with pytest.raises(InvalidInput, match="has a current fact on this topic"):
         await memory.change_fact(move)
     await memory.change_fact(FactChangeRequest(id=there, action=FactAction.INVALIDATE))
@@ -331,9 +344,9 @@ async def test_facts_are_listed_by_state_at_any_time(memory: elytron.MemoryRunti
     await placed(memory, clock, Position.FOLLOWED)
     every = (await memory.list_facts(FactListRequest(states=()))).items
     assert [(entry.content, entry.state) for entry in every] == [
-        ("Braga", State.SUPERSEDED),
-        ("Porto", State.SUPERSEDED),
-        ("Faro", State.ACTIVE),
+        ("Braga", FactState.SUPERSEDED),
+        ("Porto", FactState.SUPERSEDED),
+        ("Faro", FactState.ACTIVE),
     ]
 
 

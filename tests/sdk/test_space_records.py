@@ -7,7 +7,7 @@ import pytest
 import elytron
 from elytron.state import space_records
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.store import Document, DocumentRef
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -20,7 +20,7 @@ class Counting(MemoryStore):
         super().__init__()
         self.records: list[SpaceId] = []
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         self.records += [space for ref in refs if ref == space_records.REF]
         return await super().get(space, refs)
 

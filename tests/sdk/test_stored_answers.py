@@ -7,7 +7,7 @@ import pytest
 import elytron
 from elytron.documents.stored_values import opened_answer, sealed_answer
 from elytron_core.clock import Instant
-from elytron_core.contracts.transcript import Procedural, RuntimeSkillWrite
+from elytron_core.contracts.transcript import ProcedureSource, RuntimeSkillWrite
 from elytron_core.errors import StoreCorrupt
 from elytron_core.planes.space import SpaceRecord
 
@@ -35,7 +35,7 @@ async def test_an_erased_skill_stands_in_no_answer_and_a_repeat_still_acts_once(
     skill = RuntimeSkillWrite(
         name=word, topic=word, title=word, summary=word, content="1. Fetch the key.\n2. Open the door with it."
     )
-    request = elytron.MemoryWriteRequest(write=Procedural(writes=(skill,)), idempotency_key="once")
+    request = elytron.MemoryWriteRequest(write=ProcedureSource(writes=(skill,)), idempotency_key="once")
     async with elytron.open(f"{tmp_path}/{name}", space="ada") as memory:
         first = await memory.write(request)
         again = await memory.write(request)

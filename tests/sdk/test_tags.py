@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 import elytron
-from elytron_agent.blocks.archive import Archive
+from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.transcript import MemoryTranscriptCommitRequest, MemoryWriteRequest
@@ -17,7 +17,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds, SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes.transcript import TURNS, Turn
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 from elytron_core.scope import tag_form
 
 pytestmark = pytest.mark.anyio
@@ -111,7 +111,7 @@ async def commit(memory: elytron.MemoryRuntime) -> None:
 
 
 async def archive(memory: elytron.MemoryRuntime) -> None:
-    await Archive(memory).insert("The ferry is paid", tags=", ".join(GIVEN))
+    await ArchivalMemory(memory).insert("The ferry is paid", tags=", ".join(GIVEN))
 
 
 @pytest.mark.parametrize("store", [add, complete, commit, archive])
@@ -130,18 +130,18 @@ async def test_a_filter_finds_a_tag_in_any_form(memory: elytron.MemoryRuntime, a
 
 async def test_a_tag_of_an_earlier_build_is_found_in_any_form(memory: elytron.MemoryRuntime) -> None:
     (said,) = (await memory.add("The ferry is paid", tags=["x"])).ids
-    ref, store = Ref(TURNS, TurnId(said.partition("#")[0])), memory.context.store
+    ref, store = DocumentRef(TURNS, TurnId(said.partition("#")[0])), memory.context.store
     (document,) = await store.get(ADA, (ref,))
     assert document is not None
     turn = Turn.from_bytes(document.body).model_copy(update={"tags": ("FINANCE",)})
-    puts, entry = (Put(ref, turn.to_bytes(), document.revision),), Entry(Action.WRITE, ref)
+    puts, entry = (PutChange(ref, turn.to_bytes(), document.revision),), EntryDraft(JournalAction.WRITE, ref)
     await store.commit(Batch(ADA, FrozenClock().now(), (entry,), puts))
     assert (await memory.recall("ferry", filters={"tags_any": ("finance",)})).hits
     assert (await memory.list(filters={"tags_all": ("Finance",)})).items
 
 
 async def test_a_credential_is_known_in_a_tag_before_its_capitals_go(memory: elytron.MemoryRuntime) -> None:
-    await Archive(memory).insert("The ferry is paid", tags=["AKIAIOSFODNN7EXAMPLE"])
+    await ArchivalMemory(memory).insert("The ferry is paid", tags=["AKIAIOSFODNN7EXAMPLE"])
     assert await tags_of(memory) == ("[redacted:aws_key]",)
 
 

@@ -61,7 +61,7 @@ async def ids_of(memory: elytron.MemoryRuntime) -> dict[str, dict[str, object]]:
         )
         for name in (SKILL, OTHER_SKILL)
     )
-    await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=skills)))
+    await memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=skills)))
     proposal = {"target": "long_term", "topic": "boat", "content": "blue"}
     draft = elytron.CandidateDraft.model_validate({"proposal": proposal, "authority": "user_asserted"})
     write = elytron.CandidatesWrite(candidates=(draft,))
@@ -104,7 +104,9 @@ def requests_of(operation: AnyOperation, text: str, given: dict[str, object]) ->
                 true = snapshot.model_copy(update={"fingerprint": tools.registry_fingerprint(snapshot)})
                 made.append(request.model_copy(update={"snapshot": true}))
             case elytron.ContinuityImportRequest(snapshot=snapshot):
-                manifest = snapshot.manifest.model_copy(update={"fingerprint": continuity.fingerprint(snapshot.layers)})
+                manifest = snapshot.manifest.model_copy(
+                    update={"fingerprint": continuity.layers_fingerprint(snapshot.layers)}
+                )
                 true = snapshot.model_copy(update={"manifest": manifest})
                 update = {"snapshot": true, "mode": elytron.SnapshotMode.FULL_RESTORE}
                 made.append(request.model_copy(update=update))

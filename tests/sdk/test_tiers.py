@@ -7,10 +7,10 @@ import pytest
 import elytron
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.facts import FactAction, FactChangeRequest, FactDraft, FactEntry, FactListRequest
-from elytron_core.contracts.recall import Plane, RecallFilters
-from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteRequest, Outcome
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
+from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteRequest, WriteOutcome
 from elytron_core.ids import SeededIds
-from elytron_core.planes.facts import State, Tier, end_of
+from elytron_core.planes.facts import FactState, FactTier, end_of
 
 pytestmark = pytest.mark.anyio
 
@@ -24,26 +24,26 @@ def clock() -> FrozenClock:
     return clock
 
 
-async def told(memory: elytron.MemoryRuntime, content: str, tier: Tier, *, topic: str = "need") -> Outcome:
+async def told(memory: elytron.MemoryRuntime, content: str, tier: FactTier, *, topic: str = "need") -> WriteOutcome:
     draft = FactDraft(topic=topic, content=content, tier=tier, certainty=0.8)
     report = await memory.write(MemoryWriteRequest(write=LongTermExtraction(facts=(draft,))))
     return report.decisions[0].outcome
 
 
-async def facts(memory: elytron.MemoryRuntime, *states: State) -> tuple[FactEntry, ...]:
-    return (await memory.list_facts(FactListRequest(states=states or tuple(State)))).items
+async def facts(memory: elytron.MemoryRuntime, *states: FactState) -> tuple[FactEntry, ...]:
+    return (await memory.list_facts(FactListRequest(states=states or tuple(FactState)))).items
 
 
 async def recalled(memory: elytron.MemoryRuntime, query: str) -> list[str]:
-    report = await memory.recall(query, filters=RecallFilters(planes=(Plane.LONG_TERM,)))
+    report = await memory.recall(query, filters=RecallFilters(planes=(RecallPlane.LONG_TERM,)))
     return [hit.text for hit in report.hits]
 
 
-@pytest.mark.parametrize(("tier", "days"), [(Tier.L1, 1), (Tier.L2, 7)])
+@pytest.mark.parametrize(("tier", "days"), [(FactTier.L1, 1), (FactTier.L2, 7)])
 async def test_a_tier_ends_at_the_midnight_after_its_days(
-    memory: elytron.MemoryRuntime, clock: FrozenClock, tier: Tier, days: int
+    memory: elytron.MemoryRuntime, clock: FrozenClock, tier: FactTier, days: int
 ) -> None:
-    assert await told(memory, "buy bread", tier) is Outcome.STORED
+    assert await told(memory, "buy bread", tier) is WriteOutcome.STORED
     (fact,) = await facts(memory)
     midnight = clock.now() - 15 * HOUR_MS
     assert (fact.tier, fact.certainty, fact.valid_to) == (tier, 0.8, midnight + days * DAY_MS)
@@ -54,26 +54,26 @@ async def test_a_tier_ends_at_the_midnight_after_its_days(
 
 
 async def test_a_fact_without_end_stays(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
-    await told(memory, "tea without milk", Tier.L0)
+    await told(memory, "tea without milk", FactTier.L0)
     clock.advance(3_000 * DAY_MS)
     assert await recalled(memory, "milk") == ["tea without milk"]
-    assert end_of(None, clock.now()) is end_of(Tier.L0, clock.now()) is None
+    assert end_of(None, clock.now()) is end_of(FactTier.L0, clock.now()) is None
 
 
 async def test_the_same_word_in_another_tier_takes_the_place_of_the_first(memory: elytron.MemoryRuntime) -> None:
-    assert await told(memory, "tea", Tier.L1) is Outcome.STORED
-    assert await told(memory, "tea", Tier.L1) is Outcome.CONFIRMED
-    assert await told(memory, "tea", Tier.L0) is Outcome.UPDATED
+    assert await told(memory, "tea", FactTier.L1) is WriteOutcome.STORED
+    assert await told(memory, "tea", FactTier.L1) is WriteOutcome.CONFIRMED
+    assert await told(memory, "tea", FactTier.L0) is WriteOutcome.UPDATED
     assert [(fact.tier, fact.state) for fact in await facts(memory)] == [
-        (Tier.L1, State.SUPERSEDED),
-        (Tier.L0, State.ACTIVE),
+        (FactTier.L1, FactState.SUPERSEDED),
+        (FactTier.L0, FactState.ACTIVE),
     ]
 
 
 async def test_what_is_said_again_after_its_time_holds_anew(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
-    await told(memory, "tea", Tier.L1)
+    await told(memory, "tea", FactTier.L1)
     clock.advance(3 * DAY_MS)
-    assert await told(memory, "tea", Tier.L1) is Outcome.UPDATED
+    assert await told(memory, "tea", FactTier.L1) is WriteOutcome.UPDATED
     first, second = await facts(memory)
     assert first.valid_to is not None
     assert second.valid_from is not None
@@ -82,19 +82,19 @@ async def test_what_is_said_again_after_its_time_holds_anew(memory: elytron.Memo
 
 
 async def test_what_takes_a_facts_place_by_hand_has_its_tier(memory: elytron.MemoryRuntime, clock: FrozenClock) -> None:
-    await told(memory, "tea", Tier.L2)
+    await told(memory, "tea", FactTier.L2)
     (fact,) = await facts(memory)
     clock.advance(DAY_MS)
     await memory.change_fact(FactChangeRequest(id=fact.id, action=FactAction.SUPERSEDE, content="coffee"))
-    (changed,) = await facts(memory, State.ACTIVE)
+    (changed,) = await facts(memory, FactState.ACTIVE)
     assert fact.valid_to is not None
-    assert (changed.tier, changed.certainty, changed.valid_to) == (Tier.L2, None, fact.valid_to + DAY_MS)
+    assert (changed.tier, changed.certainty, changed.valid_to) == (FactTier.L2, None, fact.valid_to + DAY_MS)
 
 
 async def test_a_tier_goes_along_into_another_memory(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
-    await told(memory, "tea", Tier.L2)
+    await told(memory, "tea", FactTier.L2)
     await memory.export(f"{tmp_path}/ada.elytron")
     async with elytron.open("memory:", space="eve", clock=FrozenClock(), ids=SeededIds("eve")) as other:
         await other.import_archive(f"{tmp_path}/ada.elytron", mode=elytron.ImportMode.BOOTSTRAP)
         (fact,) = await facts(other)
-    assert (fact.tier, fact.certainty) == (Tier.L2, 0.8)
+    assert (fact.tier, fact.certainty) == (FactTier.L2, 0.8)

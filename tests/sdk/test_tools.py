@@ -6,7 +6,7 @@ import pytest
 from tests.core.policy.tools.test_experience import READ, SEND, feedback, registry, seen
 
 import elytron
-from elytron.ops import inspect, list_agent_tool_registries, upsert_agent_tool_registry
+from elytron.ops import inspect_space, list_agent_tool_registries, upsert_agent_tool_registry
 from elytron_core import limits
 from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.contracts.recall import MemoryRecallReport
@@ -20,10 +20,10 @@ from elytron_core.contracts.tools import (
     HintRejection,
     RegistryRefusal,
 )
-from elytron_core.contracts.transcript import MemoryWriteReport, Outcome
+from elytron_core.contracts.transcript import MemoryWriteReport, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.candidates import AdmissionVerdict
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.planes.tools import AgentToolRegistryRef
 from elytron_core.policy.host import profile_of
@@ -106,7 +106,7 @@ async def test_small_devices_keep_no_registries(memory: elytron.MemoryRuntime, p
     assert (report.accepted, report.refused) == (False, RegistryRefusal.FORBIDDEN_BY_PROFILE)
     listed = await list_agent_tool_registries(context, AgentToolRegistryListRequest())
     assert listed.report.forbidden_by_profile
-    assert (await inspect(context, MemoryInspectionRequest())).agent_tools.forbidden_by_profile
+    assert (await inspect_space(context, MemoryInspectionRequest())).agent_tools.forbidden_by_profile
 
 
 async def test_a_cold_start_gives_no_hint_and_says_so(memory: elytron.MemoryRuntime) -> None:
@@ -124,10 +124,10 @@ async def test_a_cold_start_gives_no_hint_and_says_so(memory: elytron.MemoryRunt
 async def test_a_success_is_deferred_and_its_repetition_a_hint(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     first = await tell(memory, feedback(seen()))
-    assert (first.decisions[0].verdict, first.decisions[0].outcome) == (Verdict.DEFER, Outcome.DEFERRED)
+    assert (first.decisions[0].verdict, first.decisions[0].outcome) == (AdmissionVerdict.DEFER, WriteOutcome.DEFERRED)
     assert (await ask(memory, HOST.ref)).agent_tool_hints == ()
     second = await tell(memory, feedback(seen()))
-    assert (second.decisions[0].verdict, second.decisions[0].outcome) == (Verdict.ACCEPT, Outcome.UPDATED)
+    assert (second.decisions[0].verdict, second.decisions[0].outcome) == (AdmissionVerdict.ACCEPT, WriteOutcome.UPDATED)
     assert second.decisions[0].reason.startswith("accepted_as_evidence: ")
     report = await ask(memory, HOST.ref)
     [hint] = report.agent_tool_hints
@@ -141,15 +141,15 @@ async def test_feedback_that_is_refused_changes_nothing(memory: elytron.MemoryRu
     await memory.upsert_agent_tool_registry(HOST)
     report = await tell(memory, feedback(seen("gone"), seen("gone")))
     [decision] = report.decisions
-    assert (decision.verdict, decision.id, report.changed) == (Verdict.REJECT, None, False)
+    assert (decision.verdict, decision.id, report.changed) == (AdmissionVerdict.REJECT, None, False)
     assert decision.reason.startswith("rejected_by_schema_drift: ")
-    assert (await tell(memory, feedback())).decisions[0].outcome is Outcome.REJECTED
+    assert (await tell(memory, feedback())).decisions[0].outcome is WriteOutcome.REJECTED
 
 
 async def test_a_dry_run_of_feedback_stores_nothing(memory: elytron.MemoryRuntime) -> None:
     await memory.upsert_agent_tool_registry(HOST)
     report = await tell(memory, feedback(seen(), seen()), dry_run=True)
-    assert (report.decisions[0].verdict, report.changed) == (Verdict.ACCEPT, False)
+    assert (report.decisions[0].verdict, report.changed) == (AdmissionVerdict.ACCEPT, False)
     assert (await ask(memory)).agent_tool_hints == ()
 
 
@@ -168,7 +168,7 @@ async def test_a_mismatch_makes_a_hint_unsure(memory: elytron.MemoryRuntime) -> 
         ("high", "use it for files")
     ]
     report = await tell(memory, feedback(seen(), reuse_outcome=ReuseOutcome.MISMATCH))
-    assert (report.decisions[0].outcome, report.changed) == (Outcome.REJECTED, True)
+    assert (report.decisions[0].outcome, report.changed) == (WriteOutcome.REJECTED, True)
     assert [hint.confidence for hint in (await ask(memory)).agent_tool_hints] == ["low"]
 
 

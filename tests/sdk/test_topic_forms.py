@@ -9,10 +9,10 @@ from elytron import LearningAction
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import FactId, SeededIds, SpaceId
 from elytron_core.planes import facts
-from elytron_core.planes.facts import Fact, Kind, Slot
+from elytron_core.planes.facts import Fact, FactKind, FactSlot
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, SUPPRESSED
-from elytron_core.ports.store import Action, Batch, Delete, Entry, Put, Ref
+from elytron_core.ports.store import Batch, DeleteChange, DocumentRef, EntryDraft, JournalAction, PutChange
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -83,20 +83,20 @@ async def earlier_space(clock: FrozenClock, *, is_composed_last: bool = False) -
     order = reversed(drafts) if is_composed_last else iter(drafts)
     ids = {topic: (await memory.add_fact(topic, drafts[topic])).ids[0] for topic in order}
     first, second = ids[COMPOSED], ids["elsewhere"]
-    refs = (Ref("space", "0"), Ref(facts.FACTS, second))
+    refs = (DocumentRef("space", "0"), DocumentRef(facts.FACTS, second))
     space, stored = await store.get(SPACE, refs)
     assert space is not None
     assert stored is not None
     record = SpaceRecord.from_bytes(space.body)
-    now = Ref(facts.SLOTS, record.slot_tag(Kind.FACT, "elsewhere"))
-    then = Ref(facts.SLOTS, record.tag("slot", Kind.FACT.value, DECOMPOSED.casefold()))
+    now = DocumentRef(facts.SLOTS, record.slot_tag(FactKind.FACT, "elsewhere"))
+    then = DocumentRef(facts.SLOTS, record.tag("slot", FactKind.FACT.value, DECOMPOSED.casefold()))
     fact = Fact.from_bytes(stored.body).model_copy(update={"topic": DECOMPOSED})
-    slot = Slot(kind=Kind.FACT, topic=DECOMPOSED, facts=(FactId(second),))
+    slot = FactSlot(kind=FactKind.FACT, topic=DECOMPOSED, facts=(FactId(second),))
     (old,) = await store.get(SPACE, (now,))
     assert old is not None
-    puts = (Put(refs[1], fact.to_bytes(), stored.revision), Put(then, slot.to_bytes(), 0))
-    entry = Entry(Action.WRITE, refs[1], record.digest(fact.to_bytes()))
-    await store.commit(Batch(SPACE, clock.now(), (entry,), puts, deletes=(Delete(now, old.revision),)))
+    puts = (PutChange(refs[1], fact.to_bytes(), stored.revision), PutChange(then, slot.to_bytes(), 0))
+    entry = EntryDraft(JournalAction.WRITE, refs[1], record.digest(fact.to_bytes()))
+    await store.commit(Batch(SPACE, clock.now(), (entry,), puts, deletes=(DeleteChange(now, old.revision),)))
     return store, first, second
 
 

@@ -6,7 +6,7 @@ from tests.sdk.transcripts import SUPPORT, commit, delta, view
 
 import elytron
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, TurnConflict
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 
 pytestmark = pytest.mark.anyio
@@ -25,7 +25,7 @@ async def test_a_turn_is_committed_once(memory: elytron.MemoryRuntime) -> None:
 async def test_a_commit_and_a_write_store_the_same_turn(memory: elytron.MemoryRuntime) -> None:
     await commit(memory)
     scope = elytron.Scope(space=SpaceId("ada"), conversation="other")
-    await talk(memory, (Role.USER, "I like tea"), (Role.ASSISTANT, "Noted."), host_id="t1", scope=scope)
+    await talk(memory, (EvidenceRole.USER, "I like tea"), (EvidenceRole.ASSISTANT, "Noted."), host_id="t1", scope=scope)
     (one,), (other,) = (await view(memory)).slice.turns, (await view(memory, scope=scope)).slice.turns
     assert [message.text for message in one.messages] == [message.text for message in other.messages]
     assert (await memory.recall("tea")).outcome == "found"

@@ -9,10 +9,10 @@ import pytest
 import elytron
 from elytron import MemoryRuntime, MemoryWriteReport, MemoryWriteRequest, Scope, import_transcript
 from elytron.flows import transcript_import
-from elytron.importers.detection import Format
-from elytron.importers.message_shape import Omission
+from elytron.importers.detection import TranscriptFormat
+from elytron.importers.message_shape import OmissionReason
 from elytron_core.errors import ScopeMissing, StoreUnavailable, UnreadableFile
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 
 pytestmark = pytest.mark.anyio
@@ -42,7 +42,7 @@ async def test_a_year_of_conversation_comes_in_and_a_second_time_changes_nothing
         assert first == transcript_import.TranscriptImportReport(
             space="ada",
             file="harbour.jsonl",
-            formats=(Format.JSONL,),
+            formats=(TranscriptFormat.JSONL,),
             conversations=12,
             messages=486,
             stored=486,
@@ -159,7 +159,7 @@ async def test_titles_of_conversations_are_kept(tmp_path: Path) -> None:
     said = {"uuid": "m", "sender": "human", "text": "When is high water?"}
     file.write_text(json.dumps([{"uuid": "c", "name": "Tides", "chat_messages": [said]}]))
     async with elytron.open("memory:", space="ada") as memory:
-        assert (await import_transcript(memory, file)).formats == (Format.CLAUDE,)
+        assert (await import_transcript(memory, file)).formats == (TranscriptFormat.CLAUDE,)
         (conversation,) = (await memory.inspect()).conversations
         assert (conversation.channel, conversation.conversation, conversation.title) == ("claude", "c", "Tides")
 
@@ -182,9 +182,16 @@ async def test_system_and_tool_texts_are_left_out_unless_asked_for_and_counted(t
     file.write_text(json.dumps([{"role": role, "content": f"by {role}"} for role in roles] + [{"role": "user"}]))
     async with elytron.open("memory:", space="ada") as memory:
         report = await import_transcript(memory, file)
-        assert (report.stored, report.left_out) == (2, {Omission.SYSTEM: 1, Omission.TOOL: 1, Omission.NO_WORDS: 1})
-        more = await import_transcript(memory, file, include=[Role.TOOL])
-        assert (more.stored, more.duplicates, more.left_out) == (1, 2, {Omission.SYSTEM: 1, Omission.NO_WORDS: 1})
+        assert (report.stored, report.left_out) == (
+            2,
+            {OmissionReason.SYSTEM: 1, OmissionReason.TOOL: 1, OmissionReason.NO_WORDS: 1},
+        )
+        more = await import_transcript(memory, file, include=[EvidenceRole.TOOL])
+        assert (more.stored, more.duplicates, more.left_out) == (
+            1,
+            2,
+            {OmissionReason.SYSTEM: 1, OmissionReason.NO_WORDS: 1},
+        )
 
 
 async def test_two_files_of_one_name_share_no_conversation(tmp_path: Path) -> None:
@@ -213,8 +220,8 @@ async def test_a_folder_and_its_zip_file_come_in_alike(tmp_path: Path) -> None:
     for place in (folder, packed):
         async with elytron.open("memory:", space="ada") as memory:
             report = await import_transcript(memory, place)
-            assert (report.files, report.formats) == (2, (Format.JSONL, Format.MARKDOWN))
-            assert (report.stored, report.left_out) == (2, {Omission.OTHER_FILE: 2})
+            assert (report.files, report.formats) == (2, (TranscriptFormat.JSONL, TranscriptFormat.MARKDOWN))
+            assert (report.stored, report.left_out) == (2, {OmissionReason.OTHER_FILE: 2})
             assert (await import_transcript(memory, place)).stored == 0
 
 

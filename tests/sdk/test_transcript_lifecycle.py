@@ -11,8 +11,8 @@ from elytron.state import conflict_retry
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Conflict, NotFound
 from elytron_core.ids import SeededIds
-from elytron_core.planes.facts import Authority
-from elytron_core.ports.store import Batch, Committed, Erased, Erasure
+from elytron_core.planes.facts import FactAuthority
+from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +79,7 @@ async def test_deleting_raw_text_keeps_what_was_accepted_and_names_it(memory: el
     skill = elytron.RuntimeSkillWrite(
         name="allergies", topic="t", title="Allergies", summary="s", content=STEPS, citations=(f"{other.turn_id}",)
     )
-    await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,))))
+    await memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=(skill,))))
     gone = await turn(memory, "delete_raw", str(report.turn_id))
     (ref,) = gone.derived_memory_refs
     assert ref.model_dump(mode="json")["citation"] == ref.source.citation
@@ -121,9 +121,9 @@ async def test_a_message_is_cited_by_its_id_or_its_citation(memory: elytron.Memo
         "a",
         "one",
         citations=(part, "elsewhere"),
-        authority=Authority.PROGRAM,
+        authority=FactAuthority.PROGRAM,
     )
-    await believe(memory, "b", "two", citations=(cited,), authority=Authority.PROGRAM)
+    await believe(memory, "b", "two", citations=(cited,), authority=FactAuthority.PROGRAM)
     refs = (await turn(memory, "review")).derived_memory_refs
     assert {ref.source.citation for ref in refs} == {cited}
     assert {ref.source.authority for ref in refs} == {"assistant_utterance"}
@@ -165,7 +165,7 @@ async def test_a_deletion_that_was_broken_off_is_finished_by_asking_again(
 ) -> None:
     await commit(memory, attributes=({"key": "host.a", "value": CANARY},))
 
-    async def killed(self: MemoryStore, erasure: Erasure) -> Erased:
+    async def killed(self: MemoryStore, erasure: ErasureTarget) -> ErasureReceipt:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
@@ -183,7 +183,7 @@ async def test_a_lost_race_is_run_again(memory: elytron.MemoryRuntime, monkeypat
     await commit(memory)
     store_commit, lost = MemoryStore.commit, [True, True]
 
-    async def racing(self: MemoryStore, batch: Batch) -> Committed:
+    async def racing(self: MemoryStore, batch: Batch) -> CommitReceipt:
         if lost and lost.pop():
             raise Conflict(what="turn", expected=1, found=2)
         return await store_commit(self, batch)
@@ -220,7 +220,9 @@ async def test_a_profiles_budget_clips_the_lists_and_says_so(clock: FrozenClock)
 
 async def test_links_go_with_what_they_link(memory: elytron.MemoryRuntime) -> None:
     report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1}, {"key": "host.b", "value": 1}))
-    (fact,) = (await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=Authority.PROGRAM)).ids
+    (fact,) = (
+        await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=FactAuthority.PROGRAM)
+    ).ids
     (kept,) = (await believe(memory, "b", "two", citations=(str(report.turn_id),))).ids
     await learn(memory, "nothing-cited", STEPS)
     await memory.erase(elytron.MemoryEraseRequest(ids=(report.message_ids[1],)))

@@ -14,8 +14,8 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.maintenance import MemoryMaintainRequest
 from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.ids import SeededIds, SpaceId, TurnId
-from elytron_core.planes.facts import FACTS, Authority, Fact
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.facts import FACTS, Fact, FactAuthority
+from elytron_core.planes.jobs import MaintenancePass
 from elytron_core.planes.transcript import (
     DERIVED_REFS,
     TURN_ATTRIBUTES,
@@ -27,7 +27,7 @@ from elytron_core.planes.transcript import (
     TurnAttribute,
     derived_key,
 )
-from elytron_core.ports.store import Action, Batch, Entry, Erasure, Put, Ref
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, ErasureTarget, JournalAction, PutChange
 
 pytestmark = pytest.mark.anyio
 
@@ -41,15 +41,15 @@ async def repair(memory: elytron.MemoryRuntime) -> elytron.MemoryTranscriptRepai
 
 async def put(memory: elytron.MemoryRuntime, collection: str, key: str, body: bytes) -> None:
     """Write a document behind the runtime's back."""
-    ref = Ref(collection, key)
+    ref = DocumentRef(collection, key)
     (there,) = await memory.context.store.get(SUPPORT.space, (ref,))
-    change = Put(ref, body, there.revision if there is not None else 0)
-    batch = Batch(space=SUPPORT.space, at=AT, entries=(Entry(Action.OPERATOR, ref),), puts=(change,))
+    change = PutChange(ref, body, there.revision if there is not None else 0)
+    batch = Batch(space=SUPPORT.space, at=AT, entries=(EntryDraft(JournalAction.OPERATOR, ref),), puts=(change,))
     await memory.context.store.commit(batch)
 
 
 async def turn_of(memory: elytron.MemoryRuntime, key: str) -> Turn:
-    (document,) = await memory.context.store.get(SUPPORT.space, (Ref(TURNS, key),))
+    (document,) = await memory.context.store.get(SUPPORT.space, (DocumentRef(TURNS, key),))
     assert document is not None
     return Turn.from_bytes(document.body)
 
@@ -69,7 +69,7 @@ async def test_links_are_sound_in_a_space_that_was_restored_under_another_name(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1},))
-    await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=Authority.PROGRAM)
+    await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=FactAuthority.PROGRAM)
     whole = str(tmp_path / "ada.elytron")
     exported = await memory.export(whole, include_private=True)
     zed = SUPPORT.model_copy(update={"space": SpaceId("zed")})
@@ -79,7 +79,7 @@ async def test_links_are_sound_in_a_space_that_was_restored_under_another_name(
         found = await other.repair_transcript(elytron.MemoryTranscriptRepairRequest(scope=zed))
         assert (found.checked_turns, found.checked_derived_refs, found.issues, found.fail_closed) == (1, 1, (), False)
         (fact,) = (await other.list_facts()).items
-        await believe(other, "a", "two", citations=(report.message_ids[1],), authority=Authority.PROGRAM)
+        await believe(other, "a", "two", citations=(report.message_ids[1],), authority=FactAuthority.PROGRAM)
         removed = await lifecycle(other, "delete_raw", fact.evidence[0].partition("#")[0], scope=zed)
         assert removed.derived_memory_refs
         told = removed.to_bytes().decode()
@@ -90,7 +90,7 @@ async def test_links_are_sound_in_a_space_that_was_restored_under_another_name(
 async def test_sound_links_are_reported_so(memory: elytron.MemoryRuntime) -> None:
     assert not (await repair(memory)).fail_closed
     report = await commit(memory, attributes=({"key": "host.a", "value": 1, "part": 1},))
-    await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=Authority.PROGRAM)
+    await believe(memory, "a", "one", citations=(report.message_ids[1],), authority=FactAuthority.PROGRAM)
     found = await repair(memory)
     assert (found.checked_turns, found.checked_derived_refs, found.checked_attributes) == (1, 1, 1)
     assert (found.issues, found.fail_closed) == ((), False)
@@ -118,7 +118,7 @@ async def test_a_fact_rests_on_its_six_newest_citations(memory: elytron.MemoryRu
 async def test_hygiene_trims_the_evidence_of_facts_that_were_kept_with_more(memory: elytron.MemoryRuntime) -> None:
     turns = [str((await commit(memory, f"t{number}")).turn_id) for number in range(8)]
     (fact,) = (await believe(memory, "a", "one", citations=tuple(turns[2:]))).ids
-    (document,) = await memory.context.store.get(SUPPORT.space, (Ref(FACTS, fact),))
+    (document,) = await memory.context.store.get(SUPPORT.space, (DocumentRef(FACTS, fact),))
     assert document is not None
     more = Fact.from_bytes(document.body).model_copy(update={"citations": tuple(turns)})
     await put(memory, FACTS, fact, more.to_bytes())
@@ -127,7 +127,7 @@ async def test_hygiene_trims_the_evidence_of_facts_that_were_kept_with_more(memo
     key = derived_key(TurnId(turns[0]), record.derived_tag(DerivedMemoryPlane.SHARED_FACT, fact))
     link = derived(turns[0], "shared_fact").model_copy(update={"store_key": fact})
     await put(memory, DERIVED_REFS, key, link.to_bytes())
-    request = MemoryMaintainRequest(scope=SUPPORT, passes=(Pass.HYGIENE,))
+    request = MemoryMaintainRequest(scope=SUPPORT, passes=(MaintenancePass.HYGIENE,))
     assert (await memory.maintain(request)).passes[0].counts["facts_trimmed"] == 1
     assert await cited_turns(memory, fact) == set(turns[2:])
     assert "facts_trimmed" not in (await memory.maintain(request)).passes[0].counts
@@ -186,7 +186,7 @@ async def test_each_kind_of_damage_is_found(memory: elytron.MemoryRuntime) -> No
         await put(memory, collection, f"{place}.{KEY}", fine)
         if key != f"{place}.{KEY}":
             # What belongs to no turn is erased as an operator would.
-            await memory.context.store.erase(erasure(Ref(collection, key)))
+            await memory.context.store.erase(erasure(DocumentRef(collection, key)))
     assert not (await repair(memory)).fail_closed
 
 
@@ -239,8 +239,8 @@ async def test_issues_are_clipped_by_the_profile_and_still_close(clock: FrozenCl
         assert (len(found.issues), found.profile_budget_applied, found.fail_closed) == (16, True, True)
 
 
-def erasure(ref: Ref) -> Erasure:
-    return Erasure(space=SUPPORT.space, at=AT, refs=(ref,))
+def erasure(ref: DocumentRef) -> ErasureTarget:
+    return ErasureTarget(space=SUPPORT.space, at=AT, refs=(ref,))
 
 
 async def test_records_that_the_store_does_not_serve_are_reported(path: str) -> None:

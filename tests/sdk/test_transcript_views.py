@@ -8,7 +8,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref, Store
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange, Store
 
 pytestmark = pytest.mark.anyio
 
@@ -143,7 +143,7 @@ async def test_an_alias_that_speaks_of_something_else_stands_for_nothing(
     await commit(memory, "t1", "the parcel is blue", scope=TIED)
     record = await memory.context.spaces.find(TIED.space)
     assert isinstance(record, SpaceRecord)
-    await put(memory.context.store, Ref("chat_aliases", record.alias_tag("web", "c-1")), body, expects=1)
+    await put(memory.context.store, DocumentRef("chat_aliases", record.alias_tag("web", "c-1")), body, expects=1)
     await nothing_is_said(memory, BY_CHAT, "mismatched")
 
 
@@ -156,13 +156,13 @@ async def test_a_chat_that_nobody_tied_is_the_conversation_of_that_name(memory: 
     assert (await memory.inspect()).documents.get("chat_aliases") is None
 
 
-async def put(store: Store, ref: Ref, body: bytes, *, expects: int) -> None:
+async def put(store: Store, ref: DocumentRef, body: bytes, *, expects: int) -> None:
     """Write a document behind the runtime's back."""
     await store.commit(
         Batch(
             space=TIED.space,
             at=Instant(1_770_000_000_000),
-            entries=(Entry(Action.OPERATOR, ref),),
-            puts=(Put(ref, body, expects),),
+            entries=(EntryDraft(JournalAction.OPERATOR, ref),),
+            puts=(PutChange(ref, body, expects),),
         )
     )

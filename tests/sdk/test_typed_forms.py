@@ -7,7 +7,7 @@ import pytest
 
 import elytron
 from elytron_core.contracts.archive import ImportMode
-from elytron_core.contracts.control import Hidden, HistoryEvent
+from elytron_core.contracts.control import HiddenFilter, HistoryEvent
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailRequest,
@@ -16,7 +16,7 @@ from elytron_core.contracts.skills import (
 )
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SeededIds
-from elytron_core.planes.facts import Authority, Kind
+from elytron_core.planes.facts import FactAuthority, FactKind
 from elytron_core.planes.skills import ReuseOutcome
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +30,7 @@ async def test_of_skills() -> None:
         brew = elytron.RuntimeSkillWrite(
             name="brew", topic="tea", title="Brew tea", summary="How to brew tea", content="1. Boil.\n2. Pour.\n3. Wait"
         )
-        await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(brew,))))
+        await memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=(brew,))))
         named = await memory.get_runtime_skill(NAME)
         assert await memory.get_runtime_skill(RuntimeSkillDetailRequest(name=NAME)) == named
         assert (await memory.set_runtime_skill_enabled(RuntimeSkillSetEnabledRequest(name=NAME, enabled=False))).changed
@@ -48,7 +48,7 @@ async def test_of_forgetting_correcting_and_erasing() -> None:
         assert kept is not None
         assert (await memory.forget(kept, reason="not now")).changed
         assert kept not in [hit.id for hit in (await memory.recall("tea")).hits]
-        assert [item.id for item in (await memory.list(hidden=Hidden.LISTED)).items] == [kept]
+        assert [item.id for item in (await memory.list(hidden=HiddenFilter.LISTED)).items] == [kept]
         assert (await memory.forget([kept], undo=True)).changed
         corrected = await memory.correct(kept, "Ada drinks white tea", reason="misheard")
         told = (await memory.history(kept)).items
@@ -104,21 +104,21 @@ async def test_of_adding_a_fact() -> None:
         plain = await memory.add_fact(
             "tea",
             "Ada drinks green tea",
-            kind=Kind.PREFERENCE,
-            authority=Authority.USER_ASSERTED,
+            kind=FactKind.PREFERENCE,
+            authority=FactAuthority.USER_ASSERTED,
             at="2026-05-09",
             citations=said,
         )
         kept = await memory.get(plain.ids[0])
-        assert (kept.text, kept.trust, kept.citations) == ("Ada drinks green tea", elytron.Trust.VOUCHED, said)
+        assert (kept.text, kept.trust, kept.citations) == ("Ada drinks green tea", elytron.TrustLevel.VOUCHED, said)
         assert kept.at == elytron.instant("2026-05-09")
         drafts = elytron.LongTermExtraction(facts=(TEA,))
         typed = await memory.write(elytron.MemoryWriteRequest(write=drafts, dry_run=True))
         assert typed.decisions[0].plane == plain.decisions[0].plane
         again = [await memory.add_fact("home", "Ada lives in Porto", idempotency_key="home-1") for _ in range(2)]
         assert [report.duplicated for report in again] == [False, True]
-        weaker = await memory.add_fact("tea", "Ada hates tea", kind=Kind.PREFERENCE)
-        assert (weaker.changed, weaker.decisions[0].verdict) == (False, elytron.Verdict.REJECT)
+        weaker = await memory.add_fact("tea", "Ada hates tea", kind=FactKind.PREFERENCE)
+        assert (weaker.changed, weaker.decisions[0].verdict) == (False, elytron.AdmissionVerdict.REJECT)
         with pytest.raises(InvalidInput, match="kind is none of preference"):
             await memory.add_fact("tea", "Ada drinks tea", kind="taste")  # pyright: ignore[reportArgumentType]
         with pytest.raises(InvalidInput, match="topic"):

@@ -8,7 +8,7 @@ import pytest
 
 import elytron
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
-from elytron_store import Durability
+from elytron_store import WriteDurability
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_a_word_means_what_its_member_means(tmp_path: Path) -> None:
         assert not memory.capabilities().adapter.http.visible
         assert memory.recall("tea").hits[0].text == "tea"
     full: Any = "full"
-    assert elytron.open("memory:", durability=full)._options.durability is Durability.FULL  # pyright: ignore[reportPrivateUsage]
+    assert elytron.open("memory:", durability=full)._options.durability is WriteDurability.FULL  # pyright: ignore[reportPrivateUsage]
 
 
 def test_one_directory_of_skills_may_stand_alone(tmp_path: Path) -> None:

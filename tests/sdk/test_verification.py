@@ -11,15 +11,15 @@ from tests.sdk.told import believe
 
 import elytron
 from elytron import MemoryEraseRequest, MemoryInspectionRequest, MemoryRuntime
-from elytron.journal.verification import Account, verify_store
+from elytron.journal.verification import DigestAccount, verify_store
 from elytron.state.space_records import REF
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.inspection import HeadStanding, JournalAccount
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import COLLECTIONS, SpaceRecord
-from elytron_core.policy.integrity import Head, standing_of
-from elytron_core.ports.store import Action, Document, Erasure, JournalEntry, Ref
+from elytron_core.policy.integrity import JournalHead, standing_of
+from elytron_core.ports.store import Document, DocumentRef, ErasureTarget, JournalAction, JournalEntry
 from elytron_store import open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
@@ -110,13 +110,13 @@ async def test_heads_of_two_spaces_with_the_same_story_are_unlike(memory: Memory
         turn = elytron.TurnDraft(messages=(elytron.Message(text="The same."),))
         await memory.write(elytron.MemoryWriteRequest(scope=scope, write=elytron.TranscriptWrite(turns=(turn,))))
         heads.append((await memory.inspect(MemoryInspectionRequest(scope=scope))).head)
-    assert Head.parse(heads[0]).order != Head.parse(heads[1]).order
+    assert JournalHead.parse(heads[0]).order != JournalHead.parse(heads[1]).order
 
 
 @pytest.mark.parametrize("text", ["", "1", "x.0.0", "1." + "0" * 32, f"-1.{'0' * 32}.{'0' * 32}"])
 def test_what_is_no_head_is_refused(text: str) -> None:
     with pytest.raises(InvalidInput):
-        Head.parse(text)
+        JournalHead.parse(text)
 
 
 def _rows(path: Path, statement: str, *values: object) -> list[tuple[object, ...]]:
@@ -171,12 +171,12 @@ async def test_what_is_written_while_it_is_looked_at_is_not_called_altered(memor
     (document,) = await memory.context.store.get(SpaceId("ada"), (REF,))
     record = SpaceRecord.from_bytes(document.body) if document is not None else None
     assert record is not None
-    turn = Ref("turns", "0")
-    account = Account(record)
-    account.tell(JournalEntry(1, SystemClock().now(), Action.WRITE, turn, record.digest(b"old")))
+    turn = DocumentRef("turns", "0")
+    account = DigestAccount(record)
+    account.tell(JournalEntry(1, SystemClock().now(), JournalAction.WRITE, turn, record.digest(b"old")))
     account.meet(Document(turn, 2, b"new"))
     assert account.report(COLLECTIONS).altered == 1
-    account.retell(JournalEntry(2, SystemClock().now(), Action.WRITE, turn, record.digest(b"new")))
+    account.retell(JournalEntry(2, SystemClock().now(), JournalAction.WRITE, turn, record.digest(b"new")))
     assert account.report(COLLECTIONS).ok
 
 
@@ -203,7 +203,7 @@ async def test_every_space_of_a_store_is_verified_and_what_is_gone_is_told(tmp_p
 async def test_a_space_that_was_never_written_to_has_no_head() -> None:
     store = MemoryStore()
     space = SpaceId("eve")
-    await store.erase(Erasure(space=space, at=SystemClock().now()))
+    await store.erase(ErasureTarget(space=space, at=SystemClock().now()))
     (first,) = await verify_store(store, {})
     assert (first.head, first.standing, first.is_sound) == ("", None, True)
     (again,) = await verify_store(store, {space: f"1.{'0' * 32}.{'0' * 32}"})
@@ -213,14 +213,16 @@ async def test_a_space_that_was_never_written_to_has_no_head() -> None:
 @pytest.mark.parametrize(
     ("now", "then", "standing"),
     [
-        (Head(3, "a", "b"), Head(3, "a", "b"), HeadStanding.CURRENT),
-        (Head(4, "c", "d"), Head(3, "a", "b"), HeadStanding.CONTAINED),
-        (Head(4, "c", "d"), Head(3, "a", "x"), HeadStanding.SCRUBBED),
-        (Head(3, "a", "x"), Head(3, "a", "x"), HeadStanding.FORKED),
-        (Head(4, "c", "d"), Head(3, "x", "b"), HeadStanding.FORKED),
-        (Head(2, "a", "b"), None, HeadStanding.BEHIND),
+        (JournalHead(3, "a", "b"), JournalHead(3, "a", "b"), HeadStanding.CURRENT),
+        (JournalHead(4, "c", "d"), JournalHead(3, "a", "b"), HeadStanding.CONTAINED),
+        (JournalHead(4, "c", "d"), JournalHead(3, "a", "x"), HeadStanding.SCRUBBED),
+        (JournalHead(3, "a", "x"), JournalHead(3, "a", "x"), HeadStanding.FORKED),
+        (JournalHead(4, "c", "d"), JournalHead(3, "x", "b"), HeadStanding.FORKED),
+        (JournalHead(2, "a", "b"), None, HeadStanding.BEHIND),
         (None, None, HeadStanding.ABSENT),
     ],
 )
-def test_how_a_space_stands_to_a_head(now: Head | None, then: Head | None, standing: HeadStanding) -> None:
-    assert standing_of(Head(3, "a", "b"), now, then) is standing
+def test_how_a_space_stands_to_a_head(
+    now: JournalHead | None, then: JournalHead | None, standing: HeadStanding
+) -> None:
+    assert standing_of(JournalHead(3, "a", "b"), now, then) is standing

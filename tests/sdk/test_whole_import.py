@@ -25,17 +25,17 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, LimitExceeded
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
-    Delete,
+    DeleteChange,
     Document,
-    Entry,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
     JournalEntry,
-    Put,
-    Ref,
-    Require,
+    PutChange,
+    RequireRevision,
     Store,
-    entries,
+    scan_entries,
 )
 from elytron_store.memory import MemoryStore
 
@@ -64,7 +64,7 @@ async def archive(tmp_path: Path) -> Path:
 
 
 async def journal(store: Store) -> list[JournalEntry]:
-    return [entry async for entry in entries(store, ADA)]
+    return [entry async for entry in scan_entries(store, ADA)]
 
 
 def imported(
@@ -213,14 +213,14 @@ async def test_what_was_rehearsed_in_vain_is_not_found(archive: Path) -> None:
 
 
 COLLECTIONS = ("facts", "skills")
-REFS = [Ref(collection, key) for collection in COLLECTIONS for key in ("a", "a1", "a2", "b", "c1")]
+REFS = [DocumentRef(collection, key) for collection in COLLECTIONS for key in ("a", "a1", "a2", "b", "c1")]
 
 
 class Step(NamedTuple):
     """What one batch does to some of the documents; a body of None deletes."""
 
-    bodies: dict[Ref, bytes | None]
-    required: Ref
+    bodies: dict[DocumentRef, bytes | None]
+    required: DocumentRef
 
 
 STEPS_OF_BATCHES = st.lists(
@@ -242,16 +242,16 @@ async def made(store: Store, step: Step, at: int) -> Batch:
     return Batch(
         space=ADA,
         at=Instant(at),
-        entries=tuple(Entry(Action.WRITE, ref, f"{at:x}") for ref in refs),
-        puts=tuple(Put(ref, body, revisions[ref]) for ref, body in step.bodies.items() if body is not None),
+        entries=tuple(EntryDraft(JournalAction.WRITE, ref, f"{at:x}") for ref in refs),
+        puts=tuple(PutChange(ref, body, revisions[ref]) for ref, body in step.bodies.items() if body is not None),
         deletes=tuple(
-            Delete(ref, revisions[ref]) for ref, body in step.bodies.items() if body is None and revisions[ref]
+            DeleteChange(ref, revisions[ref]) for ref, body in step.bodies.items() if body is None and revisions[ref]
         ),
-        requires=(Require(step.required, required.revision if required else 0),),
+        requires=(RequireRevision(step.required, required.revision if required else 0),),
     )
 
 
-async def scans(store: Store) -> list[list[tuple[Ref, bytes]]]:
+async def scans(store: Store) -> list[list[tuple[DocumentRef, bytes]]]:
     """Return what scans of every kind find."""
     found: list[Sequence[Document]] = [
         await store.scan(ADA, collection, prefix=prefix, after=after, limit=limit, descending=descending)

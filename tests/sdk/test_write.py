@@ -8,12 +8,12 @@ from tests.sdk.told import believe, learn, talk, texts
 
 import elytron
 from elytron_core.clock import Instant
-from elytron_core.contracts.transcript import Outcome
+from elytron_core.contracts.transcript import WriteOutcome
 from elytron_core.errors import IdempotencyConflict, InvalidInput, ScopeMissing, TurnConflict
-from elytron_core.evidence import EvidenceAuthority, Role
-from elytron_core.planes.candidates import Verdict
-from elytron_core.planes.facts import Authority, FactOperation
-from elytron_core.planes.transcript import Delivery, ToolObservation
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
+from elytron_core.planes.candidates import AdmissionVerdict
+from elytron_core.planes.facts import FactAuthority, FactOperation
+from elytron_core.planes.transcript import ToolObservation, TurnDelivery
 
 pytestmark = pytest.mark.anyio
 NOON = Instant(1_741_003_200_000)
@@ -21,7 +21,7 @@ NOON = Instant(1_741_003_200_000)
 
 async def test_what_was_said_is_stored_in_order_and_found_at_once(memory: elytron.MemoryRuntime) -> None:
     report = await memory.add(["We moved to Lisbon in May.", "The flat has a lemon tree."], speaker="Ada")
-    assert [decision.outcome for decision in report.decisions] == [Outcome.STORED, Outcome.STORED]
+    assert [decision.outcome for decision in report.decisions] == [WriteOutcome.STORED, WriteOutcome.STORED]
     ledger = await memory.replay()
     assert [turn.messages[0].text for turn in ledger.turns] == [
         "We moved to Lisbon in May.",
@@ -42,43 +42,43 @@ async def test_metadata_that_cannot_be_kept_as_it_is_is_refused_and_nothing_is_s
 
 
 async def test_a_turn_sent_twice_under_its_host_id_is_one_turn(memory: elytron.MemoryRuntime) -> None:
-    first = await talk(memory, (Role.USER, "Hello"), host_id="t1")
-    again = await talk(memory, (Role.USER, "Hello"), host_id="t1")
-    assert again.decisions[0].outcome is Outcome.DUPLICATE
+    first = await talk(memory, (EvidenceRole.USER, "Hello"), host_id="t1")
+    again = await talk(memory, (EvidenceRole.USER, "Hello"), host_id="t1")
+    assert again.decisions[0].outcome is WriteOutcome.DUPLICATE
     assert again.ids == first.ids
     assert not again.changed
     assert (await memory.replay()).total_turns == 1
 
 
 async def test_a_host_id_with_other_content_is_refused_and_nothing_is_stored(memory: elytron.MemoryRuntime) -> None:
-    await talk(memory, (Role.USER, "Hello"), host_id="t1")
+    await talk(memory, (EvidenceRole.USER, "Hello"), host_id="t1")
     with pytest.raises(TurnConflict):
-        await talk(memory, (Role.USER, "Good bye"), host_id="t1")
+        await talk(memory, (EvidenceRole.USER, "Good bye"), host_id="t1")
     assert (await memory.replay()).total_turns == 1
 
 
 async def test_the_same_host_id_twice_in_one_write_is_one_turn(memory: elytron.MemoryRuntime) -> None:
     turn = elytron.TurnDraft(messages=(elytron.Message(text="Hello"),), host_id="t1")
     report = await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=(turn, turn))))
-    assert [decision.outcome for decision in report.decisions] == [Outcome.STORED, Outcome.DUPLICATE]
+    assert [decision.outcome for decision in report.decisions] == [WriteOutcome.STORED, WriteOutcome.DUPLICATE]
 
 
-@pytest.mark.parametrize("delivery", [Delivery.INCOMPLETE_STREAM, Delivery.REJECTED_BY_POLICY])
+@pytest.mark.parametrize("delivery", [TurnDelivery.INCOMPLETE_STREAM, TurnDelivery.REJECTED_BY_POLICY])
 async def test_a_turn_that_never_ended_well_leaves_no_evidence(
-    memory: elytron.MemoryRuntime, delivery: Delivery
+    memory: elytron.MemoryRuntime, delivery: TurnDelivery
 ) -> None:
-    report = await talk(memory, (Role.USER, "Hello"), (Role.ASSISTANT, "Hi"), delivery=delivery)
-    assert report.decisions[0].outcome is Outcome.SKIPPED
-    assert report.decisions[0].verdict is Verdict.REJECT
+    report = await talk(memory, (EvidenceRole.USER, "Hello"), (EvidenceRole.ASSISTANT, "Hi"), delivery=delivery)
+    assert report.decisions[0].outcome is WriteOutcome.SKIPPED
+    assert report.decisions[0].verdict is AdmissionVerdict.REJECT
     assert not report.changed
     assert (await memory.inspect()).exists is False
 
 
-@pytest.mark.parametrize("delivery", [Delivery.USER_ONLY, Delivery.UPSTREAM_FAILED, Delivery.CANCELLED])
+@pytest.mark.parametrize("delivery", [TurnDelivery.USER_ONLY, TurnDelivery.UPSTREAM_FAILED, TurnDelivery.CANCELLED])
 async def test_an_assistant_text_counts_only_where_it_was_delivered(
-    memory: elytron.MemoryRuntime, delivery: Delivery
+    memory: elytron.MemoryRuntime, delivery: TurnDelivery
 ) -> None:
-    await talk(memory, (Role.USER, "Hello"), (Role.ASSISTANT, "Hi"), delivery=delivery)
+    await talk(memory, (EvidenceRole.USER, "Hello"), (EvidenceRole.ASSISTANT, "Hi"), delivery=delivery)
     (turn,) = (await memory.replay()).turns
     assert [message.text for message in turn.messages] == ["Hello"]
 
@@ -88,14 +88,14 @@ async def test_a_turn_without_words_is_skipped_and_says_so(memory: elytron.Memor
     drafts = [elytron.TurnDraft(messages=(elytron.Message(text=said),)) for said in (text, "Hi")]
     report = await memory.write(elytron.MemoryWriteRequest(write=elytron.TranscriptWrite(turns=tuple(drafts))))
     told = [(decision.outcome, decision.reason) for decision in report.decisions]
-    assert told == [(Outcome.SKIPPED, "a turn without words leaves no evidence"), (Outcome.STORED, "")]
-    assert not (await talk(memory, (Role.USER, text))).changed
+    assert told == [(WriteOutcome.SKIPPED, "a turn without words leaves no evidence"), (WriteOutcome.STORED, "")]
+    assert not (await talk(memory, (EvidenceRole.USER, text))).changed
     (turn,) = (await memory.replay()).turns
     assert [message.text for message in turn.messages] == ["Hi"]
 
 
 async def test_a_message_without_words_keeps_its_place_beside_others(memory: elytron.MemoryRuntime) -> None:
-    await talk(memory, (Role.USER, ""), (Role.ASSISTANT, "Still there?"))
+    await talk(memory, (EvidenceRole.USER, ""), (EvidenceRole.ASSISTANT, "Still there?"))
     (turn,) = (await memory.replay()).turns
     assert [message.text for message in turn.messages] == ["", "Still there?"]
 
@@ -105,7 +105,7 @@ async def test_a_turn_without_words_is_evidence_of_what_was_done_in_it(memory: e
     draft = elytron.TurnDraft(messages=(elytron.Message(text=""),), tool_observations=(used,))
     write = elytron.TranscriptWrite(turns=(draft,))
     report = await memory.write(elytron.MemoryWriteRequest(write=write))
-    assert report.decisions[0].outcome is Outcome.STORED
+    assert report.decisions[0].outcome is WriteOutcome.STORED
 
 
 async def test_an_idempotency_key_answers_a_repeat_with_the_first_report(memory: elytron.MemoryRuntime) -> None:
@@ -142,10 +142,10 @@ async def test_of_two_first_writes_at_once_under_one_key_the_other_body_is_a_con
 
 
 async def test_a_key_is_remembered_even_where_the_write_changed_nothing(memory: elytron.MemoryRuntime) -> None:
-    await talk(memory, (Role.USER, "Hello"), host_id="t1")
-    first = await talk(memory, (Role.USER, "Hello"), host_id="t1", idempotency_key="k")
-    again = await talk(memory, (Role.USER, "Hello"), host_id="t1", idempotency_key="k")
-    assert first.decisions[0].outcome is Outcome.DUPLICATE
+    await talk(memory, (EvidenceRole.USER, "Hello"), host_id="t1")
+    first = await talk(memory, (EvidenceRole.USER, "Hello"), host_id="t1", idempotency_key="k")
+    again = await talk(memory, (EvidenceRole.USER, "Hello"), host_id="t1", idempotency_key="k")
+    assert first.decisions[0].outcome is WriteOutcome.DUPLICATE
     assert again.duplicated
 
 
@@ -167,7 +167,7 @@ async def test_two_runtimes_on_one_file_append_without_losing_a_turn(path: str) 
 async def test_a_new_value_supersedes_and_the_old_one_stays_in_history(memory: elytron.MemoryRuntime) -> None:
     first = await believe(memory, "home city", "Lisbon")
     second = await believe(memory, "Home  City", "Porto")
-    assert second.decisions[0].outcome is Outcome.UPDATED
+    assert second.decisions[0].outcome is WriteOutcome.UPDATED
     assert second.decisions[0].supersedes == first.ids[0]
     assert await texts(memory, "home city") == ["Porto"]
     history = await memory.history(second.ids[0])
@@ -181,7 +181,7 @@ async def test_a_new_value_supersedes_and_the_old_one_stays_in_history(memory: e
 async def test_the_same_fact_again_is_more_evidence_and_no_new_fact(memory: elytron.MemoryRuntime) -> None:
     first = await believe(memory, "home city", "Lisbon", citations=("a",))
     again = await believe(memory, "home city", "lisbon", citations=("b",))
-    assert again.decisions[0].outcome is Outcome.CONFIRMED
+    assert again.decisions[0].outcome is WriteOutcome.CONFIRMED
     assert again.ids == first.ids
     assert (await memory.get(first.ids[0])).citations == ("a", "b")
     assert [item.event.value for item in (await memory.history(first.ids[0])).items] == ["added", "confirmed"]
@@ -190,17 +190,17 @@ async def test_the_same_fact_again_is_more_evidence_and_no_new_fact(memory: elyt
 async def test_a_deleted_fact_is_not_recalled(memory: elytron.MemoryRuntime) -> None:
     await believe(memory, "home city", "Lisbon")
     gone = await believe(memory, "home city", "", operation=FactOperation.DELETE)
-    assert gone.decisions[0].outcome is Outcome.DELETED
+    assert gone.decisions[0].outcome is WriteOutcome.DELETED
     assert await texts(memory, "home city Lisbon") == []
     again = await believe(memory, "home city", "", operation=FactOperation.DELETE)
-    assert again.decisions[0].outcome is Outcome.SKIPPED
+    assert again.decisions[0].outcome is WriteOutcome.SKIPPED
     back = await believe(memory, "home city", "Porto")
-    assert back.decisions[0].outcome is Outcome.STORED
+    assert back.decisions[0].outcome is WriteOutcome.STORED
 
 
 async def test_an_assistants_word_about_itself_is_no_fact(memory: elytron.MemoryRuntime) -> None:
-    report = await believe(memory, "mood", "I am happy", authority=Authority.ASSISTANT_SELF_CLAIM)
-    assert report.decisions[0].verdict is Verdict.REJECT
+    report = await believe(memory, "mood", "I am happy", authority=FactAuthority.ASSISTANT_SELF_CLAIM)
+    assert report.decisions[0].verdict is AdmissionVerdict.REJECT
     assert report.ids == ()
     assert not report.changed
 
@@ -208,7 +208,7 @@ async def test_an_assistants_word_about_itself_is_no_fact(memory: elytron.Memory
 async def test_an_older_observation_does_not_replace_a_newer_one(memory: elytron.MemoryRuntime) -> None:
     await believe(memory, "home city", "Porto", observed_at=2_000)
     older = await believe(memory, "home city", "Lisbon", observed_at=1_000)
-    assert older.decisions[0].verdict is Verdict.REJECT
+    assert older.decisions[0].verdict is AdmissionVerdict.REJECT
     assert await texts(memory, "home city") == ["Porto"]
 
 
@@ -221,11 +221,11 @@ async def test_drafts_of_one_write_are_judged_in_order(memory: elytron.MemoryRun
     )
     report = await memory.write(elytron.MemoryWriteRequest(write=elytron.LongTermExtraction(facts=drafts)))
     assert [decision.outcome for decision in report.decisions] == [
-        Outcome.STORED,
-        Outcome.UPDATED,
-        Outcome.CONFIRMED,
+        WriteOutcome.STORED,
+        WriteOutcome.UPDATED,
+        WriteOutcome.CONFIRMED,
     ]
-    assert report.count(Outcome.STORED) == 1
+    assert report.count(WriteOutcome.STORED) == 1
     assert await texts(memory, "home city") == ["Porto"]
 
 
@@ -235,7 +235,7 @@ async def test_a_procedure_is_recalled_updated_and_not_made_twice(memory: elytro
     same = await learn(memory, "release", steps)
     other = await learn(memory, "release", steps + "\n4. Tell the team.")
     outcomes = [report.decisions[0].outcome for report in (first, same, other)]
-    assert outcomes == [Outcome.STORED, Outcome.CONFIRMED, Outcome.UPDATED]
+    assert outcomes == [WriteOutcome.STORED, WriteOutcome.CONFIRMED, WriteOutcome.UPDATED]
     (hit,) = (await memory.recall("how do I do a release when deploying?")).hits
     assert hit.id == "runtime_skill__release"
     assert hit.text.endswith("4. Tell the team.")
@@ -248,8 +248,8 @@ async def test_an_older_or_empty_procedure_changes_nothing(memory: elytron.Memor
     await learn(memory, "release", steps, observed_at=2_000)
     older = await learn(memory, "release", "1. Push.\n2. Pray.", observed_at=1_000)
     empty = await learn(memory, "nothing", "  ")
-    assert older.decisions[0].outcome is Outcome.SKIPPED
-    assert empty.decisions[0].verdict is Verdict.REJECT
+    assert older.decisions[0].outcome is WriteOutcome.SKIPPED
+    assert empty.decisions[0].verdict is AdmissionVerdict.REJECT
     assert not older.changed
     assert not empty.changed
 
@@ -321,7 +321,7 @@ async def test_messages_of_models_libraries_are_taken_as_they_are(memory: elytro
         [FromLibrary("Hello?", type="human"), FromLibrary(None, role="assistant"), FromLibrary("Yes.", type="ai")],
         speaker="Ada",
     )
-    own = elytron.Message(role=Role.TOOL, text="Noon.", authority=EvidenceAuthority.RUNTIME_OBSERVATION)
+    own = elytron.Message(role=EvidenceRole.TOOL, text="Noon.", authority=EvidenceAuthority.RUNTIME_OBSERVATION)
     await memory.add([own, elytron.Message(text="Dated.", at=NOON)], speaker="Ada", at="2025-03-02T10:00:00Z")
     said = [turn.messages[0] for turn in (await memory.replay()).turns]
     assert [(message.role.value, message.text, message.speaker, message.at) for message in said] == [
@@ -360,15 +360,19 @@ async def test_a_list_for_a_model_is_taken_as_it_is_and_only_words_are_kept(memo
 
 async def test_secrets_are_blacked_out_before_anything_is_stored(memory: elytron.MemoryRuntime) -> None:
     secret = "ghp_" + "a1B2" * 9
-    said = await talk(memory, (Role.USER, f"my token is {secret}"), (Role.ASSISTANT, "noted"), host_id="t")
+    said = await talk(
+        memory, (EvidenceRole.USER, f"my token is {secret}"), (EvidenceRole.ASSISTANT, "noted"), host_id="t"
+    )
     known = await believe(memory, "token", f"it is {secret}")
     taught = await learn(memory, "login", f"1. Open the site.\n2. Paste {secret}.")
     assert [sum(report.scrubbed.values()) for report in (said, known, taught)] == [1, 1, 1]
     for item in (await memory.list()).items:
         assert secret not in item.text
     assert (await memory.add("nothing to hide")).scrubbed == {}
-    again = await talk(memory, (Role.USER, f"my token is {secret}"), (Role.ASSISTANT, "noted"), host_id="t")
-    assert again.decisions[0].outcome is Outcome.DUPLICATE
+    again = await talk(
+        memory, (EvidenceRole.USER, f"my token is {secret}"), (EvidenceRole.ASSISTANT, "noted"), host_id="t"
+    )
+    assert again.decisions[0].outcome is WriteOutcome.DUPLICATE
 
 
 async def test_others_have_their_turn_while_a_long_message_is_looked_through(memory: elytron.MemoryRuntime) -> None:
@@ -385,11 +389,11 @@ async def test_a_rehearsed_write_says_what_it_would_do_and_stores_nothing(memory
     write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(elytron.Message(text="Hello"),), host_id="t"),))
     rehearsed = await memory.write(elytron.MemoryWriteRequest(write=write, dry_run=True, idempotency_key="k"))
     assert (rehearsed.dry_run, rehearsed.changed, rehearsed.ids) == (True, False, ())
-    assert rehearsed.decisions[0].outcome is Outcome.STORED
+    assert rehearsed.decisions[0].outcome is WriteOutcome.STORED
     assert (await memory.inspect()).exists is False
     assert not (await memory.write(elytron.MemoryWriteRequest(write=write, idempotency_key="k"))).duplicated
     again = await memory.write(elytron.MemoryWriteRequest(write=write, dry_run=True))
-    assert again.decisions[0].outcome is Outcome.DUPLICATE
+    assert again.decisions[0].outcome is WriteOutcome.DUPLICATE
     other = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=(elytron.Message(text="Bye"),), host_id="t"),))
     with pytest.raises(TurnConflict):
         await memory.write(elytron.MemoryWriteRequest(write=other, dry_run=True))

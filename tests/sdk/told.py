@@ -2,9 +2,9 @@
 
 import elytron
 from elytron_core.contracts.transcript import MemoryWriteReport
-from elytron_core.evidence import Role
-from elytron_core.planes.facts import Authority, Confidence, FactOperation, Kind
-from elytron_core.planes.transcript import Delivery, Message
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.facts import FactAuthority, FactConfidence, FactKind, FactOperation
+from elytron_core.planes.transcript import Message, TurnDelivery
 
 
 async def believe(
@@ -13,10 +13,10 @@ async def believe(
     content: str,
     /,
     *,
-    kind: Kind = Kind.PROFILE,
-    authority: Authority = Authority.USER_ASSERTED,
+    kind: FactKind = FactKind.PROFILE,
+    authority: FactAuthority = FactAuthority.USER_ASSERTED,
     operation: FactOperation = FactOperation.UPSERT,
-    confidence: Confidence = Confidence.MEDIUM,
+    confidence: FactConfidence = FactConfidence.MEDIUM,
     observed_at: int | None = None,
     citations: tuple[str, ...] = (),
     idempotency_key: str | None = None,
@@ -58,14 +58,14 @@ async def learn(
             "observed_at": observed_at,
         }
     )
-    return await memory.write(elytron.MemoryWriteRequest(write=elytron.Procedural(writes=(skill,))))
+    return await memory.write(elytron.MemoryWriteRequest(write=elytron.ProcedureSource(writes=(skill,))))
 
 
 async def talk(
     memory: elytron.MemoryRuntime,
-    *said: tuple[Role, str],
+    *said: tuple[EvidenceRole, str],
     host_id: str | None = None,
-    delivery: Delivery = Delivery.DELIVERED,
+    delivery: TurnDelivery = TurnDelivery.DELIVERED,
     idempotency_key: str | None = None,
     scope: elytron.Scope | None = None,
 ) -> MemoryWriteReport:

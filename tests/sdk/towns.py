@@ -43,5 +43,5 @@ def fact(number: int) -> str:
     return f"{NAMES[number]} {NAMES[number][::-1]} {NAMES[-1 - number]}: bells."
 
 
-def opened(store: Any, clock: FrozenClock, model: ScriptedModel | None, /, **more: Any) -> elytron.Opening:
+def opened(store: Any, clock: FrozenClock, model: ScriptedModel | None, /, **more: Any) -> elytron.RuntimeOpening:
     return elytron.open(store, space="ada", clock=clock, language_model=model, **more)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import elytron
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 
 SUPPORT = elytron.Scope(space=SpaceId("ada"), channel="web", conversation="support")
@@ -14,7 +14,7 @@ def delta(turn_id: str = "t1", text: str = "I like tea", **more: object) -> elyt
     said = {
         "turn_id": turn_id,
         "input_messages": ({"text": text, "speaker": "Ada"},),
-        "assistant_message": {"role": Role.ASSISTANT, "text": "Noted."},
+        "assistant_message": {"role": EvidenceRole.ASSISTANT, "text": "Noted."},
     }
     return elytron.CanonicalTurnDelta.model_validate(said | more)
 

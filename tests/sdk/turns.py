@@ -8,9 +8,9 @@ from elytron.models import ScriptedModel
 from elytron.runtime import MemoryRuntime
 from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message
-from elytron_core.ports.models import Said
+from elytron_core.ports.models import PromptMessage
 
 
 def request(name: str, said: str, answer: str | None = "I see.", /, **more: Any) -> MemoryFinalizeTurnRequest:
@@ -19,7 +19,7 @@ def request(name: str, said: str, answer: str | None = "I see.", /, **more: Any)
     delta = CanonicalTurnDelta(
         turn_id=name,
         input_messages=(Message(text=said),),
-        assistant_message=Message(role=Role.ASSISTANT, text=answer) if answer is not None else None,
+        assistant_message=Message(role=EvidenceRole.ASSISTANT, text=answer) if answer is not None else None,
         **more,
     )
     return MemoryFinalizeTurnRequest(delta=delta, **fields)
@@ -54,7 +54,7 @@ def items(*found: dict[str, str]) -> str:
 def answering(*answers: tuple[str, str | Exception], otherwise: str = '{"items":[]}') -> ScriptedModel:
     """Return a model that answers what has the first word of a pair, in what it is to read, by the second."""
 
-    def script(prompt: Sequence[Said]) -> str | Exception:
+    def script(prompt: Sequence[PromptMessage]) -> str | Exception:
         data = prompt[1].text.rpartition("## ")[2]
         return next((answer for word, answer in answers if word in data), otherwise)
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from elytron_core.clock import SystemClock
 from elytron_core.errors import Conflict
-from elytron_core.ports.store import Put, Ref
+from elytron_core.ports.store import DocumentRef, PutChange
 from elytron_store.conformance.examples import ADA, batch, fact, one, put
 from elytron_store.file import FileStore
-from elytron_store.file.disk import Places, folder_name, locked
+from elytron_store.file.disk import StorePaths, folder_name, locked_file
 
-COUNTER = Ref("counters", "00")
+COUNTER = DocumentRef("counters", "00")
 
 
 def say(word: str) -> None:
@@ -32,7 +32,7 @@ async def count(store: FileStore, times: int) -> None:
             found = await one(store, COUNTER)
             revision, value = (found.revision, int(found.body)) if found else (0, 0)
             try:
-                await store.commit(batch(Put(COUNTER, b"%d" % (value + 1), revision)))
+                await store.commit(batch(PutChange(COUNTER, b"%d" % (value + 1), revision)))
             except Conflict:
                 continue
             break
@@ -62,7 +62,7 @@ async def main(task: str, folder: Path) -> None:
         case "blob":
             await store.write_blob(ADA, "aa", endless())
         case _:
-            with locked(Places(folder).lock_of(folder_name(ADA)), wait_s=1.0):
+            with locked_file(StorePaths(folder).lock_of(folder_name(ADA)), wait_s=1.0):
                 say("held")
                 sys.stdin.read()
     await store.close()

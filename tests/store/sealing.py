@@ -7,18 +7,18 @@ from typing import cast
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import RandomIds, SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
     CheckReport,
-    Committed,
-    Delete,
+    CommitReceipt,
+    DeleteChange,
     Document,
-    Entry,
-    Erased,
-    Erasure,
+    DocumentRef,
+    EntryDraft,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
     JournalEntry,
-    Put,
-    Ref,
+    PutChange,
     Store,
 )
 from elytron_store.conformance.examples import ADA, AT, source
@@ -44,7 +44,7 @@ def erasing(store: Store) -> Hook:
     """Return what erases Ada's space through `store`, for a call that is to be interrupted by it."""
 
     async def erase() -> None:
-        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
 
     return erase
 
@@ -63,12 +63,12 @@ class Witness(MemoryStore):
         """Run `hook` once before the next `call` whose first argument `when` accepts."""
         self._hooks.append((call, when, hook))
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         self.batches.append(batch)
         await self._note("commit", batch, batch)
         return await super().commit(batch)
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         await self._note("get", refs, space, refs)
         return await super().get(space, refs)
 
@@ -109,7 +109,7 @@ class Witness(MemoryStore):
         async for chunk in super().read_blob(space, key):
             yield chunk
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         await self._note("erase", erasure, erasure)
         return await super().erase(erasure)
 
@@ -139,7 +139,7 @@ async def keyring(inner: Store, collection: str) -> list[Document]:
     return [kept for kept in await inner.scan(KEYRING, collection, limit=100) if kept.ref != NAMES]
 
 
-async def raw(inner: Store, space: SpaceId, ref: Ref) -> Document:
+async def raw(inner: Store, space: SpaceId, ref: DocumentRef) -> Document:
     """Return a document as the inner store has it."""
     (found,) = await inner.get(space, [ref])
     assert found is not None
@@ -149,14 +149,16 @@ async def raw(inner: Store, space: SpaceId, ref: Ref) -> Document:
 async def plant(inner: Store, space: SpaceId, document: Document) -> None:
     """Put `document` into the inner store at just its revision, whatever is there."""
     (found,) = await inner.get(space, [document.ref])
-    told = (Entry(Action.WRITE, document.ref),)
+    told = (EntryDraft(JournalAction.WRITE, document.ref),)
     if found is not None:
         await inner.commit(
-            Batch(space=space, at=AT, entries=told, deletes=(Delete(document.ref, found.revision),), sealed=True)
+            Batch(space=space, at=AT, entries=told, deletes=(DeleteChange(document.ref, found.revision),), sealed=True)
         )
     for expects in range(document.revision):
         await inner.commit(
-            Batch(space=space, at=AT, entries=told, puts=(Put(document.ref, document.body, expects),), sealed=True)
+            Batch(
+                space=space, at=AT, entries=told, puts=(PutChange(document.ref, document.body, expects),), sealed=True
+            )
         )
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.driver import Library, Raw, library
+from elytron_store.sqlite.driver import Raw, SqliteLibrary, sqlite_library
 
 CLOCK = FrozenClock()
-OLD = Library(module=library().module, version=(3, 40, 1))
+OLD = SqliteLibrary(module=sqlite_library().module, version=(3, 40, 1))
 """The usual library, taken for one that must not share a WAL."""
 
 
 SPACE = SpaceId("ada")
-REF = Ref("turns", "aa")
+REF = DocumentRef("turns", "aa")
 AT = Instant(1)
 
 
@@ -28,19 +28,21 @@ async def opened(path: Path) -> SqliteStore:
     return await SqliteStore.open(path / "m.db", clock=FrozenClock(step_ms=1))
 
 
-def batch(body: bytes, expects: int, ref: Ref = REF) -> Batch:
+def batch(body: bytes, expects: int, ref: DocumentRef = REF) -> Batch:
     """Return a batch that puts one document."""
-    return Batch(space=SPACE, at=AT, entries=(Entry(Action.WRITE, ref),), puts=(Put(ref, body, expects),))
+    return Batch(
+        space=SPACE, at=AT, entries=(EntryDraft(JournalAction.WRITE, ref),), puts=(PutChange(ref, body, expects),)
+    )
 
 
 @dataclass(frozen=True)
-class Watched(Library):
+class Watched(SqliteLibrary):
     """The usual library; `statements` fills with what its connections run."""
 
     statements: list[str] = field(default_factory=list[str])
 
     def connect(self, path: str, /, *, wait_s: float) -> Raw:
-        raw = library().connect(path, wait_s=wait_s)
+        raw = sqlite_library().connect(path, wait_s=wait_s)
         raw.set_trace_callback(self.statements.append)
         return raw
 
@@ -50,7 +52,7 @@ class Watched(Library):
 
 
 def watched() -> Watched:
-    return Watched(module=library().module, version=library().version)
+    return Watched(module=sqlite_library().module, version=sqlite_library().version)
 
 
 class Trouble:
@@ -61,7 +63,7 @@ class Trouble:
 
 
 @dataclass(frozen=True)
-class Failing(Library):
+class Failing(SqliteLibrary):
     """The interpreter's library, on a device that fails when told to."""
 
     trouble: Trouble = field(default_factory=Trouble)
@@ -92,7 +94,7 @@ def driver_error(code: int) -> sqlite3.OperationalError:
 
 def look(path: Path, statement: str, *parameters: Any) -> Sequence[tuple[Any, ...]]:
     """Run one statement on the file, beside any store."""
-    with closing(library().connect(str(path), wait_s=5.0)) as raw:
+    with closing(sqlite_library().connect(str(path), wait_s=5.0)) as raw:
         return raw.execute(statement, parameters).fetchall()
 
 

@@ -11,7 +11,17 @@ import pytest
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, IdempotencyConflict, StoreBudgetExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Store
+from elytron_core.ports.store import (
+    Batch,
+    BatchKey,
+    DeleteChange,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
+    PutChange,
+    Store,
+)
 from elytron_core.profiles import StoreCapacity
 from elytron_store.conformance import StoreSuite
 from elytron_store.memory import MemoryStore
@@ -36,13 +46,13 @@ class TestQuotaOverMemory(StoreSuite):
 pytestmark = pytest.mark.anyio
 
 
-def ref(key: int) -> Ref:
-    return Ref("things", f"{key:x}")
+def ref(key: int) -> DocumentRef:
+    return DocumentRef("things", f"{key:x}")
 
 
-def batch(*puts: Put, deletes: Sequence[Delete] = (), space: SpaceId = SPACE) -> Batch:
+def batch(*puts: PutChange, deletes: Sequence[DeleteChange] = (), space: SpaceId = SPACE) -> Batch:
     changed = (*puts, *deletes)
-    entries = tuple(Entry(Action.WRITE, change.ref, "d") for change in changed)
+    entries = tuple(EntryDraft(JournalAction.WRITE, change.ref, "d") for change in changed)
     return Batch(space=space, at=AT, entries=entries, puts=puts, deletes=tuple(deletes))
 
 
@@ -56,9 +66,9 @@ async def one(data: bytes) -> AsyncIterator[bytes]:
 
 async def test_what_is_beyond_is_refused_whole_and_nothing_of_it_is_stored() -> None:
     store = await small()
-    await store.commit(batch(Put(ref(1), b"x", 0), Put(ref(2), b"x", 0)))
+    await store.commit(batch(PutChange(ref(1), b"x", 0), PutChange(ref(2), b"x", 0)))
     with pytest.raises(StoreBudgetExceeded) as refused:
-        await store.commit(batch(Put(ref(3), b"x", 0), Put(ref(4), b"x", 0)))
+        await store.commit(batch(PutChange(ref(3), b"x", 0), PutChange(ref(4), b"x", 0)))
     assert refused.value.details() == {"what": "records", "limit": 3}
     assert list(await store.get(SPACE, (ref(3), ref(4)))) == [None, None]
     assert store.used == StoreCapacity(records=2, events=2, blob_bytes=0, snapshot_bytes=2)
@@ -68,11 +78,11 @@ async def test_what_is_beyond_is_refused_whole_and_nothing_of_it_is_stored() -> 
 async def test_each_bound_is_told_by_its_name() -> None:
     store = await small()
     with pytest.raises(StoreBudgetExceeded, match="100 snapshot bytes"):
-        await store.commit(batch(Put(ref(1), b"x" * 101, 0)))
+        await store.commit(batch(PutChange(ref(1), b"x" * 101, 0)))
     for revision in range(6):
-        await store.commit(batch(Put(ref(1), b"x", revision)))
+        await store.commit(batch(PutChange(ref(1), b"x", revision)))
     with pytest.raises(StoreBudgetExceeded, match="6 events"):
-        await store.commit(batch(Put(ref(1), b"x", 6)))
+        await store.commit(batch(PutChange(ref(1), b"x", 6)))
     with pytest.raises(StoreBudgetExceeded, match="10 blob bytes"):
         await store.write_blob(SPACE, "c0", one(b"x" * 11))
     assert await store.write_blob(SPACE, "c0", one(b"x" * 10)) == 10
@@ -82,22 +92,22 @@ async def test_each_bound_is_told_by_its_name() -> None:
 async def test_a_full_store_is_read_and_erased_from() -> None:
     store = await small()
     for key in range(3):
-        await store.commit(batch(Put(ref(key), b"x", 0)))
+        await store.commit(batch(PutChange(ref(key), b"x", 0)))
     await store.write_blob(SPACE, "c0", one(b"x" * 10))
     assert len(await store.scan(SPACE, "things", limit=10)) == 3
-    await store.erase(Erasure(space=SPACE, at=AT, refs=(ref(0), ref(9)), blobs=("c0", "c9")))
+    await store.erase(ErasureTarget(space=SPACE, at=AT, refs=(ref(0), ref(9)), blobs=("c0", "c9")))
     assert store.used == StoreCapacity(records=2, events=2, blob_bytes=0, snapshot_bytes=2)
-    await store.commit(batch(Put(ref(5), b"x", 0), deletes=(Delete(ref(1), 1),)))
+    await store.commit(batch(PutChange(ref(5), b"x", 0), deletes=(DeleteChange(ref(1), 1),)))
     assert store.used.records == 2
-    await store.erase(Erasure(space=SPACE, at=AT, whole_space=True))
+    await store.erase(ErasureTarget(space=SPACE, at=AT, whole_space=True))
     assert store.used == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
 
 
 async def test_a_full_store_takes_what_takes_back() -> None:
     store = await small()
     for revision in range(6):
-        await store.commit(batch(Put(ref(1), b"x", revision)))
-    hidden = batch(Put(ref(1), b"hidden", 6))
+        await store.commit(batch(PutChange(ref(1), b"x", revision)))
+    hidden = batch(PutChange(ref(1), b"hidden", 6))
     with pytest.raises(StoreBudgetExceeded):
         await store.commit(hidden)
     await store.commit(replace(hidden, takes_back=True))
@@ -108,41 +118,41 @@ async def test_erased_entries_are_no_events_and_are_none_at_the_next_opening() -
     inner = MemoryStore()
     store = await small(inner)
     for _ in range(20):
-        await store.commit(batch(Put(ref(1), b"x", 0)))
-        await store.erase(Erasure(space=SPACE, at=AT, refs=(ref(1),)))
+        await store.commit(batch(PutChange(ref(1), b"x", 0)))
+        await store.erase(ErasureTarget(space=SPACE, at=AT, refs=(ref(1),)))
     assert store.used == (await small(inner)).used == StoreCapacity(records=0, events=0, blob_bytes=0, snapshot_bytes=0)
 
 
 async def test_a_refused_or_repeated_batch_takes_no_room() -> None:
     store = await small()
-    keyed = replace(batch(Put(ref(1), b"x", 0)), idempotency=Idempotency("k", "digest", b"answer"))
+    keyed = replace(batch(PutChange(ref(1), b"x", 0)), idempotency=BatchKey("k", "digest", b"answer"))
     await store.commit(keyed)
     assert (await store.commit(keyed)).replayed
     with pytest.raises(Conflict):
-        await store.commit(batch(Put(ref(1), b"x", 5)))
+        await store.commit(batch(PutChange(ref(1), b"x", 5)))
     assert store.used == StoreCapacity(records=1, events=1, blob_bytes=0, snapshot_bytes=1)
 
 
 async def test_a_repeat_is_answered_by_a_full_store_too() -> None:
     store = await small()
-    keyed = replace(batch(Put(ref(1), b"x", 0)), idempotency=Idempotency("k", "digest", b"answer"))
+    keyed = replace(batch(PutChange(ref(1), b"x", 0)), idempotency=BatchKey("k", "digest", b"answer"))
     await store.commit(keyed)
     for key in (2, 3):
-        await store.commit(batch(Put(ref(key), b"x", 0)))
+        await store.commit(batch(PutChange(ref(key), b"x", 0)))
     # The same request, planned anew on what stands now.
-    again = replace(keyed, puts=(Put(ref(4), b"x", 0),))
+    again = replace(keyed, puts=(PutChange(ref(4), b"x", 0),))
     assert (await store.commit(again)).answer == b"answer"
     with pytest.raises(IdempotencyConflict):
-        await store.commit(replace(again, idempotency=Idempotency("k", "other", b"")))
+        await store.commit(replace(again, idempotency=BatchKey("k", "other", b"")))
     with pytest.raises(StoreBudgetExceeded):
-        await store.commit(replace(again, idempotency=Idempotency("new", "digest", b"")))
+        await store.commit(replace(again, idempotency=BatchKey("new", "digest", b"")))
 
 
 async def test_what_is_held_is_counted_at_opening_and_after_a_repair() -> None:
     inner = MemoryStore()
     first = await small(inner)
-    await first.commit(batch(Put(ref(1), b"xx", 0)))
-    await first.commit(batch(Put(ref(1), b"x", 0), space=SpaceId("t")))
+    await first.commit(batch(PutChange(ref(1), b"xx", 0)))
+    await first.commit(batch(PutChange(ref(1), b"x", 0), space=SpaceId("t")))
     await first.write_blob(SPACE, "c0", one(b"xyz"))
     again = await small(inner)
     assert again.used == first.used == StoreCapacity(records=2, events=2, blob_bytes=3, snapshot_bytes=3)
@@ -157,7 +167,7 @@ async def test_what_is_held_is_counted_at_opening_and_after_a_repair() -> None:
 async def test_what_a_repair_sets_aside_gives_its_room_back(tmp_path: Path) -> None:
     inner = await SqliteStore.open(tmp_path / "m.db", clock=FrozenClock())
     store = await small(inner)
-    await store.commit(batch(Put(ref(1), b"whole", 0), Put(ref(2), b"damaged", 0)))
+    await store.commit(batch(PutChange(ref(1), b"whole", 0), PutChange(ref(2), b"damaged", 0)))
     with closing(sqlite3.connect(tmp_path / "m.db", isolation_level=None)) as raw:
         raw.execute("UPDATE documents SET body = ? WHERE body = ?", (b"DAMAGED", b"damaged"))
     assert not (await store.repair()).ok

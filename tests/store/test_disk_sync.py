@@ -9,8 +9,8 @@ from tests.store.sqlite_rig import CLOCK
 
 from elytron_core.errors import StoreForeign
 from elytron_store.file import disk
-from elytron_store.sqlite.driver import library
-from elytron_store.sqlite.setup import copy
+from elytron_store.sqlite.driver import sqlite_library
+from elytron_store.sqlite.setup import copy_database
 from elytron_store.sqlite.store import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -43,17 +43,17 @@ def test_a_move_syncs_both_folders_once_each(tmp_path: Path, synced: list[tuple[
     target.mkdir()
     (source / "a").write_bytes(b"new")
     (target / "a").write_bytes(b"old")
-    disk.move(source / "a", target / "a")
+    disk.move_durably(source / "a", target / "a")
     assert (target / "a").read_bytes() == b"new"
     assert synced == [identity(target), identity(source)]
     synced.clear()
-    disk.move(target / "a", target / "b")
+    disk.move_durably(target / "a", target / "b")
     assert synced == [identity(target)]
 
 
 def test_a_move_of_what_is_not_there_fails_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        disk.move(tmp_path / "a", tmp_path / "b")
+        disk.move_durably(tmp_path / "a", tmp_path / "b")
 
 
 def test_a_sync_leaves_no_handle_open(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_a_copy_is_synced_and_readable_by_its_owner_alone(tmp_path: Path, 
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     await store.close()
     synced.clear()
-    copy(tmp_path / "m.db", tmp_path / "copy.db")
+    copy_database(tmp_path / "m.db", tmp_path / "copy.db")
     assert synced[-1] == identity(tmp_path / "copy.db")
     assert (tmp_path / "copy.db").stat().st_mode & 0o777 == 0o600
 
@@ -79,7 +79,7 @@ async def test_a_copy_replaces_no_file(tmp_path: Path) -> None:
     await store.close()
     (tmp_path / "copy.db").write_bytes(b"")
     with pytest.raises(FileExistsError):
-        copy(tmp_path / "m.db", tmp_path / "copy.db")
+        copy_database(tmp_path / "m.db", tmp_path / "copy.db")
 
 
 @pytest.mark.parametrize("is_made", [False, True])
@@ -88,9 +88,9 @@ async def test_a_file_without_a_store_or_without_its_manifest_is_not_copied(tmp_
     if is_made:
         store = await SqliteStore.open(place, clock=CLOCK)
         await store.close()
-        with closing(library().connect(str(place), wait_s=0.0)) as raw:
+        with closing(sqlite_library().connect(str(place), wait_s=0.0)) as raw:
             raw.execute("DELETE FROM manifest")
     else:
         place.write_bytes(b"")
     with pytest.raises(StoreForeign, match="manifest" if is_made else "no store yet"):
-        copy(place, tmp_path / "copy.db")
+        copy_database(place, tmp_path / "copy.db")

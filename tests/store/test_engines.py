@@ -18,17 +18,17 @@ from elytron_core.errors import (
     StoreUrlInvalid,
 )
 from elytron_core.ids import SeededIds
-from elytron_core.ports.store import Document, Erasure, KeyProvider
+from elytron_core.ports.store import Document, ErasureTarget, KeyProvider
 from elytron_core.profiles import ProfileName
 from elytron_store import StoreAddress, WhenMissing, open_store, parse_url
 from elytron_store.conformance.examples import delete, fact, one, put
 from elytron_store.file.store import FileStore
 from elytron_store.sealed.keyring import mark_shared
 from elytron_store.sealed.providers import LocalKeys
-from elytron_store.sealed.records import KEYRING, NAMES, RECORDS, Covers
+from elytron_store.sealed.records import KEYRING, NAMES, RECORDS, KeyringCoverage
 from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.driver import sqlite_library
 
 pytestmark = pytest.mark.anyio
 
@@ -223,7 +223,7 @@ def edit_manifest(folder: Path, **changes: object) -> None:
     """Change what the store in `folder` says of itself, by hand."""
     path = folder / "m.db"
     if path.exists():
-        with closing(library().connect(str(path), wait_s=1.0)) as raw:
+        with closing(sqlite_library().connect(str(path), wait_s=1.0)) as raw:
             ((kept,),) = raw.execute("SELECT body FROM manifest").fetchall()
             raw.execute("UPDATE manifest SET body = ?", (json.dumps({**json.loads(kept), **changes}).encode(),))
     else:
@@ -274,7 +274,7 @@ class TestRefused:
         assert address.path is not None
         opened = SqliteStore.open if address.engine == "sqlite" else FileStore.open
         inner = await opened(address.path, clock=CLOCK)
-        await inner.erase(Erasure(space=KEYRING, at=CLOCK.now(), whole_space=True))
+        await inner.erase(ErasureTarget(space=KEYRING, at=CLOCK.now(), whole_space=True))
         await inner.close()
         edit_manifest(tmp_path, sealed=True)
         with pytest.raises(StoreForeign, match="spaces but no keyring"):
@@ -287,7 +287,7 @@ class TestRefused:
             await open_store(url.format(tmp_path), clock=self.LATER)
         assert everything(tmp_path) == before
 
-    @pytest.mark.parametrize("edit", [*Covers, "damaged", "cut", "records", "whole"])
+    @pytest.mark.parametrize("edit", [*KeyringCoverage, "damaged", "cut", "records", "whole"])
     @pytest.mark.parametrize("is_empty", [False, True])
     async def test_no_edit_of_the_keyring_opens_a_sealed_store_in_plain(
         self, tmp_path: Path, url: str, edit: str, *, is_empty: bool
@@ -313,11 +313,11 @@ class TestRefused:
                     if each.ref != NAMES:
                         await put(inner, each.ref, b"{}", space=KEYRING, expects=each.revision)
             case "whole" if not is_empty:
-                await inner.erase(Erasure(space=KEYRING, at=CLOCK.now(), whole_space=True))
+                await inner.erase(ErasureTarget(space=KEYRING, at=CLOCK.now(), whole_space=True))
             case _:
                 extent = (
                     json.dumps({**json.loads(names.body), "covers": edit})
-                    if edit in {each.value for each in Covers}
+                    if edit in {each.value for each in KeyringCoverage}
                     else "{"
                 )
                 await put(inner, NAMES, extent.encode(), space=KEYRING, expects=1)

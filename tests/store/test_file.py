@@ -23,22 +23,22 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
-    Committed,
-    Delete,
+    BatchKey,
+    CommitReceipt,
+    DeleteChange,
     Document,
-    Entry,
-    Erasure,
-    Idempotency,
-    Put,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
+    PutChange,
 )
 from elytron_store import manifest
 from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
 from elytron_store.file import FileStore, frame
-from elytron_store.file.disk import Places, folder_name
-from elytron_store.file.folder import prepare
-from elytron_store.manifest import DEFAULT_PROFILE, Manifest
+from elytron_store.file.disk import StorePaths, folder_name
+from elytron_store.file.folder import prepare_folder
+from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
 
 
 class TestFileStore(Handles, StoreSuite, ReopenSuite, SecondHandleSuite):
@@ -74,7 +74,7 @@ class TestFolder:
     async def test_everything_belongs_to_its_owner_alone(self, store: FileStore, root: Path) -> None:
         await put(store, fact(1))
         await write_blob(store, "aa", b"blob")
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
         assert {stat.S_IMODE(path.stat().st_mode) for path in files(root)} == {0o600}
         folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
         assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
@@ -84,8 +84,8 @@ class TestFolder:
         later = FrozenClock(Instant(AT + 5_000))
         again = await FileStore.open(root, clock=later, profile=DEFAULT_PROFILE)
         await again.close()
-        kept = manifest.read((root / "manifest.json").read_bytes())
-        assert kept == Manifest(engine="file", created_at=AT, opened_at=Instant(AT + 5_000))
+        kept = manifest.read_manifest((root / "manifest.json").read_bytes())
+        assert kept == StoreManifest(engine="file", created_at=AT, opened_at=Instant(AT + 5_000))
 
     @pytest.mark.parametrize(
         ("kept", "refusal"),
@@ -93,11 +93,11 @@ class TestFolder:
             (b"", StoreForeign),
             (b"{", StoreForeign),
             (b'{"schema_name":"other"}', StoreForeign),
-            (Manifest(engine="sqlite", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
-            (Manifest(engine="file", profile="tiny", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
-            (Manifest(engine="file", sealed=True, created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
-            (Manifest(engine="file", memory_system="x", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
-            (Manifest(engine="file", schema_version=99, created_at=AT, opened_at=AT).to_bytes(), StoreNewer),
+            (StoreManifest(engine="sqlite", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
+            (StoreManifest(engine="file", profile="tiny", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
+            (StoreManifest(engine="file", sealed=True, created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
+            (StoreManifest(engine="file", memory_system="x", created_at=AT, opened_at=AT).to_bytes(), StoreForeign),
+            (StoreManifest(engine="file", schema_version=99, created_at=AT, opened_at=AT).to_bytes(), StoreNewer),
         ],
         ids=["empty", "cut", "foreign", "engine", "profile", "sealed", "system", "newer"],
     )
@@ -123,7 +123,7 @@ class TestFolder:
         (tmp_path / "manifest.json.new").write_bytes(b"{")
         store = await FileStore.open(tmp_path, clock=FrozenClock())
         await store.close()
-        assert manifest.read((tmp_path / "manifest.json").read_bytes()).engine == "file"
+        assert manifest.read_manifest((tmp_path / "manifest.json").read_bytes()).engine == "file"
 
     async def test_a_path_that_is_no_folder_is_unavailable(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
@@ -154,13 +154,15 @@ class TestFolder:
             await FileStore.open(root, clock=FrozenClock())
 
     async def test_erased_bytes_are_in_no_file(self, store: FileStore, root: Path) -> None:
-        await store.commit(batch(Put(fact(1), b"SECRET one", 0), Put(fact(2), b"kept", 0)))
+        await store.commit(batch(PutChange(fact(1), b"SECRET one", 0), PutChange(fact(2), b"kept", 0)))
         await put(store, fact(1), b"SECRET two", expects=1)
         await put(store, fact(3), b"SECRET three")
-        await store.commit(batch(Delete(fact(3), 1), entries=(Entry(Action.DELETE, fact(3), "D1GEST"),)))
+        await store.commit(
+            batch(DeleteChange(fact(3), 1), entries=(EntryDraft(JournalAction.DELETE, fact(3), "D1GEST"),))
+        )
         await write_blob(store, "aa", b"SECRET blob")
         assert len(holds(root, b"SECRET")) == 2
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1), fact(3)), blobs=("aa",)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1), fact(3)), blobs=("aa",)))
         assert holds(root, b"SECRET") == holds(root, b"D1GEST") == []
         assert len(holds(root, b"kept")) == 1
 
@@ -169,7 +171,7 @@ class TestFolder:
         await put(store, fact(1), b"SECRET", space=space)
         await write_blob(store, "aa", b"SECRET", space=space)
         assert list(await store.spaces(limit=5)) == [space]
-        await store.erase(Erasure(space=space, at=AT, whole_space=True))
+        await store.erase(ErasureTarget(space=space, at=AT, whole_space=True))
         assert holds(root, b"SECRET") == holds(root, b"Lovelace") == []
         assert list((root / "spaces").iterdir()) == list((root / "trash").iterdir()) == []
 
@@ -183,8 +185,8 @@ class TestFolder:
         assert holds(root, b"SECRET") == []
 
     async def test_bodies_nobody_can_ask_for_are_compacted_away(self, store: FileStore, root: Path) -> None:
-        once = Idempotency(key="k", digest="d", answer=b"answer")
-        first = batch(Put(fact(1), b"stays", 0), idempotency=once)
+        once = BatchKey(key="k", digest="d", answer=b"answer")
+        first = batch(PutChange(fact(1), b"stays", 0), idempotency=once)
         await store.commit(first)
         body = bytes(200_000)
         other = await FileStore.open(root, clock=FrozenClock())
@@ -195,7 +197,7 @@ class TestFolder:
         await store.close()
         assert sum(path.stat().st_size for path in files(root)) < 15 * len(body)
         assert (await documents(other), await journal(other)) == before
-        assert await other.commit(first) == Committed(1, 1, replayed=True, answer=b"answer")
+        assert await other.commit(first) == CommitReceipt(1, 1, replayed=True, answer=b"answer")
         assert (await other.check()).ok
         await other.close()
 
@@ -232,10 +234,10 @@ class TestFailures:
                 await put(store, fact(1), bytes(200_000), space=SpaceId("new"))
             with pytest.raises(StoreFull):
                 await write_blob(store, "aa", bytes(200_000))
-            assert await put(store, fact(3), b"small") == Committed(2, 2)
+            assert await put(store, fact(3), b"small") == CommitReceipt(2, 2)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        assert await put(store, fact(2), bytes(200_000)) == Committed(3, 3)
+        assert await put(store, fact(2), bytes(200_000)) == CommitReceipt(3, 3)
         assert [document.ref for document in await documents(store)] == [fact(1), fact(2), fact(3)]
         assert await store.spaces(limit=5) == [ADA]
         assert (await store.check()).ok
@@ -254,11 +256,11 @@ class TestFailures:
             with pytest.raises(StoreFailed):
                 await put(store, fact(3))
         with pytest.raises(StoreFailed):
-            await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+            await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
         assert await documents(store) == [Document(fact(1), 1, b"before")]
-        assert await put(store, fact(1), space=SpaceId("other")) == Committed(1, 1)
+        assert await put(store, fact(1), space=SpaceId("other")) == CommitReceipt(1, 1)
         again = await FileStore.open(tmp_path / "store", clock=FrozenClock())
-        assert await put(again, fact(2)) == Committed(2, 2)
+        assert await put(again, fact(2)) == CommitReceipt(2, 2)
         assert (await again.check()).ok
         await again.close()
 
@@ -271,15 +273,15 @@ class TestFailures:
         with monkeypatch.context() as broken:
             broken.setattr(os, "fdatasync", fail)
             with pytest.raises(StoreFull):
-                await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+                await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
         assert await documents(store) == [Document(fact(1), 1, b"before")]
-        assert (await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
+        assert (await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
 
     async def test_a_blob_whose_removal_is_not_durable_is_not_told_as_erased(
         self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         await write_blob(store, "aa", b"secret")
-        blobs = Places(tmp_path / "store").blobs_of(folder_name(ADA))
+        blobs = StorePaths(tmp_path / "store").blobs_of(folder_name(ADA))
         fsync = os.fsync
 
         def fail(handle: int) -> None:
@@ -290,12 +292,12 @@ class TestFailures:
         with monkeypatch.context() as broken:
             broken.setattr(os, "fsync", fail)
             with pytest.raises(StoreFailed):
-                await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
+                await store.erase(ErasureTarget(space=ADA, at=AT, blobs=("aa",)))
 
     async def test_a_space_whose_removal_is_not_durable_is_not_told_as_erased(
         self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        spaces = Places(tmp_path / "store").spaces
+        spaces = StorePaths(tmp_path / "store").spaces
         fsync = os.fsync
 
         def fail(handle: int) -> None:
@@ -306,12 +308,12 @@ class TestFailures:
         with monkeypatch.context() as broken:
             broken.setattr(os, "fsync", fail)
             with pytest.raises(StoreFailed):
-                await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+                await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
 
     async def test_what_a_dead_writer_left_is_acknowledged_only_once_it_is_durable(
         self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        log = Places(tmp_path / "store").log_of(folder_name(ADA))
+        log = StorePaths(tmp_path / "store").log_of(folder_name(ADA))
         header = log.read_bytes()[: frame.HEADER_BYTES]
         await put(store, fact(2))
         with log.open("r+b") as file:
@@ -333,7 +335,7 @@ class TestFailures:
         await third.close()
 
     async def test_a_device_that_cannot_be_read_is_unavailable(self, store: FileStore, tmp_path: Path) -> None:
-        log = Places(tmp_path / "store").log_of(folder_name(ADA))
+        log = StorePaths(tmp_path / "store").log_of(folder_name(ADA))
         log.unlink()
         log.mkdir()
         with pytest.raises(StoreUnavailable):
@@ -344,12 +346,12 @@ class _Arriving(type(Path())):
     """A folder in which another process makes a store just before it is looked through."""
 
     def iterdir(self) -> Generator[Path]:
-        prepare(Places(Path(self)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)
+        prepare_folder(StorePaths(Path(self)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)
         yield from Path(self).iterdir()
 
 
 def test_a_store_that_another_process_makes_meanwhile_is_no_foreign_folder(tmp_path: Path) -> None:
-    prepare(Places(_Arriving(tmp_path)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)
+    prepare_folder(StorePaths(_Arriving(tmp_path)), at=AT, profile=None, sealed=False, busy_wait_s=1.0)
     assert {path.name for path in tmp_path.iterdir()} >= {"manifest.json", "spaces"}
 
 

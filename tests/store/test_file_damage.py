@@ -11,15 +11,15 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import NotFound, StoreCorrupt
 from elytron_core.ports.store import (
-    Action,
-    Committed,
-    Damage,
+    BatchKey,
+    CommitReceipt,
+    DamageKind,
     Document,
-    Erasure,
-    Idempotency,
+    ErasureTarget,
+    JournalAction,
     JournalEntry,
-    Problem,
-    Put,
+    PutChange,
+    StoreProblem,
 )
 from elytron_store.conformance.examples import (
     ADA,
@@ -35,17 +35,17 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
-from elytron_store.engine import Page
+from elytron_store.engine import DocumentPage
 from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS
-from elytron_store.file.disk import Places, folder_name
+from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
 from elytron_store.file.generation import LOST_REF
 from elytron_store.file.space import FileSpace
 
 pytestmark = pytest.mark.anyio
 NAME = folder_name(ADA)
-ONCE = Idempotency(key="k", digest="d", answer=b"the kept answer")
+ONCE = BatchKey(key="k", digest="d", answer=b"the kept answer")
 
 
 @pytest.fixture
@@ -62,12 +62,12 @@ async def store(root: Path) -> AsyncIterator[FileStore]:
 
 @pytest.fixture
 def log(root: Path) -> Path:
-    return Places(root).log_of(NAME)
+    return StorePaths(root).log_of(NAME)
 
 
 def handle(root: Path) -> FileSpace:
     """Return the space as a process that knows nothing yet sees it."""
-    return FileSpace(Places(root), ADA, busy_wait_s=1.0)
+    return FileSpace(StorePaths(root), ADA, busy_wait_s=1.0)
 
 
 def flip(path: Path, at: int) -> None:
@@ -91,7 +91,7 @@ def flip_all(path: Path, *needles: bytes) -> None:
 async def test_a_torn_append_is_cut_off_at_whatever_byte_it_ends(store: FileStore, root: Path, log: Path) -> None:
     await put(store, fact(1), b"acknowledged")
     before = log.read_bytes()
-    await store.commit(batch(Put(fact(1), b"torn", 1), Put(fact(2), b"torn too", 0)))
+    await store.commit(batch(PutChange(fact(1), b"torn", 1), PutChange(fact(2), b"torn too", 0)))
     after = log.read_bytes()
     space = handle(root)
     for end in range(len(before), len(after)):
@@ -100,14 +100,14 @@ async def test_a_torn_append_is_cut_off_at_whatever_byte_it_ends(store: FileStor
             space = handle(root)
             assert space.get([fact(1), fact(2)]) == [Document(fact(1), 1, b"acknowledged"), None]
             assert log.stat().st_size == len(before)
-    assert space.commit([batch(Put(fact(3), b"next", 0))]) == [Committed(2, 2)]
+    assert space.commit([batch(PutChange(fact(3), b"next", 0))]) == [CommitReceipt(2, 2)]
     assert (await store.check()).ok
 
 
 async def test_a_whole_append_that_nobody_was_told_of_is_kept_whole(store: FileStore, root: Path, log: Path) -> None:
     await put(store, fact(1), b"acknowledged")
     before = log.read_bytes()
-    await store.commit(batch(Put(fact(1), b"newer", 1), Put(fact(2), b"two", 0)))
+    await store.commit(batch(PutChange(fact(1), b"newer", 1), PutChange(fact(2), b"two", 0)))
     after = log.read_bytes()
     # As after a power cut: the frame is on the device, the word that it is acknowledged is not.
     log.write_bytes(before[:HEADER_BYTES] + after[HEADER_BYTES:])
@@ -120,7 +120,7 @@ async def test_a_writer_settles_a_torn_append_before_its_own(store: FileStore, l
     await put(store, fact(1))
     with log.open("ab") as file:
         file.write(b"what a killed process left")
-    assert await put(store, fact(2)) == Committed(2, 2)
+    assert await put(store, fact(2)) == CommitReceipt(2, 2)
     assert (await store.check()).ok
 
 
@@ -138,7 +138,9 @@ async def test_readers_do_not_see_what_is_not_acknowledged(store: FileStore, roo
 
 
 async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: FileStore, root: Path, log: Path) -> None:
-    await store.commit(batch(Put(fact(1), b"first body", 0), Put(fact(2), b"second body", 0), idempotency=ONCE))
+    await store.commit(
+        batch(PutChange(fact(1), b"first body", 0), PutChange(fact(2), b"second body", 0), idempotency=ONCE)
+    )
     await put(store, fact(1), b"third body", expects=1)
     await put(store, fact(3), b"fourth body")
     whole = log.read_bytes()
@@ -155,12 +157,12 @@ async def test_no_flipped_bit_is_served_and_each_is_found_and_mended(store: File
             with suppress(StoreCorrupt):
                 assert space.get([document.ref]) == [document]
         assert space.journal(after=0, limit=100) == entries
-        found = repair.examine(Places(root), NAME)
+        found = repair.examine_space(StorePaths(root), NAME)
         assert found is not None
         assert len(found.troubles) == 1, at
         if at % 3 == 0:
-            repair.repair(Places(root), NAME, busy_wait_s=1.0)
-            found = repair.examine(Places(root), NAME)
+            repair.repair_space(StorePaths(root), NAME, busy_wait_s=1.0)
+            found = repair.examine_space(StorePaths(root), NAME)
             assert found is not None
             assert found.troubles == []
             assert handle(root).journal(after=0, limit=100) == entries
@@ -175,11 +177,11 @@ async def test_a_damaged_body_touches_its_own_document_alone(store: FileStore, r
     with pytest.raises(StoreCorrupt):
         await documents(store)
     assert await one(store, fact(2)) == Document(fact(2), 1, b"other body")
-    wanted = Problem(damage=Damage.DOCUMENT, space=ADA, what="document facts/0001")
+    wanted = StoreProblem(damage=DamageKind.DOCUMENT, space=ADA, what="document facts/0001")
     report = await store.check()
     assert (report.problems, report.documents) == ((wanted,), 2)
     repaired = await store.repair()
-    assert repaired.problems == (Problem(Damage.DOCUMENT, ADA, "document facts/0001", quarantined=True),)
+    assert repaired.problems == (StoreProblem(DamageKind.DOCUMENT, ADA, "document facts/0001", quarantined=True),)
     assert (repaired.documents, repaired.entries) == (1, 2)
     assert (await store.check()).ok
     assert await one(store, fact(1)) is None
@@ -196,13 +198,13 @@ async def test_a_damaged_document_can_be_replaced(store: FileStore, log: Path) -
 
 
 async def test_a_damaged_answer_is_not_given(store: FileStore, log: Path) -> None:
-    once = batch(Put(fact(1), b"body", 0), idempotency=ONCE)
+    once = batch(PutChange(fact(1), b"body", 0), idempotency=ONCE)
     await store.commit(once)
     flip_all(log, ONCE.answer)
     with pytest.raises(StoreCorrupt):
         await store.commit(once)
-    assert await put(store, fact(2)) == Committed(2, 2)
-    assert [problem.damage for problem in (await store.repair()).problems] == [Damage.ENGINE]
+    assert await put(store, fact(2)) == CommitReceipt(2, 2)
+    assert [problem.damage for problem in (await store.repair()).problems] == [DamageKind.ENGINE]
     assert (await store.check()).ok
 
 
@@ -227,21 +229,21 @@ async def test_behind_a_lost_commit_nothing_uncertain_is_served(store: FileStore
         with pytest.raises(StoreCorrupt):
             space.get([uncertain])
     with pytest.raises(StoreCorrupt):
-        space.scan(Page("facts", "", "", 10, descending=False))
+        space.scan(DocumentPage("facts", "", "", 10, descending=False))
     assert [entry.sequence for entry in space.journal(after=0, limit=1)] == [1]
     assert [entry.sequence for entry in space.journal(after=2, limit=10)] == [3, 4]
     with pytest.raises(StoreCorrupt):
         space.journal(after=0, limit=10)
     with pytest.raises(StoreCorrupt):
-        space.commit([batch(Put(fact(9), b"", 0))])
+        space.commit([batch(PutChange(fact(9), b"", 0))])
     with pytest.raises(StoreCorrupt):
-        space.erase(Erasure(space=ADA, at=AT, refs=(fact(3),)))
+        space.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(3),)))
 
 
 async def test_repair_sets_a_lost_commit_aside_and_keeps_the_rest(store: FileStore, root: Path, log: Path) -> None:
     await lose_the_second(store, log)
     report = await store.check()
-    assert [problem.damage for problem in report.problems] == [Damage.ENGINE, Damage.JOURNAL_GAP]
+    assert [problem.damage for problem in report.problems] == [DamageKind.ENGINE, DamageKind.JOURNAL_GAP]
     assert [problem.quarantined for problem in (await store.repair()).problems] == [True, False]
     assert (await store.check()).ok
     assert await documents(store) == [
@@ -250,14 +252,14 @@ async def test_repair_sets_a_lost_commit_aside_and_keeps_the_rest(store: FileSto
         Document(fact(4), 1, b"four"),
     ]
     assert await journal(store) == [
-        JournalEntry(1, AT, Action.WRITE, fact(1), "5eed"),
-        JournalEntry(2, AT, Action.MAINTENANCE, LOST_REF, ""),
-        JournalEntry(3, AT, Action.WRITE, fact(3), "5eed"),
-        JournalEntry(4, AT, Action.WRITE, fact(4), "5eed"),
+        JournalEntry(1, AT, JournalAction.WRITE, fact(1), "5eed"),
+        JournalEntry(2, AT, JournalAction.MAINTENANCE, LOST_REF, ""),
+        JournalEntry(3, AT, JournalAction.WRITE, fact(3), "5eed"),
+        JournalEntry(4, AT, JournalAction.WRITE, fact(4), "5eed"),
     ]
-    assert await put(store, fact(2)) == Committed(5, 5)
+    assert await put(store, fact(2)) == CommitReceipt(5, 5)
     assert len(list((root / "quarantine" / NAME).iterdir())) == 1
-    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(2),)))
+    await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(2),)))
     assert list((root / "quarantine" / NAME).iterdir()) == []
 
 
@@ -280,10 +282,10 @@ async def test_a_log_shorter_than_acknowledged_is_damage_and_not_a_torn_tail(
 
 
 async def test_a_body_cut_off_at_the_end_is_damage_of_its_document(store: FileStore, log: Path) -> None:
-    await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+    await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
     log.write_bytes(log.read_bytes()[:-1])
     assert [problem.what for problem in (await store.check()).problems] == ["document facts/0002"]
-    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
     assert [problem.what for problem in (await store.check()).problems] == ["document facts/0002"]
 
 
@@ -293,7 +295,7 @@ async def test_without_its_marks_a_log_counts_as_acknowledged(store: FileStore, 
     flip(log, ACKNOWLEDGED_AT + 16)
     assert handle(root).get([fact(1)]) == [Document(fact(1), 1, b"one")]
     assert not (await store.check()).ok
-    assert await put(store, fact(2)) == Committed(2, 2)
+    assert await put(store, fact(2)) == CommitReceipt(2, 2)
     assert (await store.check()).ok
 
 
@@ -318,13 +320,13 @@ async def test_a_space_with_a_lost_header_is_not_served_and_goes_aside(store: Fi
 async def test_a_space_with_a_lost_header_can_be_erased(store: FileStore, log: Path) -> None:
     await put(store, fact(1), b"one")
     log.write_bytes(b"nothing that could be read")
-    await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+    await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
     assert await documents(store) == []
     assert await store.check() == await store.repair()
 
 
 async def test_no_flipped_bit_of_a_blob_is_served(store: FileStore, root: Path) -> None:
-    path = Places(root).blob_of(NAME, "aa")
+    path = StorePaths(root).blob_of(NAME, "aa")
     await write_blob(store, "aa", b"one chunk and ")
     whole = path.read_bytes()
     for at in range(len(whole)):
@@ -347,7 +349,7 @@ async def test_a_blob_of_many_chunks_is_read_whole(store: FileStore) -> None:
 async def test_a_blob_is_not_served_in_anothers_place(store: FileStore, root: Path) -> None:
     await write_blob(store, "aa", b"mine")
     await write_blob(store, "ab", b"other")
-    where = Places(root)
+    where = StorePaths(root)
     where.blob_of(NAME, "ab").write_bytes(where.blob_of(NAME, "aa").read_bytes())
     with pytest.raises(StoreCorrupt):
         await blob(store, "ab")
@@ -356,15 +358,15 @@ async def test_a_blob_is_not_served_in_anothers_place(store: FileStore, root: Pa
 async def test_a_damaged_blob_goes_aside(store: FileStore, root: Path) -> None:
     await write_blob(store, "aa", b"damaged")
     await write_blob(store, "ab", b"sound")
-    flip_all(Places(root).blob_of(NAME, "aa"), b"damaged")
-    assert (await store.check()).problems == (Problem(Damage.BLOB, ADA, "blob aa"),)
-    assert (await store.repair()).problems == (Problem(Damage.BLOB, ADA, "blob aa", quarantined=True),)
+    flip_all(StorePaths(root).blob_of(NAME, "aa"), b"damaged")
+    assert (await store.check()).problems == (StoreProblem(DamageKind.BLOB, ADA, "blob aa"),)
+    assert (await store.repair()).problems == (StoreProblem(DamageKind.BLOB, ADA, "blob aa", quarantined=True),)
     assert (await store.check()).ok
     with pytest.raises(NotFound):
         await blob(store, "aa")
     assert await blob(store, "ab") == b"sound"
     assert (root / "quarantine" / NAME / "blob.aa").exists()
-    await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
+    await store.erase(ErasureTarget(space=ADA, at=AT, blobs=("aa",)))
     assert not (root / "quarantine" / NAME / "blob.aa").exists()
 
 
@@ -375,7 +377,7 @@ async def test_an_erasure_takes_what_was_set_aside_of_the_document(store: FileSt
     await store.repair()
     aside = root / "quarantine" / NAME
     assert {path.name for path in aside.iterdir()} == {"document.facts.0001.1", "document.facts.0002.1"}
-    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
     assert {path.name for path in aside.iterdir()} == {"document.facts.0002.1"}
-    await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+    await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
     assert not aside.exists()

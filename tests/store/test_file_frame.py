@@ -5,24 +5,24 @@ from hypothesis import strategies as st
 
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Ref
+from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_store.file import frame
-from elytron_store.file.frame import HEADER_BYTES, Header, KeptAnswer, KeptDocument, KeptEntry, Record
+from elytron_store.file.frame import HEADER_BYTES, FrameRecord, KeptAnswer, KeptDocument, KeptEntry, LogHeader
 
 SALT = bytes(range(16))
 OFFSET = HEADER_BYTES + 77
 COLLECTIONS = st.sampled_from(["facts", "turns"])
 KEYS = st.text(alphabet="0123456789abcdef", min_size=1, max_size=8)
-ENTRIES = st.builds(KeptEntry, st.just(Instant(5)), st.sampled_from(Action), COLLECTIONS, KEYS, st.text("ab"))
+ENTRIES = st.builds(KeptEntry, st.just(Instant(5)), st.sampled_from(JournalAction), COLLECTIONS, KEYS, st.text("ab"))
 BODIES = st.lists(st.binary(max_size=40), max_size=4)
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 
 
-def frame_of(bodies: list[bytes], entries: list[KeptEntry], key: str) -> tuple[Record, bytes]:
+def frame_of(bodies: list[bytes], entries: list[KeptEntry], key: str) -> tuple[FrameRecord, bytes]:
     documents = tuple(KeptDocument("facts", f"{place:x}", place + 1, len(body)) for place, body in enumerate(bodies))
     answer = KeptAnswer(key, "digest", 1, 2, Instant(7), 3)
-    gone = Ref("facts", "ff")
-    record = Record(documents=documents, deletes=(gone,), first=4, entries=tuple(entries), answers=(answer,))
+    gone = DocumentRef("facts", "ff")
+    record = FrameRecord(documents=documents, deletes=(gone,), first=4, entries=tuple(entries), answers=(answer,))
     sealed = [frame.seal_document(kept, body) for kept, body in zip(documents, bodies, strict=True)]
     return record, frame.encode_frame(record, [*sealed, frame.seal_answer(key, b"yes")], salt=SALT, offset=OFFSET)
 
@@ -38,10 +38,10 @@ def test_a_frame_gives_back_its_record_and_bodies(bodies: list[bytes], entries: 
     assert second is not None
     assert (second.record, second.copy, second.offset, second.end) == (record, 1, OFFSET, block.end)
     found: list[bytes | None] = []
-    for kept, at in frame.bodies(block):
+    for kept, at in frame.block_bodies(block):
         sealed = data[at - OFFSET : at - OFFSET + frame.CHECKSUM_BYTES + kept.size]
         if isinstance(kept, KeptDocument):
-            found.append(frame.open_document(Ref(kept.collection, kept.key), kept.revision, sealed))
+            found.append(frame.open_document(DocumentRef(kept.collection, kept.key), kept.revision, sealed))
         else:
             found.append(frame.open_answer(kept.key, sealed))
     assert found == [*bodies, b"yes"]
@@ -57,7 +57,7 @@ def test_a_flipped_bit_is_noticed_wherever_it_is(body: bytes, flip: int) -> None
     size = (whole.bodies_at - OFFSET) // 2
     first = frame.decode_block(damaged, salt=SALT, at=OFFSET)
     second = frame.decode_block(damaged[size:], salt=SALT, at=OFFSET + size)
-    document = frame.open_document(Ref("facts", "0"), 1, damaged[2 * size : 2 * size + 8 + len(body)])
+    document = frame.open_document(DocumentRef("facts", "0"), 1, damaged[2 * size : 2 * size + 8 + len(body)])
     answer = frame.open_answer("key", damaged[2 * size + 8 + len(body) :])
     assert [first, second, document, answer].count(None) == 1
 
@@ -79,24 +79,24 @@ def test_a_block_is_bound_to_its_place_and_generation() -> None:
 
 def test_a_body_is_bound_to_its_document_and_revision() -> None:
     sealed = frame.seal_document(KeptDocument("facts", "a", 1, 4), b"body")
-    assert frame.open_document(Ref("facts", "a"), 1, sealed) == b"body"
-    assert frame.open_document(Ref("facts", "a"), 2, sealed) is None
-    assert frame.open_document(Ref("facts", "b"), 1, sealed) is None
-    assert frame.open_document(Ref("turns", "a"), 1, sealed) is None
+    assert frame.open_document(DocumentRef("facts", "a"), 1, sealed) == b"body"
+    assert frame.open_document(DocumentRef("facts", "a"), 2, sealed) is None
+    assert frame.open_document(DocumentRef("facts", "b"), 1, sealed) is None
+    assert frame.open_document(DocumentRef("turns", "a"), 1, sealed) is None
 
 
 @given(name=NAMES, acknowledged=st.integers(0, 2**63))
 def test_a_header_gives_back_what_it_says(name: str, acknowledged: int) -> None:
     data = frame.encode_header(SALT, SpaceId(name), acknowledged=acknowledged)
     assert len(data) == HEADER_BYTES
-    assert frame.decode_header(data) == Header(SALT, SpaceId(name), acknowledged, sound=True)
+    assert frame.decode_header(data) == LogHeader(SALT, SpaceId(name), acknowledged, sound=True)
 
 
 @given(flip=st.integers(0, 8 * HEADER_BYTES - 1))
 def test_a_header_survives_and_tells_one_flipped_bit(flip: int) -> None:
     data = bytearray(frame.encode_header(SALT, SpaceId("ada"), acknowledged=99_999))
     data[flip // 8] ^= 1 << flip % 8
-    assert frame.decode_header(bytes(data)) == Header(SALT, SpaceId("ada"), 99_999, sound=False)
+    assert frame.decode_header(bytes(data)) == LogHeader(SALT, SpaceId("ada"), 99_999, sound=False)
 
 
 def test_a_header_without_a_whole_copy_is_none() -> None:
@@ -110,4 +110,4 @@ def test_a_header_without_a_whole_mark_knows_no_end() -> None:
     data = bytearray(frame.encode_header(SALT, SpaceId("ada"), acknowledged=99_999))
     data[frame.ACKNOWLEDGED_AT] ^= 1
     data[frame.ACKNOWLEDGED_AT + 16] ^= 1
-    assert frame.decode_header(bytes(data)) == Header(SALT, SpaceId("ada"), None, sound=False)
+    assert frame.decode_header(bytes(data)) == LogHeader(SALT, SpaceId("ada"), None, sound=False)

@@ -9,7 +9,7 @@ import pytest
 
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import NotFound, StoreBusy
-from elytron_core.ports.store import Committed, Document, Ref
+from elytron_core.ports.store import CommitReceipt, Document, DocumentRef
 from elytron_store.conformance.examples import ADA, blob, documents, fact, one, put, sequences
 from elytron_store.file import FileStore
 
@@ -50,7 +50,7 @@ async def test_processes_that_raise_one_counter_lose_no_step(root: Path, start: 
     workers = [start("count", "25") for _ in range(2)]
     assert [worker.wait(100) for worker in workers] == [0] * 2
     store = await FileStore.open(root, clock=FrozenClock())
-    assert await one(store, Ref("counters", "00")) == Document(Ref("counters", "00"), 50, b"50")
+    assert await one(store, DocumentRef("counters", "00")) == Document(DocumentRef("counters", "00"), 50, b"50")
     assert await sequences(store) == list(range(1, 51))
     assert (await store.check()).ok
     await store.close()
@@ -66,7 +66,7 @@ async def test_what_a_killed_process_was_told_is_there(root: Path, start: Start)
     assert [document.ref for document in found] == [fact(number) for number in range(len(found))]
     assert len(found) > told
     assert await sequences(store) == list(range(1, len(found) + 1))
-    assert await put(store, fact(len(found))) == Committed(len(found) + 1, len(found) + 1)
+    assert await put(store, fact(len(found))) == CommitReceipt(len(found) + 1, len(found) + 1)
     assert (await store.check()).ok
     await store.close()
 
@@ -81,7 +81,7 @@ async def test_a_held_space_is_waited_for_and_then_busy_until_its_holder_dies(ro
     assert await one(store, fact(1)) is not None
     worker.kill()
     worker.wait()
-    assert await put(store, fact(2)) == Committed(2, 2)
+    assert await put(store, fact(2)) == CommitReceipt(2, 2)
     await store.close()
 
 

@@ -10,16 +10,16 @@ from tests.store.sqlite_rig import CLOCK, driver_error, failing, look
 
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import StoreBusy, StoreFailed, StoreForeign, StoreFull, StoreUnavailable
-from elytron_core.ports.store import Committed, Document
+from elytron_core.ports.store import CommitReceipt, Document
 from elytron_store.conformance.examples import fact, one, put
 from elytron_store.file import FileStore
-from elytron_store.manifest import read
+from elytron_store.manifest import read_manifest
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.driver import WAL_SAFE_FROM, Library, library
+from elytron_store.sqlite.driver import WAL_SAFE_FROM, SqliteLibrary, sqlite_library
 
 pytestmark = pytest.mark.anyio
 
-WITH_WAL = Library(module=library().module, version=WAL_SAFE_FROM)
+WITH_WAL = SqliteLibrary(module=sqlite_library().module, version=WAL_SAFE_FROM)
 """The usual library, taken for one that may share a WAL."""
 LATER = FrozenClock(Instant(CLOCK.now() + 1_000))
 
@@ -45,10 +45,10 @@ async def test_a_sqlite_store_is_read_and_written_where_its_index_cannot_be_shar
         assert await one(alone, fact(1)) == Document(fact(1), 1, b"kept")
         with pytest.raises(StoreBusy):
             await SqliteStore.open(path, clock=CLOCK, library=WITH_WAL, busy_wait_s=0.01)
-    assert await put(alone, fact(2)) == Committed(2, 2)
+    assert await put(alone, fact(2)) == CommitReceipt(2, 2)
     await alone.close()
     again = await SqliteStore.open(path, clock=CLOCK, library=WITH_WAL)
-    assert await put(again, fact(3)) == Committed(3, 3)
+    assert await put(again, fact(3)) == CommitReceipt(3, 3)
     assert (await again.check()).ok
     await again.close()
 
@@ -64,9 +64,9 @@ async def test_a_sqlite_store_is_opened_where_the_time_of_it_cannot_be_noted(tmp
     with pytest.raises(StoreFull):
         await put(store, fact(2))
     device.trouble.at.clear()
-    assert await put(store, fact(2)) == Committed(2, 2)
+    assert await put(store, fact(2)) == CommitReceipt(2, 2)
     await store.close()
-    assert read(look(path, "SELECT body FROM manifest")[0][0]).opened_at == CLOCK.now()
+    assert read_manifest(look(path, "SELECT body FROM manifest")[0][0]).opened_at == CLOCK.now()
 
 
 async def test_a_sqlite_store_on_a_failing_device_is_not_opened(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_a_file_store_is_opened_where_the_time_of_it_cannot_be_noted(tmp_p
         assert await one(store, fact(1)) == Document(fact(1), 1, b"kept")
         with pytest.raises(StoreFull):
             await put(store, fact(2))
-    assert await put(store, fact(2)) == Committed(2, 2)
+    assert await put(store, fact(2)) == CommitReceipt(2, 2)
     await store.close()
     assert (tmp_path / "store" / "manifest.json").read_bytes() == manifest
 

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from elytron_core.errors import StoreBusy, StoreClosed, StoreFailed
-from elytron_core.ports.store import Batch, Committed, Put
+from elytron_core.ports.store import Batch, CommitReceipt, PutChange
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import batch, fact
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
@@ -28,7 +28,7 @@ class Engine:
         self.groups.append(len(batches))
         if self.failure is not None:
             raise self.failure
-        return [Committed(1, 1)] * len(batches)
+        return [CommitReceipt(1, 1)] * len(batches)
 
     def between(self) -> Work | None:
         return self.wanted.pop() if self.wanted else None
@@ -43,15 +43,15 @@ class Engine:
         return GroupCommitter(self.write, engine="test", submit=self.submit, between=self.between)
 
 
-def some(count: int, committer: GroupCommitter) -> list[asyncio.Task[Committed]]:
-    return [asyncio.create_task(committer.commit(batch(Put(fact(number), b"", 0)))) for number in range(count)]
+def some(count: int, committer: GroupCommitter) -> list[asyncio.Task[CommitReceipt]]:
+    return [asyncio.create_task(committer.commit(batch(PutChange(fact(number), b"", 0)))) for number in range(count)]
 
 
 async def test_what_is_committed_in_the_same_turn_of_the_loop_is_one_group() -> None:
     engine = Engine()
     committer = engine.committer()
     assert committer.is_idle
-    assert await asyncio.gather(*some(64, committer)) == [Committed(1, 1)] * 64
+    assert await asyncio.gather(*some(64, committer)) == [CommitReceipt(1, 1)] * 64
     assert engine.groups == [64]
 
 
@@ -61,7 +61,7 @@ async def test_callers_that_go_on_together_stay_one_group() -> None:
 
     async def write() -> None:
         for _ in range(5):
-            await committer.commit(batch(Put(fact(1), b"", 0)))
+            await committer.commit(batch(PutChange(fact(1), b"", 0)))
 
     await asyncio.gather(*(write() for _ in range(8)))
     assert engine.groups == [8] * 5
@@ -82,7 +82,7 @@ async def test_what_is_worth_a_flush_does_not_wait_for_those_who_were_told(
     committer = GroupCommitter(Engine().write, engine="test", submit=submit, between=lambda: None)
 
     async def write() -> None:
-        await committer.commit(batch(Put(fact(1), b"", 0)))
+        await committer.commit(batch(PutChange(fact(1), b"", 0)))
         seen.append("told")
 
     first = asyncio.create_task(write())
@@ -103,7 +103,7 @@ async def test_more_than_may_wait_wait_for_room(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(store_limits, "QUEUE_BATCHES", 3)
     engine = Engine()
     committer = engine.committer()
-    assert await asyncio.gather(*some(8, committer)) == [Committed(1, 1)] * 8
+    assert await asyncio.gather(*some(8, committer)) == [CommitReceipt(1, 1)] * 8
     assert max(engine.groups) <= 3
     assert sum(engine.groups) == 8
 
@@ -114,7 +114,7 @@ async def test_a_caller_who_went_before_the_group_was_formed_is_left_out() -> No
     gone, *stayed = some(3, committer)
     await asyncio.sleep(0)
     gone.cancel()
-    assert await asyncio.gather(*stayed) == [Committed(1, 1)] * 2
+    assert await asyncio.gather(*stayed) == [CommitReceipt(1, 1)] * 2
     assert engine.groups == [2]
 
 
@@ -124,9 +124,9 @@ async def test_closing_finishes_what_was_accepted_and_refuses_the_rest() -> None
     accepted = some(3, committer)
     await asyncio.sleep(0)
     await committer.close()
-    assert [task.result() for task in accepted] == [Committed(1, 1)] * 3
+    assert [task.result() for task in accepted] == [CommitReceipt(1, 1)] * 3
     with pytest.raises(StoreClosed):
-        await committer.commit(batch(Put(fact(1), b"", 0)))
+        await committer.commit(batch(PutChange(fact(1), b"", 0)))
 
 
 async def test_a_thread_that_takes_nothing_more_refuses_every_commit_that_waits() -> None:
@@ -149,7 +149,7 @@ async def test_what_is_to_be_done_between_groups_is_done_before_the_next_even_if
 
     engine.wanted = [None, work, work]
     for number in range(3):
-        assert await committer.commit(batch(Put(fact(number), b"", 0))) == Committed(1, 1)
+        assert await committer.commit(batch(PutChange(fact(number), b"", 0))) == CommitReceipt(1, 1)
     await committer.close()
     assert done == [1, 2]
 
@@ -163,7 +163,7 @@ async def test_an_unforeseen_failure_answers_every_commit_that_waits() -> None:
     causes = [outcome.__cause__ for outcome in told if isinstance(outcome, StoreFailed)]
     assert [type(cause) for cause in causes] == [ZeroDivisionError] * 3
     engine.failure = None
-    assert await committer.commit(batch(Put(fact(1), b"", 0))) == Committed(1, 1)
+    assert await committer.commit(batch(PutChange(fact(1), b"", 0))) == CommitReceipt(1, 1)
 
 
 def test_a_loop_that_was_closed_without_the_store_is_told_nothing() -> None:
@@ -173,7 +173,7 @@ def test_a_loop_that_was_closed_without_the_store_is_told_nothing() -> None:
 
     async def begin() -> None:
         committer = GroupCommitter(engine.write, engine="test", submit=given.append, between=lambda: None)
-        task = asyncio.create_task(committer.commit(batch(Put(fact(1), b"", 0))))
+        task = asyncio.create_task(committer.commit(batch(PutChange(fact(1), b"", 0))))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         task.cancel()

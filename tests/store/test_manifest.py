@@ -6,54 +6,54 @@ import pytest
 
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreForeign, StoreNewer
-from elytron_store.manifest import DEFAULT_PROFILE, SCHEMA_VERSION, Manifest, read, require_match
+from elytron_store.manifest import DEFAULT_PROFILE, SCHEMA_VERSION, StoreManifest, read_manifest, require_match
 
 AT = Instant(1_767_225_600_000)
-KEPT = Manifest(engine="sqlite", created_at=AT, opened_at=AT)
+KEPT = StoreManifest(engine="sqlite", created_at=AT, opened_at=AT)
 
 
 def test_a_manifest_comes_back_as_it_was_kept() -> None:
-    assert read(KEPT.to_bytes()) == KEPT
+    assert read_manifest(KEPT.to_bytes()) == KEPT
     assert (KEPT.profile, KEPT.sealed, KEPT.schema_version) == (DEFAULT_PROFILE, False, SCHEMA_VERSION)
 
 
 def test_equal_manifests_give_equal_bytes() -> None:
-    assert Manifest.model_validate_json(KEPT.to_bytes()).to_bytes() == KEPT.to_bytes()
+    assert StoreManifest.model_validate_json(KEPT.to_bytes()).to_bytes() == KEPT.to_bytes()
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"{}", b'{"schema_name":"other.store"}', b"\xff"])
 def test_anything_else_is_foreign(data: bytes) -> None:
     with pytest.raises(StoreForeign):
-        read(data)
+        read_manifest(data)
 
 
 def test_an_unknown_field_is_foreign() -> None:
     with pytest.raises(StoreForeign):
-        read(json.dumps({**json.loads(KEPT.to_bytes()), "extra": 1}).encode())
+        read_manifest(json.dumps({**json.loads(KEPT.to_bytes()), "extra": 1}).encode())
 
 
 @pytest.mark.parametrize("version", [0, -1, "1", True, 1.5])
 def test_a_schema_that_never_was_is_foreign(version: object) -> None:
     with pytest.raises(StoreForeign):
-        read(json.dumps({**json.loads(KEPT.to_bytes()), "schema_version": version}).encode())
+        read_manifest(json.dumps({**json.loads(KEPT.to_bytes()), "schema_version": version}).encode())
 
 
 def test_a_manifest_without_its_schema_is_foreign() -> None:
     told = {name: value for name, value in json.loads(KEPT.to_bytes()).items() if name != "schema_version"}
     with pytest.raises(StoreForeign):
-        read(json.dumps(told).encode())
+        read_manifest(json.dumps(told).encode())
 
 
 def test_a_newer_schema_is_told_from_a_foreign_one_whatever_else_it_says() -> None:
     newer = {"schema_name": "elytron.store", "schema_version": SCHEMA_VERSION + 1, "engine": {"kind": "sqlite"}}
     with pytest.raises(StoreNewer):
-        read(json.dumps(newer).encode())
+        read_manifest(json.dumps(newer).encode())
 
 
 def test_a_newer_schema_is_refused_with_both_numbers() -> None:
     newer = KEPT.model_copy(update={"schema_version": SCHEMA_VERSION + 1})
     with pytest.raises(StoreNewer) as refused:
-        read(newer.to_bytes())
+        read_manifest(newer.to_bytes())
     assert refused.value.details() == {"found": SCHEMA_VERSION + 1}
 
 
@@ -75,7 +75,7 @@ def test_a_match_is_silent() -> None:
     ids=["system", "engine", "profile", "sealed without key", "key without seal"],
 )
 def test_a_mismatch_is_foreign_and_names_the_way_out(
-    kept: Manifest, engine: str, profile: str | None, *, sealed: bool
+    kept: StoreManifest, engine: str, profile: str | None, *, sealed: bool
 ) -> None:
     with pytest.raises(StoreForeign, match=r"open it|belongs to"):
         require_match(kept, engine=engine, profile=profile, sealed=sealed)

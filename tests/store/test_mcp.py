@@ -10,11 +10,11 @@ from tests.store.mcp_rig import opened
 
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreForeign
-from elytron_core.ports.store import Erasure, Put, Store
+from elytron_core.ports.store import ErasureTarget, PutChange, Store
 from elytron_core.profiles import ErasurePromise
 from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, fact, write_blob
-from elytron_store.mcp.shards import joined
+from elytron_store.mcp.shards import join_shards
 
 CLOCK = FrozenClock()
 
@@ -26,11 +26,11 @@ class TestMcpStore(Handles, StoreSuite, ReopenSuite):
 
     async def test_no_byte_of_what_was_erased_is_left(self, store: Store, tmp_path: Path) -> None:
         secret = b"a secret that is erased"
-        await store.commit(batch(Put(fact(1), secret, 0), Put(fact(2), b"two", 0)))
+        await store.commit(batch(PutChange(fact(1), secret, 0), PutChange(fact(2), b"two", 0)))
         await write_blob(store, "aa", secret)
         assert store.capabilities.erasure is ErasurePromise.OF_SERVER
         assert sum(secret in kept for kept in kept_in(tmp_path)) == 2
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
         assert not any(secret in kept for kept in kept_in(tmp_path))
 
 
@@ -48,4 +48,4 @@ async def test_a_store_opens_again_with_the_profile_that_it_was_made_with_and_wi
 def kept_in(folder: Path) -> list[bytes]:
     """Return the bytes of all shards and blobs that a server has."""
     found = [path for path in folder.rglob("*/elytron/*/*/*/**/*") if path.is_file()]
-    return [joined([(0, path.read_text())]) for path in found if len(path.read_text()) > 10]
+    return [join_shards([(0, path.read_text())]) for path in found if len(path.read_text()) > 10]

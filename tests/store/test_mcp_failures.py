@@ -20,7 +20,7 @@ from elytron_core.errors import (
     Unauthorized,
     Unreachable,
 )
-from elytron_core.ports.store import Committed, Document
+from elytron_core.ports.store import CommitReceipt, Document
 from elytron_store import WhenMissing, open_store, parse_url
 from elytron_store.conformance.examples import (
     documents,
@@ -29,7 +29,7 @@ from elytron_store.conformance.examples import (
     put,
     sequences,
 )
-from elytron_store.mcp.shards import joined
+from elytron_store.mcp.shards import join_shards
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio
@@ -68,7 +68,7 @@ async def test_a_server_that_dies_in_an_appending_loses_no_answered_commit(tmp_p
         await one(store, fact(1))
     async with serving(FileServer(tmp_path), port=port):
         assert await documents(store) == [Document(fact(1), 1, b"one")]
-        assert await put(store, fact(2), b"two") == Committed(2, 2)
+        assert await put(store, fact(2), b"two") == CommitReceipt(2, 2)
         await store.close()
         again = await connected(f"http://127.0.0.1:{port}/mcp", clock)
         assert await documents(again) == [Document(fact(1), 1, b"one"), Document(fact(2), 1, b"two")]
@@ -86,7 +86,7 @@ async def test_a_torn_appending_is_cut_off(files: FileServer, clock: FrozenClock
         is_whole = torn_at == 10_000
         assert [found.ref for found in await documents(store)] == [fact(1), fact(2)][: 1 + is_whole]
         last = 2 + is_whole
-        assert await put(store, fact(3)) == Committed(last, last)
+        assert await put(store, fact(3)) == CommitReceipt(last, last)
         await store.close()
         again = await opened(files, clock)
         assert await sequences(again) == list(range(1, last + 1))
@@ -106,7 +106,7 @@ async def test_what_arrives_late_changes_nothing(files: FileServer, clock: Froze
         shard.write_text(before)
         assert await documents(store) == [Document(fact(1), 1, b"one")]
         shard.write_text(before + late)
-        assert await put(store, fact(3), b"three") == Committed(2, 2)
+        assert await put(store, fact(3), b"three") == CommitReceipt(2, 2)
         await store.close()
         again = await opened(files, clock)
         assert [found.body for found in await documents(again)] == [b"one", b"three"]
@@ -122,7 +122,7 @@ async def test_what_the_server_has_no_room_for_is_told_and_stored_nowhere(
         files.faults = [Fault("file_write", code, path_part="/spaces/")]
         with pytest.raises(kind):
             await put(store, fact(2))
-        assert await put(store, fact(2)) == Committed(2, 2)
+        assert await put(store, fact(2)) == CommitReceipt(2, 2)
 
 
 async def test_a_wrong_key_is_refused_and_not_told(files: FileServer, clock: FrozenClock) -> None:
@@ -161,7 +161,7 @@ async def test_what_is_sealed_shows_the_server_no_word(files: FileServer, clock:
         await put(store, fact(1), b"The boiler code is 4417.")
         assert await one(store, fact(1)) == Document(fact(1), 1, b"The boiler code is 4417.")
         await store.close()
-        kept = [joined([(0, shard.read_text())]) for shard in shards(files)]
+        kept = [join_shards([(0, shard.read_text())]) for shard in shards(files)]
         assert [b"boiler" in log for log in kept] == [False, False]
         with pytest.raises(StoreForeign):
             await open_store(url, clock=clock)

@@ -12,7 +12,7 @@ from elytron_core.errors import (
     StoreBusy,
     StoreFailed,
 )
-from elytron_core.ports.store import Committed
+from elytron_core.ports.store import CommitReceipt
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import (
     documents,
@@ -41,7 +41,7 @@ async def test_a_second_writer_is_refused_until_the_first_is_done(files: FileSer
             await opened(files, clock)
         await store.close()
         second = await opened(files, clock)
-        assert await put(second, fact(2)) == Committed(2, 2)
+        assert await put(second, fact(2)) == CommitReceipt(2, 2)
         await second.close()
 
 
@@ -62,7 +62,7 @@ async def test_a_writer_that_does_nothing_for_long_lets_another_in(files: FileSe
             await opened(files, clock)
         clock.advance(1)
         second = await opened(files, clock)
-        assert await put(second, fact(2), b"two") == Committed(2, 2)
+        assert await put(second, fact(2), b"two") == CommitReceipt(2, 2)
         with pytest.raises(StoreFailed):
             await put(store, fact(3))
         await second.close()
@@ -79,7 +79,7 @@ async def test_a_writer_renews_its_lease_and_takes_it_again(files: FileServer, c
         with pytest.raises(StoreBusy):
             await opened(files, clock)
         clock.advance(10 * LEASE)
-        assert await put(store, fact(9)) == Committed(9, 9)
+        assert await put(store, fact(9)) == CommitReceipt(9, 9)
         assert len(list(files.root.rglob("lease/*"))) == 1
 
 

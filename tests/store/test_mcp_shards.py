@@ -12,7 +12,7 @@ from elytron_core.errors import (
     StoreUnavailable,
 )
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Committed, Damage, Erasure, Put
+from elytron_core.ports.store import CommitReceipt, DamageKind, ErasureTarget, JournalAction, PutChange
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import (
     ADA,
@@ -86,7 +86,7 @@ async def test_a_body_larger_than_a_file_may_be_is_kept(files: FileServer, clock
 
 async def test_damage_at_rest_is_found_told_and_moved_aside(files: FileServer, clock: FrozenClock) -> None:
     async with served(files, clock) as store:
-        await store.commit(batch(*(Put(fact(number), b"%d" % number * 99, 0) for number in range(4))))
+        await store.commit(batch(*(PutChange(fact(number), b"%d" % number * 99, 0) for number in range(4))))
         await write_blob(store, "aa", b"whole")
         await write_blob(store, "ab", b"damaged")
         await store.close()
@@ -99,7 +99,7 @@ async def test_damage_at_rest_is_found_told_and_moved_aside(files: FileServer, c
                 part.write_text("!" + part.read_text()[1:])
         again = await opened(files, clock)
         report = await again.check()
-        assert {problem.damage for problem in report.problems} == {Damage.DOCUMENT, Damage.BLOB}
+        assert {problem.damage for problem in report.problems} == {DamageKind.DOCUMENT, DamageKind.BLOB}
         with pytest.raises(StoreCorrupt):
             await documents(again)
         with pytest.raises(StoreCorrupt):
@@ -110,7 +110,7 @@ async def test_damage_at_rest_is_found_told_and_moved_aside(files: FileServer, c
         assert len(await documents(again)) == 3
         assert await blob(again, "aa") == b"whole"
         assert len([path for path in files.root.rglob("quarantine/*/*/*") if path.is_file()]) == 2
-        await again.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        await again.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         assert not [path for path in files.root.rglob("*") if path.is_file() and "quarantine" in str(path)]
         await again.close()
 
@@ -124,7 +124,7 @@ async def test_a_lost_header_takes_its_space_aside(files: FileServer, clock: Fro
         shard.write_text("A" * len(shard.read_text()) + "\n")
         again = await opened(files, clock)
         assert len(await spaces(again)) == 1
-        assert [problem.damage for problem in (await again.check()).problems] == [Damage.ENGINE]
+        assert [problem.damage for problem in (await again.check()).problems] == [DamageKind.ENGINE]
         repaired = await again.repair()
         assert [problem.quarantined for problem in repaired.problems] == [True]
         assert (await again.check()).ok
@@ -147,7 +147,7 @@ async def test_a_lost_shard_is_a_hole_and_not_passed_over(
         assert not (await again.check()).ok
         await again.repair()
         assert (await again.check()).ok
-        assert {entry.action for entry in await journal(again)} == {Action.WRITE, Action.MAINTENANCE}
+        assert {entry.action for entry in await journal(again)} == {JournalAction.WRITE, JournalAction.MAINTENANCE}
         await again.close()
 
 
@@ -159,15 +159,15 @@ async def test_an_erasure_that_breaks_off_leaves_the_space_as_it_was_or_gone(
         await put(store, fact(2))
         files.faults = [Fault("file_write", "INTERNAL_ERROR", path_part="/ready")]
         with pytest.raises(StoreUnavailable):
-            await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+            await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
         assert len(await documents(store)) == 2
         files.faults = [Fault("file_delete", "INTERNAL_ERROR", path_part="/spaces/")]
         with pytest.raises(StoreUnavailable):
-            await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+            await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
         assert [found.ref for found in await documents(store)] == [fact(2)]
         files.faults = [Fault("file_delete", "INTERNAL_ERROR", path_part="/spaces/")]
         with pytest.raises(StoreUnavailable):
-            await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+            await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         assert await spaces(store) == set()
-        assert await put(store, fact(3)) == Committed(1, 1)
+        assert await put(store, fact(3)) == CommitReceipt(1, 1)
         assert len({shard.parent for shard in shards(files)}) == 1

@@ -4,38 +4,47 @@ import pytest
 
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref, documents, entries, spaces
+from elytron_core.ports.store import (
+    Batch,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    scan_documents,
+    scan_entries,
+    scan_spaces,
+)
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 SPACE = SpaceId("ada")
-REFS = [Ref("facts", f"{key:x}") for key in range(5)]
+REFS = [DocumentRef("facts", f"{key:x}") for key in range(5)]
 
 
 async def filled() -> MemoryStore:
     """Return a store with five documents of one space, each with its entry."""
     store = MemoryStore()
     for ref in REFS:
-        batch = Batch(SPACE, Instant(1), (Entry(Action.WRITE, ref),), (Put(ref, b"x", 0),))
+        batch = Batch(SPACE, Instant(1), (EntryDraft(JournalAction.WRITE, ref),), (PutChange(ref, b"x", 0),))
         await store.commit(batch)
     return store
 
 
 async def test_documents_come_in_order_across_pages() -> None:
-    found = documents(await filled(), SPACE, "facts", page=2)
+    found = scan_documents(await filled(), SPACE, "facts", page=2)
     assert [document.ref async for document in found] == REFS
 
 
 async def test_documents_begin_behind_a_key_and_with_a_prefix() -> None:
     store = await filled()
-    assert [one.ref async for one in documents(store, SPACE, "facts", after="2")] == REFS[3:]
-    assert [one.ref async for one in documents(store, SPACE, "facts", prefix="4")] == REFS[4:]
+    assert [one.ref async for one in scan_documents(store, SPACE, "facts", after="2")] == REFS[3:]
+    assert [one.ref async for one in scan_documents(store, SPACE, "facts", prefix="4")] == REFS[4:]
 
 
 async def test_entries_come_in_order_across_pages() -> None:
-    found = entries(await filled(), SPACE, after=1, page=3)
+    found = scan_entries(await filled(), SPACE, after=1, page=3)
     assert [entry.sequence async for entry in found] == [2, 3, 4, 5]
 
 
 async def test_every_space_comes_once() -> None:
-    assert [space async for space in spaces(await filled())] == [SPACE]
+    assert [space async for space in scan_spaces(await filled())] == [SPACE]

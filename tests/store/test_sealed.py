@@ -16,12 +16,12 @@ from elytron_core.errors import Conflict, LimitExceeded, NotFound, SealBroken
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.ports.store import (
     Batch,
-    Committed,
+    BatchKey,
+    CommitReceipt,
     Document,
-    Erasure,
-    Idempotency,
-    Put,
-    Ref,
+    DocumentRef,
+    ErasureTarget,
+    PutChange,
     Store,
 )
 from elytron_store import limits as store_limits
@@ -54,18 +54,18 @@ SECRET = SpaceId(CANARY)
 
 async def tell_the_canary(store: Store) -> None:
     """Put the canary into everything that a caller can choose, through every call."""
-    told = Idempotency(key=CANARY, digest=CANARY, answer=CANARY.encode())
-    await store.commit(batch(Put(fact(1), CANARY.encode(), 0), space=SECRET, idempotency=told))
-    await store.commit(batch(Put(fact(2), CANARY.encode() * 1000, 0), space=SECRET))
-    await store.commit(batch(Put(fact(2), CANARY.encode(), 1), space=SECRET))
-    assert (await store.commit(batch(Put(fact(1), b"", 0), space=SECRET, idempotency=told))).replayed
+    told = BatchKey(key=CANARY, digest=CANARY, answer=CANARY.encode())
+    await store.commit(batch(PutChange(fact(1), CANARY.encode(), 0), space=SECRET, idempotency=told))
+    await store.commit(batch(PutChange(fact(2), CANARY.encode() * 1000, 0), space=SECRET))
+    await store.commit(batch(PutChange(fact(2), CANARY.encode(), 1), space=SECRET))
+    assert (await store.commit(batch(PutChange(fact(1), b"", 0), space=SECRET, idempotency=told))).replayed
     await write_blob(store, "aa", CANARY.encode() * 30_000, space=SECRET)
     assert await blob(store, "aa", space=SECRET) == CANARY.encode() * 30_000
     assert await one(store, fact(1), space=SECRET) == Document(fact(1), 1, CANARY.encode())
     assert len(await documents(store, space=SECRET)) == 2
     assert list(await store.spaces(after=CANARY, limit=1)) == []
     assert await spaces(store) == {SECRET}
-    await store.erase(Erasure(space=SECRET, at=AT, refs=(fact(2),), blobs=("ab",)))
+    await store.erase(ErasureTarget(space=SECRET, at=AT, refs=(fact(2),), blobs=("ab",)))
     with pytest.raises(Conflict):
         await put(store, fact(1), CANARY.encode(), space=SECRET)
     with pytest.raises(NotFound):
@@ -80,7 +80,7 @@ async def test_the_inner_store_hears_the_canary_in_no_call() -> None:
     await tell_the_canary(store)
     await store.rotate_data_key(SECRET)
     await store.destroy_key(SECRET)
-    await store.erase(Erasure(space=SECRET, at=AT, whole_space=True))
+    await store.erase(ErasureTarget(space=SECRET, at=AT, whole_space=True))
     assert {"commit", "get", "scan", "journal", "spaces", "write_blob", "read_blob", "erase", "check"} <= set(
         witness.calls
     )
@@ -109,7 +109,7 @@ async def test_equal_bodies_never_look_alike_even_where_ids_repeat() -> None:
     for _ in range(2):
         inner = MemoryStore()
         store = await SealedStore.open(inner, keys=KEYS, ids=SeededIds(), clock=FrozenClock())
-        await store.commit(batch(Put(fact(1), b"same", 0), Put(fact(2), b"same", 0)))
+        await store.commit(batch(PutChange(fact(1), b"same", 0), PutChange(fact(2), b"same", 0)))
         bodies += [(await raw(inner, await inner_space(inner), fact(number))).body for number in (1, 2)]
     assert len(set(bodies)) == 4
     assert {len(body) for body in bodies} == {len(b"same") + OVERHEAD}
@@ -118,9 +118,9 @@ async def test_equal_bodies_never_look_alike_even_where_ids_repeat() -> None:
 async def test_one_request_key_looks_different_in_each_space() -> None:
     witness = Witness()
     store = await seal(witness)
-    once = Idempotency(key="k", digest="d", answer=b"")
+    once = BatchKey(key="k", digest="d", answer=b"")
     for space in (ADA, BOB):
-        await store.commit(batch(Put(fact(1), b"", 0), space=space, idempotency=once))
+        await store.commit(batch(PutChange(fact(1), b"", 0), space=space, idempotency=once))
     told = [made.idempotency for made in witness.batches if made.idempotency is not None]
     assert len({request.key for request in told} | {request.digest for request in told}) == 4
 
@@ -129,8 +129,8 @@ async def test_a_commit_does_not_wait_once_the_key_is_open() -> None:
     store = await seal(MemoryStore())
     await put(store, fact(1))
     with pytest.raises(StopIteration) as done:
-        store.commit(batch(Put(fact(2), b"x", 0))).send(None)
-    assert done.value.value == Committed(2, 2)
+        store.commit(batch(PutChange(fact(2), b"x", 0))).send(None)
+    assert done.value.value == CommitReceipt(2, 2)
 
 
 async def test_a_refused_first_commit_leaves_the_space_usable() -> None:
@@ -139,7 +139,7 @@ async def test_a_refused_first_commit_leaves_the_space_usable() -> None:
         await put(store, fact(1), expects=3)
     assert (refused.value.expected, refused.value.found) == (3, 0)
     assert await spaces(store) == set()
-    assert await put(store, fact(1)) == Committed(1, 1)
+    assert await put(store, fact(1)) == CommitReceipt(1, 1)
 
 
 async def test_keys_beyond_those_held_are_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +165,7 @@ async def test_spaces_are_paged_past_the_keyring_and_what_was_erased() -> None:
         while page := await store.spaces(after=seen[-1] if seen else "", limit=size):
             seen += page
         assert seen == whole
-    await store.erase(Erasure(space=whole[3], at=AT, whole_space=True))
+    await store.erase(ErasureTarget(space=whole[3], at=AT, whole_space=True))
     await store.destroy_key(whole[5])
     assert list(await store.spaces(after=whole[3], limit=100)) == [whole[4], *whole[6:]]
     assert list(await store.spaces(after=whole[5], limit=2)) == whole[6:8]
@@ -177,8 +177,10 @@ class TestMeddling:
     async def meddled(self, meddle: Callable[[dict[str, Document]], Document]) -> None:
         inner = MemoryStore()
         store = await seal(inner)
-        turn = Ref("turns", "0001")
-        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), Put(turn, b"turn", 0)))
+        turn = DocumentRef("turns", "0001")
+        await store.commit(
+            batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), PutChange(turn, b"turn", 0))
+        )
         space = await inner_space(inner)
         kept = {"old": await raw(inner, space, fact(1))}
         await put(store, fact(1), b"uno", expects=1)
@@ -332,16 +334,16 @@ class TestAnswers:
         class Swapping(MemoryStore):
             answers: list[bytes] = []
 
-            async def commit(self, batch: Batch, /) -> Committed:
+            async def commit(self, batch: Batch, /) -> CommitReceipt:
                 committed = await super().commit(batch)
                 if batch.idempotency is not None and not committed.replayed:
                     self.answers.append(batch.idempotency.answer)
                 return dataclasses.replace(committed, answer=self.answers[0]) if committed.replayed else committed
 
         store = await seal(Swapping())
-        once = [Idempotency(key=f"k{number}", digest="d", answer=b"answer %d" % number) for number in range(2)]
+        once = [BatchKey(key=f"k{number}", digest="d", answer=b"answer %d" % number) for number in range(2)]
         for number, request in enumerate(once):
-            await store.commit(batch(Put(fact(number), b"", 0), idempotency=request))
-        assert (await store.commit(batch(Put(fact(0), b"", 0), idempotency=once[0]))).answer == b"answer 0"
+            await store.commit(batch(PutChange(fact(number), b"", 0), idempotency=request))
+        assert (await store.commit(batch(PutChange(fact(0), b"", 0), idempotency=once[0]))).answer == b"answer 0"
         with pytest.raises(SealBroken):
-            await store.commit(batch(Put(fact(1), b"", 0), idempotency=once[1]))
+            await store.commit(batch(PutChange(fact(1), b"", 0), idempotency=once[1]))

@@ -17,19 +17,19 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
     CheckReport,
-    Committed,
-    Damage,
-    Delete,
+    CommitReceipt,
+    DamageKind,
+    DeleteChange,
     Document,
-    Entry,
-    Erased,
-    Erasure,
-    Problem,
-    Ref,
+    DocumentRef,
+    EntryDraft,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
     Store,
+    StoreProblem,
 )
 from elytron_store.conformance.examples import (
     ADA,
@@ -46,7 +46,7 @@ from elytron_store.conformance.examples import (
     write_blob,
 )
 from elytron_store.memory import MemoryStore
-from elytron_store.sealed.keyring import Vault
+from elytron_store.sealed.keyring import SpaceVault
 from elytron_store.sealed.records import GUARD, KEYRING, RECORDS, SEATS
 from elytron_store.sealed.store import SealedStore
 from elytron_store.sqlite import SqliteStore
@@ -61,7 +61,7 @@ CALLS: dict[str, Callable[[SealedStore], Awaitable[object]]] = {
     "journal": lambda store: store.journal(ADA, after=0, limit=1),
     "write_blob": lambda store: store.write_blob(ADA, "aa", source([b"x"])),
     "read_blob": lambda store: blob(store, "aa"),
-    "erase": lambda store: store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),))),
+    "erase": lambda store: store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),))),
     "rotate_data_key": lambda store: store.rotate_data_key(ADA),
 }
 
@@ -103,7 +103,7 @@ class TestDestruction:
         inner = MemoryStore()
         store = await seal(inner)
         await store.destroy_key(NOWHERE)
-        assert await put(store, fact(1), space=NOWHERE) == Committed(1, 1)
+        assert await put(store, fact(1), space=NOWHERE) == CommitReceipt(1, 1)
 
     async def test_the_wrapped_keys_are_in_no_byte_of_the_file(self, tmp_path: Path) -> None:
         engine = await SqliteStore.open(tmp_path / "m.db", clock=FrozenClock(), sealed=True)
@@ -123,9 +123,9 @@ class TestDestruction:
         store, second = await self.filled(inner), await seal(inner)
         old = {kept.ref for kept in await keyring(inner, RECORDS)}
         await store.destroy_key(ADA)
-        gone = await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
-        assert gone == Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
-        assert await put(store, fact(1), b"new life") == Committed(1, 1)
+        gone = await second.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
+        assert gone == ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+        assert await put(store, fact(1), b"new life") == CommitReceipt(1, 1)
         assert await one(second, fact(1)) == Document(fact(1), 1, b"new life")
         assert len({kept.ref for kept in await keyring(inner, RECORDS)} - old) == 1
 
@@ -133,16 +133,16 @@ class TestDestruction:
         inner = MemoryStore()
         store, second = await self.filled(inner), await seal(inner)
         assert len(await documents(second)) == 1
-        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
-        assert await put(second, fact(2), b"told late") == Committed(1, 1)
+        await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
+        assert await put(second, fact(2), b"told late") == CommitReceipt(1, 1)
         assert await one(store, fact(2)) == Document(fact(2), 1, b"told late")
-        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         await put(store, fact(3), b"third life")
-        assert await second.erase(Erasure(space=ADA, at=AT, refs=(fact(2),))) == Erased(0, 0, 0, 2)
-        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        assert await second.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(2),))) == ErasureReceipt(0, 0, 0, 2)
+        await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         assert await write_blob(second, "aa", b"fourth life") == 11
         assert await blob(store, "aa") == b"fourth life"
-        await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        await second.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         await write_blob(second, "aa", b"fifth life")
         assert await blob(store, "aa") == b"fifth life"
         assert (await store.check()).ok
@@ -151,7 +151,7 @@ class TestDestruction:
         inner = MemoryStore()
         store, second = await seal(inner), await seal(inner)
         for is_destroyed in (True, False):
-            await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+            await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
             await write_blob(second, "aa", b"keys are open")
             await (store.destroy_key(ADA) if is_destroyed else erasing(store)())
             told = await asyncio.gather(*(put(second, fact(n)) for n in (1, 2)), return_exceptions=True)
@@ -161,7 +161,7 @@ class TestDestruction:
                     await documents(second)
                 assert list(await inner.spaces(limit=9)) == [KEYRING]
             else:
-                assert sorted(str(one) for one in told) == [str(Committed(1, 1)), str(Committed(2, 2))]
+                assert sorted(str(one) for one in told) == [str(CommitReceipt(1, 1)), str(CommitReceipt(2, 2))]
                 assert len(await documents(store)) == 2
             assert (await store.check()).ok
 
@@ -171,7 +171,7 @@ class TestDestruction:
         store, second = await self.filled(inner), await seal(inner)
 
         async def erase() -> None:
-            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+            await second.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
             if again:
                 await put(second, fact(5))
 
@@ -187,11 +187,11 @@ class TestDestruction:
         store, second = await self.filled(inner), await seal(inner)
 
         async def erase() -> None:
-            await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
+            await second.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
             await put(second, fact(1), b"new life")
 
         inner.before("erase", erase)
-        assert await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),))) == Erased(1, 0, 1, 2)
+        assert await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),))) == ErasureReceipt(1, 0, 1, 2)
         assert (await store.check()).ok
 
     async def test_a_first_batch_that_meets_an_erasure_is_made_again(self) -> None:
@@ -202,23 +202,23 @@ class TestDestruction:
         inner.before("get", erasing(second), when=lambda refs: refs == [GUARD])
         again = await seal(inner)
         assert await one(again, fact(1)) is None
-        assert await put(again, fact(1)) == Committed(1, 1)
+        assert await put(again, fact(1)) == CommitReceipt(1, 1)
 
     async def test_two_erasures_at_once_are_one(self) -> None:
         inner = Witness()
         store, second = await self.filled(inner), await seal(inner)
-        whole = Erasure(space=ADA, at=AT, whole_space=True)
+        whole = ErasureTarget(space=ADA, at=AT, whole_space=True)
         inner.before("commit", erasing(second))
-        assert await store.erase(whole) == Erased(0, 0, 0, 0)
+        assert await store.erase(whole) == ErasureReceipt(0, 0, 0, 0)
         await put(store, fact(1))
         inner.before(
-            "erase", erasing(second), when=lambda erasure: isinstance(erasure, Erasure) and erasure.whole_space
+            "erase", erasing(second), when=lambda erasure: isinstance(erasure, ErasureTarget) and erasure.whole_space
         )
         await store.erase(whole)
         await put(store, fact(1))
         inner.before("commit", erasing(second), when=lambda made: isinstance(made, Batch) and bool(made.deletes))
         await store.erase(whole)
-        assert await put(store, fact(1)) == Committed(1, 1)
+        assert await put(store, fact(1)) == CommitReceipt(1, 1)
         assert (await store.check()).ok
 
     async def test_a_key_that_a_read_opened_meanwhile_is_let_go_when_the_mark_stands(self) -> None:
@@ -233,7 +233,7 @@ class TestDestruction:
         inner.before("commit", read)
         await store.destroy_key(ADA)
         gc.collect()
-        assert [kept for kept in gc.get_objects() if type(kept) is Vault and kept.inner == ended] == []
+        assert [kept for kept in gc.get_objects() if type(kept) is SpaceVault and kept.inner == ended] == []
 
     async def test_a_destruction_cut_short_is_final_and_repair_finishes_it(self) -> None:
         inner = Witness()
@@ -242,16 +242,16 @@ class TestDestruction:
         async def fail() -> None:
             raise StoreFailed(engine="memory", doing="erasing")
 
-        inner.before("erase", fail, when=lambda erasure: isinstance(erasure, Erasure) and erasure.whole_space)
+        inner.before("erase", fail, when=lambda erasure: isinstance(erasure, ErasureTarget) and erasure.whole_space)
         with pytest.raises(StoreFailed):
             await store.destroy_key(ADA)
         again = await seal(inner)
         with pytest.raises(KeyDestroyed):
             await documents(again)
-        left = Problem(Damage.ENGINE, None, "a destroyed space's ciphertext was still there")
+        left = StoreProblem(DamageKind.ENGINE, None, "a destroyed space's ciphertext was still there")
         assert (await again.check()).problems == (left,)
         assert await spaces(again) == {BOB}
-        assert (await again.repair()).problems == (Problem(left.damage, None, left.what, quarantined=True),)
+        assert (await again.repair()).problems == (StoreProblem(left.damage, None, left.what, quarantined=True),)
         assert await again.check() == CheckReport(spaces=1, documents=1, entries=1, blobs=0)
 
     async def test_a_destruction_cut_short_before_the_keys_went_is_final_too(self) -> None:
@@ -266,8 +266,8 @@ class TestDestruction:
             await store.destroy_key(ADA)
         with pytest.raises(KeyDestroyed):
             await documents(store)
-        assert [problem.damage for problem in (await store.check()).problems] == [Damage.ENGINE]
-        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        assert [problem.damage for problem in (await store.check()).problems] == [DamageKind.ENGINE]
+        await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         assert (await store.check()).ok
 
 
@@ -282,7 +282,7 @@ class TestMeddlingWithTheKeyring:
         (bob,) = [seat for seat in await keyring(inner, SEATS) if seat != ada]
         return inner, store, ada, bob
 
-    async def refused(self, inner: Store, *, problem: Problem | None = None) -> None:
+    async def refused(self, inner: Store, *, problem: StoreProblem | None = None) -> None:
         again = await seal(inner)
         for look in (documents(again), put(again, fact(7)), blob(again, "aa")):
             with pytest.raises(SealBroken):
@@ -293,37 +293,46 @@ class TestMeddlingWithTheKeyring:
     async def test_a_seat_moved_from_another_space_does_not_open_that_one(self) -> None:
         inner, _, ada, bob = await self.two()
         await plant(inner, KEYRING, Document(ada.ref, 1, bob.body))
-        await self.refused(inner, problem=Problem(Damage.ENGINE, ADA, "the keys of this space cannot be opened"))
+        await self.refused(
+            inner, problem=StoreProblem(DamageKind.ENGINE, ADA, "the keys of this space cannot be opened")
+        )
 
     async def test_a_record_moved_from_another_space_does_not_open(self) -> None:
         inner, _, ada, bob = await self.two()
-        here, there = (Ref(RECORDS, json.loads(seat.body)["inner"]) for seat in (ada, bob))
+        here, there = (DocumentRef(RECORDS, json.loads(seat.body)["inner"]) for seat in (ada, bob))
         await plant(inner, KEYRING, Document(here, 1, (await raw(inner, KEYRING, there)).body))
-        await self.refused(inner, problem=Problem(Damage.ENGINE, None, "the keys of this space cannot be opened"))
+        await self.refused(
+            inner, problem=StoreProblem(DamageKind.ENGINE, None, "the keys of this space cannot be opened")
+        )
 
     @pytest.mark.parametrize("body", [b"", b"{}", b'{"inner": 1, "life": "live"}', b'{"inner":"00","life":"x"}'])
     async def test_an_unreadable_seat_or_record_is_refused(self, body: bytes) -> None:
         for collection in (SEATS, RECORDS):
             inner, _, ada, _ = await self.two()
-            ref = ada.ref if collection == SEATS else Ref(RECORDS, json.loads(ada.body)["inner"])
+            ref = ada.ref if collection == SEATS else DocumentRef(RECORDS, json.loads(ada.body)["inner"])
             await plant(inner, KEYRING, Document(ref, 1, body))
             await self.refused(inner)
 
     async def test_a_space_whose_seat_or_record_was_lost_is_not_taken_for_a_new_one(self) -> None:
         for collection in (SEATS, RECORDS):
             inner, _, ada, _ = await self.two()
-            ref = ada.ref if collection == SEATS else Ref(RECORDS, json.loads(ada.body)["inner"])
+            ref = ada.ref if collection == SEATS else DocumentRef(RECORDS, json.loads(ada.body)["inner"])
             await inner.commit(
-                Batch(space=KEYRING, at=AT, entries=(Entry(Action.DELETE, ref),), deletes=(Delete(ref, 1),))
+                Batch(
+                    space=KEYRING,
+                    at=AT,
+                    entries=(EntryDraft(JournalAction.DELETE, ref),),
+                    deletes=(DeleteChange(ref, 1),),
+                )
             )
             await self.refused(inner)
             assert not (await (await seal(inner)).check()).ok
 
     async def test_spaces_without_any_keys_are_reported_and_kept(self) -> None:
         inner, store, ada, _ = await self.two()
-        record = Ref(RECORDS, json.loads(ada.body)["inner"])
-        await inner.erase(Erasure(space=KEYRING, at=AT, refs=(ada.ref, record)))
-        problem = Problem(Damage.ENGINE, None, "a sealed space has no keys in the keyring")
+        record = DocumentRef(RECORDS, json.loads(ada.body)["inner"])
+        await inner.erase(ErasureTarget(space=KEYRING, at=AT, refs=(ada.ref, record)))
+        problem = StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring")
         assert (await store.repair()).problems == (problem,)
         assert await spaces(store) == {BOB}
         assert len(await inner.spaces(limit=9)) == 3
@@ -331,11 +340,11 @@ class TestMeddlingWithTheKeyring:
     async def test_a_space_that_came_back_under_another_life_is_reported(self) -> None:
         inner, store, ada, _ = await self.two()
         name = SpaceId(json.loads(ada.body)["inner"])
-        kept = await raw(inner, KEYRING, Ref(RECORDS, name)), await raw(inner, name, fact(1))
-        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        kept = await raw(inner, KEYRING, DocumentRef(RECORDS, name)), await raw(inner, name, fact(1))
+        await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         await put(store, fact(1), b"new life")
         await plant(inner, KEYRING, kept[0])
         await plant(inner, name, kept[1])
         assert await one(await seal(inner), fact(1)) == Document(fact(1), 1, b"new life")
-        problem = Problem(Damage.ENGINE, None, "a sealed space has no keys in the keyring")
+        problem = StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring")
         assert (await store.check()).problems == (problem,)

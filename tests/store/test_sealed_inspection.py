@@ -9,14 +9,14 @@ from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
     CheckReport,
-    Committed,
-    Damage,
+    CommitReceipt,
+    DamageKind,
     Document,
-    Entry,
-    Problem,
-    Put,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    StoreProblem,
 )
 from elytron_store.conformance.examples import (
     ADA,
@@ -39,7 +39,9 @@ class TestChecking:
     async def damaged(self) -> tuple[Witness, SealedStore, SpaceId]:
         inner = Witness()
         store = await seal(inner)
-        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), Put(fact(3), b"three", 0)))
+        await store.commit(
+            batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), PutChange(fact(3), b"three", 0))
+        )
         space = await inner_space(inner)
         kept = await raw(inner, space, fact(2))
         await plant(inner, space, dataclasses.replace(kept, body=kept.body[::-1]))
@@ -47,7 +49,7 @@ class TestChecking:
 
     async def test_a_check_names_each_document_that_does_not_open_once(self) -> None:
         _, store, _ = await self.damaged()
-        wanted = Problem(Damage.DOCUMENT, ADA, "document facts/0002")
+        wanted = StoreProblem(DamageKind.DOCUMENT, ADA, "document facts/0002")
         for _ in range(2):
             report = await store.check()
             assert report == CheckReport(spaces=1, documents=3, entries=5, blobs=0, problems=(wanted,))
@@ -56,16 +58,16 @@ class TestChecking:
         inner, store, space = await self.damaged()
         before = (await raw(inner, space, fact(2))).body
         report = await store.repair()
-        assert report.problems == (Problem(Damage.DOCUMENT, ADA, "document facts/0002", quarantined=True),)
+        assert report.problems == (StoreProblem(DamageKind.DOCUMENT, ADA, "document facts/0002", quarantined=True),)
         assert await one(store, fact(2)) is None
         assert await store.check() == CheckReport(spaces=1, documents=2, entries=7, blobs=0)
         (aside,) = await inner.scan(space, QUARANTINE, limit=2)
         assert aside.body == before
         assert [(entry.action, entry.ref) for entry in (await journal(store))[-2:]] == [
-            (Action.MAINTENANCE, fact(2)),
-            (Action.MAINTENANCE, aside.ref),
+            (JournalAction.MAINTENANCE, fact(2)),
+            (JournalAction.MAINTENANCE, aside.ref),
         ]
-        assert await put(store, fact(2), b"anew") == Committed(8, 8)
+        assert await put(store, fact(2), b"anew") == CommitReceipt(8, 8)
 
     async def test_a_repair_leaves_what_was_written_anew_meanwhile(self) -> None:
         inner, store, space = await self.damaged()
@@ -75,7 +77,7 @@ class TestChecking:
 
         inner.before("commit", rewrite)
         report = await store.repair()
-        assert report.problems == (Problem(Damage.DOCUMENT, ADA, "document facts/0002"),)
+        assert report.problems == (StoreProblem(DamageKind.DOCUMENT, ADA, "document facts/0002"),)
 
     async def test_damage_that_the_inner_store_does_not_serve_hides_nothing_else(self) -> None:
         inner, store, _ = await self.damaged()
@@ -85,7 +87,7 @@ class TestChecking:
 
         inner.before("scan", corrupt, when=lambda collection: collection == "facts")
         inner.before("get", corrupt, when=lambda refs: refs == [fact(1)])
-        assert (await store.check()).problems == (Problem(Damage.DOCUMENT, ADA, "document facts/0002"),)
+        assert (await store.check()).problems == (StoreProblem(DamageKind.DOCUMENT, ADA, "document facts/0002"),)
         inner.before("journal", corrupt)
         assert (await store.check()).ok
 
@@ -93,7 +95,9 @@ class TestChecking:
         class Complaining(MemoryStore):
             async def check(self) -> CheckReport:
                 found = await super().check()
-                told = tuple(Problem(Damage.BLOB, space, "blob aa") for space in [*await self.spaces(limit=9), None])
+                told = tuple(
+                    StoreProblem(DamageKind.BLOB, space, "blob aa") for space in [*await self.spaces(limit=9), None]
+                )
                 return dataclasses.replace(found, problems=told)
 
         store = await seal(Complaining())
@@ -104,7 +108,7 @@ class TestChecking:
     async def test_a_report_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         inner = MemoryStore()
         store = await seal(inner)
-        await store.commit(batch(*(Put(fact(number), b"", 0) for number in range(4))))
+        await store.commit(batch(*(PutChange(fact(number), b"", 0) for number in range(4))))
         space = await inner_space(inner)
         for number in range(4):
             await plant(inner, space, Document(fact(number), 1, b"not sealed"))
@@ -115,7 +119,7 @@ class TestChecking:
     async def test_documents_that_an_entry_does_not_name_are_found_by_their_collection(self) -> None:
         inner = MemoryStore()
         store = await seal(inner)
-        told = (Entry(Action.WRITE, fact(1)),)
-        await store.commit(batch(Put(fact(1), b"", 0), Put(fact(2), b"", 0), entries=told))
+        told = (EntryDraft(JournalAction.WRITE, fact(1)),)
+        await store.commit(batch(PutChange(fact(1), b"", 0), PutChange(fact(2), b"", 0), entries=told))
         await plant(inner, await inner_space(inner), Document(fact(2), 1, b"not sealed"))
         assert [problem.what for problem in (await store.check()).problems] == ["document facts/0002"]

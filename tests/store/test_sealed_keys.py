@@ -23,12 +23,12 @@ from elytron_core.errors import (
 )
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
+    BatchKey,
     Document,
-    Erasure,
-    Idempotency,
-    Put,
+    ErasureTarget,
+    JournalAction,
+    PutChange,
     Store,
 )
 from elytron_store.conformance.examples import (
@@ -48,7 +48,7 @@ from elytron_store.conformance.examples import (
 )
 from elytron_store.file.store import FileStore
 from elytron_store.memory import MemoryStore
-from elytron_store.sealed.cipher import DataKey, key_number, place
+from elytron_store.sealed.cipher import DataKey, bound_place, key_number
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.records import GUARD, KEYRING, NAMES, RECORDS, SEATS
 from elytron_store.sqlite import SqliteStore
@@ -93,7 +93,18 @@ class TestDataKey:
         assert [key_number(data) for data in (b"", b"\1" * 48, b"\2" * 100)] == [0, 0, 0]
 
     def test_different_places_never_give_equal_bytes(self) -> None:
-        assert len({place("a", "b", "c"), place("a", "bc"), place("ab", "c"), place("a", "", "bc"), place("abc")}) == 5
+        assert (
+            len(
+                {
+                    bound_place("a", "b", "c"),
+                    bound_place("a", "bc"),
+                    bound_place("ab", "c"),
+                    bound_place("a", "", "bc"),
+                    bound_place("abc"),
+                }
+            )
+            == 5
+        )
 
     def test_a_fork_does_not_repeat_nonces(self) -> None:
         script = (
@@ -123,7 +134,7 @@ class TestOpening:
     async def test_a_store_that_lost_its_keyring_is_not_sealed_anew(self) -> None:
         inner = MemoryStore()
         await put(await seal(inner), fact(1))
-        await inner.erase(Erasure(space=KEYRING, at=AT, refs=(NAMES,)))
+        await inner.erase(ErasureTarget(space=KEYRING, at=AT, refs=(NAMES,)))
         before = await inner.check()
         with pytest.raises(StoreForeign, match="no keyring"):
             await seal(inner)
@@ -285,8 +296,8 @@ class TestRotation:
     async def test_a_new_data_key_seals_what_any_handle_writes_and_the_old_one_still_opens(self) -> None:
         inner = MemoryStore()
         store, second = await seal(inner), await seal(inner)
-        once = Idempotency(key="k", digest="d", answer=b"answer")
-        await store.commit(batch(Put(fact(1), b"one", 0), idempotency=once))
+        once = BatchKey(key="k", digest="d", answer=b"answer")
+        await store.commit(batch(PutChange(fact(1), b"one", 0), idempotency=once))
         await put(second, fact(2), b"two")
         await write_blob(store, "aa", b"old blob")
         await store.rotate_data_key(ADA)
@@ -298,18 +309,18 @@ class TestRotation:
         for handle in (store, second, await seal(inner)):
             assert [kept.body for kept in await documents(handle)] == [b"one", b"two", b"three"]
             assert [await blob(handle, key) for key in ("aa", "ab")] == [b"old blob", b"new blob"]
-            assert (await handle.commit(batch(Put(fact(1), b"one", 0), idempotency=once))).answer == b"answer"
-        assert [(entry.action, entry.ref) for entry in await journal(store)][2] == (Action.MAINTENANCE, GUARD)
+            assert (await handle.commit(batch(PutChange(fact(1), b"one", 0), idempotency=once))).answer == b"answer"
+        assert [(entry.action, entry.ref) for entry in await journal(store)][2] == (JournalAction.MAINTENANCE, GUARD)
         assert (await store.check()).ok
 
     async def test_a_handle_opens_what_was_sealed_under_a_key_it_has_not_seen(self) -> None:
         inner = MemoryStore()
         store, reader = await seal(inner), await seal(inner)
-        once = Idempotency(key="k", digest="d", answer=b"answer")
+        once = BatchKey(key="k", digest="d", answer=b"answer")
         await put(store, fact(1))
         assert len(await documents(reader)) == 1
         await store.rotate_data_key(ADA)
-        await store.commit(batch(Put(fact(2), b"two", 0), idempotency=once))
+        await store.commit(batch(PutChange(fact(2), b"two", 0), idempotency=once))
         await write_blob(store, "aa", b"blob")
         assert await one(reader, fact(2)) == Document(fact(2), 1, b"two")
         reader = await seal(inner)
@@ -319,9 +330,9 @@ class TestRotation:
         await write_blob(store, "aa", b"newer")
         assert await blob(reader, "aa") == b"newer"
         await store.rotate_data_key(ADA)
-        last = Idempotency(key="l", digest="d", answer=b"last")
-        await store.commit(batch(Put(fact(3), b"", 0), idempotency=last))
-        assert (await reader.commit(batch(Put(fact(3), b"", 0), idempotency=last))).answer == b"last"
+        last = BatchKey(key="l", digest="d", answer=b"last")
+        await store.commit(batch(PutChange(fact(3), b"", 0), idempotency=last))
+        assert (await reader.commit(batch(PutChange(fact(3), b"", 0), idempotency=last))).answer == b"last"
 
     async def test_commits_under_way_while_the_key_is_rotated_are_all_there(self) -> None:
         store = await seal(MemoryStore())

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_store.engine import Page
+from elytron_store.engine import DocumentPage
 from elytron_store.ledger import OrderedKeys
 
 KEYS = st.text(alphabet="09af.-", min_size=1, max_size=3)
@@ -30,7 +30,7 @@ def test_a_window_is_what_a_sorted_set_would_show(
             model.remove(key)
     assert len(keys) == len(model)
     for descending in (False, True):
-        found = keys.window(Page("facts", prefix, after, limit, descending))
+        found = keys.window(DocumentPage("facts", prefix, after, limit, descending))
         assert found == wanted(model, prefix=prefix, after=after, limit=limit, descending=descending)
 
 
@@ -38,5 +38,5 @@ def test_many_keys_in_descending_order_are_sorted_together() -> None:
     keys = OrderedKeys()
     for number in range(1_000, 0, -1):
         keys.add(f"{number:04x}")
-    found = keys.window(Page("facts", "", "", 1_000, descending=False))
+    found = keys.window(DocumentPage("facts", "", "", 1_000, descending=False))
     assert found == [f"{number:04x}" for number in range(1, 1_001)]

@@ -25,7 +25,7 @@ from elytron_core.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Require
+from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureTarget, PutChange, RequireRevision
 from elytron_store import limits as store_limits
 from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import (
@@ -41,10 +41,10 @@ from elytron_store.conformance.examples import (
     write_blob,
 )
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.driver import WAL_SAFE_FROM, Library, library
+from elytron_store.sqlite.driver import WAL_SAFE_FROM, SqliteLibrary, sqlite_library
 
 pytestmark = pytest.mark.anyio
-WITH_WAL = Library(module=library().module, version=WAL_SAFE_FROM)
+WITH_WAL = SqliteLibrary(module=sqlite_library().module, version=WAL_SAFE_FROM)
 """The usual library, taken for one that may share a WAL."""
 
 
@@ -106,32 +106,32 @@ async def test_the_log_beside_the_file_is_moved_into_it_before_it_grows_long(
 async def test_a_body_longer_than_a_quarter_of_a_page_takes_no_page_of_its_own(tmp_path: Path) -> None:
     count, body = 600, bytes(1_200)
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
-    await store.commit(batch(*(Put(fact(number), body, 0) for number in range(count))))
+    await store.commit(batch(*(PutChange(fact(number), body, 0) for number in range(count))))
     await store.close()
     assert (tmp_path / "m.db").stat().st_size < 2 * count * len(body)
 
 
 async def test_each_batch_of_a_group_stands_on_its_own_feet(store: SqliteStore) -> None:
-    first = Idempotency(key="k", digest="d", answer=b"answer")
-    other = Idempotency(key="k", digest="e", answer=b"")
+    first = BatchKey(key="k", digest="d", answer=b"answer")
+    other = BatchKey(key="k", digest="e", answer=b"")
     told = await asyncio.gather(
-        store.commit(batch(Put(fact(1), b"one", 0), idempotency=first)),
-        store.commit(batch(Put(fact(2), b"two", 0), Put(fact(1), b"", 0))),
-        store.commit(batch(Put(fact(3), b"three", 0), idempotency=other)),
-        store.commit(batch(Put(fact(1), b"uno", 1))),
-        store.commit(batch(Put(fact(1), b"one", 0), idempotency=first)),
-        store.commit(batch(Put(fact(4), b"four", 0))),
+        store.commit(batch(PutChange(fact(1), b"one", 0), idempotency=first)),
+        store.commit(batch(PutChange(fact(2), b"two", 0), PutChange(fact(1), b"", 0))),
+        store.commit(batch(PutChange(fact(3), b"three", 0), idempotency=other)),
+        store.commit(batch(PutChange(fact(1), b"uno", 1))),
+        store.commit(batch(PutChange(fact(1), b"one", 0), idempotency=first)),
+        store.commit(batch(PutChange(fact(4), b"four", 0))),
         return_exceptions=True,
     )
     assert [type(outcome) for outcome in told] == [
-        Committed,
+        CommitReceipt,
         Conflict,
         IdempotencyConflict,
-        Committed,
-        Committed,
-        Committed,
+        CommitReceipt,
+        CommitReceipt,
+        CommitReceipt,
     ]
-    assert told[4] == Committed(1, 1, replayed=True, answer=b"answer")
+    assert told[4] == CommitReceipt(1, 1, replayed=True, answer=b"answer")
     assert await documents(store) == [Document(fact(1), 2, b"uno"), Document(fact(4), 1, b"four")]
     assert await sequences(store) == [1, 2, 3]
 
@@ -140,27 +140,27 @@ async def test_a_batch_of_a_group_sees_what_the_one_before_it_changed(store: Sql
     await put(store, fact(1))
     told = await asyncio.gather(
         put(store, fact(1), b"later", expects=1),
-        store.commit(batch(Put(fact(2), b"", 0), Require(fact(1), 1))),
+        store.commit(batch(PutChange(fact(2), b"", 0), RequireRevision(fact(1), 1))),
         return_exceptions=True,
     )
-    assert [type(outcome) for outcome in told] == [Committed, Conflict]
+    assert [type(outcome) for outcome in told] == [CommitReceipt, Conflict]
     assert [document.ref for document in await documents(store)] == [fact(1)]
 
 
 async def test_commits_keep_the_order_of_their_calls(store: SqliteStore) -> None:
     told = await asyncio.gather(*(put(store, fact(1), b"%d" % number, expects=number) for number in range(20)))
-    assert list(told) == [Committed(number, number) for number in range(1, 21)]
+    assert list(told) == [CommitReceipt(number, number) for number in range(1, 21)]
 
 
 async def test_a_value_that_cannot_be_stored_takes_no_neighbour_down(store: SqliteStore) -> None:
     told = await asyncio.gather(
         put(store, fact(1)),
-        store.commit(batch(Put(fact(2), b"", 0), at=Instant(2**70))),
-        store.commit(batch(Put(fact(3), b"", 0), idempotency=Idempotency(key="k", digest="\udc80", answer=b""))),
+        store.commit(batch(PutChange(fact(2), b"", 0), at=Instant(2**70))),
+        store.commit(batch(PutChange(fact(3), b"", 0), idempotency=BatchKey(key="k", digest="\udc80", answer=b""))),
         put(store, fact(4)),
         return_exceptions=True,
     )
-    assert [type(outcome) for outcome in told] == [Committed, InvalidInput, InvalidInput, Committed]
+    assert [type(outcome) for outcome in told] == [CommitReceipt, InvalidInput, InvalidInput, CommitReceipt]
     assert [kept.ref for kept in await journal(store)] == [fact(1), fact(4)]
 
 
@@ -215,13 +215,13 @@ async def test_processes_that_contend_lose_nothing(store: SqliteStore, tmp_path:
 
 async def test_a_lock_held_too_long_is_told_and_then_forgotten(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, busy_wait_s=0.05)
-    with closing(library().connect(str(tmp_path / "m.db"), wait_s=0.0)) as other:
+    with closing(sqlite_library().connect(str(tmp_path / "m.db"), wait_s=0.0)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreBusy):
             await put(store, fact(1))
         assert await documents(store) == []
         other.execute("ROLLBACK")
-    assert await put(store, fact(1)) == Committed(1, 1)
+    assert await put(store, fact(1)) == CommitReceipt(1, 1)
     await store.close()
 
 
@@ -234,7 +234,7 @@ async def test_a_full_device_refuses_and_a_later_write_succeeds(tmp_path: Path) 
     with pytest.raises(StoreFull):
         await write_blob(store, "aa", b"x")
     device.trouble.at.clear()
-    assert await put(store, fact(1)) == Committed(1, 1)
+    assert await put(store, fact(1)) == CommitReceipt(1, 1)
     await store.close()
 
 
@@ -247,13 +247,13 @@ async def test_after_a_failed_commit_the_handle_takes_no_more_writes(tmp_path: P
     with pytest.raises(StoreFailed):
         await put(store, fact(2))
     device.trouble.at.clear()
-    for refused in (put(store, fact(3)), write_blob(store, "aa", b"x"), store.erase(Erasure(space=ADA, at=AT))):
+    for refused in (put(store, fact(3)), write_blob(store, "aa", b"x"), store.erase(ErasureTarget(space=ADA, at=AT))):
         with pytest.raises(StoreFailed):
             await refused
     assert await documents(store) == [Document(fact(1), 1, b"body")]
     await store.close()
     again = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
-    assert await put(again, fact(2)) == Committed(2, 2)
+    assert await put(again, fact(2)) == CommitReceipt(2, 2)
     await again.close()
 
 
@@ -277,7 +277,7 @@ async def test_a_failed_read_is_told_and_ends_nothing(tmp_path: Path, code: int,
     with pytest.raises(error):
         await one(store, fact(1))
     device.trouble.at.clear()
-    assert await put(store, fact(1)) == Committed(1, 1)
+    assert await put(store, fact(1)) == CommitReceipt(1, 1)
     await store.close()
 
 
@@ -286,7 +286,7 @@ async def test_a_forked_child_is_told_to_open_its_own(store: SqliteStore, monkey
         child.setattr(os, "getpid", lambda: -1)
         with pytest.raises(StoreUnavailable, match="forked"):
             await put(store, fact(1))
-    assert await put(store, fact(1)) == Committed(1, 1)
+    assert await put(store, fact(1)) == CommitReceipt(1, 1)
 
 
 @pytest.mark.parametrize("every", [1, 100], ids=["now and then", "when the store is closed"])
@@ -294,14 +294,14 @@ async def test_expired_answers_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(store_limits, "FORGET_EVERY", every)
     clock = FrozenClock(AT)
     store = await SqliteStore.open(tmp_path / "m.db", clock=clock)
-    await store.commit(batch(Put(fact(1), b"", 0), idempotency=Idempotency(key="old", digest="", answer=b"")))
+    await store.commit(batch(PutChange(fact(1), b"", 0), idempotency=BatchKey(key="old", digest="", answer=b"")))
     clock.advance(1)
-    last = Idempotency(key="last moment", digest="", answer=b"")
-    await store.commit(batch(Put(fact(3), b"", 0), at=clock.now(), idempotency=last))
+    last = BatchKey(key="last moment", digest="", answer=b"")
+    await store.commit(batch(PutChange(fact(3), b"", 0), at=clock.now(), idempotency=last))
     clock.advance(limits.IDEMPOTENCY_KEEP_MS)
     later = clock.now()
-    young = Idempotency(key="young", digest="", answer=b"")
-    await store.commit(batch(Put(fact(2), b"", 0), at=later, idempotency=young))
+    young = BatchKey(key="young", digest="", answer=b"")
+    await store.commit(batch(PutChange(fact(2), b"", 0), at=later, idempotency=young))
     await store.close()
     assert look(tmp_path / "m.db", "SELECT key FROM idempotency ORDER BY key") == [("last moment",), ("young",)]
 

@@ -12,10 +12,10 @@ from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, NotFound, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Erasure
+from elytron_core.ports.store import ErasureTarget
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, blob, source, write_blob
-from elytron_store.engine import Durability
+from elytron_store.engine import WriteDurability
 from elytron_store.sqlite import SqliteStore
 from elytron_store.sqlite.blobs import WINDOW_PARTS, WINDOWS_AHEAD
 
@@ -29,8 +29,8 @@ async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
     await store.close()
 
 
-@pytest.mark.parametrize("durability", Durability)
-async def test_a_blob_of_many_chunks_is_staged_and_then_there(tmp_path: Path, durability: Durability) -> None:
+@pytest.mark.parametrize("durability", WriteDurability)
+async def test_a_blob_of_many_chunks_is_staged_and_then_there(tmp_path: Path, durability: WriteDurability) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, durability=durability)
     body = os.urandom(1024) * (limits.BLOB_CHUNK_BYTES * (WINDOW_PARTS * (1 + WINDOWS_AHEAD) + 2) // 1024) + b"end"
     assert await write_blob(store, "aa", body) == len(body)
@@ -77,7 +77,7 @@ async def test_an_upload_that_breaks_late_leaves_nothing(store: SqliteStore, tmp
 async def test_an_erasure_takes_an_upload_under_way(store: SqliteStore) -> None:
     async def slow() -> AsyncIterator[bytes]:
         yield bytes(limits.BLOB_CHUNK_BYTES * WINDOW_PARTS)
-        await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, blobs=("aa",)))
         yield b"end"
 
     with pytest.raises(StoreUnavailable, match="erasure"):

@@ -9,16 +9,25 @@ import pytest
 from tests.store.sqlite_rig import CLOCK, look, remains
 
 from elytron_core.errors import StoreCorrupt
-from elytron_core.ports.store import CheckReport, Committed, Damage, Document, Erasure, Idempotency, Problem, Put
+from elytron_core.ports.store import (
+    BatchKey,
+    CheckReport,
+    CommitReceipt,
+    DamageKind,
+    Document,
+    ErasureTarget,
+    PutChange,
+    StoreProblem,
+)
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, documents, fact, journal, one, put, write_blob
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.driver import sqlite_library
 from elytron_store.sqlite.schema import PAGE_BYTES
 
 pytestmark = pytest.mark.anyio
 
 BODY = b"a body that is found in the file by its bytes"
-ONCE = batch(Put(fact(3), b"three", 0), idempotency=Idempotency(key="k", digest="d", answer=b"answer"))
+ONCE = batch(PutChange(fact(3), b"three", 0), idempotency=BatchKey(key="k", digest="d", answer=b"answer"))
 
 
 @pytest.fixture
@@ -50,7 +59,7 @@ def flip(path: Path, needle: bytes) -> None:
 
 def change(path: Path, statement: str) -> None:
     """Alter rows behind the engine's back."""
-    with closing(library().connect(str(path), wait_s=5.0)) as raw:
+    with closing(sqlite_library().connect(str(path), wait_s=5.0)) as raw:
         raw.execute(statement)
 
 
@@ -62,17 +71,17 @@ async def test_a_flipped_bit_in_a_body_is_found_and_set_aside(path: Path) -> Non
     with pytest.raises(StoreCorrupt):
         await documents(store)
     assert await one(store, fact(2)) == Document(fact(2), 1, b"two")
-    problem = Problem(Damage.DOCUMENT, ADA, "document facts/0001")
+    problem = StoreProblem(DamageKind.DOCUMENT, ADA, "document facts/0001")
     assert await store.check() == CheckReport(spaces=1, documents=3, entries=3, blobs=1, problems=(problem,))
-    aside = Problem(Damage.DOCUMENT, ADA, "document facts/0001", quarantined=True)
+    aside = StoreProblem(DamageKind.DOCUMENT, ADA, "document facts/0001", quarantined=True)
     assert await store.repair() == CheckReport(spaces=1, documents=3, entries=3, blobs=1, problems=(aside,))
     assert await store.check() == CheckReport(spaces=1, documents=2, entries=3, blobs=1)
     assert await documents(store) == [Document(fact(2), 1, b"two"), Document(fact(3), 1, b"three")]
     ((kept,),) = look(path, "SELECT body FROM quarantine")
     assert len(kept) == len(BODY)
     assert kept != BODY
-    assert await put(store, fact(1), b"anew") == Committed(4, 4)
-    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    assert await put(store, fact(1), b"anew") == CommitReceipt(4, 4)
+    await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
     assert look(path, "SELECT count(*) FROM quarantine") == [(0,)]
     assert remains(path.parent, kept) == set()
     await store.close()
@@ -85,13 +94,13 @@ async def test_a_flipped_bit_in_a_blob_is_found_and_set_aside(path: Path) -> Non
     store = await SqliteStore.open(path, clock=CLOCK)
     with pytest.raises(StoreCorrupt, match="blob aa"):
         await blob(store, "aa")
-    assert [problem.damage for problem in (await store.check()).problems] == [Damage.BLOB]
+    assert [problem.damage for problem in (await store.check()).problems] == [DamageKind.BLOB]
     assert [problem.quarantined for problem in (await store.repair()).problems] == [True]
     assert await store.check() == CheckReport(spaces=1, documents=3, entries=3, blobs=0)
     assert look(path, "SELECT count(*) FROM chunks") == [(1,)]
     await write_blob(store, "aa", b"new")
     assert await blob(store, "aa") == b"new"
-    await store.erase(Erasure(space=ADA, at=AT, blobs=("aa",)))
+    await store.erase(ErasureTarget(space=ADA, at=AT, blobs=("aa",)))
     assert look(path, "SELECT count(*) FROM chunks") == [(0,)]
     await store.close()
 
@@ -107,7 +116,7 @@ async def test_a_flipped_bit_in_a_blob_is_found_and_set_aside(path: Path) -> Non
 )
 async def test_a_row_altered_or_moved_is_not_served(opened: SqliteStore, path: Path, statement: str) -> None:
     change(path, statement)
-    assert [problem.damage for problem in (await opened.check()).problems] == [Damage.DOCUMENT]
+    assert [problem.damage for problem in (await opened.check()).problems] == [DamageKind.DOCUMENT]
     assert [problem.quarantined for problem in (await opened.repair()).problems] == [True]
     assert len(await documents(opened)) == 2
 
@@ -115,13 +124,13 @@ async def test_a_row_altered_or_moved_is_not_served(opened: SqliteStore, path: P
 @pytest.mark.parametrize(
     ("statement", "damage"),
     [
-        ("UPDATE journal SET digest = 'other' WHERE sequence = 2", Damage.JOURNAL_ENTRY),
-        ("UPDATE journal SET at = at + 1 WHERE sequence = 2", Damage.JOURNAL_ENTRY),
-        ("DELETE FROM journal WHERE sequence = 2", Damage.JOURNAL_GAP),
+        ("UPDATE journal SET digest = 'other' WHERE sequence = 2", DamageKind.JOURNAL_ENTRY),
+        ("UPDATE journal SET at = at + 1 WHERE sequence = 2", DamageKind.JOURNAL_ENTRY),
+        ("DELETE FROM journal WHERE sequence = 2", DamageKind.JOURNAL_GAP),
     ],
 )
 async def test_a_damaged_journal_is_not_served_and_not_mended(
-    opened: SqliteStore, path: Path, statement: str, damage: Damage
+    opened: SqliteStore, path: Path, statement: str, damage: DamageKind
 ) -> None:
     change(path, statement)
     with pytest.raises(StoreCorrupt, match="journal entry 2"):
@@ -143,12 +152,12 @@ async def test_a_head_that_does_not_fit_its_journal_is_reported(
     opened: SqliteStore, path: Path, statement: str
 ) -> None:
     change(path, statement)
-    assert [problem.damage for problem in (await opened.check()).problems] == [Damage.JOURNAL_GAP]
+    assert [problem.damage for problem in (await opened.check()).problems] == [DamageKind.JOURNAL_GAP]
 
 
 async def test_a_journal_without_a_head_is_reported(opened: SqliteStore, path: Path) -> None:
     change(path, "DELETE FROM heads")
-    assert [problem.damage for problem in (await opened.check()).problems] == [Damage.JOURNAL_GAP]
+    assert [problem.damage for problem in (await opened.check()).problems] == [DamageKind.JOURNAL_GAP]
 
 
 async def test_commits_refuse_to_build_on_damage(opened: SqliteStore, path: Path) -> None:
@@ -159,7 +168,7 @@ async def test_commits_refuse_to_build_on_damage(opened: SqliteStore, path: Path
     with pytest.raises(StoreCorrupt, match="head of a journal"):
         await put(opened, fact(4))
     with pytest.raises(StoreCorrupt):
-        await opened.erase(Erasure(space=ADA, at=AT))
+        await opened.erase(ErasureTarget(space=ADA, at=AT))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +185,7 @@ async def test_a_blob_that_is_not_whole_is_not_served(opened: SqliteStore, path:
     change(path, statement)
     with pytest.raises(StoreCorrupt, match="blob aa"):
         await blob(opened, "aa")
-    assert [problem.damage for problem in (await opened.check()).problems] == [Damage.BLOB]
+    assert [problem.damage for problem in (await opened.check()).problems] == [DamageKind.BLOB]
 
 
 async def test_a_broken_page_is_reported_and_the_rest_is_read(path: Path) -> None:
@@ -190,7 +199,7 @@ async def test_a_broken_page_is_reported_and_the_rest_is_read(path: Path) -> Non
     told = await asyncio.gather(put(store, fact(4)), put(store, fact(5)), return_exceptions=True)
     assert [type(outcome) for outcome in told] == [StoreCorrupt, StoreCorrupt]
     report = await store.check()
-    assert {problem.damage for problem in report.problems} == {Damage.ENGINE}
+    assert {problem.damage for problem in report.problems} == {DamageKind.ENGINE}
     assert (report.entries, report.blobs) == (3, 1)
     await store.close()
 
@@ -200,14 +209,14 @@ async def test_a_text_that_is_no_utf8_is_damage_and_its_bytes_are_not_told(opene
     with pytest.raises(StoreCorrupt) as refused:
         await journal(opened)
     assert "secret" not in f"{refused.value!r} {refused.value.__cause__!r}"
-    assert [problem.damage for problem in (await opened.check()).problems] == [Damage.ENGINE]
+    assert [problem.damage for problem in (await opened.check()).problems] == [DamageKind.ENGINE]
 
 
 async def test_one_damaged_place_takes_no_commit_of_the_same_group_down(path: Path) -> None:
     change(path, "UPDATE heads SET sequence = 9")
     store = await SqliteStore.open(path, clock=CLOCK)
     told = await asyncio.gather(put(store, fact(4)), put(store, fact(4), space=BOB), return_exceptions=True)
-    assert [type(outcome) for outcome in told] == [StoreCorrupt, Committed]
+    assert [type(outcome) for outcome in told] == [StoreCorrupt, CommitReceipt]
     await store.close()
 
 

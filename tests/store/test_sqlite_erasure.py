@@ -10,11 +10,11 @@ from tests.store.sqlite_rig import CLOCK, OLD, look, remains
 
 from elytron_core.errors import StoreBusy
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Erased, Erasure, Idempotency, Put, Ref
+from elytron_core.ports.store import BatchKey, DocumentRef, ErasureReceipt, ErasureTarget, PutChange
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
 from elytron_store.sqlite import SqliteStore, erasure, setup
-from elytron_store.sqlite.driver import Access, library
+from elytron_store.sqlite.driver import FileAccess, sqlite_library
 
 pytestmark = pytest.mark.anyio
 
@@ -38,17 +38,17 @@ def canary(number: int, size: int = 1) -> bytes:
     return b"<canary %06d>" % number * size
 
 
-async def crowd(store: SqliteStore, *, seed: int) -> dict[Ref, int]:
+async def crowd(store: SqliteStore, *, seed: int) -> dict[DocumentRef, int]:
     """Put, replace and delete documents of many sizes, until SQLite has moved rows about; return who lives."""
     choose = random.Random(seed)
-    living: dict[Ref, tuple[int, int]] = {}
+    living: dict[DocumentRef, tuple[int, int]] = {}
     count = 0
     for _ in range(ROUNDS):
-        puts: list[Put] = []
+        puts: list[PutChange] = []
         for _ in range(40):
             count += 1
-            ref = Ref("facts", f"{choose.getrandbits(64):016x}")
-            puts.append(Put(ref, canary(count, choose.randint(5, 160)), 0))
+            ref = DocumentRef("facts", f"{choose.getrandbits(64):016x}")
+            puts.append(PutChange(ref, canary(count, choose.randint(5, 160)), 0))
             living[ref] = (count, 1)
         await store.commit(batch(*puts))
         for ref in choose.sample(sorted(living), 12):
@@ -65,8 +65,8 @@ async def test_an_erasure_of_more_than_is_looked_up_at_once_takes_every_digest(
 ) -> None:
     monkeypatch.setattr(erasure, "_REFS_AT_ONCE", 2)
     named = [fact(number) for number in range(5)]
-    await store.commit(batch(*(Put(ref, b"", 0) for ref in named)))
-    assert (await store.erase(Erasure(space=ADA, at=AT, refs=tuple(named)))).entries_scrubbed == 5
+    await store.commit(batch(*(PutChange(ref, b"", 0) for ref in named)))
+    assert (await store.erase(ErasureTarget(space=ADA, at=AT, refs=tuple(named)))).entries_scrubbed == 5
     assert [kept.digest for kept in await journal(store)] == [""] * 6
 
 
@@ -74,7 +74,7 @@ async def test_an_erasure_of_more_than_is_looked_up_at_once_takes_every_digest(
 async def test_erased_documents_leave_no_byte_and_the_rest_stays(store: SqliteStore, tmp_path: Path) -> None:
     living = await crowd(store, seed=7)
     gone = sorted(living)[::2]
-    erased = await store.erase(Erasure(space=ADA, at=AT, refs=tuple(gone)))
+    erased = await store.erase(ErasureTarget(space=ADA, at=AT, refs=tuple(gone)))
     assert erased.documents == len(gone)
     left = {number for ref, number in living.items() if ref not in set(gone)}
     total = ROUNDS * 52 + 1
@@ -87,7 +87,7 @@ async def test_an_erasure_takes_replaced_and_deleted_bodies_along(store: SqliteS
     await put(store, fact(1), canary(2), expects=1)
     await put(store, fact(2), canary(3))
     await delete(store, fact(2), expects=1)
-    await store.erase(Erasure(space=ADA, at=AT))
+    await store.erase(ErasureTarget(space=ADA, at=AT))
     assert remains(tmp_path, canary(1), canary(2), canary(3)) == {canary(2)}
 
 
@@ -97,7 +97,7 @@ async def test_an_erased_or_replaced_blob_leaves_no_byte(store: SqliteStore, tmp
     for number in range(4):
         await write_blob(store, f"{number}", canary(number, size))
     await write_blob(store, "1", canary(9, size))
-    await store.erase(Erasure(space=ADA, at=AT, blobs=("0", "2")))
+    await store.erase(ErasureTarget(space=ADA, at=AT, blobs=("0", "2")))
     told = remains(tmp_path, *(canary(number) for number in range(10)))
     assert told == {canary(3), canary(9)}
 
@@ -105,12 +105,12 @@ async def test_an_erased_or_replaced_blob_leaves_no_byte(store: SqliteStore, tmp
 @pytest.mark.usefixtures("rebuilding")
 async def test_an_erased_space_leaves_not_even_its_name(store: SqliteStore, tmp_path: Path) -> None:
     space = SpaceId("a name that is nobody's business")
-    once = Idempotency(key="a telling key", digest="d", answer=canary(2))
-    await store.commit(batch(Put(fact(1), canary(1), 0), space=space, idempotency=once))
+    once = BatchKey(key="a telling key", digest="d", answer=canary(2))
+    await store.commit(batch(PutChange(fact(1), canary(1), 0), space=space, idempotency=once))
     await write_blob(store, "aa", canary(3, 30_000), space=space)
     await put(store, fact(1), canary(4), space=BOB)
-    erased = await store.erase(Erasure(space=space, at=AT, whole_space=True))
-    assert erased == Erased(documents=1, blobs=1, entries_scrubbed=1, sequence=0)
+    erased = await store.erase(ErasureTarget(space=space, at=AT, whole_space=True))
+    assert erased == ErasureReceipt(documents=1, blobs=1, entries_scrubbed=1, sequence=0)
     needles = (space.encode(), b"a telling key", canary(1), canary(2), canary(3), canary(4))
     assert remains(tmp_path, *needles) == {canary(4)}
     assert await spaces(store) == {BOB}
@@ -120,27 +120,27 @@ async def test_a_rollback_journal_keeps_nothing_either(tmp_path: Path) -> None:
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=OLD)
     await put(store, fact(1), canary(1))
     await put(store, fact(2), canary(2))
-    await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+    await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
     assert remains(tmp_path, canary(1), canary(2)) == {canary(2)}
     await store.close()
 
 
 async def test_an_erasure_says_so_while_a_reader_holds_the_old_state(store: SqliteStore, tmp_path: Path) -> None:
     await put(store, fact(1), canary(1))
-    with_reader = library().connect(str(tmp_path / "m.db"), wait_s=0.0)
+    with_reader = sqlite_library().connect(str(tmp_path / "m.db"), wait_s=0.0)
     with_reader.execute("BEGIN")
     with_reader.execute("SELECT count(*) FROM documents").fetchall()
     with pytest.raises(StoreBusy):
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
     with_reader.close()
-    again = await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))
-    assert again == Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=3)
+    again = await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))
+    assert again == ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=3)
     assert remains(tmp_path, canary(1)) == set()
 
 
 async def test_every_table_of_a_space_is_emptied_by_its_erasure(store: SqliteStore, tmp_path: Path) -> None:
     await put(store, fact(1))
-    await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+    await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
     tables = [name for (name,) in look(tmp_path / "m.db", "SELECT name FROM sqlite_schema WHERE type = 'table'")]
     counted = {name: look(tmp_path / "m.db", f"SELECT count(*) FROM {name}")[0][0] for name in tables}
     assert {name for name, count in counted.items() if count} == {"manifest"}
@@ -152,7 +152,7 @@ async def test_a_purge_that_meets_a_commit_of_others_has_waited_for_it(tmp_path:
     with closing(setup.connect_writer(OLD, path)) as ours, closing(setup.connect_writer(OLD, path)) as theirs:
         theirs.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreBusy):
-            erasure.purge(ours, Access("delete", busy_wait_s=0.0), Erasure(space=ADA, at=AT))
+            erasure.purge_file(ours, FileAccess("delete", busy_wait_s=0.0), ErasureTarget(space=ADA, at=AT))
 
 
 async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_true_size(
@@ -166,7 +166,7 @@ async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_tru
     await put(store, fact(1), b"canary")
     ((tables,),) = look(path, "SELECT count(*) FROM sqlite_schema")
     monkeypatch.setattr(store_limits, "VACUUM_BYTES", tables * 8_192 - 1)
-    assert (await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
+    assert (await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),)))).documents == 1
     await store.close()
     assert look(path, "PRAGMA page_size") == [(8_192,)]
     assert b"canary" not in path.read_bytes()

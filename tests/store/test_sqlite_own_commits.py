@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.store.sqlite_rig import AT, REF, SPACE, batch, opened
 
-from elytron_core.ports.store import Document, Erasure, JournalEntry, Ref
+from elytron_core.ports.store import Document, DocumentRef, ErasureTarget, JournalEntry
 from elytron_store.sqlite import SqliteStore, erasure, reads, writes
 
 pytestmark = pytest.mark.anyio
@@ -28,13 +28,13 @@ class Looks:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        read = reads.journal
+        read = reads.journal_page
 
         def counted(*args: Any) -> Sequence[JournalEntry]:
             self.count += 1
             return read(*args)
 
-        monkeypatch.setattr(reads, "journal", counted)
+        monkeypatch.setattr(reads, "journal_page", counted)
 
 
 async def sequences(store: SqliteStore, after: int) -> list[int]:
@@ -73,7 +73,7 @@ async def test_what_is_written_beside_commits_makes_a_handle_look_again(
     await store.write_blob(SPACE, "c0", chunks())
     assert await sequences(store, 0) == [1]
     assert looks.count == 1
-    await store.erase(Erasure(space=SPACE, at=AT, refs=(REF,)))
+    await store.erase(ErasureTarget(space=SPACE, at=AT, refs=(REF,)))
     assert await sequences(store, 0) == [1, 2]
     await store.close()
 
@@ -84,7 +84,7 @@ async def test_who_is_answered_first_of_a_group_sees_all_of_it(tmp_path: Path) -
     await look(store)
 
     async def commit(key: str) -> list[int]:
-        await store.commit(batch(b"x", 0, Ref("turns", key)))
+        await store.commit(batch(b"x", 0, DocumentRef("turns", key)))
         return await sequences(store, 1)
 
     assert await asyncio.gather(commit("bb"), commit("cc")) == [[2, 3], [2, 3]]
@@ -135,9 +135,9 @@ async def test_an_erasure_whose_caller_went_away_is_seen(tmp_path: Path, monkeyp
     store = await opened(tmp_path)
     await store.commit(batch(b"0", 0))
     await look(store)
-    await store.commit(batch(b"0", 0, Ref("turns", "bb")))
-    held = Held(monkeypatch, erasure, "erase")
-    await held.left(store.erase(Erasure(space=SPACE, at=AT, refs=(REF,))))
+    await store.commit(batch(b"0", 0, DocumentRef("turns", "bb")))
+    held = Held(monkeypatch, erasure, "erase_rows")
+    await held.left(store.erase(ErasureTarget(space=SPACE, at=AT, refs=(REF,))))
     assert await sequences(store, 1) == [2]
     assert await store.get(SPACE, (REF,)) == [Document(REF, 1, b"0")]
     await held.finished(store)

@@ -12,11 +12,21 @@ from tests.store.sqlite_rig import AT, REF, SPACE, batch, opened
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref
+from elytron_core.ports.store import (
+    Batch,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
+    JournalEntry,
+    PutChange,
+)
 from elytron_store import limits as store_limits
 from elytron_store.sqlite import SqliteStore, read_cache, reads
 from elytron_store.sqlite.driver import Raw
-from elytron_store.sqlite.reads import get
+from elytron_store.sqlite.reads import get_documents
 
 pytestmark = pytest.mark.anyio
 
@@ -34,7 +44,9 @@ async def test_a_commit_of_any_handle_is_read_at_once(tmp_path: Path) -> None:
         for _ in range(2):
             assert await reader.get(SPACE, (REF,)) == [Document(REF, revision + 1, b"%d" % revision)]
             assert [entry.sequence for entry in await reader.journal(SPACE, after=revision, limit=9)] == [revision + 1]
-    await others.commit(Batch(space=SPACE, at=AT, entries=(Entry(Action.DELETE, REF),), deletes=(Delete(REF, 4),)))
+    await others.commit(
+        Batch(space=SPACE, at=AT, entries=(EntryDraft(JournalAction.DELETE, REF),), deletes=(DeleteChange(REF, 4),))
+    )
     assert await mine.get(SPACE, (REF,)) == [None]
     await mine.close()
     await others.close()
@@ -44,7 +56,7 @@ async def test_what_is_erased_is_forgotten(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     await store.commit(batch(b"canary", 0))
     await store.get(SPACE, (REF,))
-    await store.erase(Erasure(space=SPACE, at=AT, refs=(REF,)))
+    await store.erase(ErasureTarget(space=SPACE, at=AT, refs=(REF,)))
     assert await store.get(SPACE, (REF,)) == [None]
     await store.close()
 
@@ -53,7 +65,7 @@ async def test_it_remembers_small_documents_within_its_bounds(tmp_path: Path, mo
     monkeypatch.setattr(store_limits, "MEMO_DOCUMENTS", 2)
     monkeypatch.setattr(store_limits, "MEMO_LOOKS", 1)
     store = await opened(tmp_path)
-    refs = [Ref("turns", f"{place:02x}") for place in range(4)]
+    refs = [DocumentRef("turns", f"{place:02x}") for place in range(4)]
     for ref in refs:
         await store.commit(batch(b"x" * (9_000 if ref == refs[3] else 1), 0, ref))
     for _ in range(2):
@@ -85,7 +97,7 @@ class Hops:
         monkeypatch.setattr(store, "_read", counted)
 
 
-async def everything(store: SqliteStore, refs: Sequence[Ref]) -> list[Sequence[object]]:
+async def everything(store: SqliteStore, refs: Sequence[DocumentRef]) -> list[Sequence[object]]:
     return [
         await store.get(SPACE, refs),
         await store.journal(SPACE, after=0, limit=1),
@@ -97,7 +109,7 @@ async def test_small_reads_need_no_thread_whoever_has_committed_since(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, others = await opened(tmp_path), await opened(tmp_path)
-    hops, tool, absent = Hops(mine, monkeypatch), Ref("tools", "aa"), Ref("turns", "ff")
+    hops, tool, absent = Hops(mine, monkeypatch), DocumentRef("tools", "aa"), DocumentRef("turns", "ff")
     await others.commit(batch(b"0", 0))
     first = await everything(mine, (REF, absent))
     assert first[0] == [Document(REF, 1, b"0"), None]
@@ -108,9 +120,9 @@ async def test_small_reads_need_no_thread_whoever_has_committed_since(
     documents, entries, tools = await everything(mine, (REF, absent))
     assert documents == [Document(REF, 2, b"1"), Document(absent, 1, b"2")]
     assert (entries, tools) == (first[1], [Document(tool, 1, b"3")])
-    await mine.commit(batch(b"4", 0, Ref("turns", "cc")))
-    assert await mine.get(SPACE, (Ref("turns", "cc"), REF)) == [
-        Document(Ref("turns", "cc"), 1, b"4"),
+    await mine.commit(batch(b"4", 0, DocumentRef("turns", "cc")))
+    assert await mine.get(SPACE, (DocumentRef("turns", "cc"), REF)) == [
+        Document(DocumentRef("turns", "cc"), 1, b"4"),
         Document(REF, 2, b"1"),
     ]
     assert hops.count == 0
@@ -123,7 +135,7 @@ async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_th
 ) -> None:
     monkeypatch.setattr(store_limits, "MEMO_AT_ONCE", 2)
     store = await opened(tmp_path)
-    refs = [Ref("tools", f"{place:02x}") for place in range(3)]
+    refs = [DocumentRef("tools", f"{place:02x}") for place in range(3)]
     for ref in refs:
         await store.commit(batch(b"x", 0, ref))
     await store.scan(SPACE, "tools", limit=9)
@@ -155,7 +167,7 @@ async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_
 ) -> None:
     monkeypatch.setattr(read_cache, "_STEPS", steps)
     mine, others = await opened(tmp_path), await opened(tmp_path)
-    refs = (REF, Ref("turns", "bb"))
+    refs = (REF, DocumentRef("turns", "bb"))
     for ref in refs:
         await others.commit(batch(b"x", 0, ref))
     monkeypatch.setattr(read_cache, "_disk_waits", lambda: next(waits))
@@ -171,7 +183,7 @@ async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_
 async def test_what_is_read_here_is_looked_through_as_strictly(tmp_path: Path) -> None:
     store = await opened(tmp_path)
     with pytest.raises(InvalidInput):
-        await store.get(SPACE, (Ref("turns", "a\nb"),))
+        await store.get(SPACE, (DocumentRef("turns", "a\nb"),))
     await store.close()
 
 
@@ -199,19 +211,19 @@ async def look(store: SqliteStore) -> None:
 
 async def test_what_a_commit_did_not_touch_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await opened(tmp_path)
-    other, tool = Ref("turns", "bb"), Ref("tools", "aa")
+    other, tool = DocumentRef("turns", "bb"), DocumentRef("tools", "aa")
     for ref in (REF, other, tool):
         await store.commit(batch(b"0", 0, ref))
     await look(store)
     first = await store.get(SPACE, (REF, other)), await store.scan(SPACE, "tools", limit=9)
-    read: list[Sequence[Ref]] = []
-    monkeypatch.setattr(reads, "scan", None)
+    read: list[Sequence[DocumentRef]] = []
+    monkeypatch.setattr(reads, "scan_documents", None)
 
-    def counted(raw: Raw, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+    def counted(raw: Raw, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         read.append(refs)
-        return get(raw, space, refs)
+        return get_documents(raw, space, refs)
 
-    monkeypatch.setattr(reads, "get", counted)
+    monkeypatch.setattr(reads, "get_documents", counted)
     await store.commit(batch(b"1", 1))
     assert await store.get(SPACE, (other,)) == first[0][1:]
     await look(store)
@@ -235,7 +247,7 @@ async def test_what_was_being_read_while_it_was_written_is_not_remembered(
         await store.commit(batch(b"1", 1))
         return found
 
-    refs = (REF, Ref("turns", "bb"))
+    refs = (REF, DocumentRef("turns", "bb"))
     monkeypatch.setattr(store, "_read", slow)
     assert await store.get(SPACE, refs) == [Document(REF, 1, b"0"), None]
     monkeypatch.setattr(store, "_read", read)
@@ -249,8 +261,10 @@ async def test_a_space_that_others_erased_and_began_anew_is_read_anew(tmp_path: 
     await mine.commit(batch(b"canary", 0))
     await look(mine)
     await mine.get(SPACE, (REF,))
-    await others.erase(Erasure(space=SPACE, at=AT, whole_space=True))
-    anew = Batch(space=SPACE, at=Instant(2), entries=(Entry(Action.WRITE, REF),), puts=(Put(REF, b"anew", 0),))
+    await others.erase(ErasureTarget(space=SPACE, at=AT, whole_space=True))
+    anew = Batch(
+        space=SPACE, at=Instant(2), entries=(EntryDraft(JournalAction.WRITE, REF),), puts=(PutChange(REF, b"anew", 0),)
+    )
     await others.commit(anew)
     assert await mine.get(SPACE, (REF,)) == [Document(REF, 1, b"anew")]
     await mine.close()
@@ -264,12 +278,12 @@ async def test_a_damaged_journal_keeps_no_document_from_being_read(
     await store.commit(batch(b"0", 0))
     await look(store)
     await store.get(SPACE, (REF,))
-    await store.commit(batch(b"1", 0, Ref("turns", "bb")))
+    await store.commit(batch(b"1", 0, DocumentRef("turns", "bb")))
 
     def damaged(*_: object) -> Sequence[JournalEntry]:
         raise StoreCorrupt(what="journal entry 2")
 
-    monkeypatch.setattr(reads, "journal", damaged)
+    monkeypatch.setattr(reads, "journal_page", damaged)
     assert await store.get(SPACE, (REF,)) == [Document(REF, 1, b"0")]
     await store.close()
 
@@ -280,8 +294,8 @@ async def test_whoever_writes_and_erases_in_whatever_order_what_is_read_is_what_
 ) -> None:
     dice = random.Random(seed)
     handles = [await opened(tmp_path), await opened(tmp_path)]
-    refs = [Ref(collection, f"{place:02x}") for collection in ("turns", "tools") for place in range(4)]
-    stands: dict[Ref, Document] = {}
+    refs = [DocumentRef(collection, f"{place:02x}") for collection in ("turns", "tools") for place in range(4)]
+    stands: dict[DocumentRef, Document] = {}
     for step in range(150):
         store, ref = dice.choice(handles), dice.choice(refs)
         revision = stands[ref].revision if ref in stands else 0
@@ -289,19 +303,21 @@ async def test_whoever_writes_and_erases_in_whatever_order_what_is_read_is_what_
             case 0 | 1 | 2:
                 body = b"%d" % step
                 at = Instant(step)
-                put = Put(ref, body, revision)
-                await store.commit(Batch(space=SPACE, at=at, entries=(Entry(Action.WRITE, ref),), puts=(put,)))
+                put = PutChange(ref, body, revision)
+                await store.commit(
+                    Batch(space=SPACE, at=at, entries=(EntryDraft(JournalAction.WRITE, ref),), puts=(put,))
+                )
                 stands[ref] = Document(ref, revision + 1, body)
             case 3 if revision:
-                entries = (Entry(Action.DELETE, ref),)
-                delete = Delete(ref, revision)
+                entries = (EntryDraft(JournalAction.DELETE, ref),)
+                delete = DeleteChange(ref, revision)
                 await store.commit(Batch(space=SPACE, at=Instant(step), entries=entries, deletes=(delete,)))
                 del stands[ref]
             case 4 if step % 5 == 0:
-                await store.erase(Erasure(space=SPACE, at=Instant(step), refs=(ref,)))
+                await store.erase(ErasureTarget(space=SPACE, at=Instant(step), refs=(ref,)))
                 stands.pop(ref, None)
             case 5 if step % 9 == 0:
-                await store.erase(Erasure(space=SPACE, at=Instant(step), whole_space=True))
+                await store.erase(ErasureTarget(space=SPACE, at=Instant(step), whole_space=True))
                 stands.clear()
             case _:
                 await look(store)

@@ -11,12 +11,12 @@ from tests.store.sqlite_rig import CLOCK
 
 import elytron
 from elytron_core.errors import StoreForeign, StoreReadOnly, StoreUnavailable
-from elytron_core.ports.store import Erasure
+from elytron_core.ports.store import ErasureTarget
 from elytron_store.conformance.examples import ADA, documents, fact, put
 from elytron_store.sqlite import SqliteStore
-from elytron_store.sqlite.driver import library
+from elytron_store.sqlite.driver import sqlite_library
 from elytron_store.sqlite.schema import STEPS
-from elytron_store.sqlite.setup import copy
+from elytron_store.sqlite.setup import copy_database
 
 pytestmark = pytest.mark.anyio
 
@@ -62,7 +62,7 @@ async def test_on_a_medium_that_nobody_can_write_a_store_is_read_and_not_changed
     assert (await store.check()).ok
     for change in (
         lambda: put(store, fact(2)),
-        lambda: store.erase(Erasure(space=ADA, at=CLOCK.now())),
+        lambda: store.erase(ErasureTarget(space=ADA, at=CLOCK.now())),
         store.repair,
     ):
         with pytest.raises(StoreReadOnly, match="can only be read here"):
@@ -78,7 +78,7 @@ async def test_it_is_copied_to_where_it_can_be_written(
     target = tmp_path_factory.mktemp("copy") / "m.db"
     with monkeypatch.context() as here:
         still(here)
-        copy(place, target)
+        copy_database(place, target)
     store = await SqliteStore.open(target, clock=CLOCK)
     assert [document.ref for document in await documents(store)] == [fact(1)]
     await store.close()
@@ -125,7 +125,7 @@ async def test_a_store_that_does_not_match_is_refused(place: Path, monkeypatch: 
     with pytest.raises(StoreForeign, match="not sealed"):
         await SqliteStore.open(place, clock=CLOCK, sealed=True)
     place.rename(place.with_name("elsewhere"))
-    with closing(library().connect(str(place.with_name("elsewhere")), wait_s=0.0)) as raw:
+    with closing(sqlite_library().connect(str(place.with_name("elsewhere")), wait_s=0.0)) as raw:
         raw.execute("DELETE FROM manifest")
     place.with_name("elsewhere").rename(place)
     with pytest.raises(StoreForeign, match="manifest"):

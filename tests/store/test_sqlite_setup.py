@@ -24,12 +24,12 @@ from elytron_core.errors import (
     StoreUnavailable,
     Unsupported,
 )
-from elytron_core.ports.store import Committed, Document
+from elytron_core.ports.store import CommitReceipt, Document
 from elytron_store.conformance.examples import documents, fact, one, put
-from elytron_store.engine import Durability
-from elytron_store.manifest import Manifest, read
+from elytron_store.engine import WriteDurability
+from elytron_store.manifest import StoreManifest, read_manifest
 from elytron_store.sqlite import DriverReport, SqliteStore, driver, driver_report
-from elytron_store.sqlite.driver import Library, Raw, library
+from elytron_store.sqlite.driver import Raw, SqliteLibrary, sqlite_library
 from elytron_store.sqlite.schema import APPLICATION_ID, STEPS
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +65,7 @@ async def test_the_manifest_keeps_its_birth_and_notes_each_opening(tmp_path: Pat
     clock.advance(1000)
     await (await SqliteStore.open(tmp_path / "m.db", clock=clock, profile="embedded", sealed=True)).close()
     ((kept,),) = look(tmp_path / "m.db", "SELECT body FROM manifest")
-    assert read(kept) == Manifest(
+    assert read_manifest(kept) == StoreManifest(
         engine="sqlite", profile="embedded", sealed=True, created_at=born, opened_at=clock.now()
     )
 
@@ -158,7 +158,7 @@ async def test_an_older_store_is_brought_on_and_kept_as_it_was(tmp_path: Path) -
     await make(tmp_path / "m.db")
     store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, steps=(*STEPS, stamp))
     assert await one(store, fact(1)) == Document(fact(1), 1, b"kept")
-    assert await put(store, fact(2)) == Committed(2, 2)
+    assert await put(store, fact(2)) == CommitReceipt(2, 2)
     await store.close()
     assert look(tmp_path / "m.db", "SELECT space FROM stamps") == [("ada",)]
     kept = tmp_path / f"m.db.schema-{len(STEPS)}.bak"
@@ -220,7 +220,7 @@ async def test_handles_may_make_one_store_at_once(tmp_path: Path) -> None:
 
 async def test_an_opening_waits_for_others_no_longer_than_told(tmp_path: Path) -> None:
     await make(tmp_path / "m.db")
-    with closing(library().connect(str(tmp_path / "m.db"), wait_s=0.0)) as other:
+    with closing(sqlite_library().connect(str(tmp_path / "m.db"), wait_s=0.0)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreBusy):
             await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, busy_wait_s=0.05)
@@ -228,7 +228,7 @@ async def test_an_opening_waits_for_others_no_longer_than_told(tmp_path: Path) -
 
 
 def test_the_report_names_library_journal_and_reason() -> None:
-    assert driver_report(Library(module=sqlite3, version=(3, 40, 1))) == DriverReport(
+    assert driver_report(SqliteLibrary(module=sqlite3, version=(3, 40, 1))) == DriverReport(
         library="sqlite3",
         version="3.40.1",
         journal_mode="delete",
@@ -242,10 +242,10 @@ def test_the_report_names_library_journal_and_reason() -> None:
 def test_a_library_without_strict_tables_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 31, 1))
     monkeypatch.setitem(sys.modules, "pysqlite3.dbapi2", None)
-    library.cache_clear()
+    sqlite_library.cache_clear()
     with pytest.raises(Unsupported, match=r"3\.37"):
-        library()
-    library.cache_clear()
+        sqlite_library()
+    sqlite_library.cache_clear()
 
 
 async def test_an_old_library_keeps_a_rollback_journal(tmp_path: Path) -> None:
@@ -257,8 +257,10 @@ async def test_an_old_library_keeps_a_rollback_journal(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("first", "then"), [(OLD, None), (None, OLD)], ids=["to a WAL", "to a rollback journal"])
-async def test_a_store_moves_between_libraries(tmp_path: Path, first: Library | None, then: Library | None) -> None:
-    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=first, durability=Durability.NORMAL)
+async def test_a_store_moves_between_libraries(
+    tmp_path: Path, first: SqliteLibrary | None, then: SqliteLibrary | None
+) -> None:
+    store = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=first, durability=WriteDurability.NORMAL)
     await put(store, fact(1), b"kept")
     await store.close()
     again = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK, library=then)
@@ -280,7 +282,7 @@ async def test_an_old_library_stops_writing_when_another_brings_a_wal(tmp_path: 
     new = await SqliteStore.open(tmp_path / "m.db", clock=CLOCK)
     with pytest.raises(StoreUnavailable, match="WAL"):
         await put(old, fact(2))
-    assert await put(new, fact(2)) == Committed(2, 2)
+    assert await put(new, fact(2)) == CommitReceipt(2, 2)
     await old.close()
     await new.close()
 
@@ -300,7 +302,7 @@ async def test_an_old_library_stops_writing_when_another_brings_a_wal(tmp_path: 
     ],
 )
 def test_each_driver_error_has_one_meaning(code: int, key: str) -> None:
-    assert driver.translate(driver_error(code), doing="reading").key == key
+    assert driver.translate_error(driver_error(code), doing="reading").key == key
 
 
 async def test_a_device_that_fails_while_opening_leaves_no_thread(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from elytron_core.errors import InvalidInput, StoreFailed, StoreUnavailable
-from elytron_store.backup import is_free, staged
+from elytron_store.backup import is_free, staged_store
 
 pytestmark = pytest.mark.anyio
 
@@ -33,7 +33,7 @@ def names(folder: Path) -> list[str]:
 @pytest.mark.parametrize("name", [FILE, FOLDER])
 async def test_nothing_is_at_the_place_until_all_is(tmp_path: Path, name: str) -> None:
     target = tmp_path / name
-    async with staged(target) as stage:
+    async with staged_store(target) as stage:
         make(stage.path, name)
         assert not target.exists()
         await stage.place()
@@ -41,7 +41,7 @@ async def test_nothing_is_at_the_place_until_all_is(tmp_path: Path, name: str) -
 
 
 async def test_what_was_not_put_in_place_is_gone(tmp_path: Path) -> None:
-    async with staged(tmp_path / FILE) as stage:
+    async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
     assert names(tmp_path) == []
 
@@ -52,7 +52,7 @@ async def test_what_a_killed_one_left_is_removed(tmp_path: Path, left: str) -> N
     beside.mkdir()
     make(beside / "store", left)
     (beside / "lock").touch()
-    async with staged(tmp_path / FILE) as stage:
+    async with staged_store(tmp_path / FILE) as stage:
         assert not stage.path.exists()
         make(stage.path, FILE)
         await stage.place()
@@ -60,12 +60,12 @@ async def test_what_a_killed_one_left_is_removed(tmp_path: Path, left: str) -> N
 
 
 async def test_one_makes_a_store_for_a_place_at_a_time(tmp_path: Path) -> None:
-    async with staged(tmp_path / FILE) as stage:
+    async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
         with pytest.raises(StoreUnavailable, match="being made by another process"):
-            async with staged(tmp_path / FILE):
+            async with staged_store(tmp_path / FILE):
                 pass
-        async with staged(tmp_path / FOLDER) as other:
+        async with staged_store(tmp_path / FOLDER) as other:
             make(other.path, FOLDER)
             await other.place()
         await stage.place()
@@ -75,7 +75,7 @@ async def test_one_makes_a_store_for_a_place_at_a_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [FILE, FOLDER])
 async def test_what_came_to_the_place_meanwhile_stays(tmp_path: Path, name: str) -> None:
     target = tmp_path / name
-    async with staged(target) as stage:
+    async with staged_store(target) as stage:
         make(stage.path, name)
         make(target, name)
         (target / "log" if name == FOLDER else target).write_bytes(b"another's")
@@ -88,7 +88,7 @@ async def test_an_empty_folder_is_a_place(tmp_path: Path) -> None:
     target = tmp_path / FOLDER
     target.mkdir()
     assert is_free(target)
-    async with staged(target) as stage:
+    async with staged_store(target) as stage:
         make(stage.path, FOLDER)
         await stage.place()
     assert content(target) == b"whole"
@@ -100,7 +100,7 @@ async def test_a_file_system_without_links_takes_a_file(tmp_path: Path, monkeypa
         raise OSError(errno.EPERM, "no links here")
 
     monkeypatch.setattr(os, "link", refuse)
-    async with staged(tmp_path / FILE) as stage:
+    async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
         await stage.place()
     assert (content(tmp_path / FILE), names(tmp_path)) == (b"whole", [FILE])
@@ -110,7 +110,7 @@ async def test_a_place_that_takes_nothing_is_said(tmp_path: Path, monkeypatch: p
     def refuse(_source: Path, _target: Path) -> None:
         raise OSError(errno.EROFS, "read-only")
 
-    async with staged(tmp_path / FILE) as stage:
+    async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
         monkeypatch.setattr(os, "link", refuse)
         monkeypatch.setattr(Path, "rename", refuse)
@@ -125,7 +125,7 @@ def test_a_link_that_leads_nowhere_is_no_free_place(tmp_path: Path) -> None:
 
 
 async def test_a_database_with_something_beside_it_is_not_whole(tmp_path: Path) -> None:
-    async with staged(tmp_path / FILE) as stage:
+    async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
         stage.path.with_name("store-wal").write_bytes(b"not in the database yet")
         with pytest.raises(StoreFailed):
@@ -141,7 +141,7 @@ async def test_what_cannot_be_looked_at_is_not_taken_for_whole(tmp_path: Path, m
             raise OSError(errno.EACCES, "not for you")
         return looked(path, follow_symlinks=follow_symlinks)
 
-    async with staged(tmp_path / FILE) as stage:
+    async with staged_store(tmp_path / FILE) as stage:
         make(stage.path, FILE)
         monkeypatch.setattr(Path, "stat", refuse)
         with pytest.raises(StoreUnavailable, match="not for you"):
@@ -154,7 +154,7 @@ async def test_a_place_that_cannot_be_is_said(tmp_path: Path) -> None:
     (tmp_path / FILE).touch()
     for place in (tmp_path / "none" / FILE, tmp_path / FILE / "below"):
         with pytest.raises(StoreUnavailable, match="cannot write"):
-            async with staged(place):
+            async with staged_store(place):
                 pass
 
 

@@ -23,20 +23,20 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
+    BatchKey,
     CheckReport,
-    Committed,
-    Delete,
+    CommitReceipt,
+    DeleteChange,
     Document,
-    Entry,
-    Erased,
-    Erasure,
-    Idempotency,
+    DocumentRef,
+    EntryDraft,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
     JournalEntry,
-    Put,
-    Ref,
-    Require,
+    PutChange,
+    RequireRevision,
     Store,
 )
 from elytron_store.conformance.examples import AT, blob, source
@@ -46,7 +46,9 @@ from elytron_store.memory import MemoryStore
 
 LONG = settings.default is not None and settings.default.max_examples > 100
 SPACES = st.sampled_from([SpaceId("ann"), SpaceId("anna"), SpaceId("\u00e4%/..")])
-REFS = st.builds(Ref, st.sampled_from(["facts", "turns"]), st.sampled_from(["0", "00", "0a", "a-1", "a.1", "ff"]))
+REFS = st.builds(
+    DocumentRef, st.sampled_from(["facts", "turns"]), st.sampled_from(["0", "00", "0a", "a-1", "a.1", "ff"])
+)
 BLOB_KEYS = st.sampled_from(["aa", "ab"])
 BODIES = st.sampled_from([b"", b"body", b"\x00\xff", bytes(5_000)])
 MISSED = st.sampled_from([None, None, None, 0, 1])
@@ -57,11 +59,11 @@ CHANGES = st.lists(
     unique_by=lambda change: change[1],
 )
 DIGESTS = st.sampled_from(["d", "e"])
-ONCE = st.none() | st.builds(Idempotency, st.sampled_from(["k", "K"]), DIGESTS, st.sampled_from([b"", b"yes"]))
+ONCE = st.none() | st.builds(BatchKey, st.sampled_from(["k", "K"]), DIGESTS, st.sampled_from([b"", b"yes"]))
 
 ON_TOOLS = "mcp:"
 """The store on an MCP file server in this process."""
-Change = tuple[str, Ref, bytes]
+Change = tuple[str, DocumentRef, bytes]
 Outcome = tuple[str, object]
 
 
@@ -69,15 +71,15 @@ Outcome = tuple[str, object]
 class ModelSpace:
     """What a space is, without any thought of how to keep it."""
 
-    documents: dict[Ref, Document] = field(default_factory=dict[Ref, Document])
+    documents: dict[DocumentRef, Document] = field(default_factory=dict[DocumentRef, Document])
     journal: list[JournalEntry] = field(default_factory=list[JournalEntry])
-    answered: dict[str, tuple[str, Committed]] = field(default_factory=dict[str, tuple[str, Committed]])
+    answered: dict[str, tuple[str, CommitReceipt]] = field(default_factory=dict[str, tuple[str, CommitReceipt]])
     blobs: dict[str, bytes] = field(default_factory=dict[str, bytes])
 
-    def revision(self, ref: Ref) -> int:
+    def revision(self, ref: DocumentRef) -> int:
         return self.documents[ref].revision if ref in self.documents else 0
 
-    def commit(self, batch: Batch) -> Committed:
+    def commit(self, batch: Batch) -> CommitReceipt:
         once = batch.idempotency
         if once is not None and once.key in self.answered:
             digest, committed = self.answered[once.key]
@@ -95,21 +97,21 @@ class ModelSpace:
             self.documents[put.ref] = Document(put.ref, put.expects + 1, put.body)
         for delete in batch.deletes:
             del self.documents[delete.ref]
-        committed = Committed(first, len(self.journal), answer=b"" if once is None else once.answer)
+        committed = CommitReceipt(first, len(self.journal), answer=b"" if once is None else once.answer)
         if once is not None:
             self.answered[once.key] = once.digest, committed
         return committed
 
-    def erase(self, erasure: Erasure) -> Erased:
+    def erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         refs, keys = set(erasure.refs), set(erasure.blobs)
         gone = [self.documents.pop(ref) for ref in refs if ref in self.documents]
         blobs = [self.blobs.pop(key) for key in keys if key in self.blobs]
         scrubbed = [entry for entry in self.journal if entry.ref in refs and entry.digest]
         self.journal = [replace(entry, digest="") if entry.ref in refs else entry for entry in self.journal]
-        self.tell(erasure.at, Action.ERASE, ERASURE_REF, "")
-        return Erased(len(gone), len(blobs), len(scrubbed), len(self.journal))
+        self.tell(erasure.at, JournalAction.ERASE, ERASURE_REF, "")
+        return ErasureReceipt(len(gone), len(blobs), len(scrubbed), len(self.journal))
 
-    def tell(self, at: Instant, action: Action, ref: Ref, digest: str) -> None:
+    def tell(self, at: Instant, action: JournalAction, ref: DocumentRef, digest: str) -> None:
         self.journal.append(JournalEntry(len(self.journal) + 1, at, action, ref, digest))
 
 
@@ -142,18 +144,18 @@ class Engines(RuleBasedStateMachine):
 
     @rule(space=SPACES, changes=CHANGES, missed=MISSED, entries=st.integers(0, 2), once=ONCE)
     def commit(
-        self, space: SpaceId, changes: Sequence[Change], missed: int | None, entries: int, once: Idempotency | None
+        self, space: SpaceId, changes: Sequence[Change], missed: int | None, entries: int, once: BatchKey | None
     ) -> None:
         known = self.model.get(space, ModelSpace())
         expected = {ref: known.revision(ref) + (place == missed) for place, (_, ref, _) in enumerate(changes)}
-        told = tuple(Entry(Action.WRITE, ref, f"{place}") for place, (_, ref, _) in enumerate(changes))
+        told = tuple(EntryDraft(JournalAction.WRITE, ref, f"{place}") for place, (_, ref, _) in enumerate(changes))
         batch = Batch(
             space=space,
             at=self.at,
-            entries=told + (Entry(Action.LIFECYCLE, Ref("turns", "0")),) * entries,
-            puts=tuple(Put(ref, body, expected[ref]) for kind, ref, body in changes if kind == "put"),
-            deletes=tuple(Delete(ref, expected[ref]) for kind, ref, _ in changes if kind == "delete"),
-            requires=tuple(Require(ref, expected[ref]) for kind, ref, _ in changes if kind == "require"),
+            entries=told + (EntryDraft(JournalAction.LIFECYCLE, DocumentRef("turns", "0")),) * entries,
+            puts=tuple(PutChange(ref, body, expected[ref]) for kind, ref, body in changes if kind == "put"),
+            deletes=tuple(DeleteChange(ref, expected[ref]) for kind, ref, _ in changes if kind == "delete"),
+            requires=tuple(RequireRevision(ref, expected[ref]) for kind, ref, _ in changes if kind == "require"),
             idempotency=once,
         )
         refused = not batch.entries or any(delete.expects < 1 for delete in batch.deletes)
@@ -168,7 +170,7 @@ class Engines(RuleBasedStateMachine):
         self.commit(space, fitting, None, 1, None)
 
     @rule(space=SPACES, ref=REFS, body=BODIES)
-    def put(self, space: SpaceId, ref: Ref, body: bytes) -> None:
+    def put(self, space: SpaceId, ref: DocumentRef, body: bytes) -> None:
         self.commit(space, [("put", ref, body)], None, 0, None)
 
     @rule(by=st.integers(-5, 1_000))
@@ -176,7 +178,7 @@ class Engines(RuleBasedStateMachine):
         self.at = Instant(self.at + by)
 
     @rule(space=SPACES, refs=st.lists(REFS, max_size=5))
-    def get(self, space: SpaceId, refs: list[Ref]) -> None:
+    def get(self, space: SpaceId, refs: list[DocumentRef]) -> None:
         known = self.model.get(space, ModelSpace())
         self.all_do(lambda store: in_a_list(store.get(space, refs)), lambda: [known.documents.get(ref) for ref in refs])
 
@@ -192,7 +194,7 @@ class Engines(RuleBasedStateMachine):
             known = self.model.get(space, ModelSpace()).documents
             keys = sorted((ref.key for ref in known if ref.collection == "facts"), reverse=descending)
             behind = [key for key in keys if not after or (key < after if descending else key > after)]
-            return [known[Ref("facts", key)] for key in behind if key.startswith(prefix)][:limit]
+            return [known[DocumentRef("facts", key)] for key in behind if key.startswith(prefix)][:limit]
 
         self.all_do(
             lambda store: in_a_list(
@@ -228,8 +230,8 @@ class Engines(RuleBasedStateMachine):
         self.all_do(lambda store: blob(store, key, space=space), read)
 
     @rule(space=SPACES, refs=st.lists(REFS, max_size=3), keys=st.lists(BLOB_KEYS, max_size=2))
-    def erase(self, space: SpaceId, refs: list[Ref], keys: list[str]) -> None:
-        erasure = Erasure(space=space, at=self.at, refs=tuple(refs), blobs=tuple(keys))
+    def erase(self, space: SpaceId, refs: list[DocumentRef], keys: list[str]) -> None:
+        erasure = ErasureTarget(space=space, at=self.at, refs=tuple(refs), blobs=tuple(keys))
         self.all_do(lambda store: store.erase(erasure), lambda: self.space(space).erase(erasure))
 
     @rule(space=SPACES, whole=st.sampled_from([False, False, True]))
@@ -237,8 +239,8 @@ class Engines(RuleBasedStateMachine):
         if not whole:
             return  # seldom, or no space would live long enough to hold much
         gone = self.model.pop(space, ModelSpace())
-        wanted = Erased(len(gone.documents), len(gone.blobs), len(gone.journal), 0)
-        self.all_do(lambda store: store.erase(Erasure(space=space, at=self.at, whole_space=True)), lambda: wanted)
+        wanted = ErasureReceipt(len(gone.documents), len(gone.blobs), len(gone.journal), 0)
+        self.all_do(lambda store: store.erase(ErasureTarget(space=space, at=self.at, whole_space=True)), lambda: wanted)
 
     @rule()
     def spaces(self) -> None:
@@ -268,7 +270,7 @@ class Engines(RuleBasedStateMachine):
     def teardown(self) -> None:
         for space in self.model:
             # The server outlives the run, and its store is to be empty for the next.
-            self.runner.run(self.stores[-1].erase(Erasure(space=space, at=self.at, whole_space=True)))
+            self.runner.run(self.stores[-1].erase(ErasureTarget(space=space, at=self.at, whole_space=True)))
         for store in self.stores:
             self.runner.run(store.close())
         self.runner.close()

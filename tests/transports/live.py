@@ -12,14 +12,14 @@ from typing import Any, Self, TypeVar
 from unittest.mock import patch
 
 import elytron
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import Authenticator, Development
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import Authenticator, DevelopmentCallers
 from elytron_adapter.surface import Family
 from elytron_core.ports.models import LanguageModel
 from elytron_http_shell import application, create_app
 from elytron_http_shell.server import server_of
 from elytron_http_shell.streams.subscriptions import StreamBounds
-from elytron_http_shell.streams.websocket import streams
+from elytron_http_shell.streams.websocket import stream_surfaces
 
 T = TypeVar("T")
 
@@ -38,8 +38,8 @@ class Live:
     ) -> None:
         self._store = store
         self._language_model = language_model
-        self._authenticator = authenticator or Development()
-        self._families = (partial(streams, bounds=bounds),)
+        self._authenticator = authenticator or DevelopmentCallers()
+        self._families = (partial(stream_surfaces, bounds=bounds),)
         self._further = further
         self._begun: Future[None] = Future()
         self._thread = Thread(target=lambda: asyncio.run(self._serve()), name="live server", daemon=True)
@@ -82,7 +82,7 @@ class Live:
         self.loop = asyncio.get_running_loop()
         try:
             async with elytron.open(self._store, space="ada", language_model=self._language_model) as self.runtime:
-                self.entrance = Entrance(Dispatcher(self.runtime), authenticator=self._authenticator)
+                self.entrance = CallerEntrance(OperationDispatcher(self.runtime), authenticator=self._authenticator)
                 with patch.object(application, "FAMILIES", self._families):
                     app = create_app(self.entrance, further=self._further)
                 listening = _listening()

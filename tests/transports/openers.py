@@ -18,7 +18,7 @@ from tests.transports.live import Live
 import elytron
 from elytron.registry import by_name
 from elytron_adapter import envelope
-from elytron_cli.app import cli
+from elytron_cli.app import elytron_group
 from elytron_core.errors.tree import error_of
 from elytron_mcp_shell.server import ERROR
 from elytron_mcp_shell.tools.tool_sets import CONFIRM, tool_name
@@ -32,7 +32,7 @@ Opener = Callable[[Live], AbstractContextManager[Call]]
 @contextmanager
 def in_process(live: Live) -> Generator[Call]:
     """Call the runtime where it lives."""
-    yield lambda name, request: live.run(runner.call(live.runtime, name, request))
+    yield lambda name, request: live.run(runner.call_operation(live.runtime, name, request))
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def remote(live: Live, *, scheme: str) -> Generator[Call]:
 
         def call(name: str, request: Json) -> Json:
             operation = by_name(name)
-            decoded = envelope.decode(operation, json.dumps(request).encode())
+            decoded = envelope.decode_request(operation, json.dumps(request).encode())
             return runner.run(memory.operate(decoded, operation.report)).model_dump(mode="json")
 
         yield call
@@ -60,7 +60,7 @@ def command_line(live: Live) -> Generator[Call]:
 
     def call(name: str, request: Json) -> Json:
         arguments = ["client", name, "--url", live.url, "--json", "--request", "-"]
-        done = CliRunner().invoke(cli, arguments, input=json.dumps(request))
+        done = CliRunner().invoke(elytron_group, arguments, input=json.dumps(request))
         if done.exit_code != 0:
             told = json.loads(done.stderr)["error"]
             raise error_of(told["key"], told["reason"], told["details"])

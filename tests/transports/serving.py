@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_cli.server.extras import Wanted, beside
+from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.space import PrincipalKind
-from elytron_http_shell.server import Serving
-from elytron_http_shell.server import served as serving_of
+from elytron_http_shell.server import ServingSettings
+from elytron_http_shell.server import served_http as serving_of
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,12 @@ class Served:
 
 
 @asynccontextmanager
-async def served(wanted: Wanted, /, *, development: bool = False) -> AsyncGenerator[Served]:
+async def served(wanted: WantedSurfaces, /, *, development: bool = False) -> AsyncGenerator[Served]:
     """Serve an empty memory over everything that the command line serves it over."""
     async with (
         elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory,
-        beside(memory, wanted) as more,
+        surfaces_beside(memory, wanted) as more,
     ):
-        serving = Serving(port=0, development=development)
+        serving = ServingSettings(port=0, development=development)
         async with serving_of(memory, serving, further=more.further, known=more.known) as started:
             yield Served(started.address, more.protocols, memory)

@@ -9,11 +9,20 @@ from pydantic import JsonValue
 from tests.transports.bodies import BODIES
 
 import elytron
-from elytron.registry import Repeat, by_name
-from elytron_adapter.dispatch import Dispatcher
-from elytron_adapter.envelope import Accepted, Auth, AuthKind, Duplicated, Envelope, Rejected, Response, Transport
+from elytron.registry import RepeatGuard, by_name
+from elytron_adapter.dispatch import OperationDispatcher
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    AuthKind,
+    CallAuth,
+    CallTransport,
+    DuplicatedAnswer,
+    Envelope,
+    RejectedAnswer,
+    Response,
+)
 from elytron_replay.comparison import expectations
-from elytron_replay.fixture import Step
+from elytron_replay.fixture import FixtureStep
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -39,21 +48,21 @@ def anyio_backend() -> str:
 @pytest.fixture(scope="module", params=["memory", "sqlite"])
 async def servers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[tuple[Dispatcher, Dispatcher]]:
+) -> AsyncIterator[tuple[OperationDispatcher, OperationDispatcher]]:
     """Two servers of one store, which share nothing else."""
     place = MemoryStore() if request.param == "memory" else tmp_path_factory.mktemp("store") / "m.db"
     async with elytron.open(place, space=None) as one, elytron.open(place, space=None) as two:
-        yield Dispatcher(one), Dispatcher(two)
+        yield OperationDispatcher(one), OperationDispatcher(two)
         assert (await one.context.store.check()).ok
 
 
-def asked(step: Step, values: dict[str, JsonValue], *, key: str | None) -> Asked:
+def asked(step: FixtureStep, values: dict[str, JsonValue], *, key: str | None) -> Asked:
     """Return what makes the call of each caller: alike, but for the files that each writes."""
     operation = by_name(step.op)
     scope: dict[str, JsonValue] = (
         {"scope": {"space": values["space"]}} if "scope" in operation.request.model_fields else {}
     )
-    body = expectations.resolve({**scope, **step.request}, values)
+    body = expectations.resolve_references({**scope, **step.request}, values)
     assert isinstance(body, dict)
     is_written = step.op == "export"
 
@@ -61,43 +70,43 @@ def asked(step: Step, values: dict[str, JsonValue], *, key: str | None) -> Asked
         own = {"path": f"{body['path']}{caller or ''}"} if is_written else {}
         return Envelope(
             request_id=f"{caller}",
-            transport=Transport.SDK,
+            transport=CallTransport.SDK,
             operation=step.op,
-            auth=Auth(authenticated=True, kind=AuthKind.LOCAL),
-            idempotency_key=key if operation.repeat is not Repeat.HARMLESS else None,
+            auth=CallAuth(authenticated=True, kind=AuthKind.LOCAL),
+            idempotency_key=key if operation.repeat is not RepeatGuard.HARMLESS else None,
             payload=operation.request.model_validate({**body, **own}),
         )
 
     return call
 
 
-def judge(step: Step, answers: list[Response]) -> None:
+def judge(step: FixtureStep, answers: list[Response]) -> None:
     """Hold the answers to one step: it is done or refused as its body says, and never by accident."""
-    refused = {answer.error_key for answer in answers if isinstance(answer, Rejected)}
+    refused = {answer.error_key for answer in answers if isinstance(answer, RejectedAnswer)}
     if step.error is not None:
         assert refused == {step.error}
-        assert all(isinstance(answer, Rejected) for answer in answers)
+        assert all(isinstance(answer, RejectedAnswer) for answer in answers)
         return
     assert refused <= {LATE.get(step.op)}
-    assert any(isinstance(answer, Accepted) for answer in answers)
+    assert any(isinstance(answer, AcceptedAnswer) for answer in answers)
 
 
 async def tell(
-    operation: str, dispatchers: list[Dispatcher], values: dict[str, JsonValue], *, key: str | None
+    operation: str, dispatchers: list[OperationDispatcher], values: dict[str, JsonValue], *, key: str | None
 ) -> list[tuple[str, list[Response]]]:
     """Tell the body of `operation`, each step by all callers at once; return what each was answered."""
     told: list[tuple[str, list[Response]]] = []
     for number, raw in enumerate(BODIES[operation]):
-        step = Step.model_validate(raw)
+        step = FixtureStep.model_validate(raw)
         call = asked(step, values, key=None if key is None else f"{key}{number}")
         answers = await asyncio.gather(
             *(dispatchers[caller % len(dispatchers)].dispatch(call(caller)) for caller in range(CALLERS))
         )
         judge(step, answers)
-        first = next((answer for answer in answers if isinstance(answer, Accepted)), None)
+        first = next((answer for answer in answers if isinstance(answer, AcceptedAnswer)), None)
         if first is not None:
             report = first.report.model_dump(mode="json")
-            values.update({name: expectations.pick(report, path) for name, path in step.save.items()})
+            values.update({name: expectations.pick_value(report, path) for name, path in step.save.items()})
         told.append((step.op, answers))
     return told
 
@@ -107,7 +116,7 @@ OPERATIONS = [name for name in BODIES if name != CLOSING]
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_callers_of_two_servers_do_not_trip_over_each_other(
-    operation: str, servers: tuple[Dispatcher, Dispatcher], tmp_path: Path
+    operation: str, servers: tuple[OperationDispatcher, OperationDispatcher], tmp_path: Path
 ) -> None:
     values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} at once"}
     await tell(operation, list(servers), values, key=None)
@@ -115,13 +124,15 @@ async def test_callers_of_two_servers_do_not_trip_over_each_other(
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 async def test_callers_under_one_key_are_given_one_answer(
-    operation: str, servers: tuple[Dispatcher, Dispatcher], tmp_path: Path
+    operation: str, servers: tuple[OperationDispatcher, OperationDispatcher], tmp_path: Path
 ) -> None:
     server, _ = servers
     values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} under a key"}
     for name, answers in await tell(operation, [server], values, key="k"):
-        reports = [answer.report.model_dump() for answer in answers if isinstance(answer, Accepted | Duplicated)]
-        if by_name(name).repeat is Repeat.HARMLESS or not any(report["changed"] for report in reports):
+        reports = [
+            answer.report.model_dump() for answer in answers if isinstance(answer, AcceptedAnswer | DuplicatedAnswer)
+        ]
+        if by_name(name).repeat is RepeatGuard.HARMLESS or not any(report["changed"] for report in reports):
             continue
         assert sorted(answer.kind for answer in answers) == ["accepted", *["duplicated"] * (CALLERS - 1)]
         assert [{**report, "duplicated": None} for report in reports] == [{**reports[0], "duplicated": None}] * CALLERS

@@ -20,7 +20,7 @@ from elytron_http_shell.surfaces.operations import path_of
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.app import mcp_surfaces
 from elytron_replay.comparison import expectations
-from elytron_replay.fixture import Step
+from elytron_replay.fixture import FixtureStep
 
 PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}), is_private=True),)
 NAMES = [operation.name for operation in OPERATIONS]
@@ -51,19 +51,19 @@ def own() -> Iterator[Live]:
         yield server
 
 
-def tell(call: Call, step: Step, values: dict[str, JsonValue]) -> None:
+def tell(call: Call, step: FixtureStep, values: dict[str, JsonValue]) -> None:
     """Do one step and hold it to what it expects."""
     scope: dict[str, JsonValue] = {"scope": {"space": values["space"]}} if _is_scoped(step.op) else {}
-    request = expectations.resolve({**scope, **step.request}, values)
+    request = expectations.resolve_references({**scope, **step.request}, values)
     if step.error is not None:
         with pytest.raises(ElytronError) as refused:
             call(step.op, request)
         assert refused.value.key == step.error
         return
     report = call(step.op, request)
-    expected = expectations.resolve(step.expect, values)
-    assert list(expectations.mismatches(expected, report)) == []
-    values.update({name: expectations.pick(report, path) for name, path in step.save.items()})
+    expected = expectations.resolve_references(step.expect, values)
+    assert list(expectations.find_mismatches(expected, report)) == []
+    values.update({name: expectations.pick_value(report, path) for name, path in step.save.items()})
 
 
 def _is_scoped(operation: str) -> bool:
@@ -77,13 +77,13 @@ def test_an_operation_is_the_same_over_every_transport(
 ) -> None:
     values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} over {transport}"}
     for step in BODIES[operation]:
-        tell(calls(transport), Step.model_validate(step), values)
+        tell(calls(transport), FixtureStep.model_validate(step), values)
 
 
 def test_a_runtime_is_closed_in_its_own_process(own: Live) -> None:
     with OPENERS["in process"](own) as call:
         for step in BODIES["close"]:
-            tell(call, Step.model_validate(step), {"space": "closed"})
+            tell(call, FixtureStep.model_validate(step), {"space": "closed"})
 
 
 @pytest.mark.parametrize("transport", [name for name in OPENERS if name != "in process"])
@@ -126,7 +126,7 @@ def test_every_operation_is_told_in_a_fixture() -> None:
 
 
 def test_every_transport_has_a_command_or_frame_for_each() -> None:
-    from elytron_cli.commands.servers.client import client
+    from elytron_cli.commands.servers.client import client_group
 
-    assert set(client.commands) >= {operation.name for operation in WIRE_OPERATIONS}
-    assert "close" not in client.commands
+    assert set(client_group.commands) >= {operation.name for operation in WIRE_OPERATIONS}
+    assert "close" not in client_group.commands

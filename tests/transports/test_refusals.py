@@ -55,7 +55,7 @@ def asked(name: str, space: str) -> JsonValue:
     (*_, step) = [step for step in BODIES[name] if step["op"] == name]
     scope: dict[str, JsonValue] = {"scope": {"space": space}} if "scope" in by_name(name).request.model_fields else {}
     values: dict[str, JsonValue] = {expectations.TMP: "/nowhere", "space": space, "snapshot": {}, **ABSENT}
-    return expectations.resolve({**scope, **step.get("request", {})}, values)
+    return expectations.resolve_references({**scope, **step.get("request", {})}, values)
 
 
 @pytest.mark.parametrize("transport", [name for name in OPENERS if name != "in process"])

@@ -5,11 +5,11 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from elytron_a2a_shell.bridge import Bridge
+from elytron_a2a_shell.bridge import PeerBridge
 from elytron_a2a_shell.messages import PeerAnswer, PeerMessage
-from elytron_a2a_shell.uploads import Uploads
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.surface import Access, Family, Surface, Told
+from elytron_a2a_shell.uploads import PeerUploads
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.errors import MissingExtra
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class A2aApp:
     running: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: int | None = None) -> A2aApp:
+def a2a_app(entrance: CallerEntrance, /, *, address: str | None = None, body_bytes: int | None = None) -> A2aApp:
     """Return the applications that answer from `entrance`.
 
     `address` is the server's as others reach it; without it, the card names the host that it was asked at. Bodies are
@@ -48,8 +48,8 @@ def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: in
     context = entrance.dispatcher.runtime.context
     if body_bytes is None:
         body_bytes = context.profile.budget.http_body_bytes
-    uploads = Uploads(clock=context.clock, ids=context.ids)
-    bridge = Bridge(entrance, uploads=uploads)
+    uploads = PeerUploads(clock=context.clock, ids=context.ids)
+    bridge = PeerBridge(entrance, uploads=uploads)
 
     @asynccontextmanager
     async def running() -> AsyncGenerator[None]:
@@ -66,9 +66,13 @@ def a2a_app(entrance: Entrance, /, *, address: str | None = None, body_bytes: in
 
 _GROUP: Final = "protocols"
 _JSON: Final = "application/json"
-_CARD: Final = Told("agent_card", "Show the agent card.", headers=("If-None-Match",), answer="The card.", group=_GROUP)
-_RPC: Final = Told("a2a", "Speak A2A over JSON-RPC.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP)
-_MESSAGE: Final = Told(
+_CARD: Final = SurfaceDescription(
+    "agent_card", "Show the agent card.", headers=("If-None-Match",), answer="The card.", group=_GROUP
+)
+_RPC: Final = SurfaceDescription(
+    "a2a", "Speak A2A over JSON-RPC.", _JSON, _JSON, answer="The protocol's answer.", group=_GROUP
+)
+_MESSAGE: Final = SurfaceDescription(
     "a2a_message", "Answer one message of a peer.", PeerMessage, PeerAnswer, ("Idempotency-Key",), group=_GROUP
 )
 
@@ -76,12 +80,12 @@ _MESSAGE: Final = Told(
 def a2a_surfaces(address: str | None, /) -> Family:
     """Return the family that speaks A2A; its card names `address`, or the host that it was asked at."""
 
-    def family(entrance: Entrance) -> Iterable[Surface]:
+    def family(entrance: CallerEntrance) -> Iterable[Surface]:
         served = a2a_app(entrance, address=address)
         return (
-            Surface(CARD_PATH, served.card, Access.PUBLIC, ("GET",), running=served.running, told=_CARD),
-            Surface(RPC_PATH, served.rpc, Access.MEMBER, ("POST",), told=_RPC),
-            Surface(MESSAGE_PATH, served.message, Access.MEMBER, ("POST",), told=_MESSAGE),
+            Surface(CARD_PATH, served.card, SurfaceAccess.PUBLIC, ("GET",), running=served.running, told=_CARD),
+            Surface(RPC_PATH, served.rpc, SurfaceAccess.MEMBER, ("POST",), told=_RPC),
+            Surface(MESSAGE_PATH, served.message, SurfaceAccess.MEMBER, ("POST",), told=_MESSAGE),
         )
 
     return family

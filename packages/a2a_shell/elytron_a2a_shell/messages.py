@@ -77,8 +77,8 @@ class FactCandidate(ScopedRequest):
 
     topic: facts.Topic
     content: Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
-    fact_kind: facts.Kind = facts.Kind.FACT
-    confidence: facts.Confidence = facts.Confidence.MEDIUM
+    fact_kind: facts.FactKind = facts.FactKind.FACT
+    confidence: facts.FactConfidence = facts.FactConfidence.MEDIUM
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     reason: Reason = ""
 
@@ -96,7 +96,7 @@ class PeerNote(ScopedRequest):
     peer: Name | None = None
 
 
-class LifecycleEvent(Request):
+class PeerLifecycleEvent(Request):
     """An event of a peer's runtime."""
 
     event: Literal["started", "recovered", "degraded", "closing", "closed"]
@@ -104,7 +104,7 @@ class LifecycleEvent(Request):
     reason: Reason = ""
 
 
-class Heard(Value):
+class HeardAnswer(Value):
     """It was heard; nothing was changed."""
 
     changed: bool = False

@@ -39,13 +39,13 @@ from a2a.utils.proto_utils import validate_proto_required_fields
 from google.protobuf.json_format import MessageToDict, ParseDict
 from starlette.requests import Request
 
-from elytron_a2a_shell.bridge import Bridge
+from elytron_a2a_shell.bridge import PeerBridge
 from elytron_a2a_shell.card import JSON
 from elytron_a2a_shell.messages import MessageName, PeerMessage
 from elytron_adapter import envelope
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core.errors import ElytronError, InvalidInput
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 
 _PRINCIPAL = "principal"
 
@@ -60,10 +60,10 @@ class PrincipalContext(DefaultServerCallContextBuilder):
         return context
 
 
-class Handler(RequestHandler):
+class PeerRequestHandler(RequestHandler):
     """Answers messages from a bridge. There are no tasks, and nothing is pushed."""
 
-    def __init__(self, bridge: Bridge, /, *, ids: Ids) -> None:
+    def __init__(self, bridge: PeerBridge, /, *, ids: IdSource) -> None:
         self._bridge = bridge
         self._ids = ids
 
@@ -79,7 +79,7 @@ class Handler(RequestHandler):
         answer = await self._bridge.answer(
             principal, asked, request_id=self._ids.new(), idempotency_key=params.message.message_id
         )
-        told = json.loads(envelope.encode(answer))
+        told = json.loads(envelope.encode_value(answer))
         part = ParseDict({"data": told, "mediaType": JSON}, Part())
         return Message(
             message_id=self._ids.new(), context_id=params.message.context_id, role=Role.ROLE_AGENT, parts=[part]
@@ -141,21 +141,21 @@ def peer_message(message: Message, /) -> PeerMessage:
     (part,) = parts
     match part.WhichOneof("content"):
         case "data":
-            return envelope.decode_as(PeerMessage, json.dumps(_whole(MessageToDict(part.data))).encode())
+            return envelope.decode_as(PeerMessage, json.dumps(_whole_numbers(MessageToDict(part.data))).encode())
         case "text":
             return PeerMessage(name=MessageName.RECALL_REQUEST, payload={"query": part.text})
         case _:
             raise InvalidInput(field="parts", problem="hold neither data nor text: fetch files yourself")
 
 
-def _whole(value: Any) -> Any:
+def _whole_numbers(value: Any) -> Any:
     """Return `value` with whole numbers as such: protobuf's values know floats alone."""
     match value:
         case float() if value.is_integer():
             return int(value)
         case dict():
-            return {name: _whole(inner) for name, inner in cast("dict[str, Any]", value).items()}
+            return {name: _whole_numbers(inner) for name, inner in cast("dict[str, Any]", value).items()}
         case list():
-            return [_whole(inner) for inner in cast("list[Any]", value)]
+            return [_whole_numbers(inner) for inner in cast("list[Any]", value)]
         case _:
             return value

@@ -17,18 +17,18 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elytron_a2a_shell.bridge import Bridge
+from elytron_a2a_shell.bridge import PeerBridge
 from elytron_a2a_shell.card import agent_card
 from elytron_a2a_shell.messages import PeerMessage
-from elytron_a2a_shell.requests import Handler, PrincipalContext
+from elytron_a2a_shell.requests import PeerRequestHandler, PrincipalContext
 from elytron_adapter import envelope
-from elytron_adapter.envelope import Rejected
+from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.idempotency import key_in
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits, strict_json
 from elytron_core.errors import InvalidInput, PayloadTooLarge
 from elytron_core.errors.tree import error_of
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 
 _ADDRESSES_KEPT = 16
 _METHODS: dict[str, Any] = JsonRpcDispatcher.METHOD_TO_MODEL
@@ -53,34 +53,34 @@ def card_app(*, address: str | None, rpc_path: str, card_path: str) -> ASGIApp:
     return app
 
 
-def rpc_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int, rpc_path: str) -> ASGIApp:
+def rpc_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int, rpc_path: str) -> ASGIApp:
     """Return the application that answers JSON-RPC, of 1.0 and of 0.3 by its methods' names.
 
     What is no strict JSON never reaches the SDK.
     """
     routes = create_jsonrpc_routes(
-        Handler(bridge, ids=ids), rpc_path, context_builder=PrincipalContext(), enable_v0_3_compat=True
+        PeerRequestHandler(bridge, ids=ids), rpc_path, context_builder=PrincipalContext(), enable_v0_3_compat=True
     )
     answering = routes[0].app
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _require_json(scope)
-        data = await _body(receive, limit=body_bytes)
-        refusal = _refusal(strict_json.parse(data, limit=body_bytes))
+        data = await _read_body(receive, limit=body_bytes)
+        refusal = _unreadable_answer(strict_json.parse_json(data, limit=body_bytes))
         if refusal is not None:
             await refusal(scope, receive, send)
             return
-        await answering(scope, _again(data, receive), send)
+        await answering(scope, _repeat_body(data, receive), send)
 
     return app
 
 
-def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
+def message_app(bridge: PeerBridge, /, *, ids: IdSource, body_bytes: int) -> ASGIApp:
     """Return the application that answers one message in plain JSON; a refused one raises what refused it."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _require_json(scope)
-        message = envelope.decode_as(PeerMessage, await _body(receive, limit=body_bytes), limit=body_bytes)
+        message = envelope.decode_as(PeerMessage, await _read_body(receive, limit=body_bytes), limit=body_bytes)
         principal = scope["state"]["principal"]
         assert isinstance(principal, Principal)
         answer = await bridge.answer(
@@ -89,9 +89,9 @@ def message_app(bridge: Bridge, /, *, ids: Ids, body_bytes: int) -> ASGIApp:
             request_id=scope["state"].get("request_id") or ids.new(),
             idempotency_key=key_in(Headers(scope=scope).get("idempotency-key")),
         )
-        if isinstance(answer.payload, Rejected):
+        if isinstance(answer.payload, RejectedAnswer):
             raise error_of(answer.payload.error_key, answer.payload.reason, answer.payload.details)
-        await Response(envelope.encode(answer), media_type="application/json")(scope, receive, send)
+        await Response(envelope.encode_value(answer), media_type="application/json")(scope, receive, send)
 
     return app
 
@@ -103,7 +103,7 @@ def _require_json(scope: Scope) -> None:
         raise HTTPException(415, headers={"Accept": "application/json"})
 
 
-def _refusal(body: strict_json.Json) -> Response | None:
+def _unreadable_answer(body: strict_json.Json) -> Response | None:
     """Return the answer to what the SDK could not read and would repeat, or log; None if it can."""
     if not isinstance(body, dict):
         return JSONResponse(build_error_response(None, InvalidRequestError()))
@@ -112,7 +112,7 @@ def _refusal(body: strict_json.Json) -> Response | None:
     if request_id != given or not _is_request(body):
         return JSONResponse(build_error_response(request_id, InvalidRequestError()))
     try:
-        _read(str(body.get("method")), body)
+        _read_call(str(body.get("method")), body)
     except (ParseError, AttributeError, KeyError, TypeError, ValueError):
         return JSONResponse(build_error_response(request_id, InvalidParamsError()))
     return None
@@ -129,7 +129,7 @@ def _is_request(body: dict[str, strict_json.Json]) -> bool:
     )
 
 
-def _read(method: str, body: Any) -> None:
+def _read_call(method: str, body: Any) -> None:
     """Read `body` as the SDK will. Raises one of several errors where it cannot."""
     if (older := _older_methods().get(method)) is not None:
         asked = older.model_validate(body)
@@ -147,7 +147,7 @@ def _older_methods() -> dict[str, Any]:
     return JSONRPC03Adapter.METHOD_TO_MODEL
 
 
-async def _body(receive: Receive, *, limit: int) -> bytes:
+async def _read_body(receive: Receive, *, limit: int) -> bytes:
     """Return the body. Raises PayloadTooLarge at its bound, InvalidInput for one that takes too long."""
     whole = bytearray()
     try:
@@ -165,7 +165,7 @@ async def _body(receive: Receive, *, limit: int) -> bytes:
         raise InvalidInput(field="body", problem="took too long to arrive") from None
 
 
-def _again(data: bytes, receive: Receive) -> Receive:
+def _repeat_body(data: bytes, receive: Receive) -> Receive:
     """Return a receiver that gives the body that was read already, and then each later message."""
     unread = [data]
 

@@ -14,14 +14,14 @@ from elytron_a2a_shell.messages import MigrationChunk
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 
 Whose = tuple[str, str]
 """A principal's id and its name for the archive."""
 
 
 @dataclass(slots=True)
-class _Upload:
+class _PeerUpload:
     path: Path
     count: int
     sha256: str
@@ -32,15 +32,15 @@ class _Upload:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
-class Uploads:
+class PeerUploads:
     """Puts pieces together, each principal's apart from all others', while its folder is `kept`."""
 
-    def __init__(self, *, clock: Clock, ids: Ids, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> None:
+    def __init__(self, *, clock: Clock, ids: IdSource, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> None:
         self._folder: Path | None = None
         self._clock = clock
         self._ids = ids
         self._archive_bytes = archive_bytes
-        self._waiting: dict[Whose, _Upload] = {}
+        self._waiting: dict[Whose, _PeerUpload] = {}
 
     @contextmanager
     def kept(self) -> Generator[None]:
@@ -62,7 +62,7 @@ class Uploads:
         whose = principal, chunk.upload
         upload = self._waiting.get(whose) or self._begin(whose, chunk)
         async with upload.lock:
-            data = _bytes(chunk)
+            data = _chunk_bytes(chunk)
             if (chunk.count, chunk.sha256) != (upload.count, upload.sha256):
                 raise InvalidInput(field="count and sha256", problem="are not those of the pieces before")
             if chunk.index == upload.received - 1 and hashlib.sha256(data).digest() == upload.last:
@@ -74,14 +74,14 @@ class Uploads:
                 raise LimitExceeded(
                     what="bytes of an archive", limit=self._archive_bytes, found=upload.size + len(data)
                 )
-            await asyncio.to_thread(_append, upload.path, data)
+            await asyncio.to_thread(_append_chunk, upload.path, data)
             upload.received += 1
             upload.size += len(data)
             upload.last = hashlib.sha256(data).digest()
             upload.touched_ms = self._clock.now()
             if upload.received < upload.count:
                 return None
-            if await asyncio.to_thread(_sha256, upload.path) != upload.sha256:
+            if await asyncio.to_thread(_file_digest, upload.path) != upload.sha256:
                 self.drop(principal, chunk.upload)
                 raise InvalidInput(field="sha256", problem="is not that of the pieces: send the archive again")
             return upload.path
@@ -97,7 +97,7 @@ class Uploads:
         if found is not None:
             found.path.unlink(missing_ok=True)
 
-    def _begin(self, whose: Whose, chunk: MigrationChunk) -> _Upload:
+    def _begin(self, whose: Whose, chunk: MigrationChunk) -> _PeerUpload:
         if chunk.index != 0:
             raise InvalidInput(field="index", problem="is not the next one, 0")
         oldest = self._clock.now() - limits.A2A_UPLOAD_KEEP_MS
@@ -109,23 +109,23 @@ class Uploads:
                 raise LimitExceeded(what="archives under way", limit=limit, found=found + 1)
         assert self._folder is not None
         path = self._folder / self._ids.new()
-        upload = _Upload(path, chunk.count, chunk.sha256, self._clock.now())
+        upload = _PeerUpload(path, chunk.count, chunk.sha256, self._clock.now())
         self._waiting[whose] = upload
         return upload
 
 
-def _bytes(chunk: MigrationChunk) -> bytes:
+def _chunk_bytes(chunk: MigrationChunk) -> bytes:
     try:
         return b64decode(chunk.data, validate=True)
     except NotBase64:
         raise InvalidInput(field="data", problem="is not base64") from None
 
 
-def _append(path: Path, data: bytes) -> None:
+def _append_chunk(path: Path, data: bytes) -> None:
     with path.open("ab") as file:
         file.write(data)
 
 
-def _sha256(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

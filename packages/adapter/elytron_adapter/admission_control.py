@@ -18,7 +18,7 @@ _SLACK_S = 0.001
 """Tolerance of figures with fractions."""
 
 
-class Shedding(Protocol):
+class LoadShedding(Protocol):
     """Gives each call its place, or refuses it. `running` and `waiting` count calls."""
 
     running: int
@@ -32,7 +32,7 @@ class Shedding(Protocol):
         ...
 
 
-class Unshed:
+class NoShedding:
     """Gives a place to every call at once: for a machine of one's own."""
 
     running = 0
@@ -43,7 +43,7 @@ class Unshed:
         return _FREE
 
 
-class _Free:
+class _FreePlace:
     async def __aenter__(self) -> None:
         return
 
@@ -53,11 +53,11 @@ class _Free:
         return
 
 
-_FREE = _Free()
+_FREE = _FreePlace()
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LoadBounds:
     """Limits of a server's load.
 
     `calls_per_minute` holds for users and devices, `wrong_credentials_per_minute` for an address; 0: any number.
@@ -82,9 +82,9 @@ class FairPlaces:
     the event loop. Of those, one turn of the loop does as many as it has time for; the rest is shed.
     """
 
-    def __init__(self, bounds: Bounds | None = None, /) -> None:
-        self._bounds = bounds or Bounds()
-        self._rates = _Rates()
+    def __init__(self, bounds: LoadBounds | None = None, /) -> None:
+        self._bounds = bounds or LoadBounds()
+        self._rates = _CallRates()
         self._running: dict[str, int] = {}
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
         self.running = 0
@@ -105,7 +105,7 @@ class FairPlaces:
 
     def place(self, principal: Principal, /) -> AbstractAsyncContextManager[None]:
         """Return the place of a call of `principal`."""
-        return _Place(self, principal)
+        return _HeldPlace(self, principal)
 
     async def take(self, principal: Principal, /) -> None:
         """Wait for a place. Raises RateLimited, Overloaded."""
@@ -195,7 +195,7 @@ class FairPlaces:
         self._running[name] = self._running.get(name, 0) + 1
 
 
-class _Place:
+class _HeldPlace:
     __slots__ = ("_places", "_principal")
 
     def __init__(self, places: FairPlaces, principal: Principal, /) -> None:
@@ -211,7 +211,7 @@ class _Place:
         self._places.leave(self._principal)
 
 
-class _Rates:
+class _CallRates:
     """Counts each principal's calls in a sliding minute: those of this one, and what still counts of the one before."""
 
     def __init__(self) -> None:

@@ -7,15 +7,24 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import assert_never
 
-from elytron.registry import AnyOperation, Role, by_name
+from elytron.registry import AnyOperation, CallerRole, by_name
 from elytron.runtime import MemoryRuntime
 from elytron_adapter import envelope
-from elytron_adapter.admission_control import Shedding, Unshed
-from elytron_adapter.envelope import LOCAL, Auth, AuthKind, Envelope, Rejected, Response, Source, Transport
-from elytron_adapter.failures import rejection
-from elytron_adapter.idempotency import Repeats
+from elytron_adapter.admission_control import LoadShedding, NoShedding
+from elytron_adapter.envelope import (
+    LOCAL,
+    AuthKind,
+    CallAuth,
+    CallSource,
+    CallTransport,
+    Envelope,
+    RejectedAnswer,
+    Response,
+)
+from elytron_adapter.failures import reject_error
+from elytron_adapter.idempotency import RepeatedCalls
 from elytron_adapter.identity.access_keys import Authenticator, Principal
-from elytron_adapter.identity.key_quotas import Attempts, KeyQuotas
+from elytron_adapter.identity.key_quotas import KeyQuotas, WrongAttempts
 from elytron_core import limits
 from elytron_core.contracts.archive import ArchiveWord, ImportMode
 from elytron_core.contracts.control import MemoryEraseRequest
@@ -73,7 +82,7 @@ def word_of(kind: PrincipalKind, mode: ImportMode, /) -> ArchiveWord:
             assert_never(kind)
 
 
-def within(auth: Auth, request: Value, /) -> Value:
+def bind_space(auth: CallAuth, request: Value, /) -> Value:
     """Return `request` in the space that `auth` is bound to, if any.
 
     Raises PermissionRefused for another space, in the same words whether there is such a space or not.
@@ -96,7 +105,7 @@ def _scope_of(space: SpaceId) -> Scope:
 
 
 def _beyond_members(operation: AnyOperation, request: Value) -> str | None:
-    if operation.role is Role.OPERATOR:
+    if operation.role is CallerRole.OPERATOR:
         return f"{operation.name!r} is an operator's: use an operator's key, or the machine itself"
     asked = operation.beyond_members(request)
     if asked:
@@ -118,7 +127,7 @@ _LOCAL = (
 )
 
 
-class Dispatcher:
+class OperationDispatcher:
     """Answers envelopes from one runtime, which its opener closes. Many calls may run at once."""
 
     def __init__(
@@ -126,7 +135,7 @@ class Dispatcher:
     ) -> None:
         self._runtime = runtime
         self._policy = policy
-        self._repeats = Repeats(runtime, wait_s=repeat_wait_s)
+        self._repeats = RepeatedCalls(runtime, wait_s=repeat_wait_s)
 
     @property
     def runtime(self) -> MemoryRuntime:
@@ -138,22 +147,22 @@ class Dispatcher:
         try:
             return await self._answer(envelope)
         except ElytronError as error:
-            return rejection(error, request_id=envelope.request_id)
+            return reject_error(error, request_id=envelope.request_id)
         except Exception as error:  # noqa: BLE001 - the border: what no one foresaw becomes one typed answer
-            _log(error, envelope)
-            return rejection(error, request_id=envelope.request_id)
+            _log_error(error, envelope)
+            return reject_error(error, request_id=envelope.request_id)
 
-    async def unready(self, request_id: str, /) -> Rejected | None:
+    async def unready(self, request_id: str, /) -> RejectedAnswer | None:
         """Return why nothing can be answered now, or None where the store answers."""
         try:
             await self._runtime.context.store.spaces(limit=1)
         except ElytronError as error:
-            return rejection(error, request_id=request_id)
+            return reject_error(error, request_id=request_id)
         return None
 
     async def _answer(self, envelope: Envelope) -> Response:
         operation = by_name(envelope.operation)
-        request = within(envelope.auth, await _request(operation, envelope.payload))
+        request = bind_space(envelope.auth, await _payload_request(operation, envelope.payload))
         if not envelope.may_disclose and operation.asks_private(request):
             raise PermissionRefused(_PRIVATE)
         refusal = self._policy(envelope, operation, request)
@@ -162,14 +171,14 @@ class Dispatcher:
         if operation.is_local and envelope.transport not in LOCAL:
             raise Unsupported(_LOCAL)
         answer = await self._repeats.answer(operation, request, envelope)
-        _note(envelope)
+        _note_call(envelope)
         return answer
 
 
-async def _request(operation: AnyOperation, payload: bytes | Value) -> Value:
+async def _payload_request(operation: AnyOperation, payload: bytes | Value) -> Value:
     match payload:
         case bytes():
-            return await envelope.aside(len(payload), partial(envelope.decode, operation, payload))
+            return await envelope.read_aside(len(payload), partial(envelope.decode_request, operation, payload))
         case Value():
             if not isinstance(payload, operation.request):
                 raise InvalidInput(field="payload", problem=f"is not the request of {operation.name!r}")
@@ -178,7 +187,7 @@ async def _request(operation: AnyOperation, payload: bytes | Value) -> Value:
             assert_never(payload)
 
 
-def _note(envelope: Envelope) -> None:
+def _note_call(envelope: Envelope) -> None:
     """Log a call whose caller gave an id of records or said what it is: reads leave no other trace."""
     source = envelope.source.label
     if (envelope.audit_id is None and source is None) or not _audit.isEnabledFor(logging.INFO):
@@ -193,16 +202,16 @@ def _note(envelope: Envelope) -> None:
     _audit.info("call", extra={name: value for name, value in told.items() if value is not None})
 
 
-def _log(error: Exception, envelope: Envelope) -> None:
+def _log_error(error: Exception, envelope: Envelope) -> None:
     # Not the message: it may repeat what a caller gave. Type and places are enough to find the fault.
     places = "".join(traceback.format_tb(error.__traceback__))
     logger.error("request %s: %s raised %s\n%s", envelope.request_id, envelope.operation, type(error).__name__, places)
 
 
-_NOBODY = Source()
+_NOBODY = CallSource()
 
 
-class Entrance:
+class CallerEntrance:
     """Lets callers in, each as the principal of its credential, and answers their calls under the limits of the server.
 
     One is shared by all shells of a process, so that a principal's limits hold over all of them.
@@ -210,12 +219,12 @@ class Entrance:
 
     def __init__(
         self,
-        dispatcher: Dispatcher,
+        dispatcher: OperationDispatcher,
         /,
         *,
         authenticator: Authenticator,
-        shedding: Shedding | None = None,
-        attempts: Attempts | None = None,
+        shedding: LoadShedding | None = None,
+        attempts: WrongAttempts | None = None,
     ) -> None:
         self.dispatcher = dispatcher
         self.closing = asyncio.Event()
@@ -224,10 +233,10 @@ class Entrance:
         """Ends the server around this, as a signal does; None if another program serves."""
         self.streams = 0
         """Number of open streams and sockets; a server that ends closes them first."""
-        self.attempts = attempts or Attempts(dispatcher.runtime.context.clock)
+        self.attempts = attempts or WrongAttempts(dispatcher.runtime.context.clock)
         """Wrong credentials, for shells to count by the address that they came from."""
         self.authenticator = authenticator
-        self.shedding = shedding or Unshed()
+        self.shedding = shedding or NoShedding()
         self._quotas = KeyQuotas(dispatcher.runtime.context)
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
@@ -242,14 +251,14 @@ class Entrance:
         principal: Principal,
         /,
         *,
-        transport: Transport,
+        transport: CallTransport,
         operation: str,
         request_id: str,
         payload: bytes | Value,
         idempotency_key: str | None = None,
         audit_id: str | None = None,
         versions: tuple[str, ...] = (),
-        source: Source | None = None,
+        source: CallSource | None = None,
         kind: AuthKind = AuthKind.BEARER,
         may_disclose: bool = True,
     ) -> Response:
@@ -273,13 +282,13 @@ class Entrance:
             async with self.shedding.place(principal):
                 return await self.dispatcher.dispatch(envelope)
         except ElytronError as error:
-            return rejection(error, request_id=request_id)
+            return reject_error(error, request_id=request_id)
 
 
 @lru_cache(limits.ACCESS_KEYS_CACHED)
-def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> Auth:
+def auth_of(principal: Principal, /, *, kind: AuthKind = AuthKind.BEARER) -> CallAuth:
     """Return what an envelope says of `principal`."""
-    return Auth(
+    return CallAuth(
         authenticated=True,
         kind=AuthKind.LOCAL if principal.kind is PrincipalKind.DEVELOPER else kind,
         principal=principal.id,

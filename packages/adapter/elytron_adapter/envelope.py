@@ -9,10 +9,10 @@ from pydantic import Field, SerializeAsAny, ValidationError, WithJsonSchema, com
 
 from elytron.registry import AnyOperation
 from elytron_core import limits
-from elytron_core.model import Request, Value, every_name, invalid
+from elytron_core.model import Request, Value, every_name, invalid_input
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.scope import IdempotencyKey, Name, Space
-from elytron_core.strict_json import parse
+from elytron_core.strict_json import parse_json
 
 Json = dict[str, Any]
 
@@ -38,7 +38,7 @@ def seed_key(key: str, /) -> str:
     return _SEED_KEYS.get(key, _RUNTIME_REJECTED)
 
 
-class Asked(NamedTuple):
+class AskedOperation(NamedTuple):
     """An operation's name and its request."""
 
     operation: str
@@ -50,39 +50,41 @@ def is_seed_write(sent: Mapping[str, Any], /) -> bool:
     return not _WRITES.isdisjoint(sent)
 
 
-def asked_of(operation: str, sent: Mapping[str, Any], /, *, space: str | None) -> Asked:
+def asked_of(operation: str, sent: Mapping[str, Any], /, *, space: str | None) -> AskedOperation:
     """Return the typed request of `sent` to `operation`; a typed request is returned unchanged.
 
     `space` is the caller's own; a chat is in it.
     """
     match operation:
         case "write":
-            return Asked(operation, _write(sent))
+            return AskedOperation(operation, _typed_write(sent))
         case "export" if "chat_id" in sent:
             rest = {name: value for name, value in sent.items() if name != "chat_id"}
-            return Asked("export_continuity", _in_chat(rest, sent["chat_id"], space))
+            return AskedOperation("export_continuity", _in_chat(rest, sent["chat_id"], space))
         case "import" if "snapshot" in sent:
             rest = {name: value for name, value in sent.items() if name != "target_chat_id"}
             if isinstance(mode := sent.get("mode"), str):
                 rest["mode"] = _SNAPSHOT_MODES.get(mode, mode)
-            return Asked("import_continuity", _in_chat(rest, sent.get("target_chat_id"), space))
+            return AskedOperation("import_continuity", _in_chat(rest, sent.get("target_chat_id"), space))
         case _:
-            return Asked(operation, dict(sent))
+            return AskedOperation(operation, dict(sent))
 
 
-def _write(sent: Mapping[str, Any]) -> Json:
+def _typed_write(sent: Mapping[str, Any]) -> Json:
     """Return a write whose body says by its fields, and not by `kind`, what is written."""
     if "writes" in sent:
-        return _wrapped(sent, "procedural", {name: sent[name] for name in ("writes", "source") if name in sent})
+        return _wrap_write(sent, "procedural", {name: sent[name] for name in ("writes", "source") if name in sent})
     if isinstance(extraction := sent.get("extraction"), dict):
-        return _wrapped(sent, "long_term", cast("Json", extraction), taken=("extraction",))
+        return _wrap_write(sent, "long_term", cast("Json", extraction), taken=("extraction",))
     for name in _FEEDBACK:
         if name in sent:
-            return _wrapped(sent, "agent_tool_usage_feedback", {"feedback": sent[name]}, taken=(name,))
+            return _wrap_write(sent, "agent_tool_usage_feedback", {"feedback": sent[name]}, taken=(name,))
     return dict(sent)
 
 
-def _wrapped(sent: Mapping[str, Any], kind: str, write: Mapping[str, Any], /, *, taken: tuple[str, ...] = ()) -> Json:
+def _wrap_write(
+    sent: Mapping[str, Any], kind: str, write: Mapping[str, Any], /, *, taken: tuple[str, ...] = ()
+) -> Json:
     rest = {name: value for name, value in sent.items() if name not in {*taken, *write}}
     return rest | {"write": {**write, "kind": kind}}
 
@@ -95,7 +97,7 @@ def _in_chat(rest: Json, chat: object, space: str | None) -> Json:
     return rest | {"scope": own | scope | {"chat": chat}}
 
 
-class Transport(StrEnum):
+class CallTransport(StrEnum):
     """Transport of a call."""
 
     SDK = "sdk"
@@ -106,7 +108,7 @@ class Transport(StrEnum):
     A2A = "a2a"
 
 
-LOCAL = frozenset({Transport.SDK, Transport.CLI})
+LOCAL = frozenset({CallTransport.SDK, CallTransport.CLI})
 """Transports whose caller runs on this machine as its own user."""
 
 
@@ -119,7 +121,7 @@ class SourceKind(StrEnum):
     PEER = "peer"
 
 
-class Source(Value):
+class CallSource(Value):
     """The caller's own name. It labels a call and grants nothing."""
 
     id: Name | None = None
@@ -146,7 +148,7 @@ class AuthKind(StrEnum):
     SIGNATURE = "signature"
 
 
-class Auth(Value):
+class CallAuth(Value):
     """The caller as the shell knows it, from a credential alone and never from a payload.
 
     `role` says what the caller may do; `space` is the only space that it may use, None: any.
@@ -163,10 +165,10 @@ class Envelope(Request):
     """One call of one operation. `payload` is JSON from outside, or the typed request of a caller in this process."""
 
     request_id: Name
-    transport: Transport
+    transport: CallTransport
     operation: Annotated[str, Field(max_length=limits.NAME_CHARS)]
-    source: Source = Source()
-    auth: Auth = Auth()
+    source: CallSource = CallSource()
+    auth: CallAuth = CallAuth()
     idempotency_key: IdempotencyKey | None = None
     audit_id: Name | None = None
     versions: tuple[str, ...] = ()
@@ -180,7 +182,7 @@ Report = Annotated[SerializeAsAny[Value], WithJsonSchema({"type": "object", "tit
 """The report of any operation."""
 
 
-class Accepted(Value):
+class AcceptedAnswer(Value):
     """It was done."""
 
     kind: Literal["accepted"] = "accepted"
@@ -190,7 +192,7 @@ class Accepted(Value):
     """Of the one thing that was read, for shells to tell beside the report."""
 
 
-class Duplicated(Value):
+class DuplicatedAnswer(Value):
     """It had been done before under this idempotency key; nothing was changed, and this is the first answer again."""
 
     kind: Literal["duplicated"] = "duplicated"
@@ -198,7 +200,7 @@ class Duplicated(Value):
     report: Report
 
 
-class Queued(Value):
+class QueuedAnswer(Value):
     """A part is done; `job` does the rest and can be asked for."""
 
     kind: Literal["queued"] = "queued"
@@ -207,7 +209,7 @@ class Queued(Value):
     job: str
 
 
-class Rejected(Value):
+class RejectedAnswer(Value):
     """It was not done. `error_key` is stable; `reason` names no value that was given."""
 
     kind: Literal["rejected"] = "rejected"
@@ -224,7 +226,7 @@ class Rejected(Value):
         return seed_key(self.error_key)
 
 
-Response = Annotated[Accepted | Duplicated | Queued | Rejected, Field(discriminator="kind")]
+Response = Annotated[AcceptedAnswer | DuplicatedAnswer | QueuedAnswer | RejectedAnswer, Field(discriminator="kind")]
 
 
 JsonSchema = dict[str, Any]
@@ -232,7 +234,7 @@ ValueT = TypeVar("ValueT", bound=Value)
 ResultT = TypeVar("ResultT")
 
 
-def decode(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Value:
+def decode_request(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Value:
     """Return the request of `operation` in `data`.
 
     Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
@@ -243,26 +245,26 @@ def decode(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_
 
 
 def decode_as(model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_BYTES) -> ValueT:
-    """Return the `model` in `data`. Raises as `decode` does."""
-    parse(data, limit=limit)
+    """Return the `model` in `data`. Raises as `decode_request` does."""
+    parse_json(data, limit=limit)
     try:
         # With an instance to fill, a request's own __init__ is passed by, which would read Python's types, not JSON's.
         return model.__pydantic_validator__.validate_json(data, strict=True, self_instance=model.__new__(model))
     except ValidationError as error:
-        raise invalid(error, model=model, known=every_name(model)) from None
+        raise invalid_input(error, model=model, known=every_name(model)) from None
 
 
-async def aside(size: int, read: Callable[[], ResultT], /) -> ResultT:
+async def read_aside(size: int, read: Callable[[], ResultT], /) -> ResultT:
     """Return what `read` makes of `size` bytes: many are read in a thread, so that others are answered meanwhile."""
     return read() if size <= limits.DECODED_AT_ONCE_BYTES else await asyncio.to_thread(read)
 
 
-def encode(value: Value, /) -> bytes:
+def encode_value(value: Value, /) -> bytes:
     """Return `value` as JSON; fields without a value are left out."""
     return value.__pydantic_serializer__.to_json(value, exclude_none=True)
 
 
-def schema(operation: AnyOperation, /) -> JsonSchema:
+def operation_schemas(operation: AnyOperation, /) -> JsonSchema:
     """Return the JSON Schemas of an operation's request and report."""
     return {
         "request": operation.request.model_json_schema(mode="validation"),

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from elytron.api import arguments
 from elytron_core import limits
-from elytron_core.clock import iso
+from elytron_core.clock import format_instant
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.recall import (
@@ -21,11 +21,11 @@ from elytron_core.contracts.transcript import (
     LongTermExtraction,
     MemoryWriteReport,
     MemoryWriteRequest,
-    Outcome,
     WriteDecision,
+    WriteOutcome,
 )
 from elytron_core.errors import InvalidInput
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes import facts
@@ -55,7 +55,7 @@ class FlatRequest(Request):
 class FlatMessage(Value):
     """One message, as model APIs write it."""
 
-    role: Role = Role.USER
+    role: EvidenceRole = EvidenceRole.USER
     content: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
     name: Name | None = None
     timestamp: Moment | None = None
@@ -119,7 +119,7 @@ class FactReport(Value):
     """Outcome of the fact, and why."""
 
     id: str | None = None
-    outcome: Outcome
+    outcome: WriteOutcome
     reason: str = ""
 
 
@@ -171,7 +171,7 @@ def _ask_add(asked: AddRequest, own: Scope | None) -> MemoryWriteRequest:
 
 def _tell_add(report: Value) -> AddReport:
     assert isinstance(report, MemoryWriteReport)
-    return AddReport(ids=report.ids, refused=tuple(_why(one) for one in report.decisions if one.id is None))
+    return AddReport(ids=report.ids, refused=tuple(_decision_reason(one) for one in report.decisions if one.id is None))
 
 
 def _ask_search(asked: SearchRequest, own: Scope | None) -> MemoryRecallRequest:
@@ -189,7 +189,7 @@ def _tell_search(report: Value) -> SearchReport:
             id=hit.id,
             text=hit.text,
             score=hit.score,
-            at=iso(hit.at) if hit.at is not None else None,
+            at=format_instant(hit.at) if hit.at is not None else None,
             speaker=hit.speaker,
             conversation=hit.conversation,
         )
@@ -219,7 +219,7 @@ def _tell_context(report: Value) -> ContextReport:
     return ContextReport(text=report.system_memory_block)
 
 
-def _why(decision: WriteDecision) -> str:
+def _decision_reason(decision: WriteDecision) -> str:
     return f"{decision.outcome}: {decision.reason}" if decision.reason else decision.outcome.value
 
 

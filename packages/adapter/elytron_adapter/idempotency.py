@@ -18,24 +18,24 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from elytron.documents.stored_values import opened_answer, sealed_answer
-from elytron.memories.preconditions import READS, demanding, version_of
-from elytron.registry import AnyOperation, Repeat
+from elytron.memories.preconditions import READS, demanding_context, version_of
+from elytron.registry import AnyOperation, RepeatGuard
 from elytron.runtime import MemoryRuntime
 from elytron.state.space_records import REF
-from elytron_adapter.envelope import Accepted, Duplicated, Envelope, Queued
+from elytron_adapter.envelope import AcceptedAnswer, DuplicatedAnswer, Envelope, QueuedAnswer
 from elytron_core import limits, strict_json
 from elytron_core.contracts.maintenance import PUTTING_OFF
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, StillRunning
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Require
-from elytron_core.scope import Changing, ScopedRequest
+from elytron_core.ports.store import Batch, BatchKey, CommitReceipt, EntryDraft, JournalAction, RequireRevision
+from elytron_core.scope import ChangeReport, ScopedRequest
 
 _NEVER = 1 << 40
 """A revision that no space record has: a batch that demands it is answered from a receipt or refused."""
 
-Answer = Accepted | Duplicated | Queued
+Answer = AcceptedAnswer | DuplicatedAnswer | QueuedAnswer
 
 
 def key_in(header: str | None, /) -> str | None:
@@ -51,7 +51,7 @@ def key_in(header: str | None, /) -> str | None:
     return key
 
 
-class Repeats:
+class RepeatedCalls:
     """Calls operations of one runtime so that a repeat under the same key is answered and not done again."""
 
     def __init__(self, runtime: MemoryRuntime, /, *, wait_s: float = limits.IDEMPOTENCY_WAIT_S) -> None:
@@ -64,23 +64,23 @@ class Repeats:
 
         Raises IdempotencyConflict for a key of another request, StillRunning where the first call takes long.
         """
-        if envelope.idempotency_key is not None and operation.mutates and operation.repeat is Repeat.HARMLESS:
+        if envelope.idempotency_key is not None and operation.mutates and operation.repeat is RepeatGuard.HARMLESS:
             problem = f"is not taken by {operation.name!r}, which may be called again: leave it out"
             raise InvalidInput(field="idempotency_key", problem=problem)
         match operation.repeat:
-            case Repeat.STORE:
+            case RepeatGuard.STORE:
                 assert isinstance(request, MemoryWriteRequest)
                 report = await self._perform(operation, _with_key(request, envelope), envelope)
                 assert isinstance(report, MemoryWriteReport)
-                answer = Duplicated if report.duplicated else Accepted
+                answer = DuplicatedAnswer if report.duplicated else AcceptedAnswer
                 return answer(request_id=envelope.request_id, report=report)
-            case Repeat.RECEIPT if envelope.idempotency_key is not None:
+            case RepeatGuard.RECEIPT if envelope.idempotency_key is not None:
                 assert isinstance(request, ScopedRequest)
                 return await self._once(operation, request, envelope, envelope.idempotency_key)
             case _:
                 version = await version_of(self._runtime.context, request) if isinstance(request, READS) else None
                 report = await self._perform(operation, request, envelope)
-                return _done(report, envelope, version=version.tag if version is not None else None)
+                return _call_answer(report, envelope, version=version.tag if version is not None else None)
 
     async def _perform(self, operation: AnyOperation, request: Value, envelope: Envelope) -> Value:
         context = self._runtime.context
@@ -92,7 +92,7 @@ class Repeats:
                 source=envelope.source.label,
             )
         if envelope.versions:
-            context = await demanding(context, request, envelope.versions)
+            context = await demanding_context(context, request, envelope.versions)
         return await operation.perform(context, request)
 
     async def _once(self, operation: AnyOperation, request: ScopedRequest, envelope: Envelope, key: str) -> Answer:
@@ -116,10 +116,10 @@ class Repeats:
                 else:
                     kept = await self._keep(space, name, request, report)
                     if kept is None:
-                        return _done(report, envelope)
+                        return _call_answer(report, envelope)
         finally:
             lock.release()
-        return Duplicated(request_id=envelope.request_id, report=operation.report.from_bytes(kept))
+        return DuplicatedAnswer(request_id=envelope.request_id, report=operation.report.from_bytes(kept))
 
     def _turn(self, call: tuple[str, ...]) -> asyncio.Lock:
         """Return the lock of `call`, which lives as long as a call holds or awaits it."""
@@ -132,7 +132,7 @@ class Repeats:
 
     async def _keep(self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, report: Value) -> bytes | None:
         """Keep `report` as the answer of `name`; return the first answer where another process was there before."""
-        assert isinstance(report, Changing)
+        assert isinstance(report, ChangeReport)
         if not report.changed:
             # Another process may just have done it, so that there was nothing left to change.
             return await self._look_up(space, name, request)
@@ -141,7 +141,7 @@ class Repeats:
 
     async def _commit(
         self, space: SpaceId, name: tuple[str, ...], request: ScopedRequest, *, answer: bytes, requires: int
-    ) -> Committed | None:
+    ) -> CommitReceipt | None:
         """Commit a receipt, or meet the one that is there. None where the space is not, or not at that revision."""
         context = self._runtime.context
         record = await context.spaces.find(space)
@@ -154,9 +154,9 @@ class Repeats:
                 Batch(
                     space=space,
                     at=context.clock.now(),
-                    entries=(Entry(Action.OPERATOR, REF),),
-                    requires=(Require(REF, requires),),
-                    idempotency=Idempotency(key=key, digest=record.digest(asked), answer=kept),
+                    entries=(EntryDraft(JournalAction.OPERATOR, REF),),
+                    requires=(RequireRevision(REF, requires),),
+                    idempotency=BatchKey(key=key, digest=record.digest(asked), answer=kept),
                 )
             )
         except IdempotencyConflict:
@@ -168,11 +168,11 @@ class Repeats:
         return replace(committed, answer=opened_answer(committed.answer, record, key, asked))
 
 
-def _done(report: Value, envelope: Envelope, *, version: str | None = None) -> Accepted | Queued:
+def _call_answer(report: Value, envelope: Envelope, *, version: str | None = None) -> AcceptedAnswer | QueuedAnswer:
     """Return the answer of a call that was made now: some leave the rest to a job, and say so."""
     if isinstance(report, PUTTING_OFF) and report.job is not None:
-        return Queued(request_id=envelope.request_id, report=report, job=report.job)
-    return Accepted(request_id=envelope.request_id, report=report, version=version)
+        return QueuedAnswer(request_id=envelope.request_id, report=report, job=report.job)
+    return AcceptedAnswer(request_id=envelope.request_id, report=report, version=version)
 
 
 def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteRequest:
@@ -185,5 +185,5 @@ def _with_key(request: MemoryWriteRequest, envelope: Envelope) -> MemoryWriteReq
         return request
     principal = envelope.auth.principal
     if principal is not None:
-        key = strict_json.tag(b"", "idempotency key", principal, key, size=64)
+        key = strict_json.keyed_tag(b"", "idempotency key", principal, key, size=64)
     return request if key == within else request.model_copy(update={"idempotency_key": key})

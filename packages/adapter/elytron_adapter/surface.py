@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-from elytron_adapter.dispatch import Entrance
+from elytron_adapter.dispatch import CallerEntrance
 from elytron_core.model import Value
 from elytron_core.strict_json import Json
 
@@ -20,7 +20,7 @@ AsgiApp = Callable[
 """An application of ASGI: it is given a scope, and calls to receive and send messages."""
 
 
-class Access(StrEnum):
+class SurfaceAccess(StrEnum):
     """Access to a surface."""
 
     PUBLIC = "public"
@@ -36,7 +36,7 @@ class Access(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class SurfaceDescription:
     """OpenAPI description of a surface. `taken` and `given` are models, or media types of bytes.
 
     `group` is its tag, under which pages list it; `status` what it answers when all went well; `beside` are
@@ -55,7 +55,7 @@ class Told:
     beside: tuple[int, ...] = ()
 
 
-class Kind(StrEnum):
+class SurfaceProtocol(StrEnum):
     """Protocol of a surface."""
 
     HTTP = "http"
@@ -64,7 +64,7 @@ class Kind(StrEnum):
     """Every path below its own, over HTTP or WebSocket, is the mounted application's."""
 
 
-class Figure(Protocol):
+class SurfaceFigure(Protocol):
     """One figure that a surface brings. A histogram has cumulative `buckets`, and its sum as `value`."""
 
     @property
@@ -79,7 +79,7 @@ class Figure(Protocol):
         ...
 
 
-Figures = Callable[[], Iterable[Figure]]
+Figures = Callable[[], Iterable[SurfaceFigure]]
 """Gives the figures as they are now."""
 
 
@@ -94,7 +94,7 @@ class JsonBody:
     require: Callable[[Json], None]
 
 
-def bearer(headers: Mapping[str, str], /) -> str | None:
+def bearer_token(headers: Mapping[str, str], /) -> str | None:
     """Return the `Authorization` header."""
     return headers.get("authorization")
 
@@ -109,12 +109,12 @@ class Surface:
 
     path: str
     app: AsgiApp
-    access: Access
+    access: SurfaceAccess
     methods: tuple[str, ...] = ()
-    kind: Kind = Kind.HTTP
+    kind: SurfaceProtocol = SurfaceProtocol.HTTP
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None
-    credential: Callable[[Mapping[str, str]], str | None] = bearer
-    told: Told | None = None
+    credential: Callable[[Mapping[str, str]], str | None] = bearer_token
+    told: SurfaceDescription | None = None
     """OpenAPI description of an HTTP surface; sockets and mounts describe themselves."""
     body: JsonBody | None = None
     """Rule for bodies that the application gets; it reads them itself if there is none."""
@@ -124,5 +124,5 @@ class Surface:
     """Metrics of it at `/metrics`, beside the server's own."""
 
 
-Family = Callable[[Entrance], Iterable[Surface]]
+Family = Callable[[CallerEntrance], Iterable[Surface]]
 """Gives the surfaces of one package for the server's way in."""

@@ -9,7 +9,7 @@ from elytron.api import MemoryFace
 from elytron_core import limits
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteRequest
-from elytron_core.planes.facts import Authority
+from elytron_core.planes.facts import FactAuthority
 from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED, plain_content
 
 _RULES: Final = {
@@ -38,7 +38,7 @@ _JOINERS: Final = "\u200c\u200d"
 INVISIBLE: Final = "invisible_characters"
 
 
-def findings(text: str, /) -> tuple[str, ...]:
+def broken_rules(text: str, /) -> tuple[str, ...]:
     """Return the names of the rules that `text` breaks; none if it may be in a prompt."""
     plain = unicodedata.normalize("NFKC", text)
     hidden = any(_is_hidden(char) for char in plain)
@@ -55,7 +55,7 @@ def _is_hidden(char: str) -> bool:
 
 def refusal_of(text: str, /) -> str | None:
     """Return why `text` may not stand in every prompt, in words for a model; None if it may."""
-    broken = findings(text)
+    broken = broken_rules(text)
     return f"it looks like an injection ({', '.join(broken)}), and was not stored" if broken else None
 
 
@@ -72,10 +72,10 @@ async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, la
     Each line and sentence that is new is judged by the rehearsed write of a fact, with `label` as a keyword. A text
     that only loses lines or sentences has nothing new.
     """
-    known = set(map(plain_content, _parts(before)))
-    new = {plain: part for part in _parts(after) if (plain := plain_content(part)) not in known}
+    known = set(map(plain_content, _text_sentences(before)))
+    new = {plain: part for part in _text_sentences(after) if (plain := plain_content(part)) not in known}
     drafts = [
-        FactDraft(topic=_TOPIC, content=part, keywords=(label,) if label else (), authority=Authority.USER_ASSERTED)
+        FactDraft(topic=_TOPIC, content=part, keywords=(label,) if label else (), authority=FactAuthority.USER_ASSERTED)
         for part in new.values()
     ]
     for start in range(0, len(drafts), limits.WRITES_PER_REQUEST):
@@ -87,7 +87,7 @@ async def learning_refusal(memory: MemoryFace, before: str, after: str, /, *, la
     return None
 
 
-def _parts(text: str) -> Iterator[str]:
+def _text_sentences(text: str) -> Iterator[str]:
     """Yield the lines of a text without the marks of lists, and their sentences, in pieces that a fact can hold."""
     for line in text.splitlines():
         bare = _MARK.sub("", line.strip())

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from elytron_core.errors import ElytronError
-from elytron_core.model import Value, invalid
+from elytron_core.model import Value, invalid_input
 from elytron_core.ports import chat
 
 Arguments = Mapping[str, Any]
@@ -61,9 +61,11 @@ class Tool:
     read_only: bool = False
 
     @property
-    def declared(self) -> chat.Tool:
+    def declared(self) -> chat.ModelTool:
         """Return the tool in the form for a model."""
-        return chat.Tool(name=self.name, description=self.description, parameters=json.dumps(dict(self.parameters)))
+        return chat.ModelTool(
+            name=self.name, description=self.description, parameters=json.dumps(dict(self.parameters))
+        )
 
     async def call(self, arguments: Arguments, key: CallKey, /) -> ToolAnswer:
         """Return what the tool answers. What Elytron refuses is an answer too, which says so."""
@@ -102,7 +104,7 @@ def typed_tool(
         try:
             read = arguments.model_validate(dict(given))
         except ValidationError as error:
-            raise invalid(error, model=arguments) from None
+            raise invalid_input(error, model=arguments) from None
         return await act(read, key)
 
     return Tool(name, description, _schema_of(arguments), checked, may_repeat, is_outside, read_only)
@@ -111,14 +113,16 @@ def typed_tool(
 @cache
 def _schema_of(arguments: type[ToolArguments]) -> Mapping[str, Any]:
     # Tools are made again for each run, and a schema takes milliseconds.
-    schema = cast("dict[str, Any]", _untitled(arguments.model_json_schema(by_alias=False)))
+    schema = cast("dict[str, Any]", _untitled_schema(arguments.model_json_schema(by_alias=False)))
     schema.pop("description", None)
     return MappingProxyType(schema)
 
 
-def _untitled(part: Any) -> Any:
+def _untitled_schema(part: Any) -> Any:
     """Return a schema without the titles that classes and fields give it; they say nothing to a model."""
     if isinstance(part, dict):
         told = cast("dict[str, Any]", part)
-        return {name: _untitled(inner) for name, inner in told.items() if name != "title" or isinstance(inner, dict)}
-    return [_untitled(inner) for inner in cast("list[Any]", part)] if isinstance(part, list) else part
+        return {
+            name: _untitled_schema(inner) for name, inner in told.items() if name != "title" or isinstance(inner, dict)
+        }
+    return [_untitled_schema(inner) for inner in cast("list[Any]", part)] if isinstance(part, list) else part

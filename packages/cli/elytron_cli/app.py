@@ -8,19 +8,19 @@ from typing import Any, NoReturn
 import click
 
 from elytron_cli.exit_codes import exit_code
-from elytron_cli.input.options import Group, common, json_choice
-from elytron_cli.terminal.help_page import COMMANDS, page
+from elytron_cli.input.options import PageGroup, common_options, json_choice
+from elytron_cli.terminal.help_page import COMMANDS, command_page
 from elytron_core.errors.foreign_names import command_instead
 
 _LISTED = [click.Command(name, help=told) for name, (_, told) in COMMANDS.items()]
 
 
-class Commands(Group):
+class LazyCommands(PageGroup):
     """Subcommands that are imported when they are called; what is listed of them needs no import."""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Show the commands in their groups."""
-        click.echo(page())
+        click.echo(command_page())
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -30,7 +30,7 @@ class Commands(Group):
         if meant:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _loaded(name) if name in COMMANDS else command, rest
+        return name, _load_command(name) if name in COMMANDS else command, rest
 
     def main(
         self,
@@ -45,7 +45,7 @@ class Commands(Group):
         given = list(args) if args is not None else sys.argv[1:]
 
         def run() -> object:
-            return super(Commands, self).main(
+            return super(LazyCommands, self).main(
                 given,
                 prog_name or "elytron",
                 complete_var,
@@ -57,15 +57,15 @@ class Commands(Group):
         sys.exit(exit_code(run, as_json=json_choice(given)))
 
 
-def _loaded(name: str) -> click.Command:
+def _load_command(name: str) -> click.Command:
     module, _, attribute = COMMANDS[name][0].partition(":")
     command = getattr(import_module(f"elytron_cli.commands.{module}"), attribute)
     assert isinstance(command, click.Command)
     return command
 
 
-@click.group(cls=Commands, commands=_LISTED, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyCommands, commands=_LISTED, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="elytron", message="elytron %(version)s")
-@common
-def cli() -> None:
+@common_options
+def elytron_group() -> None:
     """Run one of the commands."""

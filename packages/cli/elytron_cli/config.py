@@ -20,7 +20,7 @@ GATEWAY_SECRET_CHARS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class FoundSetting:
     """A value and where it came from. A secret one shows nothing of itself."""
 
     value: str
@@ -36,30 +36,30 @@ class Setting:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class RunSettings:
     """The store, the space and the keys of a run."""
 
-    store: Setting
-    space: Setting
-    key_file: Setting | None = None
-    agent_skill_dirs: Setting | None = None
-    embedder: Setting | None = None
-    embedder_key: Setting | None = None
-    language_model: Setting | None = None
-    model_key: Setting | None = None
-    keys: Setting | None = None
-    api_key: Setting | None = None
+    store: FoundSetting
+    space: FoundSetting
+    key_file: FoundSetting | None = None
+    agent_skill_dirs: FoundSetting | None = None
+    embedder: FoundSetting | None = None
+    embedder_key: FoundSetting | None = None
+    language_model: FoundSetting | None = None
+    model_key: FoundSetting | None = None
+    keys: FoundSetting | None = None
+    api_key: FoundSetting | None = None
     """The access key for a server: one that commands call, and one that shares its store."""
-    gateway_secret: Setting | None = None
-    profile: Setting | None = None
-    agent: Setting | None = None
-    channel: Setting | None = None
-    chat: Setting | None = None
+    gateway_secret: FoundSetting | None = None
+    profile: FoundSetting | None = None
+    agent: FoundSetting | None = None
+    channel: FoundSetting | None = None
+    chat: FoundSetting | None = None
 
-    def told(self) -> dict[str, Setting]:
+    def told(self) -> dict[str, FoundSetting]:
         """Return what is set, by name."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: setting for name, setting in found.items() if isinstance(setting, Setting)}
+        return {name: setting for name, setting in found.items() if isinstance(setting, FoundSetting)}
 
 
 OPTIONS = (
@@ -99,34 +99,34 @@ ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
 """Variables of other names that mean the same, and count where ours is not set."""
 
 
-def resolve(options: Mapping[str, str], /, *, environment: Mapping[str, str], folder: Path) -> Settings:
+def resolve_settings(options: Mapping[str, str], /, *, environment: Mapping[str, str], folder: Path) -> RunSettings:
     """Return the settings. Raises InvalidInput for an unknown key in the file, UnreadableFile if it is no TOML."""
-    file = _file(folder / FILE)
-    found: dict[str, Setting] = {}
+    file = _file_settings(folder / FILE)
+    found: dict[str, FoundSetting] = {}
     for name in OPTIONS:
         variable = f"ELYTRON_{name.upper()}"
         if name in options:
-            found[name] = Setting(options[name], f"--{name.replace('_', '-')}")
+            found[name] = FoundSetting(options[name], f"--{name.replace('_', '-')}")
         elif environment.get(variable):
-            found[name] = Setting(environment[variable], variable)
+            found[name] = FoundSetting(environment[variable], variable)
         elif environment.get(other := ALSO_READ.get(name, variable)):
-            found[name] = Setting(environment[other], other)
+            found[name] = FoundSetting(environment[other], other)
         elif name in file:
-            found[name] = Setting(file[name], FILE)
+            found[name] = FoundSetting(file[name], FILE)
     for name in SECRETS:
         variable = f"ELYTRON_{name.upper()}"
         if environment.get(variable):
-            found[name] = Setting(environment[variable], variable, secret=True)
+            found[name] = FoundSetting(environment[variable], variable, secret=True)
     if "key_file" in found:
         found.pop("keys", None)
     secret = found.get("gateway_secret")
     if secret is not None and len(secret.value) < GATEWAY_SECRET_CHARS:
         problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: every user's key is made from it"
         raise InvalidInput(field=secret.origin, problem=problem)
-    found.setdefault("space", Setting(DEFAULT_SPACE, "default"))
+    found.setdefault("space", FoundSetting(DEFAULT_SPACE, "default"))
     if "store" not in found:
-        found["store"] = Setting(str(default_store()), "default")
-    return Settings(**found)
+        found["store"] = FoundSetting(str(default_store()), "default")
+    return RunSettings(**found)
 
 
 def called_as(program: str, /, *, environment: Mapping[str, str], folder: Path) -> str:
@@ -152,7 +152,7 @@ def default_store() -> Path:
     return user_data_path("elytron", appauthor=False) / "memory.db"
 
 
-def _file(path: Path) -> dict[str, str]:
+def _file_settings(path: Path) -> dict[str, str]:
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES + 1)

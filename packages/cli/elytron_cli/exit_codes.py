@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from elytron_adapter.envelope import Rejected
+    from elytron_adapter.envelope import RejectedAnswer
 
 DEBUG = "ELYTRON_DEBUG"
 OK = 0
@@ -39,7 +39,7 @@ def exit_code(run: Callable[[], object], /, *, as_json: bool | None) -> int:
     except Exception as error:
         if os.environ.get(DEBUG):
             raise
-        return _told(error, as_json=as_json)
+        return _tell_error(error, as_json=as_json)
 
 
 @contextmanager
@@ -66,38 +66,38 @@ def _ending_at_sigterm(signals: list[int]) -> Generator[None]:
 
 
 def _tell_interrupted(what: str, *, as_json: bool | None) -> None:
-    from elytron_adapter.envelope import Rejected
-    from elytron_cli.terminal.output import Output
+    from elytron_adapter.envelope import RejectedAnswer
+    from elytron_cli.terminal.output import CommandOutput
 
     reason = f"{what} before the end; what was acknowledged is kept"
-    Output(as_json).error(Rejected(request_id="", error_key="interrupted", reason=reason))
+    CommandOutput(as_json).error(RejectedAnswer(request_id="", error_key="interrupted", reason=reason))
 
 
-def _told(error: Exception, *, as_json: bool | None) -> int:
+def _tell_error(error: Exception, *, as_json: bool | None) -> int:
     # Imported now: a run that goes well, and the help, need none of it.
-    from elytron_adapter.failures import failure
-    from elytron_cli.terminal.output import Output
+    from elytron_adapter.failures import failure_of
+    from elytron_cli.terminal.output import CommandOutput
 
-    rejected = _rejected(error)
-    Output(as_json).error(rejected)
-    return failure(rejected.error_key).exit
+    rejected = _error_rejection(error)
+    CommandOutput(as_json).error(rejected)
+    return failure_of(rejected.error_key).exit
 
 
-def _rejected(error: Exception) -> "Rejected":
-    from elytron_adapter.envelope import Rejected
-    from elytron_adapter.failures import INTERNAL, rejection
-    from elytron_cli.refusal import Declined, Refused
+def _error_rejection(error: Exception) -> "RejectedAnswer":
+    from elytron_adapter.envelope import RejectedAnswer
+    from elytron_adapter.failures import INTERNAL, reject_error
+    from elytron_cli.refusal import OperationRefused, QuestionDeclined
     from elytron_core.errors import ElytronError
 
     match error:
-        case Declined():
-            return Rejected(request_id="", error_key=Declined.key, reason="nothing was done")
-        case Refused():
+        case QuestionDeclined():
+            return RejectedAnswer(request_id="", error_key=QuestionDeclined.key, reason="nothing was done")
+        case OperationRefused():
             return error.rejected
         case click.ClickException():
-            return Rejected(request_id="", error_key="invalid_input", reason=error.format_message())
+            return RejectedAnswer(request_id="", error_key="invalid_input", reason=error.format_message())
         case ElytronError():
-            return rejection(error, request_id="")
+            return reject_error(error, request_id="")
         case _:
             reason = f"something went wrong inside ({type(error).__name__}); set {DEBUG}=1 to see where"
-            return Rejected(request_id="", error_key=INTERNAL, reason=reason)
+            return RejectedAnswer(request_id="", error_key=INTERNAL, reason=reason)

@@ -35,14 +35,14 @@ def every_text() -> dict[str, str]:
     """Return what must be kept: the text of each file by its name."""
     import click
 
-    from elytron_cli.app import cli
+    from elytron_cli.app import elytron_group
 
-    with click.Context(cli, info_name="elytron", **cli.context_settings) as root:
-        loaded = {name: cli.resolve_command(root, [name])[1] for name in COMMANDS}
+    with click.Context(elytron_group, info_name="elytron", **elytron_group.context_settings) as root:
+        loaded = {name: elytron_group.resolve_command(root, [name])[1] for name in COMMANDS}
         return {f"{name}.txt": text_of(pages_of(name, command, root)) for name, command in loaded.items() if command}
 
 
-def keep(where: str = FOLDER, /) -> None:
+def keep_pages(where: str = FOLDER, /) -> None:
     """Write every page to the folder `where`; pages of commands that are gone are removed from it."""
     from pathlib import Path
 
@@ -57,4 +57,4 @@ def keep(where: str = FOLDER, /) -> None:
 
 
 if __name__ == "__main__":
-    keep()
+    keep_pages()

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 _HELP = ("--help", "-h")
 
 
-def run() -> None:
+def run_command_line() -> None:
     """Run the command line and end the process with its exit code."""
-    shown = _page(sys.argv[1:])
+    shown = _asked_page(sys.argv[1:])
     if shown is not None:
         try:
             print(shown, flush=True)
@@ -18,19 +18,19 @@ def run() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         return
-    from elytron_cli.app import cli
+    from elytron_cli.app import elytron_group
 
-    cli()
+    elytron_group()
 
 
-def _page(arguments: Sequence[str]) -> str | None:
+def _asked_page(arguments: Sequence[str]) -> str | None:
     """Return the page that is asked for. Asked often, so answered without the library that reads command lines."""
     if not arguments or arguments[-1] not in _HELP:
         return None
     if len(arguments) == 1:
-        from elytron_cli.terminal.help_page import page
+        from elytron_cli.terminal.help_page import command_page
 
-        return page()
-    from elytron_cli.terminal.command_page import kept
+        return command_page()
+    from elytron_cli.terminal.command_page import kept_page
 
-    return kept(arguments[:-1])
+    return kept_page(arguments[:-1])

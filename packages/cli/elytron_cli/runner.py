@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 
 from elytron.registry import by_request
-from elytron_cli.config import Settings, resolve
-from elytron_cli.input.files import valid
-from elytron_cli.input.options import as_json, told
-from elytron_cli.session import Session, opened, scope_fields
-from elytron_cli.terminal.output import Bar, Output
+from elytron_cli.config import RunSettings, resolve_settings
+from elytron_cli.input.files import valid_value
+from elytron_cli.input.options import as_json, global_options
+from elytron_cli.session import CommandSession, open_session, scope_fields
+from elytron_cli.terminal.output import CommandOutput, ProgressBar
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.model import Request, Value
 from elytron_core.scope import Scope
@@ -27,18 +27,18 @@ ReportT = TypeVar("ReportT", bound=Value)
 SPACES_NAMED = 5
 
 
-def settings() -> Settings:
+def run_settings() -> RunSettings:
     """Return the settings of this run."""
-    return resolve(told(click.get_current_context()), environment=os.environ, folder=Path.cwd())
+    return resolve_settings(global_options(click.get_current_context()), environment=os.environ, folder=Path.cwd())
 
 
-def output() -> Output:
+def run_output() -> CommandOutput:
     """Return where this run prints."""
-    return Output(as_json(click.get_current_context()))
+    return CommandOutput(as_json(click.get_current_context()))
 
 
-def run(
-    work: Callable[[Session, Output], Awaitable[int | None]],
+def run_work(
+    work: Callable[[CommandSession, CommandOutput], Awaitable[int | None]],
     /,
     *,
     when_missing: WhenMissing = WhenMissing.REFUSE,
@@ -48,11 +48,11 @@ def run(
 
     A command that only reads gives a hint if its space is empty and the store has others.
     """
-    found, out = settings(), output()
+    found, out = run_settings(), run_output()
 
     async def whole() -> int | None:
-        with Bar("indexing", unit="entries", shown=not out.is_json, unasked=True) as bar:
-            async with opened(found, when_missing=when_missing, progress=bar.at, loads_search=False) as session:
+        with ProgressBar("indexing", unit="entries", shown=not out.is_json, unasked=True) as bar:
+            async with open_session(found, when_missing=when_missing, progress=bar.at, loads_search=False) as session:
                 session.runtime.context.entries.add("cli")
                 hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
                 code = await work(session, out)
@@ -63,7 +63,7 @@ def run(
     return asyncio.run(whole())
 
 
-def answer(
+def answer_request(
     request: Request,
     show: Callable[["Console", ReportT], None],
     /,
@@ -78,26 +78,26 @@ def answer(
     """
     kind = cast("type[ReportT]", by_request(request).report)
 
-    async def work(session: Session, out: Output) -> int | None:
+    async def work(session: CommandSession, out: CommandOutput) -> int | None:
         report = await session.call(request, kind)
         out.report(report, show)
         return code(report) if code is not None else None
 
-    return run(work, when_missing=when_missing, hints=hints)
+    return run_work(work, when_missing=when_missing, hints=hints)
 
 
 def scope_of(conversation: str | None, /) -> Scope:
     """Return the scope of this run, in the conversation that is named."""
     named = {"conversation": conversation, "chat": None} if conversation is not None else {}
-    return valid(Scope, **(scope_fields(settings()) | named))
+    return valid_value(Scope, **(scope_fields(run_settings()) | named))
 
 
-def storing(*, dry_run: bool) -> WhenMissing:
+def storing_missing(*, dry_run: bool) -> WhenMissing:
     """Return how a command that writes opens a missing store: it makes one, and a dry run only pretends to."""
     return WhenMissing.PRETEND if dry_run else WhenMissing.MAKE
 
 
-async def _other_spaces(session: Session) -> str | None:
+async def _other_spaces(session: CommandSession) -> str | None:
     """Return a hint that names a few other spaces if the session's own was never written to."""
     context = session.runtime.context
     if session.scope is None or await context.spaces.find(session.scope.space) is not None:

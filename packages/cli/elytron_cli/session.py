@@ -10,22 +10,22 @@ import elytron
 from elytron.indexing.progress import Progress
 from elytron.registry import by_request
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher
+from elytron_adapter.dispatch import OperationDispatcher
 from elytron_adapter.envelope import (
-    Accepted,
-    Auth,
+    AcceptedAnswer,
     AuthKind,
-    Duplicated,
+    CallAuth,
+    CallSource,
+    CallTransport,
+    DuplicatedAnswer,
     Envelope,
-    Queued,
-    Rejected,
-    Source,
+    QueuedAnswer,
+    RejectedAnswer,
     SourceKind,
-    Transport,
 )
-from elytron_cli.config import Settings, default_store
-from elytron_cli.input.files import valid
-from elytron_cli.refusal import Refused
+from elytron_cli.config import RunSettings, default_store
+from elytron_cli.input.files import valid_value
+from elytron_cli.refusal import OperationRefused
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import StoreUnavailable
 from elytron_core.model import Request, Value
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 ReportT = TypeVar("ReportT", bound=Value)
 
-_OPERATOR = Source(kind=SourceKind.OPERATOR)
-_LOCAL = Auth(authenticated=True, kind=AuthKind.LOCAL)
+_OPERATOR = CallSource(kind=SourceKind.OPERATOR)
+_LOCAL = CallAuth(authenticated=True, kind=AuthKind.LOCAL)
 
 
-class Session:
+class CommandSession:
     """Calls operations of one open runtime."""
 
     def __init__(self, runtime: MemoryRuntime, /) -> None:
-        self._dispatcher = Dispatcher(runtime)
+        self._dispatcher = OperationDispatcher(runtime)
         self._ids = runtime.context.ids
 
     @property
@@ -64,18 +64,18 @@ class Session:
         """Return what the operation that takes `request` reports. Raises Refused."""
         envelope = Envelope(
             request_id=self._ids.new(),
-            transport=Transport.CLI,
+            transport=CallTransport.CLI,
             operation=by_request(request).name,
             source=_OPERATOR,
             auth=_LOCAL,
             payload=request,
         )
         match await self._dispatcher.dispatch(envelope):
-            case Accepted(report=found) | Duplicated(report=found) | Queued(report=found):
+            case AcceptedAnswer(report=found) | DuplicatedAnswer(report=found) | QueuedAnswer(report=found):
                 assert isinstance(found, report)
                 return found
-            case Rejected() as rejected:
-                raise Refused(rejected)
+            case RejectedAnswer() as rejected:
+                raise OperationRefused(rejected)
 
     async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
         """Commit the request, as a runtime does. Raises Refused."""
@@ -83,8 +83,8 @@ class Session:
 
 
 @asynccontextmanager
-async def opened(
-    settings: Settings,
+async def open_session(
+    settings: RunSettings,
     /,
     *,
     wanted: Embedder | None = None,
@@ -92,7 +92,7 @@ async def opened(
     progress: Progress | None = None,
     projection_events: bool = False,
     loads_search: bool = True,
-) -> AsyncGenerator[Session]:
+) -> AsyncGenerator[CommandSession]:
     """Open the store of `settings` and close it afterwards.
 
     Only a command that writes makes a store: a mistyped path elsewhere raises StoreMissing and leaves nothing behind.
@@ -102,7 +102,7 @@ async def opened(
     """
     if when_missing is WhenMissing.MAKE and settings.store.value == str(default_store()):
         _make_folder(default_store().parent)
-    scope: Scope = valid(Scope, **scope_fields(settings))
+    scope: Scope = valid_value(Scope, **scope_fields(settings))
     skill_dirs = skill_dirs_of(settings)
     usual = embedder_of(settings)
     client = model_of(settings)
@@ -123,19 +123,19 @@ async def opened(
     opening.loads_search = loads_search
     try:
         async with opening as runtime:
-            yield Session(runtime)
+            yield CommandSession(runtime)
     finally:
         if client is not None:
             await client.close()
 
 
-def scope_fields(settings: Settings, /) -> dict[str, str | None]:
+def scope_fields(settings: RunSettings, /) -> dict[str, str | None]:
     """Return the fields of the scope that the settings name."""
     places = {"space": settings.space, "agent": settings.agent, "channel": settings.channel, "chat": settings.chat}
     return {name: setting.value for name, setting in places.items() if setting is not None}
 
 
-def embedder_of(settings: Settings, /) -> Embedder | None:
+def embedder_of(settings: RunSettings, /) -> Embedder | None:
     """Return the embedder that the settings name, or None. Raises NotFound, UnreadableFile, InvalidInput."""
     if settings.embedder is None:
         return None
@@ -145,7 +145,7 @@ def embedder_of(settings: Settings, /) -> Embedder | None:
     return named(settings.embedder.value, key=key.value if key is not None else None)
 
 
-def model_of(settings: Settings, /) -> "ModelClient | None":
+def model_of(settings: RunSettings, /) -> "ModelClient | None":
     """Return the language model that the settings name, or None; nothing is asked of it yet.
 
     Raises InvalidInput, MissingExtra.
@@ -167,7 +167,7 @@ def text_model_of(client: "ModelClient | None", /) -> LanguageModel | None:
     return TextModel(client)
 
 
-def keys_of(settings: Settings, /) -> KeyProvider | None:
+def keys_of(settings: RunSettings, /) -> KeyProvider | None:
     """Return the keys that the settings name, or None. Raises KeyMissing, PermissionRefused, InvalidInput."""
     if settings.key_file is not None or settings.keys is not None:
         without_core_dumps()
@@ -191,7 +191,7 @@ def without_core_dumps() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
-def skill_dirs_of(settings: Settings, /) -> tuple[str, ...]:
+def skill_dirs_of(settings: RunSettings, /) -> tuple[str, ...]:
     """Return the directories of agent skills that the settings name."""
     named = settings.agent_skill_dirs
     return tuple(path for path in named.value.split(os.pathsep) if path) if named is not None else ()

@@ -59,7 +59,7 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
     """
     if isinstance(value, str):
         try:
-            value = _parsed(value.strip())
+            value = _parse_datetime(value.strip())
         except (ValueError, OverflowError):
             raise InvalidInput(field=field, problem="is not an ISO 8601 timestamp") from None
     if isinstance(value, datetime):
@@ -76,14 +76,14 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
     return Instant(round(value))
 
 
-def _parsed(text: str) -> datetime:
+def _parse_datetime(text: str) -> datetime:
     if text.endswith("z"):
         text = f"{text[:-1]}Z"
     plain, leaps = _LEAP_SECOND.subn("59", text)
     return datetime.fromisoformat(plain) + timedelta(seconds=leaps)
 
 
-def iso(at: Instant, /) -> str:
+def format_instant(at: Instant, /) -> str:
     """Return `at` as ISO 8601 text in UTC, to the second if it has no fraction."""
     moment = as_datetime(at)
     return moment.isoformat(timespec="milliseconds" if at % 1000 else "seconds").replace("+00:00", "Z")

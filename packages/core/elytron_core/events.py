@@ -52,7 +52,7 @@ class GapReason(StrEnum):
     """The reader is further behind than is streamed."""
 
 
-class Gap(Value):
+class EventGap(Value):
     """Entries `first` to `last` are not sent; the stream goes on behind `last`. Read the space again."""
 
     type: Literal["gap"] = "gap"
@@ -62,10 +62,10 @@ class Gap(Value):
     last: int
 
 
-StreamItem = Annotated[JournalEvent | Gap, Field(discriminator="type")]
+StreamItem = Annotated[JournalEvent | EventGap, Field(discriminator="type")]
 
 
-def position(event_id: EventId, /) -> tuple[int, int | None]:
+def event_position(event_id: EventId, /) -> tuple[int, int | None]:
     """Return the sequence that `event_id` names, and the moment of that entry where it says so."""
     sequence, _, at = event_id.partition("-")
     return int(sequence), int(at) if at else None
@@ -123,7 +123,7 @@ class InFrame(Value):
     after: EventId | int | None = None
 
 
-class Problem(Value):
+class EventProblem(Value):
     """An error in an event."""
 
     code: str
@@ -151,10 +151,10 @@ class ErrorEvent(Value):
 
     type: Literal["event.error"] = "event.error"
     id: str = ""
-    error: Problem
+    error: EventProblem
 
 
-class Phase(StrEnum):
+class SubscriptionPhase(StrEnum):
     """Change of a connection or a subscription."""
 
     OPENED = "opened"
@@ -172,9 +172,9 @@ class LifecycleEvent(Value):
 
     type: Literal["event.lifecycle"] = "event.lifecycle"
     id: str = ""
-    phase: Phase
+    phase: SubscriptionPhase
     after: EventId | None = None
-    gap: Gap | None = None
+    gap: EventGap | None = None
     principal: Name | None = None
 
 

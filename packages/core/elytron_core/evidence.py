@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import assert_never
 
 
-class Role(StrEnum):
+class EvidenceRole(StrEnum):
     """In which role a message was given to a model or by one."""
 
     USER = "user"
@@ -31,7 +31,7 @@ class EvidenceAuthority(StrEnum):
     LEGACY_TRANSCRIPT = "legacy_transcript"
 
 
-class Trust(StrEnum):
+class TrustLevel(StrEnum):
     """Trust of a memory by its origin, the least first; not whether it is true."""
 
     OUTSIDE = "outside"
@@ -46,11 +46,11 @@ class Trust(StrEnum):
         """Return its place from 1 on; more is relied on further."""
         return _RANKS[self]
 
-    def is_at_least(self, other: "Trust | None", /) -> bool:
+    def is_at_least(self, other: "TrustLevel | None", /) -> bool:
         return other is None or self.rank >= other.rank
 
 
-_RANKS = {trust: place for place, trust in enumerate(Trust, 1)}
+_RANKS = {trust: place for place, trust in enumerate(TrustLevel, 1)}
 
 PRIVATE = frozenset({EvidenceAuthority.SOUL_GOVERNANCE, EvidenceAuthority.PRIVATE_GARDEN_INTERNAL})
 """Planes that only the owner sees: the private garden, and the inner life."""
@@ -58,22 +58,22 @@ RESTRICTED = PRIVATE | {EvidenceAuthority.OPERATOR_DIAGNOSTIC}
 """Planes that are never recalled, projected or shown in a conversation."""
 
 
-def authority_of_role(role: Role, /) -> EvidenceAuthority:
+def authority_of_role(role: EvidenceRole, /) -> EvidenceAuthority:
     """Return the authority of a message that states none."""
     match role:
-        case Role.USER:
+        case EvidenceRole.USER:
             return EvidenceAuthority.USER_ASSERTED
-        case Role.ASSISTANT:
+        case EvidenceRole.ASSISTANT:
             return EvidenceAuthority.ASSISTANT_UTTERANCE
-        case Role.TOOL:
+        case EvidenceRole.TOOL:
             return EvidenceAuthority.RUNTIME_OBSERVATION
-        case Role.SYSTEM:
+        case EvidenceRole.SYSTEM:
             return EvidenceAuthority.LEGACY_TRANSCRIPT
         case _:
             assert_never(role)
 
 
-def trust_of_authority(authority: EvidenceAuthority, /) -> Trust:
+def trust_of_authority(authority: EvidenceAuthority, /) -> TrustLevel:
     """Return the trust of content with `authority`."""
     match authority:
         case (
@@ -84,7 +84,7 @@ def trust_of_authority(authority: EvidenceAuthority, /) -> Trust:
             | EvidenceAuthority.PRIVATE_GARDEN_INTERNAL
             | EvidenceAuthority.OPERATOR_DIAGNOSTIC
         ):
-            return Trust.VOUCHED
+            return TrustLevel.VOUCHED
         case (
             EvidenceAuthority.ASSISTANT_UTTERANCE
             | EvidenceAuthority.ASSISTANT_SELF_CLAIM
@@ -92,8 +92,8 @@ def trust_of_authority(authority: EvidenceAuthority, /) -> Trust:
             | EvidenceAuthority.ARCHIVE_EVIDENCE
             | EvidenceAuthority.SUBJECT_PROJECTION
         ):
-            return Trust.DRAWN
+            return TrustLevel.DRAWN
         case EvidenceAuthority.EXTERNAL_CONTENT | EvidenceAuthority.LEGACY_TRANSCRIPT:
-            return Trust.OUTSIDE
+            return TrustLevel.OUTSIDE
         case _:
             assert_never(authority)

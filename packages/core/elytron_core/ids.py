@@ -36,7 +36,7 @@ ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f
 
 
 @runtime_checkable
-class Ids(Protocol):
+class IdSource(Protocol):
     """The source of fresh names and random bytes."""
 
     def new(self, /) -> str:
@@ -49,11 +49,11 @@ class Ids(Protocol):
 
 
 def is_id(text: str, /) -> bool:
-    """Return True if `text` is a canonical UUIDv7, as `Ids.new` makes them."""
+    """Return True if `text` is a canonical UUIDv7, as `IdSource.new` makes them."""
     return ID.fullmatch(text) is not None
 
 
-def uuid7(at_ms: int, counter: int, tail: bytes, /) -> str:
+def make_uuid7(at_ms: int, counter: int, tail: bytes, /) -> str:
     """Return the UUIDv7 of `at_ms` (48 bits), `counter` (12 bits) and eight `tail` bytes (RFC 9562, 5.7)."""
     high = (at_ms & 0xFFFF_FFFF_FFFF) << 16 | 0x7000 | (counter & 0x0FFF)
     low = int.from_bytes(tail, "big") & 0x3FFF_FFFF_FFFF_FFFF | 0x8000_0000_0000_0000
@@ -78,7 +78,7 @@ class RandomIds:
             self._counter += 1
             if self._counter > 0x0FFF:
                 self._last, self._counter = self._last + 1, 0
-        return uuid7(self._last, self._counter, os.urandom(8))
+        return make_uuid7(self._last, self._counter, os.urandom(8))
 
     def secret(self, size: int, /) -> bytes:
         return os.urandom(size)
@@ -93,7 +93,7 @@ class SeededIds:
 
     def new(self, /) -> str:
         count = self._next()
-        return uuid7(count, 0, self._bytes(b"id", count)[:8])
+        return make_uuid7(count, 0, self._bytes(b"id", count)[:8])
 
     def secret(self, size: int, /) -> bytes:
         block = self._bytes(b"secret", self._next())
@@ -140,7 +140,7 @@ def holds_name(text: str, name: str, /) -> bool:
     at = text.find(name)
     while at >= 0:
         end = at + len(name)
-        if _parts(text[at - 1 : at] if at else "", name[0]) and _parts(text[end : end + 1], name[-1]):
+        if _splits_words(text[at - 1 : at] if at else "", name[0]) and _splits_words(text[end : end + 1], name[-1]):
             return True
         at = text.find(name, at + 1)
     return False
@@ -156,6 +156,6 @@ def other_names(text: str, called: Iterable[Sequence[str]], /) -> tuple[str, ...
     return tuple(found)
 
 
-def _parts(beside: str, edge: str) -> bool:
+def _splits_words(beside: str, edge: str) -> bool:
     """Return True if a word may begin or end between the two characters."""
     return not beside.isalnum() or is_unspaced(edge) or is_unspaced(beside)

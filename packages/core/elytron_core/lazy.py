@@ -1,7 +1,7 @@
 """Packages whose names are loaded when they are first used.
 
 The stub beside the `__init__` of such a package is its one list of public names: type checkers read it, and so does
-`exports`.
+`lazy_exports`.
 """
 
 import gc
@@ -15,7 +15,7 @@ from pkgutil import get_data
 from types import FrameType, TracebackType
 
 
-class Uncollected:
+class GarbagePause:
     """A stretch of work, without waiting, during which Python does not search for cyclic garbage.
 
     A batch of turns consists of thousands of objects that soon go without such a search. Each stretch counts as one
@@ -36,7 +36,7 @@ class Uncollected:
             gc.enable()
 
 
-def settle() -> None:
+def freeze_objects() -> None:
     """Take all there is for something that stays: from now on only a search through everything looks at it."""
     if not gc.get_freeze_count():  # what a host has frozen stays so
         gc.freeze()
@@ -51,7 +51,7 @@ def _is_import(frame: FrameType) -> bool:
     return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
-def exports(package: str, /) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_exports(package: str, /) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of `package`: each name comes from its home and then stays in the package.
 
     Homes are as the package's `__init__.pyi` has them, a line "from home import name as name" each.
@@ -80,9 +80,9 @@ def exports(package: str, /) -> tuple[Callable[[str], object], Callable[[], list
                     raise ImportError(problem, name=name)
             raise AttributeError(problem, name=name)
         # Definitions of modules stay, and searching them for garbage again and again takes a tenth of their loading.
-        with Uncollected():
+        with GarbagePause():
             value: object = getattr(import_module(home), name)
-            settle()
+            freeze_objects()
         setattr(sys.modules[package], name, value)
         return value
 

@@ -22,65 +22,70 @@ _LIKE = 0.7
 @cache
 def every_name(model: type[BaseModel], /) -> frozenset[str]:
     """Return every field name in `model` and what it is made of: words that are ours and may be repeated."""
-    described = _schema(model)
+    described = _model_schema(model)
     parts: list[JsonSchema] = [described, *described.get("$defs", {}).values()]
     return frozenset(name for part in parts for name in part.get("properties", {}))
 
 
 def names_at(model: type[BaseModel], place: Place, /) -> tuple[str, ...]:
     """Return the names of the fields at `place`, a path as validation errors give it; none for an unknown place."""
-    described = _schema(model)
+    described = _model_schema(model)
     parts = [described]
     for step in place:
-        parts = [found for part in parts for form in _forms(described, part) for found in _at(described, form, step)]
-    forms = (form for part in parts for form in _forms(described, part))
+        parts = [
+            found
+            for part in parts
+            for form in _schema_forms(described, part)
+            for found in _schema_step(described, form, step)
+        ]
+    forms = (form for part in parts for form in _schema_forms(described, part))
     return tuple(dict.fromkeys(name for form in forms for name in form.get("properties", {})))
 
 
-def nearest(name: str, known: Iterable[str], /) -> str | None:
+def nearest_name(name: str, known: Iterable[str], /) -> str | None:
     """Return the one of `known` that is nearly `name`, in any case and with any underscores; None if there is none."""
     if len(name) > limits.NAME_CHARS:
         return None
-    plain = {_plain(one): one for one in known}
-    found = get_close_matches(_plain(name), plain, n=1, cutoff=_LIKE)
+    plain = {_plain_name(one): one for one in known}
+    found = get_close_matches(_plain_name(name), plain, n=1, cutoff=_LIKE)
     return plain[found[0]] if found else None
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     return name.casefold().replace("_", "").replace("-", "")
 
 
 @cache
-def _schema(model: type[BaseModel]) -> JsonSchema:
+def _model_schema(model: type[BaseModel]) -> JsonSchema:
     return model.model_json_schema(mode="validation")
 
 
-def _forms(described: JsonSchema, part: JsonSchema) -> Iterator[JsonSchema]:
+def _schema_forms(described: JsonSchema, part: JsonSchema) -> Iterator[JsonSchema]:
     """Yield `part`, and each form that a value there may have."""
     yield part
     for form in part.get("oneOf", part.get("anyOf", ())):
-        yield from _forms(described, _resolved(described, form))
+        yield from _schema_forms(described, _resolve_reference(described, form))
 
 
-def _at(described: JsonSchema, part: JsonSchema, step: str | int) -> list[JsonSchema]:
+def _schema_step(described: JsonSchema, part: JsonSchema, step: str | int) -> list[JsonSchema]:
     """Return what `part` has at `step`: an item, a field, or the one of its forms with that name."""
     if isinstance(step, int):
         found = [part.get("items")]
     else:
         kinds = part.get("discriminator", {}).get("mapping", {})
         found = [part.get("properties", {}).get(step), {"$ref": kinds[step]} if step in kinds else None]
-        found += [form for form in part.get("anyOf", ()) if _label(form) == step]
-    return [_resolved(described, one) for one in found if one]
+        found += [form for form in part.get("anyOf", ()) if _form_label(form) == step]
+    return [_resolve_reference(described, one) for one in found if one]
 
 
-def _label(form: JsonSchema) -> str:
+def _form_label(form: JsonSchema) -> str:
     return str(form.get("$ref", "")).rpartition("/")[2]
 
 
-def _resolved(described: JsonSchema, part: JsonSchema) -> JsonSchema:
+def _resolve_reference(described: JsonSchema, part: JsonSchema) -> JsonSchema:
     """Return `part`, or what it refers to."""
     while "$ref" in part:
-        part = described["$defs"][_label(part)]
+        part = described["$defs"][_form_label(part)]
     return part
 
 
@@ -111,7 +116,7 @@ class Value(BaseModel):
         """Return the same value with what `update` says; as pydantic does it, in fewer steps."""
         if deep or not update or self.__pydantic_private__ is not None:
             return super().model_copy(update=update, deep=deep)
-        return _made(type(self), self.__dict__ | update, self.__pydantic_fields_set__ | update.keys())
+        return _make_unchecked(type(self), self.__dict__ | update, self.__pydantic_fields_set__ | update.keys())
 
     if not TYPE_CHECKING:
 
@@ -121,7 +126,7 @@ class Value(BaseModel):
             except AttributeError:
                 if name.startswith("_"):
                     raise
-            instead = field_instead(name, _readable(type(self)))
+            instead = field_instead(name, _readable_names(type(self)))
             raise AttributeError(f"a {type(self).__name__} has no {name!r}{instead}", name=name, obj=self)
 
         def __getitem__(self, name: object, /) -> NoReturn:
@@ -137,17 +142,17 @@ class Value(BaseModel):
         try:
             return cls.model_validate_json(data)
         except ValidationError as error:
-            raise invalid(error) from None
+            raise invalid_input(error) from None
 
 
 def no_item(value: Value, name: object, /) -> TypeError:
     """Return the error for `value[name]`: fields are attributes."""
-    known = _readable(type(value))
+    known = _readable_names(type(value))
     instead = f": say .{name}" if name in known else field_instead(name, known) if isinstance(name, str) else ""
     return TypeError(f"the fields of a {type(value).__name__} are read as attributes{instead}")
 
 
-def _readable(kind: type[Value]) -> frozenset[str]:
+def _readable_names(kind: type[Value]) -> frozenset[str]:
     """Return the names of the fields and properties of a kind of values."""
     members = (vars(base).items() for base in kind.__mro__ if issubclass(base, Value))
     properties = (name for each in members for name, member in each if isinstance(member, property))
@@ -179,7 +184,7 @@ _SHARED = (str, int, float, tuple, Value, type(None))
 """Defaults of these types are immutable, so that values may share them."""
 
 
-def _made(kind: type[ValueT], values: dict[str, Any], given: set[str]) -> ValueT:
+def _make_unchecked(kind: type[ValueT], values: dict[str, Any], given: set[str]) -> ValueT:
     """Return the value of these fields, which nothing checks."""
     made = _blank(kind)
     _put(made, "__dict__", values)
@@ -189,7 +194,7 @@ def _made(kind: type[ValueT], values: dict[str, Any], given: set[str]) -> ValueT
     return made
 
 
-class Vouched(Generic[ValueT]):
+class VouchedMaker(Generic[ValueT]):
     """Makes values of `kind` from parts of other values, which nothing has to check again.
 
     The value equals what the class would make of them. The caller vouches for the types, and that no dict among them is
@@ -221,7 +226,7 @@ class Vouched(Generic[ValueT]):
         for name in self._dicts:
             values[name] = {}
         # One set for all: a copy of a value gets a set of its own, and nothing else changes it.
-        return _made(self._kind, values, self._set)
+        return _make_unchecked(self._kind, values, self._set)
 
 
 class Request(Value):
@@ -233,10 +238,10 @@ class Request(Value):
             try:
                 super().__init__(**fields)
             except ValidationError as error:
-                raise invalid(error, model=type(self)) from None
+                raise invalid_input(error, model=type(self)) from None
 
 
-def invalid(
+def invalid_input(
     error: ValidationError, /, *, model: type[BaseModel] | None = None, known: Container[str] | None = None
 ) -> InvalidInput:
     """Return the InvalidInput for the first problem in `error`: its field path and what is wrong, no value.
@@ -246,10 +251,10 @@ def invalid(
     answered by those that there are, and the one that was probably meant.
     """
     problems = error.errors(include_url=False, include_input=False)
-    first = _first(problems)
+    first = _first_problem(problems)
     # A stranger's field is named by the place that it is in: elsewhere there may be one of that name.
     place = first["loc"][:-1] if known is not None and first["type"] == "extra_forbidden" else first["loc"]
-    path = [_shown(part) for part in place if known is None or isinstance(part, int) or part in known]
+    path = [_shown_step(part) for part in place if known is None or isinstance(part, int) or part in known]
     lacking = _missing_beside(problems, first) if first["type"] == "extra_forbidden" else ()
     more = error.error_count() - 1 - len(lacking)
     tail = f", and {', '.join(lacking)} {'is' if len(lacking) == 1 else 'are'} missing" if lacking else ""
@@ -264,13 +269,13 @@ def invalid(
             problem = f"is of no known kind: there are {kinds}".replace("'", "")
         case "extra_forbidden":
             problem = "has an unknown field" if known is not None else "is not a field"
-            tail += _meant(model, first["loc"]) if model is not None else ""
+            tail += _intended_field(model, first["loc"]) if model is not None else ""
         case _:
-            problem = f"is not valid: {_lower(first['msg'].removeprefix('Value error, '))}"
+            problem = f"is not valid: {_lower_first(first['msg'].removeprefix('Value error, '))}"
     return InvalidInput(field=".".join(path) or "request", problem=problem + tail)
 
 
-def _first(problems: list[ErrorDetails]) -> ErrorDetails:
+def _first_problem(problems: list[ErrorDetails]) -> ErrorDetails:
     first = problems[0]
     if first["type"] != "missing":
         return first
@@ -285,21 +290,21 @@ def _missing_beside(problems: list[ErrorDetails], first: ErrorDetails) -> tuple[
     return tuple(str(one["loc"][-1]) for one in problems if one["type"] == "missing" and one["loc"][:-1] == place)
 
 
-def _meant(model: type[BaseModel], place: Place) -> str:
+def _intended_field(model: type[BaseModel], place: Place) -> str:
     """Return what there is instead of the unknown field at `place`, in words of ours alone."""
     *within, name = place
     names = names_at(model, within)
     if not names:
         return ""
-    near = nearest(str(name), names)
+    near = nearest_name(str(name), names)
     asked = f"did you mean {near}? There" if near is not None else "there"
     return f": {asked} {'is' if len(names) == 1 else 'are'} {', '.join(names)}"
 
 
-def _shown(part: int | str) -> str:
+def _shown_step(part: int | str) -> str:
     """Return a step of a path as a message may show it, also if a stranger chose the name."""
     return "".join(char if char.isprintable() else "?" for char in str(part)[:_NAME_SHOWN])
 
 
-def _lower(message: str) -> str:
+def _lower_first(message: str) -> str:
     return message[:1].lower() + message[1:]

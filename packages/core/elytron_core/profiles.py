@@ -93,7 +93,7 @@ class ProfileBudget(Value):
     transcript: TranscriptGovernanceBudget
 
 
-class Profile(Value):
+class HostProfile(Value):
     """A kind of place with what it is bounded by. Without `capacity`, the store's device is the bound."""
 
     name: ProfileName
@@ -107,7 +107,7 @@ class Profile(Value):
         return self.name in {ProfileName.ESP_STANDALONE, ProfileName.ESP_SDK}
 
 
-class Pressure(StrEnum):
+class MemoryPressure(StrEnum):
     """Memory pressure of the host; budgets shrink to 100, 60 and 35 per cent."""
 
     NORMAL = "normal"
@@ -127,7 +127,7 @@ class ModeInput(Value):
     maintenance_active: bool = False
     safe_mode: bool = False
     post_reply_deferral_elapsed: bool = True
-    pressure: Pressure = Pressure.NORMAL
+    pressure: MemoryPressure = MemoryPressure.NORMAL
 
 
 class HostRoom(Value):

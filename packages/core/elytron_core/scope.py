@@ -15,7 +15,7 @@ DEFAULT_CHANNEL = "default"
 DEFAULT_CONVERSATION = "default"
 
 
-class Opaque:
+class OpaqueId:
     """Mark of a field that holds an id: it is compared and never read, so admission leaves it as it is.
 
     It is written into the field's type, `Annotated[str, Opaque()]`; every other text is searched for credentials.
@@ -28,7 +28,7 @@ Name = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, pattern=
 
 def tag_form(tag: str, /) -> str:
     """Return the normal form of `tag`, in which tags are compared: case, width and white space do not count."""
-    return similarity.plain(tag)[: limits.NAME_CHARS].rstrip()
+    return similarity.plain_text(tag)[: limits.NAME_CHARS].rstrip()
 
 
 def tag_forms(tags: Iterable[str], /) -> tuple[str, ...]:
@@ -36,23 +36,23 @@ def tag_forms(tags: Iterable[str], /) -> tuple[str, ...]:
     return tuple(dict.fromkeys(form for tag in tags if (form := tag_form(tag))))
 
 
-def _trimmed(given: object) -> object:
+def _trim_id(given: object) -> object:
     return given.strip() if isinstance(given, str) else given
 
 
-def _form(given: object) -> object:
+def _id_form(given: object) -> object:
     return tag_form(given) if isinstance(given, str) else given
 
 
-Tags = Annotated[tuple[Annotated[Name, BeforeValidator(_trimmed)], ...], Field(max_length=limits.TAGS)]
+Tags = Annotated[tuple[Annotated[Name, BeforeValidator(_trim_id)], ...], Field(max_length=limits.TAGS)]
 """Tags to store. They get their normal form after admission, which knows some credentials by their capitals."""
-TagFilter = Annotated[tuple[Annotated[Name, BeforeValidator(_form)], ...], Field(max_length=limits.FILTER_VALUES)]
+TagFilter = Annotated[tuple[Annotated[Name, BeforeValidator(_id_form)], ...], Field(max_length=limits.FILTER_VALUES)]
 """Tags that a filter names, in their normal form."""
 
 Space = Annotated[SpaceId, Field(min_length=1, max_length=limits.SPACE_CHARS, pattern=NAME_PATTERN)]
 
 
-def _or(*names: str) -> Any:
+def _alias_field(*names: str) -> Any:
     """Return a field that is also taken under other names."""
     return Field(validation_alias=AliasChoices(*names))
 
@@ -72,13 +72,13 @@ class Scope(Value):
     `conversation_id`, the names of the protocol's first form, are taken too.
     """
 
-    space: Annotated[Space, _or("space", "memory_space_id")]
-    agent: Annotated[Name | None, _or("agent", "agent_id")] = None
+    space: Annotated[Space, _alias_field("space", "memory_space_id")]
+    agent: Annotated[Name | None, _alias_field("agent", "agent_id")] = None
     app: Name | None = None
     project: Name | None = None
-    channel: Annotated[Name, _or("channel", "channel_id")] = DEFAULT_CHANNEL
-    chat: Annotated[Name | None, _or("chat", "chat_id")] = None
-    conversation: Annotated[Name | None, _or("conversation", "conversation_id")] = None
+    channel: Annotated[Name, _alias_field("channel", "channel_id")] = DEFAULT_CHANNEL
+    chat: Annotated[Name | None, _alias_field("chat", "chat_id")] = None
+    conversation: Annotated[Name | None, _alias_field("conversation", "conversation_id")] = None
 
     if TYPE_CHECKING:  # hosts know their users by texts, and need no type of ours for them
 
@@ -115,7 +115,7 @@ class ConversationReport(Value):
 
 
 @runtime_checkable
-class Changing(Protocol):
+class ChangeReport(Protocol):
     """A report that says whether anything was changed; what changed nothing needs no receipt."""
 
     @property
@@ -137,7 +137,7 @@ class ClipReason(StrEnum):
     """The model's provider takes no more."""
 
 
-class Clip(Value):
+class ReportClip(Value):
     """Something that was there and was left out, and which bound did it."""
 
     what: str

@@ -23,7 +23,7 @@ _ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 
-def parse(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits.JSON_DEPTH) -> Json:
+def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits.JSON_DEPTH) -> Json:
     """Return the value of the JSON document `data`. Raises PayloadTooLarge, InvalidJson."""
     if len(data) > limit:
         raise PayloadTooLarge(limit=limit, what="the JSON")
@@ -65,13 +65,13 @@ def _require_pairs(data: bytes) -> None:
 def _require_depth(value: Json, depth: int) -> None:
     level = [value]
     for _ in range(depth):
-        level = [child for node in level for child in _children(node) if isinstance(child, dict | list)]
+        level = [child for node in level for child in _child_nodes(node) if isinstance(child, dict | list)]
         if not level:
             return
     raise InvalidJson(problem=f"is nested deeper than {depth}")
 
 
-def _children(node: Json) -> Iterable[Json]:
+def _child_nodes(node: Json) -> Iterable[Json]:
     match node:
         case dict():
             return node.values()
@@ -81,7 +81,7 @@ def _children(node: Json) -> Iterable[Json]:
             return ()
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > limits.JSON_KEYS:
         raise InvalidJson(problem=f"has more than {limits.JSON_KEYS} keys in an object")
     found = dict(pairs)
@@ -90,26 +90,29 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _integer(text: str) -> int:
+def _parse_integer(text: str) -> int:
     # Counted before it is read: the interpreter refuses thousands of digits with an error of its own.
     if len(text) > 20 or not -_LARGEST <= (number := int(text)) < _LARGEST:
         raise InvalidJson(problem="has an integer beyond 64 bits")
     return number
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise InvalidJson(problem="has a number beyond what a float holds")
     return number
 
 
-def _constant(name: str) -> float:
+def _refuse_constant(name: str) -> float:
     raise InvalidJson(problem=f"has {name}, which is no JSON number")
 
 
 _decoder = json.JSONDecoder(
-    object_pairs_hook=_object, parse_int=_integer, parse_float=_number, parse_constant=_constant
+    object_pairs_hook=_build_object,
+    parse_int=_parse_integer,
+    parse_float=_parse_number,
+    parse_constant=_refuse_constant,
 )
 
 
@@ -123,12 +126,12 @@ def canonical_bytes(value: Any, /) -> bytes:
     return text.encode("utf-8")
 
 
-def digest(data: bytes, /) -> str:
+def sha256_digest(data: bytes, /) -> str:
     """Return the SHA-256 of `data` as 64 lower-case hex digits."""
     return hashlib.sha256(data).hexdigest()
 
 
-def checksum(*parts: bytes | memoryview) -> bytes:
+def frame_checksum(*parts: bytes | memoryview) -> bytes:
     """Return eight bytes that change with any changed, moved or cut part (BLAKE2b over lengths and bytes)."""
     state = hashlib.blake2b(digest_size=8)
     for part in parts:
@@ -137,7 +140,7 @@ def checksum(*parts: bytes | memoryview) -> bytes:
     return state.digest()
 
 
-def tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
+def keyed_tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
     """Return `size` hex digits, an even number, that name `parts` to holders of `secret` alone (keyed BLAKE2b).
 
     Equal parts give equal tags; the tag of a short or guessable name reveals nothing to an outsider.
@@ -147,7 +150,7 @@ def tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> str:
     return hashlib.blake2b(message, key=secret, digest_size=size // 2).hexdigest()
 
 
-class Fingerprint:
+class UnorderedDigest:
     """A digest of byte strings that are added one after the other; their order does not count."""
 
     def __init__(self) -> None:

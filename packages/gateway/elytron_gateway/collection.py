@@ -13,13 +13,23 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports import store
-from elytron_core.ports.store import Action, Batch, Delete, Entry, Erasure, Idempotency, Put, Ref, Require
+from elytron_core.ports.store import (
+    Batch,
+    BatchKey,
+    DeleteChange,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
+    PutChange,
+    RequireRevision,
+)
 
 ValueT = TypeVar("ValueT", bound=Value)
 
 
 @dataclass(frozen=True, slots=True)
-class Kept(Generic[ValueT]):
+class ShelvedDocument(Generic[ValueT]):
     """A document as read: its key, its value, and the revision that a change has to name."""
 
     key: str
@@ -27,7 +37,7 @@ class Kept(Generic[ValueT]):
     revision: int
 
 
-class Shelf(Generic[ValueT]):
+class CollectionShelf(Generic[ValueT]):
     """The documents of one collection, in any space."""
 
     def __init__(self, ctx: OperationContext, collection: str, kind: type[ValueT], /) -> None:
@@ -35,14 +45,18 @@ class Shelf(Generic[ValueT]):
         self.collection = collection
         self._kind = kind
 
-    async def get(self, space: SpaceId, key: str, /) -> Kept[ValueT] | None:
+    async def get(self, space: SpaceId, key: str, /) -> ShelvedDocument[ValueT] | None:
         """Return the document at `key`, or None."""
-        (document,) = await self._ctx.store.get(space, (Ref(self.collection, key),))
-        return Kept(key, self._kind.from_bytes(document.body), document.revision) if document is not None else None
+        (document,) = await self._ctx.store.get(space, (DocumentRef(self.collection, key),))
+        return (
+            ShelvedDocument(key, self._kind.from_bytes(document.body), document.revision)
+            if document is not None
+            else None
+        )
 
     async def among(self, space: SpaceId, keys: Sequence[str], /) -> dict[str, ValueT]:
         """Return those of `keys` that are there."""
-        refs = [Ref(self.collection, key) for key in dict.fromkeys(keys)]
+        refs = [DocumentRef(self.collection, key) for key in dict.fromkeys(keys)]
         found: dict[str, ValueT] = {}
         for start in range(0, len(refs), limits.SCAN_MAX):
             documents = await self._ctx.store.get(space, refs[start : start + limits.SCAN_MAX])
@@ -51,10 +65,10 @@ class Shelf(Generic[ValueT]):
             }
         return found
 
-    async def all(self, space: SpaceId, /) -> AsyncIterator[Kept[ValueT]]:
+    async def all(self, space: SpaceId, /) -> AsyncIterator[ShelvedDocument[ValueT]]:
         """Yield every document in the order of the keys."""
-        async for document in store.documents(self._ctx.store, space, self.collection):
-            yield Kept(document.ref.key, self._kind.from_bytes(document.body), document.revision)
+        async for document in store.scan_documents(self._ctx.store, space, self.collection):
+            yield ShelvedDocument(document.ref.key, self._kind.from_bytes(document.body), document.revision)
 
     def admit(self, value: ValueT, /) -> ValueT:
         """Return `value` as it may be stored: no text in it holds a credential or this memory's own output.
@@ -63,16 +77,18 @@ class Shelf(Generic[ValueT]):
         """
         return scrub_value(value)[0]
 
-    def put(self, key: str, value: ValueT, /, *, expects: int) -> Put:
+    def put(self, key: str, value: ValueT, /, *, expects: int) -> PutChange:
         """Return the change that puts `value` at `key`, where revision `expects` must stand (0: none).
 
         What `admit` would black out is blacked out here too, so that nothing else is stored.
         """
-        return Put(Ref(self.collection, key), scrub_value(value, own=OwnOutput.STRIP)[0].to_bytes(), expects)
+        return PutChange(
+            DocumentRef(self.collection, key), scrub_value(value, own=OwnOutput.STRIP)[0].to_bytes(), expects
+        )
 
-    def remove(self, kept: Kept[ValueT], /) -> Delete:
+    def remove(self, kept: ShelvedDocument[ValueT], /) -> DeleteChange:
         """Return the change that takes a document away."""
-        return Delete(Ref(self.collection, kept.key), kept.revision)
+        return DeleteChange(DocumentRef(self.collection, kept.key), kept.revision)
 
 
 async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
@@ -89,12 +105,12 @@ async def record_of(ctx: OperationContext, space: SpaceId, /) -> SpaceRecord:
     return record
 
 
-async def commit(
+async def commit_changes(
     ctx: OperationContext,
     space: SpaceId,
     /,
-    *changes: Put | Delete,
-    once: Idempotency | None = None,
+    *changes: PutChange | DeleteChange,
+    once: BatchKey | None = None,
     takes_back: bool = False,
 ) -> None:
     """Apply the changes as a whole in a space that has a record; under `once`, one time.
@@ -104,17 +120,17 @@ async def commit(
     Raises Conflict if one of them names a revision that is no longer current, or the space was erased meanwhile.
     """
     record = await record_of(ctx, space)
-    puts = tuple(change for change in changes if isinstance(change, Put))
-    deletes = tuple(change for change in changes if isinstance(change, Delete))
-    written = tuple(Entry(Action.WRITE, put.ref, record.digest(put.body)) for put in puts)
-    deleted = tuple(Entry(Action.DELETE, delete.ref) for delete in deletes)
+    puts = tuple(change for change in changes if isinstance(change, PutChange))
+    deletes = tuple(change for change in changes if isinstance(change, DeleteChange))
+    written = tuple(EntryDraft(JournalAction.WRITE, put.ref, record.digest(put.body)) for put in puts)
+    deleted = tuple(EntryDraft(JournalAction.DELETE, delete.ref) for delete in deletes)
     batch = Batch(
         space=space,
         at=ctx.clock.now(),
         entries=(*written, *deleted),
         puts=puts,
         deletes=deletes,
-        requires=(Require(REF, 1),),
+        requires=(RequireRevision(REF, 1),),
         idempotency=once,
         takes_back=takes_back,
     )
@@ -130,12 +146,12 @@ def new_key(ctx: OperationContext, /) -> str:
     return ctx.ids.new().replace("-", "")
 
 
-async def keep(ctx: OperationContext, space: SpaceId, key: str, data: bytes, /) -> None:
+async def keep_blob(ctx: OperationContext, space: SpaceId, key: str, data: bytes, /) -> None:
     """Store `data`, whole and durable, as the blob `key`."""
-    await ctx.store.write_blob(space, key, _pieces(data))
+    await ctx.store.write_blob(space, key, _data_pieces(data))
 
 
-async def read(ctx: OperationContext, space: SpaceId, key: str, /) -> bytes:
+async def read_blob(ctx: OperationContext, space: SpaceId, key: str, /) -> bytes:
     """Return the bytes of the blob `key`. Raises NotFound."""
     data = bytearray()
     async for chunk in ctx.store.read_blob(space, key):
@@ -143,12 +159,12 @@ async def read(ctx: OperationContext, space: SpaceId, key: str, /) -> bytes:
     return bytes(data)
 
 
-async def remove(ctx: OperationContext, space: SpaceId, *keys: str) -> None:
+async def remove_blobs(ctx: OperationContext, space: SpaceId, *keys: str) -> None:
     """Remove blobs physically."""
     if keys:
-        await ctx.store.erase(Erasure(space=space, at=ctx.clock.now(), blobs=keys))
+        await ctx.store.erase(ErasureTarget(space=space, at=ctx.clock.now(), blobs=keys))
 
 
-async def _pieces(data: bytes) -> AsyncIterator[bytes]:
+async def _data_pieces(data: bytes) -> AsyncIterator[bytes]:
     for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
         yield data[start : start + limits.BLOB_CHUNK_BYTES]

@@ -11,17 +11,17 @@ from elytron.context import OperationContext
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, UnsupportedMedia
-from elytron_core.evidence import Role
-from elytron_core.planes.gateway import ATTACHMENTS, Attachment, MessageItem
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.gateway import ATTACHMENTS, MessageAttachment, MessageItem
 from elytron_core.planes.transcript import Message
 from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.collection import Shelf, commit, record_of
-from elytron_gateway.extraction.child_process import Extraction, Unreadable
+from elytron_gateway.collection import CollectionShelf, commit_changes, record_of
+from elytron_gateway.extraction.child_process import FileExtraction, UnreadableUpload
 from elytron_gateway.extraction.file_type import media_type
-from elytron_gateway.names import Owner
-from elytron_gateway.resources import Allowed, read
-from elytron_gateway.upstream.port import Item, Told
+from elytron_gateway.names import MemoryOwner
+from elytron_gateway.resources import AllowedSources, read_source
+from elytron_gateway.upstream.port import UpstreamItem, UpstreamMessage
 from elytron_gateway.wire import ContentItem, WireMessage
 
 _READABLE = frozenset({"doc", "pdf", "html"})
@@ -30,7 +30,7 @@ _PREFIX = "a_"
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class MessageUpload:
     """A file that came beside the messages."""
 
     name: str
@@ -39,7 +39,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class MessageFile:
     """A file of a message: its item, and its bytes if any."""
 
     item: ContentItem
@@ -49,53 +49,53 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedMessage:
     """A message ready for the upstream, and the files that came with it."""
 
-    told: Told
-    files: tuple[File, ...]
-    parts: tuple[str | File, ...] = ()
+    told: UpstreamMessage
+    files: tuple[MessageFile, ...]
+    parts: tuple[str | MessageFile, ...] = ()
     """Its items, in order."""
 
 
 @dataclass(slots=True)
-class _Reach:
+class _ReachableFiles:
     """The files that items may mean: those that came along, and `left` bytes of those in allowed folders."""
 
-    uploads: Mapping[str, Upload]
-    allowed: Allowed
-    extraction: Extraction
+    uploads: Mapping[str, MessageUpload]
+    allowed: AllowedSources
+    extraction: FileExtraction
     left: int
 
 
-async def parse(
+async def parse_messages(
     messages: Sequence[WireMessage],
     /,
     *,
-    uploads: Mapping[str, Upload],
-    allowed: Allowed,
-    extraction: Extraction,
+    uploads: Mapping[str, MessageUpload],
+    allowed: AllowedSources,
+    extraction: FileExtraction,
     key: str | None = None,
-) -> tuple[Parsed, ...]:
+) -> tuple[ParsedMessage, ...]:
     """Return the messages for the upstream, each under a part of `key` if there is one.
 
     Raises InvalidInput for wrong base64, an `upload_id` without its file, a file that no message names, or a
     `file:` address if the server reads no folder; PermissionRefused for one in none of its folders, and
     PayloadTooLarge if such files are too large together.
     """
-    reach = _Reach(uploads, allowed, extraction, gateway_limits.RESOURCE_BYTES)
-    parsed = [await _parse(number, message, reach) for number, message in enumerate(messages)]
+    reach = _ReachableFiles(uploads, allowed, extraction, gateway_limits.RESOURCE_BYTES)
+    parsed = [await _parse_message(number, message, reach) for number, message in enumerate(messages)]
     named = {file.item.upload_id for one in parsed for file in one.files}
     unnamed = uploads.keys() - named
     if unnamed:
         raise InvalidInput(field="files", problem="hold one that no content item names by its upload_id")
     if key is None:
         return tuple(parsed)
-    digest = strict_json.digest(key.encode())[:32]
+    digest = strict_json.sha256_digest(key.encode())[:32]
     return tuple(replace(one, told=replace(one.told, key=f"{digest}.{number}")) for number, one in enumerate(parsed))
 
 
-def marked(parsed: Parsed, /, *, tags: tuple[str, ...], is_outside: bool) -> Parsed:
+def mark_message(parsed: ParsedMessage, /, *, tags: tuple[str, ...], is_outside: bool) -> ParsedMessage:
     """Return a message with the tags that its session has, marked where it rests on what came from outside."""
     return replace(parsed, told=replace(parsed.told, tags=(*parsed.told.tags, *tags), is_outside=is_outside))
 
@@ -108,18 +108,18 @@ def require_call_ids(messages: Sequence[WireMessage], /) -> None:
 
 
 async def keep_files(
-    ctx: OperationContext, owner: Owner, session_id: str, parsed: Parsed, memory_id: str, /
-) -> list[tuple[str, Attachment]]:
+    ctx: OperationContext, owner: MemoryOwner, session_id: str, parsed: ParsedMessage, memory_id: str, /
+) -> list[tuple[str, MessageAttachment]]:
     """Store the files of one message, once if it has a key; return their records with their ids."""
-    shelf = Shelf(ctx, ATTACHMENTS, Attachment)
-    kept: list[tuple[str, Attachment]] = []
+    shelf = CollectionShelf(ctx, ATTACHMENTS, MessageAttachment)
+    kept: list[tuple[str, MessageAttachment]] = []
     for number, file in enumerate(parsed.files):
-        key = await _key(ctx, owner, session_id, parsed.told.key, number)
+        key = await _message_key(ctx, owner, session_id, parsed.told.key, number)
         known = await shelf.get(owner.space, key)
         if known is not None:
             kept.append((f"{_PREFIX}{key}", known.value))
             continue
-        record = Attachment(
+        record = MessageAttachment(
             memory_id=memory_id,
             session_id=session_id,
             upload_id=file.item.upload_id,
@@ -132,9 +132,9 @@ async def keep_files(
             at=ctx.clock.now(),
         )
         if file.data:
-            await collection.keep(ctx, owner.space, key, file.data)
+            await collection.keep_blob(ctx, owner.space, key, file.data)
         try:
-            await commit(ctx, owner.space, shelf.put(key, record, expects=0))
+            await commit_changes(ctx, owner.space, shelf.put(key, record, expects=0))
         except Conflict:
             # A repeat under the same key was quicker, and its record is as good.
             known = await shelf.get(owner.space, key)
@@ -145,17 +145,19 @@ async def keep_files(
     return kept
 
 
-async def drop_files(ctx: OperationContext, owner: Owner, kept: Sequence[tuple[str, Attachment]], /) -> None:
+async def drop_files(
+    ctx: OperationContext, owner: MemoryOwner, kept: Sequence[tuple[str, MessageAttachment]], /
+) -> None:
     """Remove files that were kept for messages that were refused."""
-    shelf = Shelf(ctx, ATTACHMENTS, Attachment)
+    shelf = CollectionShelf(ctx, ATTACHMENTS, MessageAttachment)
     for attachment_id, _ in kept:
         found = await shelf.get(owner.space, attachment_id.removeprefix(_PREFIX))
         if found is not None:
-            await commit(ctx, owner.space, shelf.remove(found))
-            await collection.remove(ctx, owner.space, found.key)
+            await commit_changes(ctx, owner.space, shelf.remove(found))
+            await collection.remove_blobs(ctx, owner.space, found.key)
 
 
-def with_items(parsed: Parsed, kept: Sequence[tuple[str, Attachment]], /) -> Told:
+def with_items(parsed: ParsedMessage, kept: Sequence[tuple[str, MessageAttachment]], /) -> UpstreamMessage:
     """Return the message for an upstream that reads files itself; they are stored with the attachments in `kept`.
 
     An item with only an address is not sent: an upstream would fetch it from there.
@@ -163,43 +165,47 @@ def with_items(parsed: Parsed, kept: Sequence[tuple[str, Attachment]], /) -> Tol
     if not any(file.data for file in parsed.files):
         return parsed.told
     keys = iter([attachment_id.removeprefix(_PREFIX) for attachment_id, _ in kept])
-    items = [_item(part, "" if isinstance(part, str) else next(keys)) for part in parsed.parts]
+    items = [_content_item(part, "" if isinstance(part, str) else next(keys)) for part in parsed.parts]
     return replace(parsed.told, items=tuple(item for item in items if item.said.text or item.data))
 
 
-def _item(part: str | File, key: str) -> Item:
+def _content_item(part: str | MessageFile, key: str) -> UpstreamItem:
     if isinstance(part, str):
-        return Item(MessageItem(type="text", text=part))
+        return UpstreamItem(MessageItem(type="text", text=part))
     if not part.data:
-        return Item(MessageItem(type="text", text=_named(part)))
+        return UpstreamItem(MessageItem(type="text", text=_file_name(part)))
     name = part.item.name or part.name
     ext = part.item.ext or PurePosixPath(name).suffix.lstrip(".") or "bin"
-    return Item(MessageItem(type=part.item.type, attachment=key, name=name[: limits.NAME_CHARS], ext=ext), part.data)
+    return UpstreamItem(
+        MessageItem(type=part.item.type, attachment=key, name=name[: limits.NAME_CHARS], ext=ext), part.data
+    )
 
 
-async def _key(ctx: OperationContext, owner: Owner, session_id: str, told_key: str | None, number: int) -> str:
+async def _message_key(
+    ctx: OperationContext, owner: MemoryOwner, session_id: str, told_key: str | None, number: int
+) -> str:
     if told_key is None:
         return collection.new_key(ctx)
     return (await record_of(ctx, owner.space)).tag("gateway attachment", session_id, told_key, str(number))
 
 
-async def _parse(number: int, message: WireMessage, reach: _Reach) -> Parsed:
+async def _parse_message(number: int, message: WireMessage, reach: _ReachableFiles) -> ParsedMessage:
     items = message.content if isinstance(message.content, tuple) else ()
     texts = [message.content] if isinstance(message.content, str) else []
-    parts: list[str | File] = []
+    parts: list[str | MessageFile] = []
     for place, item in enumerate(items):
         if item.text is not None:
             parts.append(item.text)
             texts.append(item.text)
             continue
-        file = await _file(item, reach, field=f"messages.{number}.content.{place}")
+        file = await _item_file(item, reach, field=f"messages.{number}.content.{place}")
         parts.append(file)
         texts.append(await _text_of(file, reach.extraction))
     calls = [call.model_dump(mode="json") for call in message.tool_calls or ()]
     if calls:
         texts.append(json.dumps(calls, ensure_ascii=False))
     said = Message(
-        role=Role(message.role),
+        role=EvidenceRole(message.role),
         text="\n".join(text for text in texts if text)[: limits.MESSAGE_CHARS],
         speaker=message.sender_name or message.sender_id,
         at=Instant(message.timestamp),
@@ -207,48 +213,48 @@ async def _parse(number: int, message: WireMessage, reach: _Reach) -> Parsed:
     metadata: dict[str, str | int | float | bool | None] = {"sender_id": message.sender_id}
     if message.tool_call_id:
         metadata["tool_call_id"] = message.tool_call_id
-    files = tuple(part for part in parts if isinstance(part, File))
-    return Parsed(Told(said, metadata=metadata), files, tuple(parts))
+    files = tuple(part for part in parts if isinstance(part, MessageFile))
+    return ParsedMessage(UpstreamMessage(said, metadata=metadata), files, tuple(parts))
 
 
-async def _file(item: ContentItem, reach: _Reach, *, field: str) -> File:
+async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -> MessageFile:
     if item.upload_id is not None:
         upload = reach.uploads.get(item.upload_id)
         if upload is None:
             raise InvalidInput(field=f"{field}.upload_id", problem="names no file that came with the request")
-        return File(item, upload.data, upload.mime, upload.name)
+        return MessageFile(item, upload.data, upload.mime, upload.name)
     if item.base64 is not None:
         if len(item.base64) > gateway_limits.RESOURCE_BYTES * 4 // 3 + 4:
             raise PayloadTooLarge(limit=gateway_limits.RESOURCE_BYTES, what=f"{field}.base64", way_out="split the file")
         try:
-            return File(item, base64.b64decode(item.base64, validate=True))
+            return MessageFile(item, base64.b64decode(item.base64, validate=True))
         except (binascii.Error, ValueError):
             raise InvalidInput(field=f"{field}.base64", problem="is not base64") from None
     assert item.uri is not None
     if not item.uri.lower().startswith("file:"):
-        return File(item, b"")
+        return MessageFile(item, b"")
     if not reach.allowed.folders:
         problem = "is a file: address, and this server reads no folder that others share with it"
         raise InvalidInput(field=f"{field}.uri", problem=problem)
-    given = await read(item.uri, reach.allowed, max_bytes=reach.left)
+    given = await read_source(item.uri, reach.allowed, max_bytes=reach.left)
     reach.left -= len(given.data)
-    return File(item, given.data, name=given.file_name[: limits.NAME_CHARS])
+    return MessageFile(item, given.data, name=given.file_name[: limits.NAME_CHARS])
 
 
-async def _text_of(file: File, extraction: Extraction) -> str:
+async def _text_of(file: MessageFile, extraction: FileExtraction) -> str:
     """Return the text in the place of a file: its text if it can be read, else a note that it was there."""
-    told = _named(file)
+    told = _file_name(file)
     name = file.item.name or file.name
     if file.item.type not in _READABLE or not file.data:
         return told
     try:
         kind = media_type(file.data, name=name or f"file.{file.item.ext or ''}", declared=file.mime)
         chunks = await extraction.chunks(file.data, kind)
-    except (Unreadable, UnsupportedMedia):
+    except (UnreadableUpload, UnsupportedMedia):
         return told
     return "\n".join((told, *(chunk.text for chunk in chunks)))
 
 
-def _named(file: File) -> str:
+def _file_name(file: MessageFile) -> str:
     name = file.item.name or file.name or file.item.uri or ""
     return f"[{file.item.type}: {name}]" if name else f"[{file.item.type}]"

@@ -27,7 +27,7 @@ _RESOURCE_NAME = re.compile(r"r_[A-Za-z0-9_-]{1,64}")
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class MemoryOwner:
     """A user in one app and project. Each has its own memory space, so nothing is read across."""
 
     user: str
@@ -68,12 +68,12 @@ def is_resource_id(text: str, /) -> bool:
     return _RESOURCE_ID.fullmatch(text) is not None
 
 
-def chat(conversation: str, /) -> str:
+def chat_session(conversation: str, /) -> str:
     """Return the id of a chat's session."""
     return str(SessionName(SessionKind.CHAT, conversation))
 
 
-def resource(user: str, resource_id: str, /) -> str:
+def resource_session(user: str, resource_id: str, /) -> str:
     """Return the id of a resource's session."""
     return str(SessionName(SessionKind.RESOURCE, resource_id, user))
 
@@ -83,12 +83,12 @@ def memory_edit(user: str, /) -> str:
     return str(SessionName(SessionKind.MEMORY_EDIT, user=user))
 
 
-def uri(user: str, resource_id: str, /) -> str:
+def resource_uri(user: str, resource_id: str, /) -> str:
     """Return the address of a resource."""
     return f"resource://{user}/{resource_id}"
 
 
-def parse(session_id: str, /) -> SessionName:
+def parse_session(session_id: str, /) -> SessionName:
     """Return the parts of a session's id. Raises InvalidInput if it has none of the three formats."""
     kind, _, rest = session_id.partition(":")
     user, _, name = rest.partition(":")
@@ -112,12 +112,12 @@ def _is_conversation(name: str) -> bool:
     return True
 
 
-def owned(session_id: str, owner: Owner, /) -> SessionName:
+def owned_session(session_id: str, owner: MemoryOwner, /) -> SessionName:
     """Return the parts of a session that is `owner`'s. Raises PermissionRefused if it names another user.
 
     A chat's id names no user: each owner has the chats that it wrote to, and no id reaches another owner's.
     """
-    name = parse(session_id)
+    name = parse_session(session_id)
     if name.user is not None and name.user != owner.user:
         raise PermissionRefused(FOREIGN)
     return name

@@ -2,16 +2,16 @@
 
 from elytron.context import OperationContext
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
-from elytron_core.planes.gateway import EDITS, Counts, Edit, EditKind
+from elytron_core.planes.gateway import EDITS, EditKind, MemoryOverride, SpaceCounts
 from elytron_core.planes.transcript import Message
 from elytron_core.text.similarity import is_blank
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
-from elytron_gateway.accounts.quotas import Counting, Planned
-from elytron_gateway.collection import Kept, Shelf, record_of
-from elytron_gateway.names import Owner
-from elytron_gateway.sessions import Sessions
-from elytron_gateway.upstream.port import EmbeddedUpstream, Found, Told, Upstream, Where
+from elytron_gateway.accounts.quotas import PlannedChange, SpaceCounting
+from elytron_gateway.collection import CollectionShelf, ShelvedDocument, record_of
+from elytron_gateway.names import MemoryOwner
+from elytron_gateway.sessions import OwnerSessions
+from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchWhere, UpstreamMemory, UpstreamMessage
 
 EDIT_OF = "edit_of"
 EDIT_SESSION = "edit_session"
@@ -25,7 +25,7 @@ def edit_tag(session_id: str, /) -> str:
 RESOURCE_TAG = "resource"
 
 
-class Edits:
+class MemoryEdits:
     """The edits of every owner.
 
     An override's text is kept in the owner's `memory_edit` session, so that it is found by its own words; the memory
@@ -36,10 +36,10 @@ class Edits:
     def __init__(
         self,
         ctx: OperationContext,
-        upstream: Upstream,
+        upstream: UpstreamMemory,
         local: EmbeddedUpstream,
-        sessions: Sessions,
-        counting: Counting,
+        sessions: OwnerSessions,
+        counting: SpaceCounting,
         /,
     ) -> None:
         self._ctx = ctx
@@ -47,9 +47,9 @@ class Edits:
         self._counting = counting
         self._upstream = upstream
         self._local = local
-        self._shelf = Shelf(ctx, EDITS, Edit)
+        self._shelf = CollectionShelf(ctx, EDITS, MemoryOverride)
 
-    async def of(self, owner: Owner, memory_ids: list[str], /) -> dict[str, Edit]:
+    async def of(self, owner: MemoryOwner, memory_ids: list[str], /) -> dict[str, MemoryOverride]:
         """Return the edits over these memories."""
         if not memory_ids:
             return {}
@@ -58,32 +58,32 @@ class Edits:
         found = await self._shelf.among(owner.space, tuple(places))
         return {places[key]: edit for key, edit in found.items()}
 
-    async def beneath(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> list[Found]:
+    async def beneath(self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int) -> list[FoundMemory]:
         """Return the memories that answer `query` by words that overrides hide here."""
         scores = await self._local.beneath(owner, query, where, limit=limit)
         edits = await self._shelf.among(owner.space, tuple(scores))
         found = [await self._local.shown(owner, edit.memory_id, score=scores[key]) for key, edit in edits.items()]
         return [item for item in found if item is not None]
 
-    async def all(self, owner: Owner, /) -> list[Edit]:
+    async def all(self, owner: MemoryOwner, /) -> list[MemoryOverride]:
         """Return every edit of the owner, oldest first."""
         if not (await self._counting.of(owner.space)).edits:
             return []
         return sorted([kept.value async for kept in self._shelf.all(owner.space)], key=lambda edit: edit.at)
 
-    async def override(self, owner: Owner, memory_id: str, session_id: str, text: str, /) -> Edit:
+    async def override(self, owner: MemoryOwner, memory_id: str, session_id: str, text: str, /) -> MemoryOverride:
         """Let search show `text` for a memory. Raises NotFound where the session has no such memory.
 
         Raises InvalidInput, with nothing done, for a text without a visible character, or of nothing but own output.
         """
         now = self._ctx.clock.now()
         edit = self._shelf.admit(
-            Edit(kind=EditKind.OVERRIDE, memory_id=memory_id, session_id=session_id, text=text, at=now)
+            MemoryOverride(kind=EditKind.OVERRIDE, memory_id=memory_id, session_id=session_id, text=text, at=now)
         )
         if is_blank(edit.text):
             raise InvalidInput(field="text", problem="has no visible character: delete the memory to hide it")
         await self._require(owner, memory_id, session_id)
-        told = Told(
+        told = UpstreamMessage(
             Message(text=edit.text, speaker=owner.user, at=now),
             tags=(edit_tag(session_id),),
             metadata={EDIT_OF: memory_id, EDIT_SESSION: session_id},
@@ -91,14 +91,16 @@ class Edits:
         (told_by,) = (await self._local.add(owner, names.memory_edit(owner.user), (told,))).ids
         return await self._lay(owner, edit.model_copy(update={"told_by": told_by}))
 
-    async def bury(self, owner: Owner, memory_id: str, session_id: str, reason: str, /) -> Edit:
+    async def bury(self, owner: MemoryOwner, memory_id: str, session_id: str, reason: str, /) -> MemoryOverride:
         """Let search no longer show a memory. Raises NotFound where the session has no such memory."""
         await self._require(owner, memory_id, session_id)
         now = self._ctx.clock.now()
-        edit = Edit(kind=EditKind.TOMBSTONE, memory_id=memory_id, session_id=session_id, reason=reason, at=now)
+        edit = MemoryOverride(
+            kind=EditKind.TOMBSTONE, memory_id=memory_id, session_id=session_id, reason=reason, at=now
+        )
         return await self._lay(owner, self._shelf.admit(edit))
 
-    async def undo(self, owner: Owner, memory_id: str, session_id: str, /) -> Edit:
+    async def undo(self, owner: MemoryOwner, memory_id: str, session_id: str, /) -> MemoryOverride:
         """Remove the edit of a memory, which is shown as it was. Raises NotFound if there is none."""
         await self._require(owner, memory_id, session_id)
         edit = await self._take_off(owner, memory_id)
@@ -107,31 +109,31 @@ class Edits:
         await self._upstream.hide(owner, memory_id, undo=True)
         return edit
 
-    async def purge(self, owner: Owner, memory_id: str, session_id: str, /) -> bool:
+    async def purge(self, owner: MemoryOwner, memory_id: str, session_id: str, /) -> bool:
         """Erase a memory and its override for good; return whether there was one."""
         await self._require(owner, memory_id, session_id)
         gone = await self._upstream.erase(owner, (memory_id,))
         await self._take_off(owner, memory_id)
         return gone > 0
 
-    async def lift_all(self, owner: Owner, session_id: str, /) -> None:
+    async def lift_all(self, owner: MemoryOwner, session_id: str, /) -> None:
         """Undo every edit of a session."""
         for edit in await self.all(owner):
             if edit.session_id == session_id:
                 await self.undo(owner, edit.memory_id, session_id)
 
-    async def _lay(self, owner: Owner, edit: Edit) -> Edit:
+    async def _lay(self, owner: MemoryOwner, edit: MemoryOverride) -> MemoryOverride:
         """Store `edit` for its memory in place of the previous one."""
         key = await self._place(owner, edit.memory_id)
 
-        async def plan(counts: Counts) -> Planned[Edit | None]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[MemoryOverride | None]:
             before = await self._kept(owner, edit.memory_id)
             if before is not None:
-                return Planned(before.value, counts, (self._shelf.put(key, edit, expects=before.revision),))
+                return PlannedChange(before.value, counts, (self._shelf.put(key, edit, expects=before.revision),))
             if counts.edits >= gateway_limits.EDITS:
                 raise LimitExceeded(what="overrides and tombstones of a space", limit=gateway_limits.EDITS)
             more = counts.model_copy(update={"edits": counts.edits + 1})
-            return Planned(None, more, (self._shelf.put(key, edit, expects=0),))
+            return PlannedChange(None, more, (self._shelf.put(key, edit, expects=0),))
 
         try:
             before = await self._counting.change(owner.space, plan)
@@ -143,27 +145,27 @@ class Edits:
         await self._upstream.hide(owner, edit.memory_id, undo=False)
         return edit
 
-    async def _take_off(self, owner: Owner, memory_id: str) -> Edit | None:
+    async def _take_off(self, owner: MemoryOwner, memory_id: str) -> MemoryOverride | None:
         """Remove a memory's override with its text; return it."""
 
-        async def plan(counts: Counts) -> Planned[Edit | None]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[MemoryOverride | None]:
             kept = await self._kept(owner, memory_id)
             if kept is None:
-                return Planned(None, counts)
+                return PlannedChange(None, counts)
             fewer = counts.model_copy(update={"edits": counts.edits - 1})
-            return Planned(kept.value, fewer, (self._shelf.remove(kept),))
+            return PlannedChange(kept.value, fewer, (self._shelf.remove(kept),))
 
         edit = await self._counting.change(owner.space, plan)
         if edit is not None:
             await self._lift(owner, edit)
         return edit
 
-    async def _lift(self, owner: Owner, edit: Edit) -> None:
+    async def _lift(self, owner: MemoryOwner, edit: MemoryOverride) -> None:
         """Remove the text that an override brought."""
         if edit.told_by is not None:
             await self._local.erase(owner, (edit.told_by,))
 
-    async def _require(self, owner: Owner, memory_id: str, session_id: str) -> None:
+    async def _require(self, owner: MemoryOwner, memory_id: str, session_id: str) -> None:
         """Raise NotFound unless the memory is in the session, if the upstream knows.
 
         A chat that the owner has not written to is refused alike, also if another user has it.
@@ -180,10 +182,10 @@ class Edits:
         if found is not None:
             raise missing
 
-    async def _kept(self, owner: Owner, memory_id: str) -> Kept[Edit] | None:
+    async def _kept(self, owner: MemoryOwner, memory_id: str) -> ShelvedDocument[MemoryOverride] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._shelf.get(owner.space, await self._place(owner, memory_id))
 
-    async def _place(self, owner: Owner, memory_id: str) -> str:
+    async def _place(self, owner: MemoryOwner, memory_id: str) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway edit", memory_id)

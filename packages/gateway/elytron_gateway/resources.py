@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import Race
+from elytron.state.conflict_retry import LostRaces
 from elytron_core import limits
 from elytron_core.errors import (
     Conflict,
@@ -26,25 +26,33 @@ from elytron_core.errors import (
     Unreachable,
 )
 from elytron_core.evidence import EvidenceAuthority
-from elytron_core.planes.gateway import RESOURCES, TWINS, Counts, MessageItem, Resource, ResourceStatus, Twin
+from elytron_core.planes.gateway import (
+    RESOURCES,
+    TWINS,
+    ContentTwin,
+    MessageItem,
+    ResourceStatus,
+    SpaceCounts,
+    UploadedResource,
+)
 from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import collection, names
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.accounts.quotas import Counting, Planned, Room
-from elytron_gateway.collection import Kept, Shelf, commit, record_of
-from elytron_gateway.extraction.child_process import Chunk, Extraction, Unreadable
+from elytron_gateway.accounts.quotas import PlannedChange, Room, SpaceCounting
+from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
+from elytron_gateway.extraction.child_process import FileChunk, FileExtraction, UnreadableUpload
 from elytron_gateway.extraction.file_type import MEDIA, media_type, readable_types
-from elytron_gateway.names import Owner
-from elytron_gateway.overrides import RESOURCE_TAG, Edits
-from elytron_gateway.sessions import Sessions
-from elytron_gateway.upstream.port import EmbeddedUpstream, Item, Told, Upstream
+from elytron_gateway.names import MemoryOwner
+from elytron_gateway.overrides import RESOURCE_TAG, MemoryEdits
+from elytron_gateway.sessions import OwnerSessions
+from elytron_gateway.upstream.port import EmbeddedUpstream, UpstreamItem, UpstreamMemory, UpstreamMessage
 
 if TYPE_CHECKING:
     import httpx
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class GivenFile:
     """An uploaded file: its bytes, and what the caller declares about them."""
 
     data: bytes
@@ -55,20 +63,20 @@ class Given:
     source: str = ""
 
 
-class Resources:
+class OwnedResources:
     """The resources of every owner. Equal content of one app and project is kept once."""
 
     def __init__(
         self,
         ctx: OperationContext,
-        upstream: Upstream,
+        upstream: UpstreamMemory,
         local: EmbeddedUpstream,
-        sessions: Sessions,
-        edits: Edits,
+        sessions: OwnerSessions,
+        edits: MemoryEdits,
         /,
         *,
-        counting: Counting,
-        extraction: Extraction,
+        counting: SpaceCounting,
+        extraction: FileExtraction,
         max_bytes: int = gateway_limits.RESOURCE_BYTES,
         types: frozenset[str] = frozenset(),
     ) -> None:
@@ -79,13 +87,13 @@ class Resources:
         self._edits = edits
         self._counting = counting
         self._extraction = extraction
-        self._shelf = Shelf(ctx, RESOURCES, Resource)
-        self._twins = Shelf(ctx, TWINS, Twin)
+        self._shelf = CollectionShelf(ctx, RESOURCES, UploadedResource)
+        self._twins = CollectionShelf(ctx, TWINS, ContentTwin)
         self.max_bytes = max_bytes
         readable = readable_types(reads_media=upstream.reads_media)
         self._types = types & readable if types else readable
 
-    async def take(self, owner: Owner, given: Given, /, *, room: Room) -> Resource:
+    async def take(self, owner: MemoryOwner, given: GivenFile, /, *, room: Room) -> UploadedResource:
         """Take a file in and make its text searchable; equal content gives the resource that is there.
 
         An unreadable file is stored with status failed and the reason; another upload tries once more. Raises
@@ -99,19 +107,19 @@ class Resources:
             return kept.value
         return await self._ingest(owner, kept, given.data)
 
-    async def retry(self, owner: Owner, resource_id: str, /) -> Resource:
+    async def retry(self, owner: MemoryOwner, resource_id: str, /) -> UploadedResource:
         """Read a resource's bytes again and make their text searchable. Raises NotFound."""
         kept = await self._require(owner, resource_id)
-        return await self._ingest(owner, kept, await collection.read(self._ctx, owner.space, kept.key))
+        return await self._ingest(owner, kept, await collection.read_blob(self._ctx, owner.space, kept.key))
 
-    async def all(self, owner: Owner, /) -> list[Resource]:
+    async def all(self, owner: MemoryOwner, /) -> list[UploadedResource]:
         """Return the owner's resources, oldest first."""
         if await self._ctx.spaces.find(owner.space) is None:
             return []
         found = [kept.value async for kept in self._shelf.all(owner.space)]
         return sorted(found, key=lambda resource: (resource.created_at, resource.resource_id))
 
-    async def extracted(self, owner: Owner, resource_ids: Sequence[str], /) -> dict[str, Resource]:
+    async def extracted(self, owner: MemoryOwner, resource_ids: Sequence[str], /) -> dict[str, UploadedResource]:
         """Return those of `resource_ids` that are the owner's and whose text can be found, by id."""
         keys = [resource_id.removeprefix("r_") for resource_id in resource_ids if names.is_resource_id(resource_id)]
         if not keys or await self._ctx.spaces.find(owner.space) is None:
@@ -119,80 +127,82 @@ class Resources:
         found = await self._shelf.among(owner.space, keys)
         return {resource.resource_id: resource for resource in found.values() if resource.is_extracted}
 
-    async def find(self, owner: Owner, resource_id: str, /) -> Resource | None:
+    async def find(self, owner: MemoryOwner, resource_id: str, /) -> UploadedResource | None:
         """Return a resource, or None if it is missing or another user's."""
         kept = await self._kept(owner, resource_id)
         return kept.value if kept is not None else None
 
-    async def delete(self, owner: Owner, resource_id: str, /) -> None:
+    async def delete(self, owner: MemoryOwner, resource_id: str, /) -> None:
         """Remove a resource with its text and bytes, for good. Raises NotFound."""
         # Search leaves the text out from here on, should the rest be interrupted.
         key = await self._pend(owner, resource_id)
         await self._clear(owner, resource_id)
-        await collection.remove(self._ctx, owner.space, key)
+        await collection.remove_blobs(self._ctx, owner.space, key)
         await self._remove(owner, key)
-        await self._sessions.remove(owner, names.resource(owner.user, resource_id))
+        await self._sessions.remove(owner, names.resource_session(owner.user, resource_id))
 
-    async def _pend(self, owner: Owner, resource_id: str) -> str:
+    async def _pend(self, owner: MemoryOwner, resource_id: str) -> str:
         """Let a resource's text be found no more, and return its key. Raises NotFound."""
-        race = Race()
+        race = LostRaces()
         while True:
             kept = await self._require(owner, resource_id)
             now = self._ctx.clock.now()
             pending = kept.value.model_copy(update={"status": ResourceStatus.PENDING, "updated_at": now})
             try:
-                await commit(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
+                await commit_changes(self._ctx, owner.space, self._shelf.put(kept.key, pending, expects=kept.revision))
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
             return kept.key
 
-    async def _register(self, owner: Owner, given: Given, mime: str, room: Room) -> Kept[Resource]:
+    async def _register(
+        self, owner: MemoryOwner, given: GivenFile, mime: str, room: Room
+    ) -> ShelvedDocument[UploadedResource]:
         """Return the record of a content, made if there is none."""
         place = await self._twin_place(owner, given.data)
         made = self._new(given, mime, place)
 
-        async def plan(counts: Counts) -> Planned[Kept[Resource]]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[ShelvedDocument[UploadedResource]]:
             twin = await self._twins.get(owner.space, place)
             kept = await self._kept(owner, twin.value.resource_id) if twin is not None else None
             if kept is not None:
-                return Planned(kept, counts)
+                return PlannedChange(kept, counts)
             if counts.resources >= gateway_limits.RESOURCES:
                 raise LimitExceeded(what="resources of a space", limit=gateway_limits.RESOURCES)
             size = counts.resource_bytes + made.value.size
             more = counts.model_copy(update={"resources": counts.resources + 1, "resource_bytes": size})
             await room(more)
-            named = Twin(resource_id=made.value.resource_id)
+            named = ContentTwin(resource_id=made.value.resource_id)
             changes = (
                 self._shelf.put(made.key, made.value, expects=0),
                 self._twins.put(place, named, expects=twin.revision if twin is not None else 0),
             )
-            return Planned(made, more, changes)
+            return PlannedChange(made, more, changes)
 
         kept = await self._counting.change(owner.space, plan)
-        return Kept(kept.key, kept.value, max(kept.revision, 1))
+        return ShelvedDocument(kept.key, kept.value, max(kept.revision, 1))
 
-    async def _remove(self, owner: Owner, key: str) -> None:
+    async def _remove(self, owner: MemoryOwner, key: str) -> None:
         """Let go of a resource's record, and of the look-up that leads to it."""
 
-        async def plan(counts: Counts) -> Planned[None]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             kept = await self._shelf.get(owner.space, key)
             if kept is None:
-                return Planned(None, counts)
+                return PlannedChange(None, counts)
             gone = [self._shelf.remove(kept)]
             twin = await self._twins.get(owner.space, kept.value.twin)
             if twin is not None and twin.value.resource_id == kept.value.resource_id:
                 gone.append(self._twins.remove(twin))
             size = counts.resource_bytes - kept.value.size
             fewer = counts.model_copy(update={"resources": counts.resources - 1, "resource_bytes": size})
-            return Planned(None, fewer, tuple(gone))
+            return PlannedChange(None, fewer, tuple(gone))
 
         await self._counting.change(owner.space, plan)
 
-    def _new(self, given: Given, mime: str, place: str) -> Kept[Resource]:
+    def _new(self, given: GivenFile, mime: str, place: str) -> ShelvedDocument[UploadedResource]:
         key = collection.new_key(self._ctx)
         now = self._ctx.clock.now()
-        resource = Resource(
+        resource = UploadedResource(
             resource_id=f"r_{key}",
             title=given.title,
             description=given.description,
@@ -204,32 +214,40 @@ class Resources:
             created_at=now,
             updated_at=now,
         )
-        return Kept(key, self._shelf.admit(resource), 0)
+        return ShelvedDocument(key, self._shelf.admit(resource), 0)
 
-    async def _ingest(self, owner: Owner, kept: Kept[Resource], data: bytes) -> Resource:
-        await collection.keep(self._ctx, owner.space, kept.key, data)
-        session = names.resource(owner.user, kept.value.resource_id)
+    async def _ingest(
+        self, owner: MemoryOwner, kept: ShelvedDocument[UploadedResource], data: bytes
+    ) -> UploadedResource:
+        await collection.keep_blob(self._ctx, owner.space, kept.key, data)
+        session = names.resource_session(owner.user, kept.value.resource_id)
         try:
             told = await self._read(owner, kept.value, data)
             await self._clear(owner, kept.value.resource_id)
             await self._upstream.add(owner, session, told)
             await self._upstream.flush(owner, session)
-        except Unreadable as error:
+        except UnreadableUpload as error:
             return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.problem)
         except (GatewayRefused, MissingExtra, Unreachable) as error:
             return await self._settle(owner, kept, ResourceStatus.FAILED, problem=error.message)
         return await self._settle(owner, kept, ResourceStatus.EXTRACTED, chunks=len(told))
 
-    async def _read(self, owner: Owner, resource: Resource, data: bytes) -> list[Told]:
+    async def _read(self, owner: MemoryOwner, resource: UploadedResource, data: bytes) -> list[UpstreamMessage]:
         """Return what is sent upstream: the text in chunks, or the file itself if it is a picture or a sound."""
         if resource.mime in MEDIA:
-            return [_whole(resource, owner, data)]
+            return [_whole_document(resource, owner, data)]
         chunks = await self._extraction.chunks(data, resource.mime)
-        return [_told(resource, owner, number, chunk) for number, chunk in enumerate(chunks)]
+        return [_chunk_document(resource, owner, number, chunk) for number, chunk in enumerate(chunks)]
 
     async def _settle(
-        self, owner: Owner, kept: Kept[Resource], status: ResourceStatus, *, problem: str = "", chunks: int = 0
-    ) -> Resource:
+        self,
+        owner: MemoryOwner,
+        kept: ShelvedDocument[UploadedResource],
+        status: ResourceStatus,
+        *,
+        problem: str = "",
+        chunks: int = 0,
+    ) -> UploadedResource:
         settled = kept.value.model_copy(
             update={
                 "status": status,
@@ -239,7 +257,7 @@ class Resources:
             }
         )
         try:
-            await commit(self._ctx, owner.space, self._shelf.put(kept.key, settled, expects=kept.revision))
+            await commit_changes(self._ctx, owner.space, self._shelf.put(kept.key, settled, expects=kept.revision))
         except Conflict:
             # Another request took the same content in, or removed it; what it says holds.
             now = await self._kept(owner, kept.value.resource_id)
@@ -248,38 +266,38 @@ class Resources:
             return now.value
         return settled
 
-    async def _clear(self, owner: Owner, resource_id: str) -> None:
+    async def _clear(self, owner: MemoryOwner, resource_id: str) -> None:
         """Remove the text that an earlier reading left in the resource's session."""
-        session = names.resource(owner.user, resource_id)
+        session = names.resource_session(owner.user, resource_id)
         await self._edits.lift_all(owner, session)
         await self._local.erase_session(owner, session)
 
-    async def _require(self, owner: Owner, resource_id: str) -> Kept[Resource]:
+    async def _require(self, owner: MemoryOwner, resource_id: str) -> ShelvedDocument[UploadedResource]:
         kept = await self._kept(owner, resource_id)
         if kept is None:
             raise NotFound(what="resource", name=resource_id)
         return kept
 
-    async def _kept(self, owner: Owner, resource_id: str) -> Kept[Resource] | None:
+    async def _kept(self, owner: MemoryOwner, resource_id: str) -> ShelvedDocument[UploadedResource] | None:
         key = resource_id.removeprefix("r_")
         if not names.is_resource_id(resource_id) or await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._shelf.get(owner.space, key)
 
-    async def _twin_place(self, owner: Owner, data: bytes) -> str:
+    async def _twin_place(self, owner: MemoryOwner, data: bytes) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway twin", sha256(data).hexdigest())
 
 
-def _whole(resource: Resource, owner: Owner, data: bytes) -> Told:
+def _whole_document(resource: UploadedResource, owner: MemoryOwner, data: bytes) -> UpstreamMessage:
     kind = resource.mime.partition("/")[0]
     words = "\n".join(text for text in (resource.title, resource.description) if text)
-    told = _told(resource, owner, 0, Chunk(words or f"[{kind}: {resource.file_name}]"))
-    named = (Item(MessageItem(type="text", text=words)),) if words else ()
+    told = _chunk_document(resource, owner, 0, FileChunk(words or f"[{kind}: {resource.file_name}]"))
+    named = (UpstreamItem(MessageItem(type="text", text=words)),) if words else ()
     file = MessageItem(type=kind, name=resource.file_name, ext=MEDIA[resource.mime])
-    return replace(told, items=(*named, Item(file, data)), is_file_alone=True)
+    return replace(told, items=(*named, UpstreamItem(file, data)), is_file_alone=True)
 
 
-def _told(resource: Resource, owner: Owner, number: int, chunk: Chunk) -> Told:
+def _chunk_document(resource: UploadedResource, owner: MemoryOwner, number: int, chunk: FileChunk) -> UpstreamMessage:
     metadata: Metadata = {"resource_id": resource.resource_id, "chunk": number}
     if chunk.page is not None:
         metadata["page"] = chunk.page
@@ -292,7 +310,7 @@ def _told(resource: Resource, owner: Owner, number: int, chunk: Chunk) -> Told:
         at=resource.created_at,
         authority=EvidenceAuthority.EXTERNAL_CONTENT,
     )
-    return Told(said, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)
+    return UpstreamMessage(said, key=f"{resource.resource_id}.{number}", tags=(RESOURCE_TAG,), metadata=metadata)
 
 
 REDIRECTS = 3
@@ -302,14 +320,14 @@ _GZIP_BITS = 16 + zlib.MAX_WBITS
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
+class AllowedSources:
     """Sources that external resources may be read from. None by default."""
 
     hosts: frozenset[str] = frozenset()
     folders: tuple[Path, ...] = ()
 
 
-async def read(uri: str, allowed: Allowed, /, *, max_bytes: int) -> Given:
+async def read_source(uri: str, allowed: AllowedSources, /, *, max_bytes: int) -> GivenFile:
     """Return the content at `uri`.
 
     Raises PermissionRefused for an address that is not allowed, NotFound, PayloadTooLarge, Unreachable.
@@ -317,14 +335,14 @@ async def read(uri: str, allowed: Allowed, /, *, max_bytes: int) -> Given:
     address = urlsplit(uri)
     match address.scheme.lower():
         case "file":
-            return await asyncio.to_thread(_file, address.netloc, unquote(address.path), allowed, max_bytes)
+            return await asyncio.to_thread(_read_file, address.netloc, unquote(address.path), allowed, max_bytes)
         case "http" | "https":
-            return await _web(uri, allowed, max_bytes)
+            return await _read_web(uri, allowed, max_bytes)
         case _:
             raise InvalidInput(field="uri", problem="is none that begins with https:, http: or file:")
 
 
-def _file(host: str, path: str, allowed: Allowed, max_bytes: int) -> Given:
+def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) -> GivenFile:
     refusal = PermissionRefused("this address is in no folder that the server reads resources from")
     if host not in {"", "localhost"}:
         raise refusal
@@ -339,10 +357,10 @@ def _file(host: str, path: str, allowed: Allowed, max_bytes: int) -> Given:
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
-    return Given(data, file_name=real.name, source=f"file://{path}")
+    return GivenFile(data, file_name=real.name, source=f"file://{path}")
 
 
-async def _web(uri: str, allowed: Allowed, max_bytes: int) -> Given:
+async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> GivenFile:
     try:
         import httpx
     except ImportError as error:
@@ -350,7 +368,7 @@ async def _web(uri: str, allowed: Allowed, max_bytes: int) -> Given:
     address = uri
     async with httpx.AsyncClient(timeout=WAIT_S, follow_redirects=False, trust_env=False) as client:
         for _ in range(REDIRECTS + 1):
-            url, host = await _checked(address, allowed)
+            url, host = await _checked_address(address, allowed)
             headers = {"Host": host, "Accept-Encoding": "gzip"}
             try:
                 request = client.build_request("GET", url, headers=headers, extensions={"sni_hostname": host})
@@ -361,7 +379,7 @@ async def _web(uri: str, allowed: Allowed, max_bytes: int) -> Given:
                         continue
                     if response.status_code != 200:
                         raise NotFound(what="resource at this address", name=host)
-                    return await _body(response, uri, max_bytes)
+                    return await _read_body(response, uri, max_bytes)
                 finally:
                     await response.aclose()
             except httpx.HTTPError as error:
@@ -369,7 +387,7 @@ async def _web(uri: str, allowed: Allowed, max_bytes: int) -> Given:
     raise PermissionRefused(f"this address leads on more than {REDIRECTS} times")
 
 
-async def _body(response: "httpx.Response", uri: str, max_bytes: int) -> Given:
+async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> GivenFile:
     """Return the body, its inflated bytes counted as they come. Raises PayloadTooLarge, Unreachable."""
     packed = response.headers.get("content-encoding", "identity").strip().lower()
     if packed not in _ENCODINGS:
@@ -384,10 +402,10 @@ async def _body(response: "httpx.Response", uri: str, max_bytes: int) -> Given:
     except zlib.error:
         raise Unreachable("the content of this address is damaged: it is said to be packed and is not") from None
     name = urlsplit(uri).path.rpartition("/")[2][: limits.NAME_CHARS]
-    return Given(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
+    return GivenFile(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
 
 
-async def _checked(uri: str, allowed: Allowed) -> tuple[str, str]:
+async def _checked_address(uri: str, allowed: AllowedSources) -> tuple[str, str]:
     """Return the address with its host replaced by the address number that was judged, and the host's name.
 
     The name is looked up once, so that the check and the read use the same answer.

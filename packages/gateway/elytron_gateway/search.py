@@ -5,32 +5,32 @@ from dataclasses import replace
 from typing import Any
 
 from elytron.context import OperationContext
-from elytron_core.planes.gateway import Edit, EditKind, Resource
+from elytron_core.planes.gateway import EditKind, MemoryOverride, UploadedResource
 from elytron_gateway import names
-from elytron_gateway.accounts.quotas import Counting
-from elytron_gateway.names import Owner
-from elytron_gateway.overrides import EDIT_OF, EDIT_SESSION, RESOURCE_TAG, Edits, edit_tag
-from elytron_gateway.resources import Resources
-from elytron_gateway.upstream.port import EmbeddedUpstream, Found, Upstream, Where
-from elytron_gateway.wire import Scope, SearchAnswer, SearchRequest, SearchResult
+from elytron_gateway.accounts.quotas import SpaceCounting
+from elytron_gateway.names import MemoryOwner
+from elytron_gateway.overrides import EDIT_OF, EDIT_SESSION, RESOURCE_TAG, MemoryEdits, edit_tag
+from elytron_gateway.resources import OwnedResources
+from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchWhere, UpstreamMemory
+from elytron_gateway.wire import GatewaySearchRequest, Scope, SearchAnswer, SearchResult
 
 EXTRA = 16
 """Memories asked for beyond `top_k`, so that hidden ones leave no hole."""
 
 
-class Searching:
+class MemorySearch:
     """Finds memories of one owner in the scopes that a request names."""
 
     def __init__(
         self,
         ctx: OperationContext,
-        upstream: Upstream,
+        upstream: UpstreamMemory,
         local: EmbeddedUpstream,
-        edits: Edits,
-        resources: Resources,
+        edits: MemoryEdits,
+        resources: OwnedResources,
         /,
         *,
-        counting: Counting,
+        counting: SpaceCounting,
     ) -> None:
         self._ctx = ctx
         self._upstream = upstream
@@ -39,7 +39,7 @@ class Searching:
         self._resources = resources
         self._counting = counting
 
-    async def search(self, owner: Owner, request: SearchRequest, /) -> SearchAnswer:
+    async def search(self, owner: MemoryOwner, request: GatewaySearchRequest, /) -> SearchAnswer:
         """Return the best `top_k` of all scopes; a memory that several scopes found is listed once, under its first."""
         merged: dict[str, SearchResult] = {}
         scopes = [self._in_scope(owner, request, scope) for scope in request.scopes]
@@ -50,7 +50,7 @@ class Searching:
         best = sorted(merged.values(), key=lambda result: (-result.score, result.id))
         return SearchAnswer(results=tuple(best[: request.top_k]))
 
-    async def _in_scope(self, owner: Owner, request: SearchRequest, scope: Scope) -> list[SearchResult]:
+    async def _in_scope(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> list[SearchResult]:
         where = await self._where(owner, request, scope)
         if where is None:
             return []
@@ -63,27 +63,27 @@ class Searching:
         return results
 
     async def _found(
-        self, owner: Owner, request: SearchRequest, scope: Scope, where: Where, *, limit: int
+        self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope, where: SearchWhere, *, limit: int
     ) -> tuple[list[SearchResult], bool]:
         """Return what of the best `limit` memories is shown, and whether there are no more than these."""
         found = list(await self._upstream.search(owner, request.query, where, limit=limit))
         has_edits = (await self._counting.of(owner.space)).edits > 0
         if has_edits and (scope == "current_chat" or self._upstream is not self._local):
             edited = edit_tag(where.session) if where.session is not None else where.tag
-            texts = await self._local.search(owner, request.query, Where(tag=edited), limit=limit)
+            texts = await self._local.search(owner, request.query, SearchWhere(tag=edited), limit=limit)
             # Tags of sessions whose names differ in case alone are one.
             found += [one for one in texts if where.session in {None, one.metadata.get(EDIT_SESSION)}]
         is_all = len(found) < limit
         if has_edits and self._upstream is self._local:
             found += await self._edits.beneath(owner, request.query, where, limit=limit)
-        edits = await self._edits.of(owner, [_target(item) for item in found]) if has_edits else {}
+        edits = await self._edits.of(owner, [_hit_target(item) for item in found]) if has_edits else {}
         resources = await self._resources.extracted(owner, [_resource_of(item) for item in found])
         results: dict[str, SearchResult] = {}
         for item in found:
-            shown = _shown(item, edits.get(_target(item)))
+            shown = _shown_hit(item, edits.get(_hit_target(item)))
             if shown is None or not _is_live(shown, resources, scope, owner):
                 continue
-            result = _result(shown, scope, resources, owner, edit=edits.get(_target(item)))
+            result = _search_result(shown, scope, resources, owner, edit=edits.get(_hit_target(item)))
             if EDIT_OF in item.metadata:
                 result = result.model_copy(update={"raw": await self._raw_beneath(owner, result.id, found)})
             # An override is found by its own words and by those beneath it: as good as the better of the two.
@@ -91,46 +91,46 @@ class Searching:
                 results[result.id] = result
         return list(results.values()), is_all
 
-    async def _raw_beneath(self, owner: Owner, memory_id: str, found: list[Found]) -> dict[str, Any]:
+    async def _raw_beneath(self, owner: MemoryOwner, memory_id: str, found: list[FoundMemory]) -> dict[str, Any]:
         """Return the upstream's answer for a memory with an override, if any."""
         told = next((item for item in found if item.id == memory_id), None)
         if told is None and self._upstream is self._local:
             told = await self._local.shown(owner, memory_id, score=0.0)
         return told.raw if told is not None else {}
 
-    async def _where(self, owner: Owner, request: SearchRequest, scope: Scope) -> Where | None:
+    async def _where(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> SearchWhere | None:
         """Return what to search; None if there is nothing."""
         match scope:
             case "current_chat":
                 assert request.conversation_id
-                return Where(session=names.chat(request.conversation_id))
+                return SearchWhere(session=names.chat_session(request.conversation_id))
             case "resources" if not (await self._counting.of(owner.space)).resources:
                 return None
             case "resources" if self._upstream is self._local:
                 # The tag is searched for, with any number of resources.
-                return Where(tag=RESOURCE_TAG)
+                return SearchWhere(tag=RESOURCE_TAG)
             case "resources":
                 held = [one.resource_id for one in await self._resources.all(owner) if one.is_extracted]
-                sessions = tuple(names.resource(owner.user, resource_id) for resource_id in held)
-                return Where(tag=RESOURCE_TAG, sessions=sessions) if sessions else None
+                sessions = tuple(names.resource_session(owner.user, resource_id) for resource_id in held)
+                return SearchWhere(tag=RESOURCE_TAG, sessions=sessions) if sessions else None
             case "all_user_memory":
-                return Where()
+                return SearchWhere()
 
 
-def _target(item: Found) -> str:
+def _hit_target(item: FoundMemory) -> str:
     """Return the memory that a hit represents: another one, if the hit is an override's text."""
     target = item.metadata.get(EDIT_OF)
     return target if isinstance(target, str) else item.id
 
 
-def _resource_of(item: Found) -> str:
+def _resource_of(item: FoundMemory) -> str:
     """Return the id of a memory's resource, empty if it has none."""
     session = item.metadata.get(EDIT_SESSION) or item.session
     text = session if isinstance(session, str) else ""
     return text.rpartition(":")[2] if text.startswith("resource:") else ""
 
 
-def _shown(item: Found, edit: Edit | None) -> Found | None:
+def _shown_hit(item: FoundMemory, edit: MemoryOverride | None) -> FoundMemory | None:
     """Return what search shows of a memory: itself, an override in its place, or nothing."""
     is_edit = EDIT_OF in item.metadata
     if edit is None:
@@ -146,15 +146,20 @@ def _shown(item: Found, edit: Edit | None) -> Found | None:
             return replace(item, id=edit.memory_id, text=edit.text, session=str(session or edit.session_id))
 
 
-def _is_live(item: Found, resources: dict[str, Resource], scope: Scope, owner: Owner) -> bool:
+def _is_live(item: FoundMemory, resources: dict[str, UploadedResource], scope: Scope, owner: MemoryOwner) -> bool:
     """Return whether a memory's resource is extracted and not deleted; true for memories without one."""
     if item.session is None or not item.session.startswith("resource:"):
         return scope != "resources"
-    return item.session.rpartition(":")[2] in resources and names.parse(item.session).user == owner.user
+    return item.session.rpartition(":")[2] in resources and names.parse_session(item.session).user == owner.user
 
 
-def _result(
-    item: Found, scope: Scope, resources: dict[str, Resource], owner: Owner, *, edit: Edit | None
+def _search_result(
+    item: FoundMemory,
+    scope: Scope,
+    resources: dict[str, UploadedResource],
+    owner: MemoryOwner,
+    *,
+    edit: MemoryOverride | None,
 ) -> SearchResult:
     resource_id = item.session.rpartition(":")[2] if item.session and item.session.startswith("resource:") else None
     resource = resources.get(resource_id) if resource_id is not None else None
@@ -166,7 +171,7 @@ def _result(
         score=round(item.score, 6),
         source_scope=scope,
         resource_id=resource_id,
-        resource_uri=names.uri(owner.user, resource_id) if resource_id is not None else None,
+        resource_uri=names.resource_uri(owner.user, resource_id) if resource_id is not None else None,
         title=resource.title or None if resource is not None else None,
         page=page if isinstance(page, int) else None,
         heading=heading if isinstance(heading, str) else None,

@@ -9,44 +9,44 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Self
 
-from elytron.jobs.queue import Background
+from elytron.jobs.queue import BackgroundTask
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.gateway import Attachment, Edit, Quantity, Resource, User
-from elytron_core.ports.store import Ref
+from elytron_core.planes.gateway import GatewayUser, MemoryOverride, MessageAttachment, QuotaQuantity, UploadedResource
+from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import messages, names, wire
-from elytron_gateway.accounts.quotas import Counting, Quotas
-from elytron_gateway.accounts.users import SPACE, ErasedUser, SignedReport, Users, sign
+from elytron_gateway.accounts.quotas import SpaceCounting, UserQuotas
+from elytron_gateway.accounts.users import SPACE, ErasedUser, GatewayUsers, SignedReport, sign_report
 from elytron_gateway.collection import record_of
-from elytron_gateway.extraction.child_process import Extraction
-from elytron_gateway.messages import Upload
-from elytron_gateway.names import Owner
-from elytron_gateway.overrides import RESOURCE_TAG, Edits
-from elytron_gateway.resources import Allowed, Given, Resources, read
-from elytron_gateway.search import Searching
-from elytron_gateway.sessions import Sessions
-from elytron_gateway.upstream.backlog import Backlog
-from elytron_gateway.upstream.port import EmbeddedUpstream, Upstream
+from elytron_gateway.extraction.child_process import FileExtraction
+from elytron_gateway.messages import MessageUpload
+from elytron_gateway.names import MemoryOwner
+from elytron_gateway.overrides import RESOURCE_TAG, MemoryEdits
+from elytron_gateway.resources import AllowedSources, GivenFile, OwnedResources, read_source
+from elytron_gateway.search import MemorySearch
+from elytron_gateway.sessions import OwnerSessions
+from elytron_gateway.upstream.backlog import UpstreamBacklog
+from elytron_gateway.upstream.port import EmbeddedUpstream, UpstreamMemory
 
 UNKNOWN = "unknown"
 """The memory of an attachment, if the upstream returns none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Quota:
+class QuotaSettings:
     """One user's quota; None is no bound."""
 
     messages: int | None = None
     resource_bytes: int | None = None
 
-    def most(self) -> dict[Quantity, int]:
+    def most(self) -> dict[QuotaQuantity, int]:
         """Return the bounds that there are."""
-        told = {Quantity.MESSAGES: self.messages, Quantity.RESOURCE_BYTES: self.resource_bytes}
+        told = {QuotaQuantity.MESSAGES: self.messages, QuotaQuantity.RESOURCE_BYTES: self.resource_bytes}
         return {of: most for of, most in told.items() if most is not None}
 
 
@@ -55,14 +55,14 @@ class GatewayOptions:
     """Settings of a gateway. `secret` keys the users' keys; without one, the store's own secret does."""
 
     secret: bytes | None = None
-    allowed: Allowed = field(default_factory=Allowed)
-    quota: Quota = field(default_factory=Quota)
+    allowed: AllowedSources = field(default_factory=AllowedSources)
+    quota: QuotaSettings = field(default_factory=QuotaSettings)
     resource_bytes: int = gateway_limits.RESOURCE_BYTES
     resource_types: frozenset[str] = frozenset()
     """The media types of files that are taken in; without any, all that can be read here or by the upstream."""
 
 
-class Gateway:
+class MemoryGateway:
     """Users, memories, resources and searches over one runtime, which its opener closes.
 
     Every request but `create_user` and `health` proves its user by `user_id` and `user_key` and raises Unauthorized,
@@ -74,20 +74,20 @@ class Gateway:
         runtime: MemoryRuntime,
         /,
         *,
-        upstream: Upstream | None = None,
+        upstream: UpstreamMemory | None = None,
         options: GatewayOptions | None = None,
     ) -> None:
         self._runtime = runtime
         self._options = options or GatewayOptions()
         ctx = runtime.context
         local = EmbeddedUpstream(runtime)
-        self._counting = Counting(ctx)
-        self._upstream: Upstream = upstream or local
-        self._backlog = Backlog(ctx, upstream, self._counting) if upstream is not None else None
-        self._extraction = Extraction()
-        self._sessions = Sessions(ctx, self._counting)
-        self._edits = Edits(ctx, self._upstream, local, self._sessions, self._counting)
-        self._resources = Resources(
+        self._counting = SpaceCounting(ctx)
+        self._upstream: UpstreamMemory = upstream or local
+        self._backlog = UpstreamBacklog(ctx, upstream, self._counting) if upstream is not None else None
+        self._extraction = FileExtraction()
+        self._sessions = OwnerSessions(ctx, self._counting)
+        self._edits = MemoryEdits(ctx, self._upstream, local, self._sessions, self._counting)
+        self._resources = OwnedResources(
             ctx,
             self._upstream,
             local,
@@ -98,13 +98,15 @@ class Gateway:
             max_bytes=self._options.resource_bytes,
             types=self._options.resource_types,
         )
-        self._searching = Searching(ctx, self._upstream, local, self._edits, self._resources, counting=self._counting)
-        self.users = Users(ctx, secret=self._options.secret)
-        self._quotas = Quotas(self.users, self._counting, self._options.quota.most())
-        self.proven: User | None = None
+        self._searching = MemorySearch(
+            ctx, self._upstream, local, self._edits, self._resources, counting=self._counting
+        )
+        self.users = GatewayUsers(ctx, secret=self._options.secret)
+        self._quotas = UserQuotas(self.users, self._counting, self._options.quota.most())
+        self.proven: GatewayUser | None = None
         """The only account whose requests it takes as proven."""
 
-    def of(self, user: User, /) -> Self:
+    def of(self, user: GatewayUser, /) -> Self:
         """Return this gateway for a user whose key was just checked: it is not checked again."""
         served = copy(self)
         served.proven = user
@@ -143,10 +145,10 @@ class Gateway:
 
     async def add(
         self,
-        request: wire.AddRequest,
+        request: wire.GatewayAddRequest,
         /,
         *,
-        uploads: Mapping[str, Upload] | None = None,
+        uploads: Mapping[str, MessageUpload] | None = None,
         idempotency_key: str | None = None,
     ) -> wire.AddAnswer:
         """Add messages to a session, with the files that came beside them; under a key, once, however often it is sent.
@@ -154,22 +156,22 @@ class Gateway:
         Raises PermissionRefused, LimitExceeded, and TurnConflict for a key that was used with other messages.
         """
         owner = await self._enter(request)
-        tags = await self._tags(owner, names.owned(request.session_id, owner))
+        tags = await self._tags(owner, names.owned_session(request.session_id, owner))
         if self._backlog is not None:
             messages.require_call_ids(request.messages)
-        parsed = await messages.parse(
+        parsed = await messages.parse_messages(
             request.messages,
             uploads=uploads or {},
             allowed=self._options.allowed,
             extraction=self._extraction,
             key=idempotency_key,
         )
-        room = self._quotas.room(owner, Quantity.MESSAGES)
+        room = self._quotas.room(owner, QuotaQuantity.MESSAGES)
         await self._sessions.grow(owner, request.session_id, messages=len(parsed), room=room, key=idempotency_key)
         session, ctx = request.session_id, self._runtime.context
-        parsed = [messages.marked(one, tags=tags, is_outside=request.external_content_used) for one in parsed]
+        parsed = [messages.mark_message(one, tags=tags, is_outside=request.external_content_used) for one in parsed]
         told = [one.told for one in parsed]
-        before: list[list[tuple[str, Attachment]]] = []
+        before: list[list[tuple[str, MessageAttachment]]] = []
         async with AsyncExitStack() as failed:
             # Counted before, so that no quota is passed; under a key, a repeat brings what was counted.
             if idempotency_key is None:
@@ -186,7 +188,7 @@ class Gateway:
         for number, one in enumerate(parsed):
             memory_id = added.ids[number] if number < len(added.ids) else UNKNOWN
             kept = before[number] if before else await messages.keep_files(ctx, owner, session, one, memory_id)
-            attachments += [_attachment(attachment_id, record) for attachment_id, record in kept]
+            attachments += [_attachment_answer(attachment_id, record) for attachment_id, record in kept]
         return wire.AddAnswer(
             session_id=request.session_id,
             message_count=len(parsed),
@@ -208,50 +210,52 @@ class Gateway:
         status = "extracted" if is_new else "no_extraction"
         return wire.FlushAnswer(session_id=request.session_id, status=status, memories=done.memories)
 
-    async def search(self, request: wire.SearchRequest, /) -> wire.SearchAnswer:
+    async def search(self, request: wire.GatewaySearchRequest, /) -> wire.SearchAnswer:
         """Find memories in the scopes asked for, edits applied, best first."""
         return await self._searching.search(await self._owner(request), request)
 
     async def override(self, request: wire.OverrideRequest, /) -> wire.EditAnswer:
         """Let search show another text for a memory. Raises PermissionRefused, NotFound."""
         owner = await self._enter(request)
-        names.owned(request.session_id, owner)
+        names.owned_session(request.session_id, owner)
         edit = await self._edits.override(owner, request.memory_id, request.session_id, request.text)
-        return _edit(edit)
+        return _edit_answer(edit)
 
     async def delete(self, request: wire.DeleteRequest, /) -> wire.EditAnswer:
         """Let search no longer show a memory, or erase it for good. Raises PermissionRefused, NotFound."""
         owner = await self._enter(request)
-        names.owned(request.session_id, owner)
+        names.owned_session(request.session_id, owner)
         if not request.purge:
-            return _edit(await self._edits.bury(owner, request.memory_id, request.session_id, request.reason or ""))
+            return _edit_answer(
+                await self._edits.bury(owner, request.memory_id, request.session_id, request.reason or "")
+            )
         if await self._edits.purge(owner, request.memory_id, request.session_id):
             await self._sessions.shrink(owner, request.session_id, messages=1)
         return wire.EditAnswer(memory_id=request.memory_id, session_id=request.session_id, kind=None, purged=True)
 
-    async def edits(self, request: wire.Placed, /) -> wire.EditsAnswer:
+    async def edits(self, request: wire.PlacedRequest, /) -> wire.EditsAnswer:
         """List the overrides and tombstones of an app and project."""
         owner = await self._owner(request)
-        return wire.EditsAnswer(edits=tuple(_edit(edit) for edit in await self._edits.all(owner)))
+        return wire.EditsAnswer(edits=tuple(_edit_answer(edit) for edit in await self._edits.all(owner)))
 
     async def undo(self, request: wire.EditRequest, /) -> wire.EditAnswer:
         """Take the edit off a memory. Raises PermissionRefused, NotFound."""
         owner = await self._enter(request)
-        names.owned(request.session_id, owner)
-        return _edit(await self._edits.undo(owner, request.memory_id, request.session_id))
+        names.owned_session(request.session_id, owner)
+        return _edit_answer(await self._edits.undo(owner, request.memory_id, request.session_id))
 
-    async def upload(self, request: wire.Placed, given: Given, /) -> wire.ResourceAnswer:
+    async def upload(self, request: wire.PlacedRequest, given: GivenFile, /) -> wire.ResourceAnswer:
         """Take a file in. Raises PayloadTooLarge, UnsupportedMedia, LimitExceeded."""
         owner = await self._enter(request)
-        return _resource(
-            owner, await self._resources.take(owner, given, room=self._quotas.room(owner, Quantity.RESOURCE_BYTES))
+        return _resource_answer(
+            owner, await self._resources.take(owner, given, room=self._quotas.room(owner, QuotaQuantity.RESOURCE_BYTES))
         )
 
     async def register(self, request: wire.ExternalRequest, /) -> wire.ResourceAnswer:
         """Store the content at an address that the operator allows. Raises PermissionRefused, Unreachable."""
         owner = await self._enter(request)
-        given = await read(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
-        named = Given(
+        given = await read_source(request.uri, self._options.allowed, max_bytes=self._resources.max_bytes)
+        named = GivenFile(
             given.data,
             file_name=given.file_name,
             declared=given.declared,
@@ -259,28 +263,28 @@ class Gateway:
             description=request.description,
             source=given.source,
         )
-        return _resource(
-            owner, await self._resources.take(owner, named, room=self._quotas.room(owner, Quantity.RESOURCE_BYTES))
+        return _resource_answer(
+            owner, await self._resources.take(owner, named, room=self._quotas.room(owner, QuotaQuantity.RESOURCE_BYTES))
         )
 
-    async def resources(self, request: wire.Placed, /) -> wire.ResourcesAnswer:
+    async def resources(self, request: wire.PlacedRequest, /) -> wire.ResourcesAnswer:
         """List the resources of an app and project."""
         owner = await self._owner(request)
         found = await self._resources.all(owner)
-        return wire.ResourcesAnswer(resources=tuple(_resource(owner, one) for one in found))
+        return wire.ResourcesAnswer(resources=tuple(_resource_answer(owner, one) for one in found))
 
-    async def resource(self, request: wire.Placed, resource_id: str, /) -> wire.ResourcesAnswer:
+    async def resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.ResourcesAnswer:
         """Return one resource, or none if it is missing or another user's."""
         owner = await self._owner(request)
         found = await self._resources.find(owner, resource_id)
-        return wire.ResourcesAnswer(resources=(_resource(owner, found),) if found is not None else ())
+        return wire.ResourcesAnswer(resources=(_resource_answer(owner, found),) if found is not None else ())
 
-    async def retry_resource(self, request: wire.Placed, resource_id: str, /) -> wire.ResourceAnswer:
+    async def retry_resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.ResourceAnswer:
         """Read a resource's bytes again, where its text could not be taken in. Raises NotFound."""
         owner = await self._enter(request)
-        return _resource(owner, await self._resources.retry(owner, resource_id))
+        return _resource_answer(owner, await self._resources.retry(owner, resource_id))
 
-    async def delete_resource(self, request: wire.Placed, resource_id: str, /) -> wire.DeletedAnswer:
+    async def delete_resource(self, request: wire.PlacedRequest, resource_id: str, /) -> wire.DeletedAnswer:
         """Remove a resource for good. Raises NotFound."""
         owner = await self._enter(request)
         await self._resources.delete(owner, resource_id)
@@ -306,15 +310,15 @@ class Gateway:
                 removed[space] = erased.removed
         await self.users.erase(user_id, *access_keys, *await self._marks(user))
         report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removed)
-        return sign(report, await self._secret())
+        return sign_report(report, await self._secret())
 
-    async def _marks(self, user: User) -> list[Ref]:
+    async def _marks(self, user: GatewayUser) -> list[DocumentRef]:
         if self._backlog is None:
             return []
-        owners = [Owner(user.user_id, *(space.split("/")[1:] or ())) for space in user.spaces]
+        owners = [MemoryOwner(user.user_id, *(space.split("/")[1:] or ())) for space in user.spaces]
         return [await self._backlog.mark_of(owner) for owner in owners]
 
-    async def _tags(self, owner: Owner, name: names.SessionName) -> tuple[str, ...]:
+    async def _tags(self, owner: MemoryOwner, name: names.SessionName) -> tuple[str, ...]:
         """Return what a session's messages are found under. Raises NotFound for a resource that is not there."""
         if name.kind is not names.SessionKind.RESOURCE:
             return ()
@@ -328,23 +332,23 @@ class Gateway:
     async def _secret(self) -> bytes:
         return self._options.secret or bytes.fromhex((await record_of(self._runtime.context, SPACE)).secret)
 
-    async def _user(self, request: wire.Placed) -> User:
+    async def _user(self, request: wire.PlacedRequest) -> GatewayUser:
         if self.proven is not None and self.proven.user_id == request.user_id:
             return self.proven
         return await self.users.authenticate(request.user_id, request.user_key)
 
-    async def _owner(self, request: wire.Placed) -> Owner:
+    async def _owner(self, request: wire.PlacedRequest) -> MemoryOwner:
         user = await self._user(request)
-        return Owner(user.user_id, request.app_id, request.project_id)
+        return MemoryOwner(user.user_id, request.app_id, request.project_id)
 
-    async def _enter(self, request: wire.Placed) -> Owner:
+    async def _enter(self, request: wire.PlacedRequest) -> MemoryOwner:
         """Return who writes, and remember where."""
         user = await self._user(request)
-        owner = Owner(user.user_id, request.app_id, request.project_id)
+        owner = MemoryOwner(user.user_id, request.app_id, request.project_id)
         await self.users.enters(user, owner.space)
         return owner
 
-    async def _usage(self, user: User) -> wire.UsageAnswer:
+    async def _usage(self, user: GatewayUser) -> wire.UsageAnswer:
         held = [await self._counting.of(SpaceId(space)) for space in user.spaces]
         return wire.UsageAnswer(
             user_id=user.user_id,
@@ -356,7 +360,7 @@ class Gateway:
         )
 
 
-def _attachment(attachment_id: str, record: Attachment) -> wire.AttachmentAnswer:
+def _attachment_answer(attachment_id: str, record: MessageAttachment) -> wire.AttachmentAnswer:
     return wire.AttachmentAnswer(
         attachment_id=attachment_id,
         memory_id=record.memory_id,
@@ -367,7 +371,7 @@ def _attachment(attachment_id: str, record: Attachment) -> wire.AttachmentAnswer
     )
 
 
-def _edit(edit: Edit) -> wire.EditAnswer:
+def _edit_answer(edit: MemoryOverride) -> wire.EditAnswer:
     return wire.EditAnswer(
         memory_id=edit.memory_id,
         session_id=edit.session_id,
@@ -378,10 +382,10 @@ def _edit(edit: Edit) -> wire.EditAnswer:
     )
 
 
-def _resource(owner: Owner, resource: Resource) -> wire.ResourceAnswer:
+def _resource_answer(owner: MemoryOwner, resource: UploadedResource) -> wire.ResourceAnswer:
     return wire.ResourceAnswer(
-        session_id=names.resource(owner.user, resource.resource_id),
-        uri=names.uri(owner.user, resource.resource_id),
+        session_id=names.resource_session(owner.user, resource.resource_id),
+        uri=names.resource_uri(owner.user, resource.resource_id),
         **resource.model_dump(exclude={"twin"}),
     )
 
@@ -389,13 +393,13 @@ def _resource(owner: Owner, resource: Resource) -> wire.ResourceAnswer:
 sync_logger = logging.getLogger(__name__)
 
 
-class CatchingUp:
+class UpstreamCatchUp:
     """One task that looks again and again whether something waits, from `start` to `stop`."""
 
-    def __init__(self, gateway: Gateway, /, *, pause_s: float = gateway_limits.CATCH_UP_S) -> None:
+    def __init__(self, gateway: MemoryGateway, /, *, pause_s: float = gateway_limits.CATCH_UP_S) -> None:
         self._gateway = gateway
         self._pause_s = pause_s
-        self._background = Background(self._work, name="elytron-gateway-catching-up")
+        self._background = BackgroundTask(self._work, name="elytron-gateway-catching-up")
 
     def start(self) -> None:
         """Begin to look."""

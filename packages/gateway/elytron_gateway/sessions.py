@@ -3,105 +3,105 @@
 from elytron.context import OperationContext
 from elytron_core import strict_json
 from elytron_core.errors import PermissionRefused
-from elytron_core.planes.gateway import SESSIONS, Counts, Session
-from elytron_core.ports.store import Idempotency, Put
+from elytron_core.planes.gateway import SESSIONS, GatewaySession, SpaceCounts
+from elytron_core.ports.store import BatchKey, PutChange
 from elytron_gateway import names
-from elytron_gateway.accounts.quotas import Counting, Planned, Room
-from elytron_gateway.collection import Kept, Shelf, record_of
-from elytron_gateway.names import Owner, SessionKind
+from elytron_gateway.accounts.quotas import PlannedChange, Room, SpaceCounting
+from elytron_gateway.collection import CollectionShelf, ShelvedDocument, record_of
+from elytron_gateway.names import MemoryOwner, SessionKind
 
 _ADD = "gateway add"
 
 
-class Sessions:
+class OwnerSessions:
     """The sessions of every owner."""
 
-    def __init__(self, ctx: OperationContext, counting: Counting, /) -> None:
+    def __init__(self, ctx: OperationContext, counting: SpaceCounting, /) -> None:
         self._ctx = ctx
         self._counting = counting
-        self._shelf = Shelf(ctx, SESSIONS, Session)
+        self._shelf = CollectionShelf(ctx, SESSIONS, GatewaySession)
 
-    async def find(self, owner: Owner, session_id: str, /) -> Session | None:
+    async def find(self, owner: MemoryOwner, session_id: str, /) -> GatewaySession | None:
         """Return the session, or None if nothing was written to it."""
         kept = await self._kept(owner, session_id)
         return kept.value if kept is not None else None
 
-    async def require(self, owner: Owner, session_id: str, /) -> None:
+    async def require(self, owner: MemoryOwner, session_id: str, /) -> None:
         """Raise PermissionRefused for a session of another user, and for a chat that this one has not written to.
 
         The error is the same if another user has such a chat, so that it does not reveal one.
         """
-        name = names.owned(session_id, owner)
+        name = names.owned_session(session_id, owner)
         if name.kind is SessionKind.CHAT and await self.find(owner, session_id) is None:
             raise PermissionRefused(names.FOREIGN)
 
-    async def grow(self, owner: Owner, session_id: str, /, *, messages: int, room: Room, key: str | None) -> None:
+    async def grow(self, owner: MemoryOwner, session_id: str, /, *, messages: int, room: Room, key: str | None) -> None:
         """Count messages that are about to be added to the session, which begins with the first; under a key, once.
 
         Raises what `room` raises if there is no room for them.
         """
         record = await record_of(self._ctx, owner.space)
         tag = record.tag(_ADD, session_id, key) if key is not None else None
-        once = Idempotency(tag, strict_json.digest(_ADD.encode()), b"") if tag is not None else None
+        once = BatchKey(tag, strict_json.sha256_digest(_ADD.encode()), b"") if tag is not None else None
 
-        async def plan(counts: Counts) -> Planned[None]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             grown = counts.model_copy(update={"messages": counts.messages + messages})
             await room(grown)
             kept = await self._kept(owner, session_id) or await self._new(owner, session_id)
-            return Planned(None, grown, (self._counted(kept, kept.value.messages + messages),), once)
+            return PlannedChange(None, grown, (self._counted(kept, kept.value.messages + messages),), once)
 
         await self._counting.change(owner.space, plan)
 
-    async def shrink(self, owner: Owner, session_id: str, /, *, messages: int) -> None:
+    async def shrink(self, owner: MemoryOwner, session_id: str, /, *, messages: int) -> None:
         """Take back the count of messages that were not added, or are gone; a session without any is none."""
 
-        async def plan(counts: Counts) -> Planned[None]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             kept = await self._kept(owner, session_id)
             if kept is None:
-                return Planned(None, counts)
+                return PlannedChange(None, counts)
             left = max(kept.value.messages - messages, 0)
             fewer = counts.model_copy(update={"messages": counts.messages - kept.value.messages + left})
-            return Planned(None, fewer, (self._counted(kept, left) if left else self._shelf.remove(kept),))
+            return PlannedChange(None, fewer, (self._counted(kept, left) if left else self._shelf.remove(kept),))
 
         await self._counting.change(owner.space, plan)
 
-    async def flushed(self, owner: Owner, session_id: str, /, *, through: int) -> None:
+    async def flushed(self, owner: MemoryOwner, session_id: str, /, *, through: int) -> None:
         """Count the messages up to `through` as handed to extraction."""
 
-        async def plan(counts: Counts) -> Planned[None]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             kept = await self._kept(owner, session_id)
             if kept is None or kept.value.flushed >= through:
-                return Planned(None, counts)
+                return PlannedChange(None, counts)
             noted = kept.value.model_copy(update={"flushed": through, "updated_at": self._ctx.clock.now()})
-            return Planned(None, counts, (self._shelf.put(kept.key, noted, expects=kept.revision),))
+            return PlannedChange(None, counts, (self._shelf.put(kept.key, noted, expects=kept.revision),))
 
         await self._counting.change(owner.space, plan)
 
-    async def remove(self, owner: Owner, session_id: str, /) -> None:
+    async def remove(self, owner: MemoryOwner, session_id: str, /) -> None:
         """Let go of the session's record."""
 
-        async def plan(counts: Counts) -> Planned[None]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             kept = await self._kept(owner, session_id)
             if kept is None:
-                return Planned(None, counts)
+                return PlannedChange(None, counts)
             fewer = counts.model_copy(update={"messages": counts.messages - kept.value.messages})
-            return Planned(None, fewer, (self._shelf.remove(kept),))
+            return PlannedChange(None, fewer, (self._shelf.remove(kept),))
 
         await self._counting.change(owner.space, plan)
 
-    def _counted(self, kept: Kept[Session], messages: int) -> Put:
+    def _counted(self, kept: ShelvedDocument[GatewaySession], messages: int) -> PutChange:
         counted = kept.value.model_copy(update={"messages": messages, "updated_at": self._ctx.clock.now()})
         return self._shelf.put(kept.key, counted, expects=kept.revision)
 
-    async def _new(self, owner: Owner, session_id: str) -> Kept[Session]:
+    async def _new(self, owner: MemoryOwner, session_id: str) -> ShelvedDocument[GatewaySession]:
         now = self._ctx.clock.now()
-        session = Session(session_id=session_id, created_at=now, updated_at=now)
-        return Kept(await self._place(owner, session_id), session, 0)
+        session = GatewaySession(session_id=session_id, created_at=now, updated_at=now)
+        return ShelvedDocument(await self._place(owner, session_id), session, 0)
 
-    async def _kept(self, owner: Owner, session_id: str) -> Kept[Session] | None:
+    async def _kept(self, owner: MemoryOwner, session_id: str) -> ShelvedDocument[GatewaySession] | None:
         if await self._ctx.spaces.find(owner.space) is None:
             return None
         return await self._shelf.get(owner.space, await self._place(owner, session_id))
 
-    async def _place(self, owner: Owner, session_id: str) -> str:
+    async def _place(self, owner: MemoryOwner, session_id: str) -> str:
         return (await record_of(self._ctx, owner.space)).tag("gateway session", session_id)

@@ -17,14 +17,14 @@ ItemType = Literal["text", "image", "audio", "doc", "pdf", "html", "email"]
 Scope = Literal["current_chat", "resources", "all_user_memory"]
 
 
-class Credentials(Request):
+class CallerCredentials(Request):
     """The caller's credentials, in the body as here, or in the headers `Authorization` and `X-User-Id`."""
 
     user_id: Short = ""
     user_key: Annotated[str, Field(max_length=limits.NAME_CHARS, repr=False)] = ""
 
 
-class Placed(Credentials):
+class PlacedRequest(CallerCredentials):
     """A request about one app and project."""
 
     app_id: Id = DEFAULT
@@ -44,7 +44,7 @@ class UserAnswer(Value):
     user_key: Annotated[str, Field(repr=False)]
 
 
-class ToolCall(Value):
+class MessageToolCall(Value):
     """A call that an assistant made; its shape is the host's."""
 
     id: Short
@@ -79,7 +79,7 @@ class ContentItem(Value):
 Items = Annotated[tuple[ContentItem, ...], Field(min_length=1, max_length=gateway_limits.ITEMS)]
 
 
-def _form(content: object) -> Literal["text", "items"]:
+def _content_form(content: object) -> Literal["text", "items"]:
     """Tell which of its two forms a content has, so that what is wrong with an item is said of that item."""
     return "text" if isinstance(content, str) else "items"
 
@@ -91,8 +91,8 @@ class WireMessage(Value):
     sender_name: Name | None = None
     role: Literal["user", "assistant", "tool"]
     timestamp: Annotated[int, Field(gt=0, le=limits.LATEST_MS)]
-    content: Annotated[Annotated[Text, Tag("text")] | Annotated[Items, Tag("items")], Discriminator(_form)]
-    tool_calls: Annotated[tuple[ToolCall, ...], Field(max_length=gateway_limits.ITEMS)] | None = None
+    content: Annotated[Annotated[Text, Tag("text")] | Annotated[Items, Tag("items")], Discriminator(_content_form)]
+    tool_calls: Annotated[tuple[MessageToolCall, ...], Field(max_length=gateway_limits.ITEMS)] | None = None
     tool_call_id: Short | None = None
 
     @model_validator(mode="after")
@@ -105,7 +105,7 @@ class WireMessage(Value):
 Messages = Annotated[tuple[WireMessage, ...], Field(min_length=1, max_length=gateway_limits.MESSAGES)]
 
 
-class AddRequest(Placed):
+class GatewayAddRequest(PlacedRequest):
     """Add messages to a session."""
 
     session_id: SessionId
@@ -135,7 +135,7 @@ class AddAnswer(Value):
     attachments: tuple[AttachmentAnswer, ...] = ()
 
 
-class FlushRequest(Placed):
+class FlushRequest(PlacedRequest):
     """Hand what was added to a session to extraction."""
 
     session_id: SessionId
@@ -150,7 +150,7 @@ class FlushAnswer(Value):
     """Number of lasting memories drawn from it, if the upstream reports it."""
 
 
-class SearchRequest(Placed):
+class GatewaySearchRequest(PlacedRequest):
     """Search a user's memory. Without `scope`: resources, and with a conversation id that chat too."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)]
@@ -196,7 +196,7 @@ class SearchAnswer(Value):
     results: tuple[SearchResult, ...] = ()
 
 
-class EditRequest(Placed):
+class EditRequest(PlacedRequest):
     """Name a memory of a session, from a search result."""
 
     memory_id: Name
@@ -234,7 +234,7 @@ class EditsAnswer(Value):
     edits: tuple[EditAnswer, ...]
 
 
-class ExternalRequest(Placed):
+class ExternalRequest(PlacedRequest):
     """Take in a resource from an address that the server may read."""
 
     uri: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]

@@ -9,26 +9,26 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from elytron.runtime import MemoryRuntime
-    from elytron_adapter.admission_control import Bounds
-    from elytron_adapter.dispatch import Dispatcher, Entrance
+    from elytron_adapter.admission_control import LoadBounds
+    from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
     from elytron_adapter.identity.access_keys import AccessKeys, Authenticator
     from elytron_adapter.surface import Family, Figures
-    from elytron_http_shell.telemetry.logs import Spans
+    from elytron_http_shell.telemetry.logs import RequestSpans
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 
 def create_app(
-    memory: "Entrance | Dispatcher | MemoryRuntime",
+    memory: "CallerEntrance | OperationDispatcher | MemoryRuntime",
     /,
     *,
     authenticator: "Authenticator | None" = None,
     keys: "AccessKeys | None" = None,
     hosts: frozenset[str] = LOOPBACK,
     body_bytes: int | None = None,
-    bounds: "Bounds | None" = None,
+    bounds: "LoadBounds | None" = None,
     further: "Iterable[Family]" = (),
-    spans: "Spans | None" = None,
+    spans: "RequestSpans | None" = None,
     is_described_to_all: bool = False,
     figures: "Sequence[Figures]" = (),
 ) -> "Starlette":
@@ -44,16 +44,16 @@ def create_app(
     Raises MissingExtra without the extra "server".
     """
     try:
-        from elytron_http_shell.application import application
+        from elytron_http_shell.application import build_application
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
     from elytron_adapter.admission_control import FairPlaces
-    from elytron_adapter.dispatch import Dispatcher, Entrance
+    from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
     from elytron_adapter.identity.access_keys import AccessKeys
 
-    if not isinstance(memory, Entrance):
-        dispatcher = memory if isinstance(memory, Dispatcher) else Dispatcher(memory)
-        memory = Entrance(
+    if not isinstance(memory, CallerEntrance):
+        dispatcher = memory if isinstance(memory, OperationDispatcher) else OperationDispatcher(memory)
+        memory = CallerEntrance(
             dispatcher,
             authenticator=authenticator or AccessKeys(dispatcher.runtime.context),
             shedding=FairPlaces(bounds),
@@ -63,7 +63,7 @@ def create_app(
         keys = known if isinstance(known, AccessKeys) else AccessKeys(memory.dispatcher.runtime.context)
     if body_bytes is None:
         body_bytes = memory.dispatcher.runtime.context.profile.budget.http_body_bytes
-    return application(
+    return build_application(
         memory,
         keys=keys,
         hosts=hosts,

@@ -12,33 +12,33 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.envelope import Rejected
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.failures import (
     INTERNAL,
     METHOD_NOT_ALLOWED,
     REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
-    failure,
-    rejection,
+    failure_of,
+    reject_error,
 )
-from elytron_adapter.http.responses import refused, request_id_of
-from elytron_adapter.identity.access_keys import AccessKeys, Development
-from elytron_adapter.surface import Access, Family, Figures
+from elytron_adapter.http.responses import refused_response, request_id_of
+from elytron_adapter.identity.access_keys import AccessKeys, DevelopmentCallers
+from elytron_adapter.surface import Family, Figures, SurfaceAccess
 from elytron_core.errors import ElytronError
-from elytron_http_shell.description.docs_pages import describing, watching
-from elytron_http_shell.doors import Guard, route, standing
-from elytron_http_shell.streams.websocket import streams
-from elytron_http_shell.surfaces.archives import archives
+from elytron_http_shell.description.docs_pages import describing_surfaces, watching_surfaces
+from elytron_http_shell.doors import HostGuard, standing_headers, surface_route
+from elytron_http_shell.streams.websocket import stream_surfaces
+from elytron_http_shell.surfaces.archives import archive_surfaces
 from elytron_http_shell.surfaces.compat_routes import seed_routes
 from elytron_http_shell.surfaces.keys import access_routes, shutdown_route
-from elytron_http_shell.surfaces.operations import flat_routes, operations
-from elytron_http_shell.surfaces.webhooks import webhooks
-from elytron_http_shell.telemetry.logs import Spans, Watch
-from elytron_http_shell.telemetry.metrics import Metrics
+from elytron_http_shell.surfaces.operations import flat_routes, operation_surfaces
+from elytron_http_shell.surfaces.webhooks import webhook_surfaces
+from elytron_http_shell.telemetry.logs import RequestSpans, RequestWatch
+from elytron_http_shell.telemetry.metrics import ServerMetrics
 
 
-class Direct:
+class DirectRouter:
     """Stands before a router of `routes` and goes where it would go, by method and path; the rest is the router's.
 
     So the router itself answers for a path that is known under other methods only, or that is below a mount.
@@ -50,7 +50,7 @@ class Direct:
         for place, each in enumerate(routes):
             if isinstance(each, Route) and not each.param_convertors:
                 for method in each.methods or ():
-                    if not any(_takes(earlier, method, each.path) for earlier in routes[:place]):
+                    if not any(_takes_path(earlier, method, each.path) for earlier in routes[:place]):
                         self._routes[method, each.path] = each
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,7 +64,7 @@ class Direct:
         await route.app(scope, receive, send)
 
 
-def _takes(route: BaseRoute, method: str, path: str) -> bool:
+def _takes_path(route: BaseRoute, method: str, path: str) -> bool:
     match, _ = route.matches({"type": "http", "method": method, "path": path, "root_path": "", "headers": []})
     return match is Match.FULL
 
@@ -83,76 +83,76 @@ _WAYS_OUT = {
 }
 
 
-async def _known(request: Request, error: Exception) -> Response:
-    return refused(rejection(error, request_id=request_id_of(request.scope)))
+async def _known_error(request: Request, error: Exception) -> Response:
+    return refused_response(reject_error(error, request_id=request_id_of(request.scope)))
 
 
-async def _http(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     key = _STATUS_KEYS.get(error.status_code, INTERNAL)
-    reason = _WAYS_OUT.get(key, failure(key).title)
+    reason = _WAYS_OUT.get(key, failure_of(key).title)
     if key == UNSUPPORTED_MEDIA_TYPE and error.headers is not None and "Accept" in error.headers:
         reason = f"send the body with the header `Content-Type: {error.headers['Accept']}`"
-    told = Rejected(request_id=request_id_of(request.scope), error_key=key, reason=reason)
-    return refused(told, headers=dict(error.headers or {}))
+    told = RejectedAnswer(request_id=request_id_of(request.scope), error_key=key, reason=reason)
+    return refused_response(told, headers=dict(error.headers or {}))
 
 
-async def _nobody(_request: Request, _error: Exception) -> Response:
+async def _gone_client(_request: Request, _error: Exception) -> Response:
     """Return the answer to a request whose client is gone; it reaches no client."""
     return Response(status_code=400)
 
 
-async def _unknown(request: Request, error: Exception) -> Response:
+async def _unknown_error(request: Request, error: Exception) -> Response:
     # Starlette answers these outside the guard, which so cannot add its headers.
     request_id = request_id_of(request.scope)
-    return refused(rejection(error, request_id=request_id), headers=standing(request_id))
+    return refused_response(reject_error(error, request_id=request_id), headers=standing_headers(request_id))
 
 
 HANDLERS: dict[Any, Any] = {
-    ElytronError: _known,
-    HTTPException: _http,
-    ClientDisconnect: _nobody,
-    Exception: _unknown,
+    ElytronError: _known_error,
+    HTTPException: _http_error,
+    ClientDisconnect: _gone_client,
+    Exception: _unknown_error,
 }
 
 
 WATCHED = frozenset({"/livez", "/readyz", "/metrics"})
 """The paths of what watches a server that shows another application."""
 
-FAMILIES: tuple[Family, ...] = (streams,)
+FAMILIES: tuple[Family, ...] = (stream_surfaces,)
 """The families of this shell that every application has."""
 
 
-def application(
-    entrance: Entrance,
+def build_application(
+    entrance: CallerEntrance,
     /,
     *,
     keys: AccessKeys,
     hosts: frozenset[str],
     body_bytes: int,
     further: Iterable[Family] = (),
-    spans: Spans | None = None,
+    spans: RequestSpans | None = None,
     is_described_to_all: bool = False,
     figures: Sequence[Figures] = (),
 ) -> Starlette:
     """Return the application with a route for each operation, those that describe and watch it, and `further` ones."""
-    metrics = Metrics(entrance, figures=figures)
-    told_to = Access.PUBLIC if is_described_to_all else Access.MEMBER
+    metrics = ServerMetrics(entrance, figures=figures)
+    told_to = SurfaceAccess.PUBLIC if is_described_to_all else SurfaceAccess.MEMBER
     surfaces = [
-        *operations(entrance, body_bytes=body_bytes),
+        *operation_surfaces(entrance, body_bytes=body_bytes),
         *flat_routes(entrance, body_bytes=body_bytes),
-        *archives(entrance),
+        *archive_surfaces(entrance),
         *seed_routes(entrance, body_bytes=body_bytes),
-        *webhooks(entrance, keys, body_bytes=body_bytes),
+        *webhook_surfaces(entrance, keys, body_bytes=body_bytes),
         *access_routes(keys, body_bytes=body_bytes),
         shutdown_route(entrance),
-        *watching(entrance, metrics, told_to=told_to),
+        *watching_surfaces(entrance, metrics, told_to=told_to),
         *(surface for family in (*FAMILIES, *further) for surface in family(entrance)),
     ]
     for surface in surfaces:
         if surface.figures is not None:
             metrics.bring(surface.figures)
-    surfaces += describing(tuple(surfaces), told_to=told_to)
+    surfaces += describing_surfaces(tuple(surfaces), told_to=told_to)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -162,42 +162,42 @@ def application(
                     await stack.enter_async_context(surface.running())
             yield
 
-    routes = [route(surface, entrance) for surface in surfaces]
+    routes = [surface_route(surface, entrance) for surface in surfaces]
     app = Starlette(
         middleware=[
-            Middleware(Watch, metrics=metrics, spans=spans),
+            Middleware(RequestWatch, metrics=metrics, spans=spans),
             Middleware(
-                Guard,
+                HostGuard,
                 hosts=hosts,
                 ids=entrance.dispatcher.runtime.context.ids,
-                is_development=isinstance(entrance.authenticator, Development),
+                is_development=isinstance(entrance.authenticator, DevelopmentCallers),
             ),
         ],
         exception_handlers=HANDLERS,
     )
-    app.router = Router(routes, lifespan=lifespan, middleware=[Middleware(Direct, routes=routes)])
+    app.router = Router(routes, lifespan=lifespan, middleware=[Middleware(DirectRouter, routes=routes)])
     return app
 
 
-class Watched:
+class WatchedApplication:
     """An application with what says how its server is before it: its pulse, and its figures for operators."""
 
     def __init__(
-        self, app: ASGIApp, entrance: Entrance, /, *, hosts: frozenset[str], figures: Sequence[Figures] = ()
+        self, app: ASGIApp, entrance: CallerEntrance, /, *, hosts: frozenset[str], figures: Sequence[Figures] = ()
     ) -> None:
-        metrics = Metrics(entrance, figures=figures)
+        metrics = ServerMetrics(entrance, figures=figures)
         surfaces = {
             surface.path: surface
-            for surface in watching(entrance, metrics, told_to=Access.MEMBER)
+            for surface in watching_surfaces(entrance, metrics, told_to=SurfaceAccess.MEMBER)
             if surface.path in WATCHED
         }
         guard = Middleware(
-            Guard,
+            HostGuard,
             hosts=hosts,
             ids=entrance.dispatcher.runtime.context.ids,
-            is_development=isinstance(entrance.authenticator, Development),
+            is_development=isinstance(entrance.authenticator, DevelopmentCallers),
         )
-        routes = [route(surface, entrance) for surface in surfaces.values()]
+        routes = [surface_route(surface, entrance) for surface in surfaces.values()]
         self._app = app
         self._own = Starlette(routes=routes, middleware=[guard], exception_handlers=HANDLERS)
         self._paths = surfaces.keys()

@@ -8,9 +8,9 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.envelope import Rejected
-from elytron_adapter.failures import HEADERS_TOO_LARGE, rejection
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import RejectedAnswer
+from elytron_adapter.failures import HEADERS_TOO_LARGE, reject_error
 from elytron_adapter.http.requests import (
     AUDIT_ID,
     IDEMPOTENCY_KEY,
@@ -18,64 +18,68 @@ from elytron_adapter.http.requests import (
     heads_of,
     is_host_allowed,
     is_own_page,
-    strictly,
+    strict_json_app,
 )
 from elytron_adapter.http.responses import request_id_of, turn_away
 from elytron_adapter.identity.access_keys import OPERATORS, Principal
-from elytron_adapter.surface import Access, Kind, Surface
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, Unauthorized
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 
 _UNAUTHORIZED = 401
 
 
-def route(surface: Surface, entrance: Entrance, /) -> BaseRoute:
+def surface_route(surface: Surface, entrance: CallerEntrance, /) -> BaseRoute:
     """Return the route to `surface`, with its door before it."""
-    door = Door(surface, entrance=entrance)
+    door = SurfaceDoor(surface, entrance=entrance)
     match surface.kind:
-        case Kind.HTTP:
+        case SurfaceProtocol.HTTP:
             return Route(surface.path, door, methods=list(surface.methods))
-        case Kind.WEBSOCKET:
+        case SurfaceProtocol.WEBSOCKET:
             return WebSocketRoute(surface.path, door)
-        case Kind.MOUNT:
+        case SurfaceProtocol.MOUNT:
             return Mount(surface.path, door)
 
 
-class Door:
+class SurfaceDoor:
     """Lets a request on with its principal, or turns it away before anything of it is read."""
 
-    def __init__(self, surface: Surface, /, *, entrance: Entrance) -> None:
+    def __init__(self, surface: Surface, /, *, entrance: CallerEntrance) -> None:
         rules = surface.body
-        self._app = surface.app if rules is None else strictly(surface.app, limit=rules.limit, require=rules.require)
+        self._app = (
+            surface.app if rules is None else strict_json_app(surface.app, limit=rules.limit, require=rules.require)
+        )
         self._entrance = entrance
         self._credential = surface.credential
         self._path = surface.path
         self._query = surface.told.query if surface.told is not None else None
         heard = surface.told.headers if surface.told is not None else ()
-        self._takes_keys = surface.is_repeatable or surface.kind is Kind.WEBSOCKET or IDEMPOTENCY_KEY in heard
+        self._takes_keys = (
+            surface.is_repeatable or surface.kind is SurfaceProtocol.WEBSOCKET or IDEMPOTENCY_KEY in heard
+        )
         self.access = surface.access
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["route"] = self._path
         match self.access:
-            case Access.PUBLIC:
+            case SurfaceAccess.PUBLIC:
                 await self._app(scope, receive, send)
-            case Access.SIGNED | Access.CREDENTIALS:
+            case SurfaceAccess.SIGNED | SurfaceAccess.CREDENTIALS:
                 try:
                     self._require_heard(scope)
                 except InvalidInput as error:
-                    await turn_away(rejection(error, request_id=request_id_of(scope)), scope, receive, send)
+                    await turn_away(reject_error(error, request_id=request_id_of(scope)), scope, receive, send)
                     return
                 await self._judged(scope, receive, send)
-            case Access.MEMBER | Access.OPERATOR:
+            case SurfaceAccess.MEMBER | SurfaceAccess.OPERATOR:
                 try:
                     scope["state"]["principal"] = await self._admitted(scope)
                     if scope["type"] == "http" and scope["query_string"]:
                         self._require_known(QueryParams(scope["query_string"]))
                     self._require_heard(scope)
                 except ElytronError as error:
-                    await turn_away(rejection(error, request_id=request_id_of(scope)), scope, receive, send)
+                    await turn_away(reject_error(error, request_id=request_id_of(scope)), scope, receive, send)
                     return
                 await self._app(scope, receive, send)
             case _:
@@ -94,7 +98,7 @@ class Door:
 
         await self._app(scope, receive, answer)
         if refused is not None:
-            await turn_away(rejection(refused, request_id=request_id_of(scope)), scope, receive, send)
+            await turn_away(reject_error(refused, request_id=request_id_of(scope)), scope, receive, send)
 
     def _too_many(self, scope: Scope) -> RateLimited | None:
         """Count a wrong credential, and return what to answer if there were too many from the same place."""
@@ -112,7 +116,7 @@ class Door:
             if credential is not None and (refused := self._too_many(scope)):
                 raise refused from None
             raise
-        if self.access is Access.OPERATOR and principal.kind not in OPERATORS:
+        if self.access is SurfaceAccess.OPERATOR and principal.kind not in OPERATORS:
             raise PermissionRefused("this is an operator's: use an operator's key")
         return principal
 
@@ -142,10 +146,10 @@ _SINGLE = (b"host", b"origin")
 _OURS = frozenset({_REQUEST_ID, *(name for name, _ in _STANDING)})
 
 
-class Guard:
+class HostGuard:
     """Lets a request on where its host and origin are ours, under an id that the answer bears too."""
 
-    def __init__(self, app: ASGIApp, /, *, hosts: frozenset[str], ids: Ids, is_development: bool = False) -> None:
+    def __init__(self, app: ASGIApp, /, *, hosts: frozenset[str], ids: IdSource, is_development: bool = False) -> None:
         self._app = app
         self._hosts = hosts
         self._ids = ids
@@ -162,7 +166,7 @@ class Guard:
 
         async def answer(message: Message) -> None:
             if message["type"] in _STARTS:
-                others = _others(message.get("headers", ()))
+                others = _other_headers(message.get("headers", ()))
                 message["headers"] = [*others, (_REQUEST_ID, request_id.encode()), *_STANDING]
             await send(message)
 
@@ -172,27 +176,27 @@ class Guard:
             return
         await self._app(scope, receive, answer)
 
-    def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> Rejected | None:
+    def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> RejectedAnswer | None:
         if sum([len(name) + len(value) for name, value in headers.raw]) > limits.HTTP_HEADER_BYTES:
             reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
-            return Rejected(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
+            return RejectedAnswer(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
         if not _AUDIT_ID.fullmatch(headers.get(AUDIT_ID, "-")):
             refused = InvalidInput(field=AUDIT_ID, problem=f"has 1 to {limits.NAME_CHARS} printable ASCII characters")
-            return rejection(refused, request_id=request_id)
+            return reject_error(refused, request_id=request_id)
         if AUDIT_ID in headers:
             scope["state"]["audit_id"] = headers[AUDIT_ID]
         if _is_told_twice(headers):
             refused = PermissionRefused("two `Host` or two `Origin` headers mean two things: send one")
-            return rejection(refused, request_id=request_id)
+            return reject_error(refused, request_id=request_id)
         if self._is_development and not is_own_page(scope, headers):
             refused = PermissionRefused(
                 "development mode requires no key, so pages of other origins are refused:"
                 " open the page at the server's own scheme, host and port"
             )
-            return rejection(refused, request_id=request_id)
+            return reject_error(refused, request_id=request_id)
         if not self._is_ours(headers):
             refused = PermissionRefused("this host or origin is not served here: others need --allow-host")
-            return rejection(refused, request_id=request_id)
+            return reject_error(refused, request_id=request_id)
         return None
 
     def _is_ours(self, headers: Headers) -> bool:
@@ -205,10 +209,10 @@ def _is_told_twice(headers: Headers) -> bool:
     return any(sum(1 for key, _ in headers.raw if key.lower() == name) > 1 for name in _SINGLE)
 
 
-def standing(request_id: str, /) -> dict[str, str]:
+def standing_headers(request_id: str, /) -> dict[str, str]:
     """Return the headers of every answer: its id, no caching and no guessing of its type."""
     return {REQUEST_ID: request_id, **_PRIVATE}
 
 
-def _others(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _other_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() not in _OURS]

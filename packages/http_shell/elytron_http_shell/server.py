@@ -14,10 +14,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.admission_control import Bounds, FairPlaces
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, AnyOf, Authenticator, Development
-from elytron_adapter.identity.key_quotas import Attempts
+from elytron_adapter.admission_control import FairPlaces, LoadBounds
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import (
+    AccessAddRequest,
+    AccessKeys,
+    AnyAuthenticator,
+    Authenticator,
+    DevelopmentCallers,
+)
+from elytron_adapter.identity.key_quotas import WrongAttempts
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
 from elytron_core.planes.space import PrincipalKind
@@ -31,7 +37,7 @@ _UNACKED = slice(24, 28)
 """Offset of the length of a listening socket's queue in `struct tcp_info`."""
 
 
-def untaken(listening: socket.socket, /) -> int:
+def waiting_connections(listening: socket.socket, /) -> int:
     """Return how many connections wait to be taken up; 0 where the system does not tell."""
     option = getattr(socket, "TCP_INFO", None)
     if option is None or sys.platform != "linux":
@@ -47,11 +53,11 @@ async def take_up(listening: socket.socket, places: FairPlaces, /) -> None:
     loop = asyncio.get_running_loop()
     while listening.fileno() >= 0:
         await asyncio.sleep(limits.BACKLOG_LOOK_S)
-        if untaken(listening) <= limits.BACKLOG_HELD:
+        if waiting_connections(listening) <= limits.BACKLOG_HELD:
             continue
         with places.held():
             until = loop.time() + limits.BACKLOG_HOLD_S
-            while untaken(listening) and loop.time() < until:  # noqa: ASYNC110 - each turn of the loop takes one up
+            while waiting_connections(listening) and loop.time() < until:  # noqa: ASYNC110 - each turn of the loop takes one up
                 await asyncio.sleep(0)
 
 
@@ -60,7 +66,7 @@ _LOOK_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class ServingSettings:
     """Settings of a server: its address, its callers, and its load."""
 
     host: str = "127.0.0.1"
@@ -68,7 +74,7 @@ class Serving:
     development: bool = False
     names: frozenset[str] = frozenset()
     """Host names that it is reached by, beside this machine's own."""
-    bounds: Bounds = field(default_factory=Bounds)
+    bounds: LoadBounds = field(default_factory=LoadBounds)
     body_bytes: int | None = None
     """Limit of a body; without one, the limit of the memory's profile."""
     trusted_proxies: frozenset[str] = frozenset()
@@ -81,7 +87,7 @@ class Serving:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
+class StartedServer:
     """The address of a server that listens. `end` ends it as a signal does."""
 
     address: str
@@ -90,18 +96,18 @@ class Started:
     operator_key: str | None = None
 
 
-async def serve(
+async def serve_http(
     memory: MemoryRuntime,
-    serving: Serving,
+    serving: ServingSettings,
     /,
     *,
-    started: Callable[[Started], None],
+    started: Callable[[StartedServer], None],
     further: "Iterable[Family]" = (),
     known: Iterable[Authenticator] = (),
     figures: "Sequence[Figures]" = (),
     signals: Iterable[signal.Signals] = _SIGNALS,
 ) -> None:
-    """Answer over HTTP until one of `signals` or `Started.end`, then finish what was accepted and return.
+    """Answer over HTTP until one of `signals` or `StartedServer.end`, then finish what was accepted and return.
 
     Requests that take longer than `limits.SHUTDOWN_S` are given up.
     `known` let callers in beside the access keys, and `figures` are shown at `/metrics`. `memory` is its opener's to
@@ -113,17 +119,17 @@ async def serve(
     _require_safe(serving, has_keys=bool(kinds))
     is_first = serving.operator_key and not serving.development and PrincipalKind.OPERATOR not in kinds
     made = await _first_key(keys) if is_first else None
-    entrance = Entrance(
-        Dispatcher(memory),
-        authenticator=Development() if serving.development else AnyOf(keys, *known),
+    entrance = CallerEntrance(
+        OperationDispatcher(memory),
+        authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *known),
         shedding=FairPlaces(serving.bounds),
-        attempts=Attempts(memory.context.clock, most=serving.bounds.wrong_credentials_per_minute),
+        attempts=WrongAttempts(memory.context.clock, most=serving.bounds.wrong_credentials_per_minute),
     )
-    spans = _spans() if serving.spans else None
+    spans = _span_exporter() if serving.spans else None
     app = create_app(
         entrance,
         keys=keys,
-        hosts=_hosts(serving),
+        hosts=_allowed_hosts(serving),
         body_bytes=serving.body_bytes,
         further=further,
         spans=spans,
@@ -140,45 +146,45 @@ async def serve(
 
 async def serve_watched(
     app: Any,
-    entrance: Entrance,
-    serving: Serving,
+    entrance: CallerEntrance,
+    serving: ServingSettings,
     /,
     *,
-    started: Callable[[Started], None],
+    started: Callable[[StartedServer], None],
     mode: str,
     figures: "Sequence[Figures]" = (),
 ) -> None:
     """Serve as `serve_app` does, with the pulse and the figures of a server before `app`. Raises what it raises."""
     try:
-        from elytron_http_shell.application import Watched
+        from elytron_http_shell.application import WatchedApplication
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
-    watched = Watched(app, entrance, hosts=_hosts(serving), figures=figures)
+    watched = WatchedApplication(app, entrance, hosts=_allowed_hosts(serving), figures=figures)
     await serve_app(watched, entrance, serving, started=started, mode=mode)
 
 
 async def serve_app(
     app: Any,
-    entrance: Entrance,
-    serving: Serving,
+    entrance: CallerEntrance,
+    serving: ServingSettings,
     /,
     *,
-    started: Callable[[Started], None],
+    started: Callable[[StartedServer], None],
     mode: str,
     operator_key: str | None = None,
     signals: Iterable[signal.Signals] = _SIGNALS,
 ) -> None:
-    """Answer by `app` until one of `signals` or `Started.end`, then finish what was accepted and return.
+    """Answer by `app` until one of `signals` or `StartedServer.end`, then finish what was accepted and return.
 
     `mode` says who may call. Raises InvalidInput for an address that cannot be had, MissingExtra.
     """
-    with _bound(serving) as listening:
-        address = _address(listening)
+    with _bound_socket(serving) as listening:
+        address = _listening_address(listening)
 
         def told(end: Callable[[], None]) -> None:
-            started(Started(address=address, mode=mode, end=end, operator_key=operator_key))
+            started(StartedServer(address=address, mode=mode, end=end, operator_key=operator_key))
 
-        server = server_of(app, entrance, told, signals=signals, trusted=_networks(serving.trusted_proxies))
+        server = server_of(app, entrance, told, signals=signals, trusted=_proxy_networks(serving.trusted_proxies))
         # An interrupt until here ends here: within its start, a server would report it as its own failure.
         await asyncio.sleep(0)
         places = entrance.shedding
@@ -192,22 +198,22 @@ async def serve_app(
 
 
 @asynccontextmanager
-async def served(
+async def served_http(
     memory: MemoryRuntime,
-    serving: Serving,
+    serving: ServingSettings,
     /,
     *,
     further: "Iterable[Family]" = (),
     known: Iterable[Authenticator] = (),
     figures: "Sequence[Figures]" = (),
-) -> AsyncGenerator[Started]:
+) -> AsyncGenerator[StartedServer]:
     """Serve while this is entered, beside what else the program does, whose signals stay its own.
 
-    Raises what `serve` raises; what ends the server meanwhile is raised at the end.
+    Raises what `serve_http` raises; what ends the server meanwhile is raised at the end.
     """
-    told: asyncio.Future[Started] = asyncio.get_running_loop().create_future()
+    told: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
     server = asyncio.create_task(
-        serve(memory, serving, started=told.set_result, further=further, known=known, figures=figures, signals=())
+        serve_http(memory, serving, started=told.set_result, further=further, known=known, figures=figures, signals=())
     )
     try:
         await asyncio.wait([told, server], return_when=asyncio.FIRST_COMPLETED)
@@ -227,7 +233,7 @@ def is_loopback(host: str, /) -> bool:
         return False
 
 
-def _require_safe(serving: Serving, *, has_keys: bool) -> None:
+def _require_safe(serving: ServingSettings, *, has_keys: bool) -> None:
     if is_loopback(serving.host):
         return
     if serving.development:
@@ -243,14 +249,14 @@ async def _first_key(keys: AccessKeys) -> str:
     return (await keys.add(AccessAddRequest(kind=PrincipalKind.OPERATOR, label="first operator"))).key
 
 
-def _hosts(serving: Serving) -> frozenset[str]:
+def _allowed_hosts(serving: ServingSettings) -> frozenset[str]:
     host = serving.host.lower()
     own = {f"[{host}]"} if ":" in host else {host}
     return LOOPBACK | own | frozenset(name.lower() for name in serving.names)
 
 
 @contextmanager
-def _bound(serving: Serving) -> Generator[socket.socket]:
+def _bound_socket(serving: ServingSettings) -> Generator[socket.socket]:
     """Give the socket, bound before anything is said of it."""
     family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
     # Named as TCP: asyncio lets answers out at once only on sockets that say so, else each waits 40 ms.
@@ -265,12 +271,12 @@ def _bound(serving: Serving) -> Generator[socket.socket]:
         yield listening
 
 
-def _address(listening: socket.socket) -> str:
+def _listening_address(listening: socket.socket) -> str:
     host, port, *_ = listening.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _spans() -> Any:
+def _span_exporter() -> Any:
     from elytron_http_shell.telemetry.logs import otlp_spans
 
     return otlp_spans()
@@ -278,7 +284,7 @@ def _spans() -> Any:
 
 def server_of(
     app: Any,
-    entrance: Entrance,
+    entrance: CallerEntrance,
     told: Callable[[Callable[[], None]], None],
     /,
     *,
@@ -334,10 +340,10 @@ def server_of(
             self.should_exit = True
             entrance.closing.set()
 
-    return Server(_config(app, trusted=list(trusted)))
+    return Server(_server_config(app, trusted=list(trusted)))
 
 
-def _networks(proxies: Iterable[str]) -> list[str]:
+def _proxy_networks(proxies: Iterable[str]) -> list[str]:
     """Return the addresses and networks of proxies. Raises InvalidInput for what is none."""
     try:
         return sorted(str(ipaddress.ip_network(proxy, strict=False)) for proxy in proxies)
@@ -345,7 +351,7 @@ def _networks(proxies: Iterable[str]) -> list[str]:
         raise InvalidInput(field="trusted_proxies", problem="has one that is no address or network") from None
 
 
-def _config(app: Any, *, trusted: list[str]) -> Any:
+def _server_config(app: Any, *, trusted: list[str]) -> Any:
     import uvicorn
 
     return uvicorn.Config(

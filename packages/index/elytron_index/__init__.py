@@ -3,6 +3,6 @@
 Names are loaded when they are first used.
 """
 
-from elytron_core.lazy import exports
+from elytron_core.lazy import lazy_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -20,16 +20,16 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_core.strict_json import checksum
+from elytron_core.strict_json import frame_checksum
 from elytron_core.text import analyser as analysis
-from elytron_core.text.analyser import Analyser
-from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, Vocabulary
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, TermVocabulary
 from elytron_index.lexicon.text_vectors import TextVectors
-from elytron_index.structures.columns import DTYPES, Columns, Kept, Refs
-from elytron_index.structures.postings import Segment
-from elytron_index.structures.state import Frozen, State
+from elytron_index.structures.columns import DTYPES, RowRefs, StoredRefs, UnitColumns
+from elytron_index.structures.postings import PostingSegment
+from elytron_index.structures.state import FrozenState, IndexState
 from elytron_index.structures.vectors import ModelVectors
-from elytron_index.structures.visibility import Names
+from elytron_index.structures.visibility import InternedNames
 
 Bytes = bytes | bytearray | mmap
 
@@ -45,22 +45,24 @@ _PIECE = 1 << 20
 _SEGMENT: Final = (("codes", "<i4"), ("starts", "<i8"), ("rows", "<i4"), ("counts", "|u1"))
 
 
-def dump(frozen: Frozen, watermark: int, labels: str, /) -> Iterator[bytes]:
+def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, /) -> Iterator[bytes]:
     """Yield the checkpoint of an index in which nothing is dead, piece by piece; `labels` is as `SpaceIndex` has it."""
     columns, names = frozen.columns, frozen.names
     refs = frozen.refs.kept()
     kept = ((getattr(columns, name), dtype) for name, dtype in DTYPES.items())
-    arrays = [_Array.of(values[: columns.size], dtype) for values, dtype in kept]
-    arrays += [_Array.of(values, "<i4") for values in (refs.kinds, refs.order)]
-    arrays += [_Array.of(refs.keys, refs.keys.dtype.str), _Array.of(frozen.threaded, "<i4")]
-    arrays += [_Array.of(values, dtype) for values, dtype in zip(frozen.vocabulary.kept(), KEPT_DTYPES, strict=True)]
+    arrays = [_CheckpointArray.of(values[: columns.size], dtype) for values, dtype in kept]
+    arrays += [_CheckpointArray.of(values, "<i4") for values in (refs.kinds, refs.order)]
+    arrays += [_CheckpointArray.of(refs.keys, refs.keys.dtype.str), _CheckpointArray.of(frozen.threaded, "<i4")]
+    arrays += [
+        _CheckpointArray.of(values, dtype) for values, dtype in zip(frozen.vocabulary.kept(), KEPT_DTYPES, strict=True)
+    ]
     for segment in frozen.segments:
-        arrays += [_Array.of(getattr(segment, name), dtype) for name, dtype in _SEGMENT]
+        arrays += [_CheckpointArray.of(getattr(segment, name), dtype) for name, dtype in _SEGMENT]
     models = sorted(frozen.models.items())
     for _, vectors in models:
         coarse, fine = zip(*vectors.parts(columns.size), strict=True)
-        arrays += [_Array("|i1", coarse), _Array("|i1", fine)]
-        arrays.append(_Array.of(vectors.peaks[: arrays[-1].shape[0]], "<f4"))
+        arrays += [_CheckpointArray("|i1", coarse), _CheckpointArray("|i1", fine)]
+        arrays.append(_CheckpointArray.of(vectors.peaks[: arrays[-1].shape[0]], "<f4"))
     told: dict[str, Any] = {
         "watermark": watermark,
         "arrays": [(array.dtype, array.shape) for array in arrays],
@@ -77,10 +79,10 @@ def dump(frozen: Frozen, watermark: int, labels: str, /) -> Iterator[bytes]:
         "scopes": names.scope.values,
         "tags": names.tags.values,
     }
-    words = _padded(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
-    sums = _sums(piece for array in arrays for piece in array.pieces())
+    words = _pad_pieces(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
+    sums = _checksum_pair(piece for array in arrays for piece in array.pieces())
     size = sum(array.size_bytes for array in arrays)
-    yield _HEADER.pack(*_versions(labels), checksum(words), sums, len(words), size) + words
+    yield _HEADER.pack(*_header_versions(labels), frame_checksum(words), sums, len(words), size) + words
     for array in arrays:
         yield from array.pieces()
 
@@ -88,10 +90,10 @@ def dump(frozen: Frozen, watermark: int, labels: str, /) -> Iterator[bytes]:
 def size_of(head: Bytes, labels: str, /) -> int:
     """Return how long the checkpoint is that begins with `head`, of `HEAD_BYTES` at least; 0 for other versions'."""
     *versions, _, _, words_size, size = _HEADER.unpack_from(head)
-    return HEAD_BYTES + words_size + size if tuple(versions) == _versions(labels) else 0
+    return HEAD_BYTES + words_size + size if tuple(versions) == _header_versions(labels) else 0
 
 
-def load(data: Bytes, analyser: Analyser, labels: str, /) -> tuple[State, int] | None:
+def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tuple[IndexState, int] | None:
     """Return the state and watermark of a checkpoint; None if it is damaged or of other versions.
 
     The state reads `data` in place: it must not change.
@@ -101,44 +103,44 @@ def load(data: Bytes, analyser: Analyser, labels: str, /) -> tuple[State, int] |
     *_, expected, sums, words_size, size = _HEADER.unpack_from(data)
     start = HEAD_BYTES + words_size
     words = bytes(memoryview(data)[HEAD_BYTES:start])
-    if checksum(words) != expected or size % _ALIGNED:
+    if frame_checksum(words) != expected or size % _ALIGNED:
         return None
     rest = memoryview(data)[start:]
-    if _sums(rest[at : at + _PIECE] for at in range(0, size, _PIECE)) != sums:
+    if _checksum_pair(rest[at : at + _PIECE] for at in range(0, size, _PIECE)) != sums:
         return None
     told = json.loads(words)
-    arrays = _Arrays(data, start, told["arrays"])
-    names = Names()
+    arrays = _ArrayReader(data, start, told["arrays"])
+    names = InternedNames()
     names.plane.load(told["planes"])
     names.speaker.load(told["speakers"])
     names.role.load(told["roles"])
     names.thread.load(told["threads"])
     names.scope.load([tuple(map(tuple, scope)) for scope in told["scopes"]])
     names.tags.load([tuple(tags) for tags in told["tags"]])
-    columns = Columns.of({name: arrays.next() for name in DTYPES})
+    columns = UnitColumns.of({name: arrays.next() for name in DTYPES})
     kinds, order, keys = arrays.next(), arrays.next(), arrays.next()
-    refs = Refs(Kept(told["collections"], kinds, keys, order), told["documents"])
+    refs = RowRefs(StoredRefs(told["collections"], kinds, keys, order), told["documents"])
     threaded = arrays.next()
-    vocabulary = Vocabulary(KeptTerms(*(arrays.next() for _ in KEPT_DTYPES)))
-    segments = [Segment(*(arrays.next() for _ in _SEGMENT)) for _ in range(told["segments"])]
+    vocabulary = TermVocabulary(KeptTerms(*(arrays.next() for _ in KEPT_DTYPES)))
+    segments = [PostingSegment(*(arrays.next() for _ in _SEGMENT)) for _ in range(told["segments"])]
     models: dict[str, ModelVectors] = {}
     for model, dimension in told["models"]:
         vectors = models[model] = ModelVectors(dimension)
         coarse, fine = arrays.next(), arrays.next()
         vectors.load(coarse, fine, arrays.next())
     called = {key: tuple(each) for key, each in told["called"].items()}
-    frozen = Frozen(columns, names, refs, threaded, vocabulary, segments, models, told["compared"], called)
-    return State.of(frozen, analyser), told["watermark"]
+    frozen = FrozenState(columns, names, refs, threaded, vocabulary, segments, models, told["compared"], called)
+    return IndexState.of(frozen, analyser), told["watermark"]
 
 
-class _Array(NamedTuple):
+class _CheckpointArray(NamedTuple):
     """An array in one or several parts, as it is stored."""
 
     dtype: str
     parts: Sequence[NDArray[Any]]
 
     @classmethod
-    def of(cls, values: NDArray[Any], dtype: str, /) -> "_Array":
+    def of(cls, values: NDArray[Any], dtype: str, /) -> "_CheckpointArray":
         return cls(dtype, (values.astype(dtype, copy=False),))
 
     @property
@@ -162,10 +164,10 @@ class _Array(NamedTuple):
                 if whole:
                     yield piece[:whole]
         if rest:
-            yield _padded(rest, b"\0")
+            yield _pad_pieces(rest, b"\0")
 
 
-class _Arrays:
+class _ArrayReader:
     """The arrays of a checkpoint, one after the other, in place."""
 
     def __init__(self, data: Bytes, at: int, shapes: Sequence[tuple[str, Sequence[int]]]) -> None:
@@ -180,17 +182,17 @@ class _Arrays:
         return found
 
 
-def _versions(labels: str) -> tuple[bytes, int, int, int, int]:
+def _header_versions(labels: str) -> tuple[bytes, int, int, int, int]:
     """Return what a header begins with: the versions of all that an index is made by."""
     table = TextVectors.load().version
     return _MAGIC, FORMAT, analysis.VERSION, crc32(table.encode()), crc32(labels.encode())
 
 
-def _padded(data: bytes, filler: bytes, *, before: int = 0) -> bytes:
+def _pad_pieces(data: bytes, filler: bytes, *, before: int = 0) -> bytes:
     return data + filler * (-(before + len(data)) % _ALIGNED)
 
 
-def _sums(pieces: Iterable[bytes | memoryview]) -> bytes:
+def _checksum_pair(pieces: Iterable[bytes | memoryview]) -> bytes:
     """Return the sum and the exclusive or of the numbers in `pieces`, which a changed or missing byte changes."""
     total, mixed = 0, 0
     for piece in pieces:
@@ -207,7 +209,7 @@ FETCHED = 16 * 1024 * 1024
 """From this size on a thread fetches half of the memory while the first pieces are laid in the other."""
 
 
-class Arriving:
+class ArrivingCheckpoint:
     """A checkpoint that is taken piece by piece into memory of its whole size, which its first bytes tell."""
 
     def __init__(self, most: int, /, *, labels: str = "") -> None:
@@ -226,10 +228,10 @@ class Arriving:
             if len(self._head) < HEAD_BYTES:
                 return
             size = size_of(self._head, self._labels)
-            self._data = room(size if size <= self._most else 0)
+            self._data = allocate_memory(size if size <= self._most else 0)
             if len(self._data) >= FETCHED:
                 rest = np.frombuffer(self._data, np.uint8)[len(self._data) // 2 :]
-                self._fetching = Thread(target=_fetch, args=(rest,))
+                self._fetching = Thread(target=_touch_pages, args=(rest,))
                 self._fetching.start()
             piece, self._head = self._head, b""
         end = self._filled + len(piece)
@@ -247,7 +249,7 @@ class Arriving:
         return self._data if self._data is not None and self._filled == len(self._data) else b""
 
 
-def room(size: int, /) -> bytearray | mmap:
+def allocate_memory(size: int, /) -> bytearray | mmap:
     """Return memory for `size` bytes, all zero; a large one goes back to the system when its last reader is gone."""
     if size < MAPPED:
         return bytearray(size)
@@ -261,6 +263,6 @@ def room(size: int, /) -> bytearray | mmap:
     return found
 
 
-def _fetch(memory: NDArray[np.uint8]) -> None:
+def _touch_pages(memory: NDArray[np.uint8]) -> None:
     """Have the system give what is behind `memory`: a virtual machine that has used none for a while waits for it."""
     memory[::PAGESIZE] = 0

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from elytron_core.contracts.recall import Where
-from elytron_core.policy.ranking.query import Owner
-from elytron_core.policy.ranking.weights import STANDARD, Weights
-from elytron_core.policy.temporal.time_ranges import Span
-from elytron_core.ports.store import Ref
-from elytron_core.text.features import Trait
+from elytron_core.policy.ranking.query import AnswerOwner
+from elytron_core.policy.ranking.weights import STANDARD, SignalWeights
+from elytron_core.policy.temporal.time_ranges import TimeSpan
+from elytron_core.ports.store import DocumentRef
+from elytron_core.text.features import TextTrait
 
 if TYPE_CHECKING:
-    from elytron_index.lexicon.terms import Learnt
+    from elytron_index.lexicon.terms import LearntTerms
 
 
 Number = TypeVar("Number")
@@ -22,7 +22,7 @@ METADATA = "metadata."
 
 
 @dataclass(frozen=True, slots=True)
-class Filters:
+class UnitFilters:
     """Conditions on a searched unit; an empty field has no condition.
 
     The first group decides visibility: a hidden unit lends nothing to its neighbours either. The second selects units:
@@ -50,11 +50,11 @@ class Filters:
     tags_all: tuple[str, ...] = ()
     where: Where = ()
     """Conditions on the scope parts that `METADATA` begins, whose values are JSON."""
-    exclude: frozenset[Ref] = frozenset()
+    exclude: frozenset[DocumentRef] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Bm25:
+class Bm25Parameters:
     """The parameters of BM25: how fast repeats stop to count, and how much length does.
 
     A text is long beside the average, or beside `typical` terms where the average is longer: long answers raise the
@@ -83,19 +83,19 @@ class IndexQuery:
     text: str
     limit: int
     vector: tuple[str, bytes] | None = None
-    filters: Filters = field(default_factory=Filters)
-    weights: Weights = STANDARD
-    bm25: Bm25 = Bm25()
-    spans: tuple[Span, ...] = ()
-    fits: Trait = Trait.NOTHING
-    heeds: Trait = Trait.NOTHING
-    owner: Owner = Owner.USER
+    filters: UnitFilters = field(default_factory=UnitFilters)
+    weights: SignalWeights = STANDARD
+    bm25: Bm25Parameters = Bm25Parameters()
+    spans: tuple[TimeSpan, ...] = ()
+    fits: TextTrait = TextTrait.NOTHING
+    heeds: TextTrait = TextTrait.NOTHING
+    owner: AnswerOwner = AnswerOwner.USER
 
 
 class UnitView(NamedTuple):
     """A unit as the index knows it; its text is read from the store."""
 
-    ref: Ref
+    ref: DocumentRef
     part: int
     plane: str
     speaker: str
@@ -113,7 +113,7 @@ class UnitView(NamedTuple):
     chars: int
 
 
-class Signals(NamedTuple, Generic[Number]):
+class UnitSignals(NamedTuple, Generic[Number]):
     """Signals of one unit, raw. (Inside the index the same names hold one array for many units.)"""
 
     body: Number
@@ -167,25 +167,25 @@ class Signals(NamedTuple, Generic[Number]):
     """The share of the query's words, names aside, that the unit and two neighbours on each side hold."""
 
 
-class Place(NamedTuple):
+class UnitPlace(NamedTuple):
     """Row of a found unit; the index gives its other fields on request."""
 
-    ref: Ref
+    ref: DocumentRef
     part: int
     order: int
     at: int
 
 
-class Candidate(NamedTuple):
+class UnitCandidate(NamedTuple):
     """A unit that left the index, with its signals and the sum that chose it."""
 
-    unit: Place
-    signals: Signals[float]
+    unit: UnitPlace
+    signals: UnitSignals[float]
     score: float
 
 
 @dataclass(frozen=True, slots=True)
-class Candidates:
+class FoundCandidates:
     """The units found, best first: by score, then newer, then later in the thread, then by ref and part.
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
@@ -194,12 +194,12 @@ class Candidates:
     the best in all that was found, `alike` the share of the query that the text vectors know.
     """
 
-    found: tuple[Candidate, ...]
+    found: tuple[UnitCandidate, ...]
     terms: tuple[str, ...]
     name_terms: tuple[str, ...]
     named: tuple[str, ...]
-    highs: Signals[float]
-    lows: Signals[float]
+    highs: UnitSignals[float]
+    lows: UnitSignals[float]
     most: float
     alike: float
     pool: int
@@ -207,7 +207,7 @@ class Candidates:
     long: tuple[int, ...]
 
 
-class Unit(NamedTuple):
+class SearchUnit(NamedTuple):
     """One recallable piece of a document. Times are milliseconds, 0 if unknown or open.
 
     `ref` and `part` name it. `title` is a topic or keywords, weighted apart from `text`. `thread` is the conversation's
@@ -219,7 +219,7 @@ class Unit(NamedTuple):
     are a classifier's labels of `text`, beside those of its words.
     """
 
-    ref: Ref
+    ref: DocumentRef
     part: int
     plane: str
     text: str
@@ -239,26 +239,26 @@ class Unit(NamedTuple):
     check: int = 0
     vector: tuple[str, bytes] | None = None
     counts: Mapping[str, int] | None = None
-    learnt: "Learnt | None" = None
-    traits: Trait = Trait.NOTHING
+    learnt: "LearntTerms | None" = None
+    traits: TextTrait = TextTrait.NOTHING
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DocumentChange:
     """All units that the document `ref` now has; none if it is gone. `called` are names that it says mean one."""
 
-    ref: Ref
-    units: tuple[Unit, ...] = ()
+    ref: DocumentRef
+    units: tuple[SearchUnit, ...] = ()
     called: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddedDocument:
     """All vectors of `model` that the units of the document `ref` now have, by the units' `check`; none: all go.
 
     Each is little-endian float32. A vector of no unit's `check` is left out.
     """
 
-    ref: Ref
+    ref: DocumentRef
     model: str
     vectors: Mapping[int, bytes]

@@ -7,17 +7,17 @@ import numpy as np
 
 from elytron_core import limits
 from elytron_core.ids import other_names
-from elytron_core.policy.ranking.excerpts import Sentence, Sought, sentences_of
-from elytron_core.ports.store import Ref
-from elytron_core.text.analyser import Analyser
-from elytron_core.text.features import Trait
+from elytron_core.policy.ranking.excerpts import ScoredSentence, SoughtWords, sentences_of
+from elytron_core.ports.store import DocumentRef
+from elytron_core.text.analyser import TextAnalyser
+from elytron_core.text.features import TextTrait
 from elytron_index import checkpoint
 from elytron_index.checkpoint import Bytes
-from elytron_index.lexicon.terms import Learnt
-from elytron_index.query import Candidates, Change, Embedded, Filters, IndexQuery, UnitView
-from elytron_index.search.query_signals import Reading
-from elytron_index.search.space_search import latest, search
-from elytron_index.structures.state import Frozen, State
+from elytron_index.lexicon.terms import LearntTerms
+from elytron_index.query import DocumentChange, EmbeddedDocument, FoundCandidates, IndexQuery, UnitFilters, UnitView
+from elytron_index.search.query_signals import ReadingCache
+from elytron_index.search.space_search import latest_units, search_space
+from elytron_index.structures.state import FrozenState, IndexState
 
 
 class SpaceIndex:
@@ -26,21 +26,23 @@ class SpaceIndex:
     What a search returns depends on the units alone, not on the order, the batches or the checkpoints they came by.
     """
 
-    def __init__(self, analyser: Analyser, /, *, labels: str = "") -> None:
+    def __init__(self, analyser: TextAnalyser, /, *, labels: str = "") -> None:
         """Make an index of no units. `labels` is the version of the classifier that says what traits units have."""
-        self._state = State(analyser)
+        self._state = IndexState(analyser)
         self._labels = labels
         self._watermark = 0
-        self._reading = Reading()
+        self._reading = ReadingCache()
         self._planes: dict[str, int] | None = None
-        self._since: list[tuple[Sequence[Change], Sequence[Embedded]]] | None = None
+        self._since: list[tuple[Sequence[DocumentChange], Sequence[EmbeddedDocument]]] | None = None
 
     @property
     def watermark(self) -> int:
         """The journal sequence up to which changes were applied."""
         return self._watermark
 
-    def apply(self, changes: Sequence[Change], /, *, embedded: Sequence[Embedded] = (), watermark: int) -> None:
+    def apply(
+        self, changes: Sequence[DocumentChange], /, *, embedded: Sequence[EmbeddedDocument] = (), watermark: int
+    ) -> None:
         """Replace the units of each document named, then the vectors, whole or not at all, and move the watermark.
 
         Raises InvalidInput for a vector that is no vector or has another dimension than its model's, and for a unit
@@ -55,12 +57,12 @@ class SpaceIndex:
         elif self._state.is_overgrown:
             self.finish_compacting(self.begin_compacting().compacted())
 
-    def learnt(self) -> Learnt:
+    def learnt(self) -> LearntTerms:
         """Return a counter for the terms of a long text, some at a time, before the text is applied with it.
 
         If the index has other numbers for them by then, it finds them by itself, at once.
         """
-        return Learnt(self._state.postings.vocabulary)
+        return LearntTerms(self._state.postings.vocabulary)
 
     def compare(self, model: str, /) -> None:
         """Take `model` for the one whose vectors are to be compared from now on."""
@@ -71,14 +73,14 @@ class SpaceIndex:
         """The model whose vectors are to be compared; empty while none was named."""
         return self._state.compared
 
-    def search(self, query: IndexQuery, /) -> Candidates:
+    def search(self, query: IndexQuery, /) -> FoundCandidates:
         """Return the best units for `query`, with what speaks for each; a speaker may be named by another name.
 
         Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
         """
-        return search(self._state, self._named(query), self._reading)
+        return search_space(self._state, self._named(query), self._reading)
 
-    def sought(self, query: IndexQuery, /) -> Sought:
+    def sought(self, query: IndexQuery, /) -> SoughtWords:
         """Return what the words of `query` are in single sentences."""
         return self._reading.of(self._state, self._named(query)).sought()
 
@@ -91,16 +93,18 @@ class SpaceIndex:
         text = " ".join((query.text, *added))
         return replace(query, text=text) if added and len(text) <= limits.QUERY_CHARS else query
 
-    def sentences_of(self, text: str, /) -> tuple[Sentence, ...]:
+    def sentences_of(self, text: str, /) -> tuple[ScoredSentence, ...]:
         """Return the sentences of `text` as they are compared with what is sought."""
         return sentences_of(text, self._state.analyser.terms)
 
-    def latest(self, filters: Filters, traits: Trait, /, *, limit: int, least_trust: int = 0) -> tuple[UnitView, ...]:
+    def latest(
+        self, filters: UnitFilters, traits: TextTrait, /, *, limit: int, least_trust: int = 0
+    ) -> tuple[UnitView, ...]:
         """Return the last units that pass and have one of `traits`, latest first, those of assistants left out.
 
         Nothing where several speak and none of them is an assistant: people tell each other what is not meant for it.
         """
-        return latest(self._state, filters, traits, limit=limit, least_trust=least_trust)
+        return latest_units(self._state, filters, traits, limit=limit, least_trust=least_trust)
 
     def units_near(self, unit: UnitView, /, *, before: int, after: int) -> tuple[UnitView, ...]:
         """Return up to `before` units ahead of `unit` in its thread and `after` behind it, in order, without itself."""
@@ -110,12 +114,12 @@ class SpaceIndex:
         ahead, behind = self._state.threads.around(row, before, after)
         return tuple(self._state.views(np.array((*ahead, *behind), np.int32)))
 
-    def units_of(self, ref: Ref, /) -> tuple[UnitView, ...]:
+    def units_of(self, ref: DocumentRef, /) -> tuple[UnitView, ...]:
         """Return the units of the document `ref`, by part; none if it is unknown."""
         views = self._state.views(np.array(self._state.rows(ref), np.int32))
         return tuple(sorted(views, key=lambda view: view.part))
 
-    def check_of(self, ref: Ref, part: int, /) -> int:
+    def check_of(self, ref: DocumentRef, part: int, /) -> int:
         """Return the check of a unit's embedded text; 0 if it is unknown or nothing is embedded."""
         return int(self._state.columns.check[self._state.row_of(ref, part)])
 
@@ -155,10 +159,12 @@ class SpaceIndex:
         """Return how many units are to have a vector of `model` and have one of another model instead."""
         return self._state.stale(model)
 
-    def unembedded_refs(self, model: str, /, *, limit: int, skip: Container[Ref] = ()) -> tuple[Ref, ...]:
+    def unembedded_refs(
+        self, model: str, /, *, limit: int, skip: Container[DocumentRef] = ()
+    ) -> tuple[DocumentRef, ...]:
         """Return up to `limit` documents with such units, in the order in which they came, those in `skip` left out."""
         refs = self._state.refs
-        found: dict[Ref, None] = {}
+        found: dict[DocumentRef, None] = {}
         for row in self._state.unembedded(model):
             if refs[row] not in skip:
                 found[refs[row]] = None
@@ -194,7 +200,7 @@ class SpaceIndex:
         """More is gone than is there, and it is not being compacted yet."""
         return self._since is None and self._state.is_sparse
 
-    def begin_compacting(self) -> Frozen:
+    def begin_compacting(self) -> FrozenState:
         """Return what another thread is to compact; until `finish_compacting` what is applied is noted."""
         self._since = []
         return self._state.freeze()
@@ -203,9 +209,9 @@ class SpaceIndex:
         """Go on as before `begin_compacting`."""
         self._since = None
 
-    def finish_compacting(self, compacted: Frozen, /) -> None:
+    def finish_compacting(self, compacted: FrozenState, /) -> None:
         """Go on with `compacted`, and what was applied meanwhile."""
-        state = State.of(compacted, self._state.analyser)
+        state = IndexState.of(compacted, self._state.analyser)
         for changes, embedded in self._since or ():
             state.apply(changes, embedded)
         state.compared = self._state.compared
@@ -213,9 +219,9 @@ class SpaceIndex:
         self._reading.forget()
 
     @classmethod
-    def from_bytes(cls, data: Bytes, analyser: Analyser, /, *, labels: str = "") -> "SpaceIndex | None":
+    def from_bytes(cls, data: Bytes, analyser: TextAnalyser, /, *, labels: str = "") -> "SpaceIndex | None":
         """Return the index that `data` is a checkpoint of; None if it is damaged or of other versions."""
-        loaded = checkpoint.load(data, analyser, labels)
+        loaded = checkpoint.load_checkpoint(data, analyser, labels)
         if loaded is None:
             return None
         index = cls(analyser, labels=labels)
@@ -226,11 +232,11 @@ class SpaceIndex:
 class FrozenIndex:
     """An index at one moment."""
 
-    def __init__(self, frozen: Frozen, watermark: int, labels: str, /) -> None:
+    def __init__(self, frozen: FrozenState, watermark: int, labels: str, /) -> None:
         self._frozen = frozen
         self._labels = labels
         self.watermark = watermark
 
     def pieces(self) -> Iterator[bytes]:
         """Yield its checkpoint piece by piece: only what is there, nothing of what was removed."""
-        return checkpoint.dump(self._frozen.compacted().settled(), self.watermark, self._labels)
+        return checkpoint.dump_checkpoint(self._frozen.compacted().settled(), self.watermark, self._labels)

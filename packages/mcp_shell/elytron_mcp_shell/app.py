@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.dispatch import Dispatcher, Entrance
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.envelope import AuthKind
-from elytron_adapter.identity.access_keys import Development, Principal
-from elytron_adapter.surface import Access, Family, JsonBody, Surface, Told
+from elytron_adapter.identity.access_keys import DevelopmentCallers, Principal
+from elytron_adapter.surface import Family, JsonBody, Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.errors import MissingExtra
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell.stdio import require_message
@@ -37,8 +37,10 @@ def mcp_server(
     kind = PrincipalKind.OPERATOR if is_operator else PrincipalKind.USER
     space = memory.scope.space if memory.scope is not None and not is_operator else None
     local = Principal("local", kind, space)
-    entrance = Entrance(Dispatcher(memory), authenticator=Development())
-    return _shell(entrance, sets=sets, who=_always(local), kind=AuthKind.LOCAL, is_private=is_private).server()
+    entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
+    return _entrance_shell(
+        entrance, sets=sets, who=_same_principal(local), kind=AuthKind.LOCAL, is_private=is_private
+    ).server()
 
 
 async def serve_stdio(
@@ -54,10 +56,10 @@ async def serve_stdio(
     from mcp.server.stdio import stdio_server
     from mcp.shared.message import SessionMessage
 
-    from elytron_mcp_shell.stdio import Lines, as_file, at_signals, own_stdin
+    from elytron_mcp_shell.stdio import InputLines, as_file, at_signals, own_stdin
 
     with own_stdin() as source:
-        lines = Lines(source, limit=memory.context.profile.budget.http_body_bytes)
+        lines = InputLines(source, limit=memory.context.profile.budget.http_body_bytes)
         with at_signals(lines.end):
             async with stdio_server(as_file(lines)) as (reading, writing):
                 lines.refuse = lambda error: writing.send(SessionMessage(error))
@@ -72,13 +74,15 @@ class McpApp:
     running: Callable[[], AbstractAsyncContextManager[None]]
 
 
-def mcp_app(entrance: Entrance, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_private: bool = False) -> McpApp:
+def mcp_app(
+    entrance: CallerEntrance, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, is_private: bool = False
+) -> McpApp:
     """Return the application that answers from `entrance`, each caller as the principal in the scope's state.
 
     Host and origin are for the server around it to judge. No session is kept: each call proves who makes it. Raises
     MissingExtra without the extra "mcp".
     """
-    shell = _shell(entrance, sets=sets, who=_principal, kind=AuthKind.BEARER, is_private=is_private)
+    shell = _entrance_shell(entrance, sets=sets, who=_context_principal, kind=AuthKind.BEARER, is_private=is_private)
     from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 
     manager = StreamableHTTPSessionManager(app=shell.server(), stateless=True, json_response=True)
@@ -91,19 +95,21 @@ def mcp_app(entrance: Entrance, /, *, sets: frozenset[ToolSet] = DEFAULT_SETS, i
     return McpApp(StreamableHTTPASGIApp(manager), running)
 
 
-def _shell(entrance: Entrance, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool) -> Any:
+def _entrance_shell(
+    entrance: CallerEntrance, *, sets: frozenset[ToolSet], who: Any, kind: AuthKind, is_private: bool
+) -> Any:
     try:
-        from elytron_mcp_shell.server import Shell
+        from elytron_mcp_shell.server import McpShell
     except ImportError as error:
         raise MissingExtra(extra="mcp", purpose="the MCP server") from error
-    return Shell(entrance, sets=sets, who=who, kind=kind, is_private=is_private)
+    return McpShell(entrance, sets=sets, who=who, kind=kind, is_private=is_private)
 
 
-def _always(principal: Principal) -> Callable[[Any], Principal]:
+def _same_principal(principal: Principal) -> Callable[[Any], Principal]:
     return lambda _context: principal
 
 
-def _principal(context: Any) -> Principal:
+def _context_principal(context: Any) -> Principal:
     principal = context.request.scope["state"]["principal"]
     assert isinstance(principal, Principal)
     return principal
@@ -111,7 +117,7 @@ def _principal(context: Any) -> Principal:
 
 _PATH: Final = "/mcp"
 _JSON: Final = "application/json"
-_TOLD: Final = Told(
+_TOLD: Final = SurfaceDescription(
     "mcp",
     "Speak MCP over streamable HTTP.",
     _JSON,
@@ -125,10 +131,12 @@ _TOLD: Final = Told(
 def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool = False) -> Family:
     """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`."""
 
-    def family(entrance: Entrance) -> Iterable[Surface]:
+    def family(entrance: CallerEntrance) -> Iterable[Surface]:
         served = mcp_app(entrance, sets=sets, is_private=is_private)
         body = JsonBody(entrance.dispatcher.runtime.context.profile.budget.http_body_bytes, require_message)
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
-        return (Surface(_PATH, served.app, Access.MEMBER, ("POST",), running=served.running, told=_TOLD, body=body),)
+        return (
+            Surface(_PATH, served.app, SurfaceAccess.MEMBER, ("POST",), running=served.running, told=_TOLD, body=body),
+        )
 
     return family

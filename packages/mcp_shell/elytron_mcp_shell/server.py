@@ -12,19 +12,19 @@ from mcp.shared.exceptions import MCPError
 
 from elytron.registry import AnyOperation, by_name
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import Entrance
+from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import (
-    Accepted,
+    AcceptedAnswer,
     AuthKind,
-    Duplicated,
-    Queued,
-    Rejected,
-    Source,
+    CallSource,
+    CallTransport,
+    DuplicatedAnswer,
+    QueuedAnswer,
+    RejectedAnswer,
     SourceKind,
-    Transport,
     seed_key,
 )
-from elytron_adapter.failures import failure
+from elytron_adapter.failures import failure_of
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.identity.access_keys import OPERATORS, Principal
 from elytron_core.errors import ElytronError
@@ -57,14 +57,21 @@ ERROR = "elytron/error"
 """Key of a refused call's error in its result's `_meta`."""
 
 
-class Shell:
+class McpShell:
     """Answers MCP requests from an entrance.
 
     `who` says whose a request is, `is_private` whether it may ask for private memories.
     """
 
     def __init__(
-        self, entrance: Entrance, /, *, sets: frozenset[ToolSet], who: Who, kind: AuthKind, is_private: bool = False
+        self,
+        entrance: CallerEntrance,
+        /,
+        *,
+        sets: frozenset[ToolSet],
+        who: Who,
+        kind: AuthKind,
+        is_private: bool = False,
     ) -> None:
         self._entrance = entrance
         self._sets = sets
@@ -116,7 +123,7 @@ class Shell:
         try:
             if operation is not None:
                 asked = require_confirmed(operation, arguments, sets=self._sets)
-                return _told(await self._perform(context, operation, asked))
+                return _report_result(await self._perform(context, operation, asked))
             if (line := self._lines.get(params.name)) is not None:
                 return await self._in_lines(context, line, arguments)
             tool = self._plain.get(params.name)
@@ -127,9 +134,9 @@ class Shell:
             async def perform(name: str, request: dict[str, Any]) -> Any:
                 return await self._perform(context, by_name(name), request)
 
-            return _told(await tool.call(perform, asked))
+            return _report_result(await tool.call(perform, asked))
         except ElytronError as error:
-            return _refused(error)
+            return _error_result(error)
 
     async def _in_lines(self, context: Context, tool: LineTool, arguments: dict[str, Any]) -> types.CallToolResult:
         asked = envelope.decode_as(tool.taken, json.dumps(arguments).encode())
@@ -147,25 +154,25 @@ class Shell:
             own = self._own(context)
             space = own.space if own is not None else None
             request = request | {"scope": {"space": space, "conversation": conversation}}
-        return json.loads(envelope.encode(await self._report(context, operation, json.dumps(request).encode())))
+        return json.loads(envelope.encode_value(await self._report(context, operation, json.dumps(request).encode())))
 
     async def _report(self, context: Context, operation: AnyOperation, payload: bytes | Value) -> Value:
         """Return the report of an operation. Raises what the runtime raised."""
         answer = await self._entrance.call(
             self._who(context),
-            transport=Transport.MCP,
+            transport=CallTransport.MCP,
             operation=operation.name,
             request_id=self._entrance.dispatcher.runtime.context.ids.new(),
             payload=payload,
-            idempotency_key=_key(context),
-            source=Source(kind=SourceKind.AGENT),
+            idempotency_key=_idempotency_key(context),
+            source=CallSource(kind=SourceKind.AGENT),
             kind=self._kind,
             may_disclose=self._is_private,
         )
         match answer:
-            case Accepted(report=report) | Duplicated(report=report) | Queued(report=report):
+            case AcceptedAnswer(report=report) | DuplicatedAnswer(report=report) | QueuedAnswer(report=report):
                 return report
-            case Rejected():
+            case RejectedAnswer():
                 raise error_of(answer.error_key, answer.reason, answer.details)
 
     async def _list_resources(
@@ -191,7 +198,7 @@ class Shell:
         try:
             found = await self._resource(context, params.uri)
         except ElytronError as error:
-            raise MCPError(failure(error.key).rpc, error.message) from None
+            raise MCPError(failure_of(error.key).rpc, error.message) from None
         content = types.TextResourceContents(uri=params.uri, mime_type=_JSON, text=text_of(found))
         return types.ReadResourceResult(contents=[content])
 
@@ -220,7 +227,7 @@ class Shell:
         try:
             report = await self._perform(context, by_name("project"), request)
         except ElytronError as error:
-            raise MCPError(failure(error.key).rpc, error.message) from None
+            raise MCPError(failure_of(error.key).rpc, error.message) from None
         block = types.TextContent(text=report["system_memory_block"])
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=block)])
 
@@ -232,11 +239,11 @@ def _sent_as_headers(_name: str) -> None:
     """Return no schema: no argument is sent as a header. Without this, the SDK lists all tools before each call."""
 
 
-def _told(report: Any) -> types.CallToolResult:
+def _report_result(report: Any) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text_of(report))], structured_content=report)
 
 
-def _refused(error: ElytronError) -> types.CallToolResult:
+def _error_result(error: ElytronError) -> types.CallToolResult:
     told = {
         "key": error.key,
         "seed_key": seed_key(error.key),
@@ -249,7 +256,7 @@ def _refused(error: ElytronError) -> types.CallToolResult:
     )
 
 
-def _key(context: Context) -> str | None:
+def _idempotency_key(context: Context) -> str | None:
     """Return the idempotency key that a client put into a call's `_meta`."""
     key = (context.meta or {}).get("idempotency_key")
     return key if isinstance(key, str) else None

@@ -34,7 +34,7 @@ Refuse = Callable[[types.JSONRPCError], Awaitable[None]]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-class Lines:
+class InputLines:
     """The messages that come from `source`, until it ends or `end` is called; `refuse`, once it is set, answers others.
 
     The SDK leaves unanswered what it cannot read, and its host waits. `source` is read by a thread that is not joined,
@@ -65,7 +65,7 @@ class Lines:
             if not line:
                 continue
             try:
-                require_message(strict_json.parse(line, limit=self._limit))
+                require_message(strict_json.parse_json(line, limit=self._limit))
             except ElytronError as error:
                 assert self.refuse is not None
                 code = types.PARSE_ERROR if isinstance(error, InvalidJson) else types.INVALID_REQUEST
@@ -142,7 +142,7 @@ def at_signals(end: Callable[[], None], /) -> Generator[None]:
         restore()
 
 
-def as_file(lines: Lines, /) -> Any:
+def as_file(lines: InputLines, /) -> Any:
     """Return `lines` as what the SDK takes: of a file it asks for nothing but its lines."""
     return cast("Any", lines)
 

@@ -10,8 +10,8 @@ from elytron_models.answer import ask as ask
 from elytron_models.answer import ask_for as ask_for
 from elytron_models.client import DIALECTS as DIALECTS
 from elytron_models.client import ModelClient as ModelClient
-from elytron_models.client import Structuring as Structuring
+from elytron_models.client import StructuredOutput as StructuredOutput
 from elytron_models.client import open_model as open_model
 from elytron_models.server import error_of as error_of
 from elytron_models.stream_parser import StreamParser as StreamParser
-from elytron_models.stream_parser import parse as parse
+from elytron_models.stream_parser import parse_answer as parse_answer

@@ -17,7 +17,7 @@ _KEY: Final = re.compile(r"[\x21-\x7e]{1,500}")
 
 
 @dataclass(frozen=True, slots=True)
-class Vendor:
+class ModelVendor:
     """Meaning of a prefix: a dialect, and the usual server and key variable, if any."""
 
     dialect: str
@@ -27,13 +27,13 @@ class Vendor:
     """True if the usual server refuses every request without a key."""
 
 
-VENDORS: Final[Mapping[str, Vendor]] = {
-    "anthropic": Vendor("messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", needs_key=True),
-    "chat": Vendor("chat"),
-    "messages": Vendor("messages"),
-    "ollama": Vendor("ollama", "http://127.0.0.1:11434", "OLLAMA_API_KEY"),
-    "openai": Vendor("responses", "https://api.openai.com/v1", "OPENAI_API_KEY", needs_key=True),
-    "responses": Vendor("responses"),
+VENDORS: Final[Mapping[str, ModelVendor]] = {
+    "anthropic": ModelVendor("messages", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", needs_key=True),
+    "chat": ModelVendor("chat"),
+    "messages": ModelVendor("messages"),
+    "ollama": ModelVendor("ollama", "http://127.0.0.1:11434", "OLLAMA_API_KEY"),
+    "openai": ModelVendor("responses", "https://api.openai.com/v1", "OPENAI_API_KEY", needs_key=True),
+    "responses": ModelVendor("responses"),
 }
 
 
@@ -49,7 +49,7 @@ class ModelAddress:
         return f"{self.prefix}:{self.model}" + ("" if self.is_official else f"@{self.url}")
 
     @property
-    def vendor(self) -> Vendor:
+    def vendor(self) -> ModelVendor:
         return VENDORS[self.prefix]
 
     @property
@@ -85,7 +85,7 @@ def address_of(text: str, /, *, field: str = "model") -> ModelAddress:
         raise InvalidInput(field=field, problem=f"has no name after the dialect: write {_FORM}")
     if url is None:
         raise InvalidInput(field=field, problem=f"has no server, and {prefix!r} has no usual one: write {_FORM}")
-    return ModelAddress(prefix=prefix, model=name, url=_checked(url, field))
+    return ModelAddress(prefix=prefix, model=name, url=_checked_url(url, field))
 
 
 def key_of(address: ModelAddress, environment: Mapping[str, str], /) -> str:
@@ -114,7 +114,7 @@ def checked_key(key: str, /, *, field: str) -> str:
     return key
 
 
-def _checked(url: str, field: str) -> str:
+def _checked_url(url: str, field: str) -> str:
     problem = "has an address that names no server: http:// or https:// and a host"
     try:
         parts = urlsplit(url)

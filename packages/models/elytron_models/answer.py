@@ -12,7 +12,7 @@ from elytron_core.errors import ElytronError, InvalidJson, ModelRefused
 from elytron_core.model import Value
 from elytron_core.policy.extraction import prompts as shapes
 from elytron_core.ports import chat
-from elytron_core.ports.models import Completion, Said, Speaker
+from elytron_core.ports.models import PromptMessage, PromptRole, TextCompletion
 from elytron_models.server import error_of
 
 
@@ -20,9 +20,9 @@ from elytron_models.server import error_of
 class ModelAnswer:
     """A model's answer, the reason of its end, and its usage."""
 
-    reply: chat.Reply
+    reply: chat.ModelReply
     reason: chat.FinishReason
-    usage: chat.Usage
+    usage: chat.TokenUsage
 
     @property
     def text(self) -> str:
@@ -37,20 +37,20 @@ def answer_of(events: Iterable[chat.ModelEvent], /, *, name: str) -> ModelAnswer
     """Return the answer that `events` of the model `name` tell. Raises ModelUnavailable, ModelRefused."""
     items: list[chat.ReplyItem] = []
     said: list[str] = []
-    usage = chat.Usage()
+    usage = chat.TokenUsage()
     for event in events:
         match event:
             case chat.TextDelta():
                 said.append(event.text)
-            case chat.ToolCall() | chat.Opaque():
-                _say(items, said)
+            case chat.ToolCall() | chat.OpaquePart():
+                _add_said(items, said)
                 items.append(event)
-            case chat.Usage():
+            case chat.TokenUsage():
                 usage = event
-            case chat.Finished():
-                _say(items, said)
-                return ModelAnswer(chat.Reply(items=tuple(items)), event.reason, usage)
-            case chat.Failed():
+            case chat.ReplyFinished():
+                _add_said(items, said)
+                return ModelAnswer(chat.ModelReply(items=tuple(items)), event.reason, usage)
+            case chat.ReplyFailed():
                 raise error_of(event, name=name)
             case _:
                 pass
@@ -64,7 +64,7 @@ async def ask(model: chat.ChatModel, request: chat.ModelRequest, /) -> ModelAnsw
         return answer_of([event async for event in events], name=model.info.name)
 
 
-def _say(items: list[chat.ReplyItem], said: list[str]) -> None:
+def _add_said(items: list[chat.ReplyItem], said: list[str]) -> None:
     if said:
         items.append(chat.TextPart(text="".join(said)))
         said.clear()
@@ -74,7 +74,7 @@ ValueT = TypeVar("ValueT", bound=Value)
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenText:
     """A model's text, and whether its end is missing."""
 
     text: str
@@ -82,7 +82,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Correction:
+class AnswerCorrection:
     """The answer that cannot be read, and what is asked about it."""
 
     answer: str
@@ -94,11 +94,11 @@ class StructuredAnswer(Generic[ValueT]):
     """A model's answer as a value, and what all its calls used."""
 
     value: ValueT
-    usage: chat.Usage
+    usage: chat.TokenUsage
 
 
-async def corrected(
-    asked: Callable[[Correction | None], Awaitable[Written]], shape: type[ValueT], /, *, name: str
+async def correct_answer(
+    asked: Callable[[AnswerCorrection | None], Awaitable[WrittenText]], shape: type[ValueT], /, *, name: str
 ) -> ValueT:
     """Return the answer of the model `name` as a `shape`, asked for a second time if the first cannot be read.
 
@@ -106,10 +106,10 @@ async def corrected(
     ModelRefused if there is no answer.
     """
     written = await asked(None)
-    read = _read(written, shape)
+    read = _read_answer(written, shape)
     if read.value is None:
-        question = shapes.correction(read.problem, shapes.schema_of(shape))
-        read = _read(await asked(Correction(written.text, question)), shape)
+        question = shapes.correction_prompt(read.problem, shapes.schema_of(shape))
+        read = _read_answer(await asked(AnswerCorrection(written.text, question)), shape)
     if read.value is None:
         raise ModelRefused(f"the model {name!r} twice gave no answer of the shape asked for")
     return read.value
@@ -122,53 +122,53 @@ async def ask_for(
     wanted = request.model_copy(
         update={"answer_schema": shapes.schema_of(shape), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
     )
-    usage = chat.Usage()
+    usage = chat.TokenUsage()
 
-    async def asked(correction: Correction | None, /) -> Written:
+    async def asked(correction: AnswerCorrection | None, /) -> WrittenText:
         nonlocal usage
-        more = () if correction is None else _messages(correction)
+        more = () if correction is None else _correction_messages(correction)
         answer = await ask(model, wanted.model_copy(update={"messages": (*wanted.messages, *more)}))
         usage = usage.plus(answer.usage)
         if answer.reason is chat.FinishReason.REFUSED:
             raise ModelRefused(f"the model {model.info.name!r} will not answer this")
-        return Written(answer.text, is_cut=answer.reason is not chat.FinishReason.STOP)
+        return WrittenText(answer.text, is_cut=answer.reason is not chat.FinishReason.STOP)
 
-    value = await corrected(asked, shape, name=model.info.name)
+    value = await correct_answer(asked, shape, name=model.info.name)
     return StructuredAnswer(value, usage)
 
 
-def _messages(correction: Correction) -> tuple[chat.Reply, chat.InputMessage]:
-    said = chat.Reply(items=(chat.TextPart(text=correction.answer),))
-    return said, chat.InputMessage(role=chat.Role.USER, parts=(chat.TextPart(text=correction.question),))
+def _correction_messages(correction: AnswerCorrection) -> tuple[chat.ModelReply, chat.InputMessage]:
+    said = chat.ModelReply(items=(chat.TextPart(text=correction.answer),))
+    return said, chat.InputMessage(role=chat.ChatRole.USER, parts=(chat.TextPart(text=correction.question),))
 
 
 @dataclass(frozen=True, slots=True)
-class _Read(Generic[ValueT]):
+class _ReadAnswer(Generic[ValueT]):
     """An answer as a value, or what is wrong with it."""
 
     value: ValueT | None
     problem: str = ""
 
 
-def _read(answer: Written, shape: type[ValueT]) -> _Read[ValueT]:
-    text = shapes.bare(answer.text)
+def _read_answer(answer: WrittenText, shape: type[ValueT]) -> _ReadAnswer[ValueT]:
+    text = shapes.bare_json(answer.text)
     if answer.is_cut or shapes.looks_cut(text):
-        return _Read(None, "it was cut off before its end: answer shorter")
+        return _ReadAnswer(None, "it was cut off before its end: answer shorter")
     try:
-        plain: Any = strict_json.parse(text.encode("utf-8", "replace"))
+        plain: Any = strict_json.parse_json(text.encode("utf-8", "replace"))
     except ElytronError as error:
-        plain = _repaired(text)
+        plain = _repair_json(text)
         if plain is None:
-            return _Read(None, error.message if isinstance(error, InvalidJson) else "it is too long")
+            return _ReadAnswer(None, error.message if isinstance(error, InvalidJson) else "it is too long")
     try:
-        return _Read(shape.model_validate(plain))
+        return _ReadAnswer(shape.model_validate(plain))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
         place = ".".join(str(part) for part in first["loc"]) or "the answer"
-        return _Read(None, f"{place}: {first['msg']}")
+        return _ReadAnswer(None, f"{place}: {first['msg']}")
 
 
-def _repaired(text: str) -> object | None:
+def _repair_json(text: str) -> object | None:
     """Return what is left of `text` when common slips of models are corrected; None if nothing is."""
     try:
         import json_repair
@@ -179,7 +179,7 @@ def _repaired(text: str) -> object | None:
     return found if isinstance(found, dict | list) else None
 
 
-_ROLES = {Speaker.SYSTEM: chat.Role.SYSTEM, Speaker.USER: chat.Role.USER}
+_ROLES = {PromptRole.SYSTEM: chat.ChatRole.SYSTEM, PromptRole.USER: chat.ChatRole.USER}
 
 
 class TextModel:
@@ -199,15 +199,17 @@ class TextModel:
     def name(self) -> str:
         return self._model.info.name
 
-    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
+    async def complete(
+        self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
+    ) -> TextCompletion:
         """Return what the model writes. Raises ModelUnavailable, ModelRefused."""
-        messages = tuple(_message(said) for said in prompt)
+        messages = tuple(_input_message(said) for said in prompt)
         request = chat.ModelRequest(messages=messages, answer_schema=schema, max_tokens=max_tokens)
         answer = await ask(self._model, request)
         text, usage = answer.text, answer.usage
         if not text or answer.reason is chat.FinishReason.REFUSED:
             raise ModelRefused(f"the model {self.name!r} gave no text")
-        return Completion(
+        return TextCompletion(
             text=text[: limits.MODEL_ANSWER_CHARS],
             model=self.name,
             prompt_tokens=usage.input_tokens,
@@ -217,8 +219,8 @@ class TextModel:
         )
 
 
-def _message(said: Said) -> chat.Message:
+def _input_message(said: PromptMessage) -> chat.Message:
     part = chat.TextPart(text=said.text)
-    if said.speaker is Speaker.ASSISTANT:
-        return chat.Reply(items=(part,))
+    if said.speaker is PromptRole.ASSISTANT:
+        return chat.ModelReply(items=(part,))
     return chat.InputMessage(role=_ROLES[said.speaker], parts=(part,))

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 from elytron_core import limits
 from elytron_core.ports import chat
 from elytron_models.address import ModelAddress, address_of, checked_key, key_of
-from elytron_models.dialect import EVENT_STREAM, JSON_LINES, Dialect, Target
+from elytron_models.dialect import EVENT_STREAM, JSON_LINES, ModelDialect, ModelTarget
 from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
-from elytron_models.server import ModelServer, Pause, chunks_of, drained
-from elytron_models.stream_parser import count
+from elytron_models.server import ModelServer, Pause, chunks_of, drain_answer
+from elytron_models.stream_parser import count_field
 
 if TYPE_CHECKING:
     import httpx
 
-DIALECTS: Final[Mapping[str, Dialect]] = {
+DIALECTS: Final[Mapping[str, ModelDialect]] = {
     "chat": CHAT,
     "responses": RESPONSES,
     "messages": MESSAGES,
@@ -32,7 +32,7 @@ _NO_STREAM: Final = {
 """Media types of answers under a wrong address; others are read, because servers name streams differently."""
 
 
-class Structuring(StrEnum):
+class StructuredOutput(StrEnum):
     """Ways to send a server the schema of an answer."""
 
     JSON_SCHEMA = "json_schema"
@@ -42,7 +42,7 @@ class Structuring(StrEnum):
 
 
 @dataclass(slots=True)
-class _Progress:
+class _AttemptProgress:
     """Progress of an attempt: after the first byte of an answer nothing is sent again."""
 
     has_begun: bool = False
@@ -66,12 +66,12 @@ class ModelClient:
         timeout_s: float = limits.MODEL_SILENCE_S,
         attempts: int = limits.MODEL_ATTEMPTS,
         context_tokens: int | None = None,
-        structuring: Structuring = Structuring.JSON_SCHEMA,
+        structuring: StructuredOutput = StructuredOutput.JSON_SCHEMA,
         pause: Pause = asyncio.sleep,
     ) -> None:
         self._address = address
         self._dialect = DIALECTS[address.vendor.dialect]
-        self._target = Target(address.model, address.issuer, address.is_official, context_tokens)
+        self._target = ModelTarget(address.model, address.issuer, address.is_official, context_tokens)
         self._structuring = structuring
         self._lacks_key = address.needs_key and not key
         self._counts_nothing = False
@@ -92,7 +92,7 @@ class ModelClient:
         return chat.ModelInfo(
             name=str(self._address),
             context_tokens=self._target.context_tokens,
-            holds_schema=self._structuring is Structuring.JSON_SCHEMA,
+            holds_schema=self._structuring is StructuredOutput.JSON_SCHEMA,
         )
 
     async def stream(self, request: chat.ModelRequest, /) -> AsyncGenerator[chat.ModelEvent]:
@@ -102,17 +102,17 @@ class ModelClient:
         dialect cannot express.
         """
         if self._lacks_key:
-            yield chat.Failed(reason=chat.FailureReason.KEY_MISSING)
+            yield chat.ReplyFailed(reason=chat.FailureReason.KEY_MISSING)
             return
-        if self._structuring is Structuring.PROMPT:
+        if self._structuring is StructuredOutput.PROMPT:
             request = _with_schema_told(request)
         attempt = 0
         while True:
             attempt += 1
-            failed, progress = None, _Progress()
+            failed, progress = None, _AttemptProgress()
             async with aclosing(self._attempt(request, progress)) as events:
                 async for event in events:
-                    if isinstance(event, chat.Failed) and not progress.has_begun:
+                    if isinstance(event, chat.ReplyFailed) and not progress.has_begun:
                         failed = event
                         break
                     yield event
@@ -133,30 +133,30 @@ class ModelClient:
         way = self._dialect.count
         if way is None or self._counts_nothing or self._lacks_key:
             return None
-        if self._structuring is Structuring.PROMPT:
+        if self._structuring is StructuredOutput.PROMPT:
             request = _with_schema_told(request)
         body = self._dialect.body(request, self._target)
         bare = {name: part for name, part in body.items() if name not in way.without}
         answer = await self._server.ask(way.path, bare, attempts=1)
-        if isinstance(answer, chat.Failed):
+        if isinstance(answer, chat.ReplyFailed):
             # A server that only resembles the vendor's has no such path, and is not asked again.
             self._counts_nothing = not answer.is_passing
             return None
-        return count(answer, "input_tokens") or None
+        return count_field(answer, "input_tokens") or None
 
     async def close(self) -> None:
         """Let go of the connections; the next call opens them again."""
         await self._server.close()
 
-    async def _attempt(self, request: chat.ModelRequest, progress: _Progress) -> AsyncGenerator[chat.ModelEvent]:
+    async def _attempt(self, request: chat.ModelRequest, progress: _AttemptProgress) -> AsyncGenerator[chat.ModelEvent]:
         """Yield the events of one request; what keeps it from being answered is a Failed."""
         response = await self._server.send(self._dialect.path, self._dialect.body(request, self._target))
-        if isinstance(response, chat.Failed):
+        if isinstance(response, chat.ReplyFailed):
             yield response
             return
         try:
             if _media_type(response) in _NO_STREAM[self._dialect.media_type]:
-                yield chat.Failed(reason=chat.FailureReason.MALFORMED)
+                yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
                 return
             async with aclosing(self._events(response, progress)) as events:
                 async for event in events:
@@ -164,7 +164,7 @@ class ModelClient:
         finally:
             await response.aclose()
 
-    async def _events(self, response: "httpx.Response", progress: _Progress) -> AsyncGenerator[chat.ModelEvent]:
+    async def _events(self, response: "httpx.Response", progress: _AttemptProgress) -> AsyncGenerator[chat.ModelEvent]:
         import httpx
 
         parser = self._dialect.parser(self._address.issuer)
@@ -178,7 +178,7 @@ class ModelClient:
                     for event in parser.feed(chunk):
                         yield event
                     if parser.is_over:
-                        await drained(chunks)
+                        await drain_answer(chunks)
                         return
                     if clock() > ends_at:
                         broken = chat.FailureReason.TIMEOUT
@@ -188,7 +188,7 @@ class ModelClient:
         except (httpx.TransportError, httpx.StreamError, httpx.DecodingError):
             broken = chat.FailureReason.CUT
         if broken is chat.FailureReason.TIMEOUT:
-            yield chat.Failed(reason=broken)
+            yield chat.ReplyFailed(reason=broken)
             return
         for event in parser.end():
             yield event
@@ -201,7 +201,7 @@ def open_model(
     key: str | None = None,
     environment: Mapping[str, str] | None = None,
     context_tokens: int | None = None,
-    structuring: Structuring = Structuring.JSON_SCHEMA,
+    structuring: StructuredOutput = StructuredOutput.JSON_SCHEMA,
 ) -> ModelClient:
     """Return the model that `text` writes as `dialect:name[@url]`; nothing is asked of it yet.
 
@@ -218,7 +218,7 @@ def _with_schema_told(request: chat.ModelRequest) -> chat.ModelRequest:
     if request.answer_schema is None:
         return request
     text = f"Answer with one JSON object that fits this JSON Schema, and nothing else:\n{request.answer_schema}"
-    told = chat.InputMessage(role=chat.Role.SYSTEM, parts=(chat.TextPart(text=text),))
+    told = chat.InputMessage(role=chat.ChatRole.SYSTEM, parts=(chat.TextPart(text=text),))
     return request.model_copy(update={"answer_schema": None, "messages": (told, *request.messages)})
 
 
@@ -228,8 +228,8 @@ def _media_type(response: "httpx.Response") -> str:
 
 def _without_opaque(request: chat.ModelRequest) -> chat.ModelRequest:
     messages = tuple(
-        chat.Reply(items=tuple(item for item in message.items if not isinstance(item, chat.Opaque)))
-        if isinstance(message, chat.Reply)
+        chat.ModelReply(items=tuple(item for item in message.items if not isinstance(item, chat.OpaquePart)))
+        if isinstance(message, chat.ModelReply)
         else message
         for message in request.messages
     )

@@ -7,7 +7,7 @@ from typing import Final
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.ports import chat
-from elytron_models.stream_parser import Answer, EventFrames, Fields, LineFrames, StreamParser, fields_of
+from elytron_models.stream_parser import EventFrames, Fields, LineFrames, StreamParser, UnfinishedAnswer, fields_of
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON_LINES: Final = "application/x-ndjson"
@@ -17,7 +17,7 @@ PARTED: Final = "Understood."
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ModelTarget:
     """The model that a request is for. `issuer` is what its opaque items are marked with."""
 
     model: str
@@ -27,7 +27,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class TokenCount:
     """The way to have a family of servers count the tokens of a request: a path, and its body without some fields."""
 
     path: str
@@ -35,17 +35,17 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
-class Dialect:
+class ModelDialect:
     """Protocol of one family of servers. `path` is appended to the server's base URL."""
 
     path: str
     headers: Callable[[str], dict[str, str]]
-    body: Callable[[chat.ModelRequest, Target], dict[str, object]]
-    answer: Callable[[str], Answer]
+    body: Callable[[chat.ModelRequest, ModelTarget], dict[str, object]]
+    answer: Callable[[str], UnfinishedAnswer]
     """State of an answer whose opaque items are of this issuer."""
     has_lines: bool = False
     """True for an answer in lines of JSON instead of events."""
-    count: Count | None = None
+    count: TokenCount | None = None
     """None if servers of the family count nothing."""
 
     @property
@@ -57,12 +57,12 @@ class Dialect:
         return StreamParser(LineFrames() if self.has_lines else EventFrames(), self.answer(issuer))
 
 
-def bearer(key: str, /) -> dict[str, str]:
+def bearer_header(key: str, /) -> dict[str, str]:
     """Return the header that shows `key`, none if it is empty."""
     return {"Authorization": f"Bearer {key}"} if key else {}
 
 
-def parsed(json: str, /, *, field: str) -> Fields:
+def parse_object(json: str, /, *, field: str) -> Fields:
     """Return the object that `json` is. Raises InvalidInput."""
     found = fields_of(json)
     if found is None:
@@ -76,7 +76,7 @@ def arguments_of(call: chat.ToolCall, /) -> Fields:
     return found if found is not None else {"arguments": call.arguments}
 
 
-def returned(item: chat.Opaque, target: Target, /) -> Fields | None:
+def returned_item(item: chat.OpaquePart, target: ModelTarget, /) -> Fields | None:
     """Return an opaque item for the one who issued it, None for any other."""
     return fields_of(item.body) if item.issuer == target.issuer else None
 
@@ -99,7 +99,7 @@ def data_of(image: chat.ImagePart, /) -> tuple[str, str] | None:
     return head.removeprefix(_DATA).removesuffix(";base64"), data
 
 
-def joined(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
+def join_roles(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
     """Return `messages` with neighbours of one role as one: templates of many models refuse two in a row.
 
     Reference data and words stay apart, with a word of the model between them: a rule about the one is never a rule
@@ -112,7 +112,7 @@ def joined(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
             if last.is_reference == message.is_reference:
                 found[-1] = last.model_copy(update={"parts": (*last.parts, *message.parts)})
                 continue
-            found.append(chat.Reply(items=(chat.TextPart(text=PARTED),)))
+            found.append(chat.ModelReply(items=(chat.TextPart(text=PARTED),)))
         found.append(message)
     return found
 
@@ -122,6 +122,6 @@ def output_tokens(request: chat.ModelRequest, /) -> int:
     return request.max_tokens if request.max_tokens is not None else limits.MODEL_OUTPUT_TOKENS
 
 
-def present(**fields: object) -> dict[str, object]:
+def present_fields(**fields: object) -> dict[str, object]:
     """Return the fields that are given: neither None nor empty."""
     return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {}, ())}

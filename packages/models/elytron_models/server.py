@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, ModelError, ModelRefused, ModelUnavailable
-from elytron_core.ports.chat import Failed, FailureReason
+from elytron_core.ports.chat import FailureReason, ReplyFailed
 from elytron_models.address import KEY_VARIABLE, address_of
-from elytron_models.stream_parser import Fields, fields_of, inner, json_text, text
+from elytron_models.stream_parser import Fields, fields_of, inner_object, json_text, text_field
 
 if TYPE_CHECKING:
     import httpx
@@ -68,27 +68,27 @@ _TOLD: Final = {
 }
 
 
-def failure_of(error: Fields, /, *, status: int | None = None) -> Failed:
+def failure_of(error: Fields, /, *, status: int | None = None) -> ReplyFailed:
     """Return the failure that an error object describes, with the status that it came under, if any."""
-    status = status if status is not None else _number(error)
-    for code in (text(error, "code"), text(error, "type")):
+    status = status if status is not None else _stream_status(error)
+    for code in (text_field(error, "code"), text_field(error, "type")):
         if (reason := _CODES.get(code)) is not None:
-            return Failed(reason=reason, status=status)
-    said = text(error, "message").lower()
+            return ReplyFailed(reason=reason, status=status)
+    said = text_field(error, "message").lower()
     for phrase, reason in _PHRASES.items():
         if phrase in said:
-            return Failed(reason=reason, status=status)
-    return Failed(reason=_of_status(status), status=status)
+            return ReplyFailed(reason=reason, status=status)
+    return ReplyFailed(reason=_of_status(status), status=status)
 
 
-def refusal_of(status: int, body: bytes, /, *, retry_after_s: int = 0) -> Failed:
+def refusal_of(status: int, body: bytes, /, *, retry_after_s: int = 0) -> ReplyFailed:
     """Return the failure of an answer with another status than 200."""
     told = fields_of(body) or {}
-    error = inner(told, "error") or {"message": text(told, "error") or text(told, "message")}
+    error = inner_object(told, "error") or {"message": text_field(told, "error") or text_field(told, "message")}
     return failure_of(error, status=status).model_copy(update={"retry_after_s": retry_after_s})
 
 
-def error_of(failed: Failed, /, *, name: str, kind: str = "model") -> ModelError:
+def error_of(failed: ReplyFailed, /, *, name: str, kind: str = "model") -> ModelError:
     """Return `failed` as the error of a call of the model `name`, or of what else the `kind` says."""
     status = f" ({failed.status})" if failed.status is not None else ""
     made = ModelUnavailable if failed.is_passing else ModelRefused
@@ -104,7 +104,7 @@ def _of_status(status: int | None) -> FailureReason:
     return _STATUSES.get(status, FailureReason.REFUSED)
 
 
-def _number(error: Fields) -> int | None:
+def _stream_status(error: Fields) -> int | None:
     """Return the status that some servers write as the code of an error within a stream."""
     code = error.get("code")
     return code if isinstance(code, int) and 400 <= code < 600 else None
@@ -156,7 +156,7 @@ class ModelServer:
         self._opened: httpx.AsyncClient | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    async def send(self, path: str, body: object, /) -> "httpx.Response | Failed":
+    async def send(self, path: str, body: object, /) -> "httpx.Response | ReplyFailed":
         """Return the answer, whose body the caller reads and closes, or what kept it from coming."""
         import httpx
 
@@ -165,33 +165,33 @@ class ModelServer:
         try:
             response = await client.send(client.build_request("POST", self._url + path, content=content), stream=True)
         except httpx.TimeoutException:
-            return Failed(reason=FailureReason.TIMEOUT)
+            return ReplyFailed(reason=FailureReason.TIMEOUT)
         except (httpx.TransportError, httpx.InvalidURL):
-            return Failed(reason=FailureReason.UNREACHABLE)
+            return ReplyFailed(reason=FailureReason.UNREACHABLE)
         if response.status_code == _OK:
             return response
-        told = await _read(response, limits.MODEL_REFUSAL_BYTES)
+        told = await _read_body(response, limits.MODEL_REFUSAL_BYTES)
         return refusal_of(response.status_code, told or b"", retry_after_s=_retry_after_s(response.headers))
 
-    async def ask(self, path: str, body: object, /, *, attempts: int | None = None) -> Fields | Failed:
+    async def ask(self, path: str, body: object, /, *, attempts: int | None = None) -> Fields | ReplyFailed:
         """Return the JSON object that is answered, asked for again where that may help, at most `attempts` times."""
         attempt = 0
         while True:
             attempt += 1
             response = await self.send(path, body)
-            if isinstance(response, Failed):
+            if isinstance(response, ReplyFailed):
                 if attempt != attempts and await self.waits(response, attempt=attempt):
                     continue
                 return response
-            told = await _read(response, limits.MODEL_STREAM_BYTES)
+            told = await _read_body(response, limits.MODEL_STREAM_BYTES)
             if told is None:
-                return Failed(reason=FailureReason.CUT)
+                return ReplyFailed(reason=FailureReason.CUT)
             if len(told) == limits.MODEL_STREAM_BYTES:
-                return Failed(reason=FailureReason.TOO_LARGE)
+                return ReplyFailed(reason=FailureReason.TOO_LARGE)
             found = fields_of(told)
-            return found if found is not None else Failed(reason=FailureReason.MALFORMED)
+            return found if found is not None else ReplyFailed(reason=FailureReason.MALFORMED)
 
-    async def waits(self, failed: Failed, /, *, attempt: int) -> bool:
+    async def waits(self, failed: ReplyFailed, /, *, attempt: int) -> bool:
         """Wait until the next attempt and return True, or False where `failed` is the answer."""
         wait_s = pause_s(failed, attempt=attempt, attempts=self._attempts, jitter=random.random())  # noqa: S311
         if wait_s is None:
@@ -223,7 +223,7 @@ class ModelServer:
         return self._opened
 
 
-def pause_s(failed: Failed, /, *, attempt: int, attempts: int, jitter: float) -> float | None:
+def pause_s(failed: ReplyFailed, /, *, attempt: int, attempts: int, jitter: float) -> float | None:
     """Return how long to wait before the next attempt, or None where `failed` is the answer.
 
     A silence is not waited for again. A server that names a time is given it, up to the bound.
@@ -242,7 +242,7 @@ def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
     return cast("AsyncGenerator[bytes]", response.aiter_bytes())
 
 
-async def drained(chunks: AsyncGenerator[bytes], /) -> None:
+async def drain_answer(chunks: AsyncGenerator[bytes], /) -> None:
     """Read what is behind an answer's own end, so that its connection serves the next request.
 
     A server that leaves the connection open, or says more, is not waited for: its connection is closed.
@@ -260,7 +260,7 @@ async def drained(chunks: AsyncGenerator[bytes], /) -> None:
         return
 
 
-async def _read(response: "httpx.Response", limit: int) -> bytes | None:
+async def _read_body(response: "httpx.Response", limit: int) -> bytes | None:
     """Return the body, up to `limit`, and let go of the answer; None where it broke off."""
     import httpx
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol, cast
 
 from elytron_core import limits
-from elytron_core.ports.chat import Failed, FailureReason, Finished, ModelEvent
+from elytron_core.ports.chat import FailureReason, ModelEvent, ReplyFailed, ReplyFinished
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_COST = 64
@@ -16,7 +16,7 @@ class FrameTooLarge(Exception):
     """A line or an event has more bytes than one may have."""
 
 
-class Frames(Protocol):
+class FrameCutter(Protocol):
     """Cuts chunks of bytes into the payloads of frames."""
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
@@ -28,7 +28,7 @@ class Frames(Protocol):
         ...
 
 
-class Lines:
+class LineCutter:
     """Lines without their endings, of which there are three: LF, CR LF and CR."""
 
     def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
@@ -80,7 +80,7 @@ class EventFrames:
 
     def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
         self._limit = limit
-        self._lines = Lines(limit)
+        self._lines = LineCutter(limit)
         self._data: list[bytes] = []
         self._size = 0
 
@@ -109,7 +109,7 @@ class LineFrames:
     """Lines of JSON; empty ones are passed over."""
 
     def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
-        self._lines = Lines(limit)
+        self._lines = LineCutter(limit)
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
         """Return the lines that `chunk` completes. Raises FrameTooLarge."""
@@ -132,23 +132,23 @@ def fields_of(data: bytes | str, /) -> Fields | None:
     return cast("Fields", found) if isinstance(found, dict) else None
 
 
-def fields(value: object, /) -> Fields:
+def object_fields(value: object, /) -> Fields:
     """Return `value` if it is an object, else an empty one."""
     return cast("Fields", value) if isinstance(value, dict) else {}
 
 
-def inner(of: Fields, name: str, /) -> Fields:
+def inner_object(of: Fields, name: str, /) -> Fields:
     """Return the object at `name`, else an empty one."""
-    return fields(of.get(name))
+    return object_fields(of.get(name))
 
 
-def objects(of: Fields, name: str, /) -> list[Fields]:
+def object_list(of: Fields, name: str, /) -> list[Fields]:
     """Return the objects in the list at `name`."""
     found = of.get(name)
-    return [fields(one) for one in cast("list[object]", found)] if isinstance(found, list) else []
+    return [object_fields(one) for one in cast("list[object]", found)] if isinstance(found, list) else []
 
 
-def text(of: Fields, name: str, /) -> str:
+def text_field(of: Fields, name: str, /) -> str:
     """Return the text at `name`; half of a surrogate pair becomes a replacement character."""
     found = of.get(name)
     if not isinstance(found, str):
@@ -158,7 +158,7 @@ def text(of: Fields, name: str, /) -> str:
     return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def count(of: Fields, name: str, /) -> int:
+def count_field(of: Fields, name: str, /) -> int:
     """Return the number at `name` if it counts something, else 0."""
     found = of.get(name)
     return found if isinstance(found, int) and found > 0 else 0
@@ -173,7 +173,7 @@ _DONE: Final = b"[DONE]"
 Events = Iterable[ModelEvent]
 
 
-class Answer(Protocol):
+class UnfinishedAnswer(Protocol):
     """State of a dialect's parser in an unfinished answer."""
 
     def take(self, event: Fields, /) -> Events:
@@ -191,7 +191,9 @@ class StreamParser:
     The last event is a Finished if the provider's end marker was seen, else a Failed; what comes after is not read.
     """
 
-    def __init__(self, frames: Frames, answer: Answer, /, *, limit: int = limits.MODEL_STREAM_BYTES) -> None:
+    def __init__(
+        self, frames: FrameCutter, answer: UnfinishedAnswer, /, *, limit: int = limits.MODEL_STREAM_BYTES
+    ) -> None:
         self._frames = frames
         self._answer = answer
         self._left = limit
@@ -230,17 +232,17 @@ class StreamParser:
                 return [*found, *(() if is_last else self._fail(FailureReason.MALFORMED))]
             for told in events:
                 found.append(told)
-                if isinstance(told, Finished | Failed):
+                if isinstance(told, ReplyFinished | ReplyFailed):
                     self.is_over = True
                     return found
         return found
 
     def _fail(self, reason: FailureReason) -> list[ModelEvent]:
         self.is_over = True
-        return [Failed(reason=reason)]
+        return [ReplyFailed(reason=reason)]
 
 
-def parse(parser: StreamParser, chunks: Iterable[bytes], /) -> list[ModelEvent]:
+def parse_answer(parser: StreamParser, chunks: Iterable[bytes], /) -> list[ModelEvent]:
     """Return the events of a whole answer."""
     found = [event for chunk in chunks for event in parser.feed(chunk)]
     return [*found, *parser.end()]

@@ -9,26 +9,26 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.failures import failure
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.failures import failure_of
 from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page
-from elytron_adapter.identity.access_keys import OPERATORS, Development
-from elytron_adapter.surface import Access, Family, Kind, Surface
+from elytron_adapter.identity.access_keys import OPERATORS, DevelopmentCallers
+from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
-from elytron_models.stream_parser import Fields, fields, fields_of, json_text, text
+from elytron_models.stream_parser import Fields, fields_of, json_text, object_fields, text_field
 from elytron_proxy import limits
-from elytron_proxy.caller import Caller, caller_of
-from elytron_proxy.commit import Parts
-from elytron_proxy.conversation import Conversations
-from elytron_proxy.dialects import CHAT, COMPLETION, MESSAGES, OLLAMA, RESPONSES, PromptDialect, Refusal
+from elytron_proxy.caller import ProxyCaller, caller_of
+from elytron_proxy.commit import ProxyParts
+from elytron_proxy.conversation import ConversationFinder
+from elytron_proxy.dialects import CHAT, COMPLETION, MESSAGES, OLLAMA, RESPONSES, CallRefusal, PromptDialect
 from elytron_proxy.dialects.dialect import items_of
-from elytron_proxy.exchange import DOWN, Exchange
-from elytron_proxy.figures import Figure, Figures
-from elytron_proxy.memory import Memory, MemoryDown
-from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieved
+from elytron_proxy.exchange import DOWN, ProxyExchange
+from elytron_proxy.figures import ProxyFigure, ProxyFigures
+from elytron_proxy.memory import MemoryDown, ProxyMemory
+from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response
 from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, route_of
-from elytron_proxy.wire.relay import Asked, Passage, Refused, Told
-from elytron_proxy.wire.upstream import Unanswered, Upstreams, told_by, unpacked
+from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, AskedCall, RefusedCall
+from elytron_proxy.wire.upstream import UnansweredCall, UpstreamClients, told_by, unpack_body
 
 DIALECTS: Final = {
     "/v1/chat/completions": CHAT,
@@ -44,16 +44,16 @@ _JSON: Final = "application/json"
 _PATH: Final = "/llm"
 """The place of the APIs in a server that shows more."""
 _LENGTH: Final = "content-length"
-_NO_KEYS: Final = Refusal(503, "store_unavailable", "the store of the access keys does not answer: try again later")
+_NO_KEYS: Final = CallRefusal(503, "store_unavailable", "the store of the access keys does not answer: try again later")
 _ENCODING: Final = "content-encoding"
-_PACKED: Final = Refusal(
+_PACKED: Final = CallRefusal(
     415, "unsupported_encoding", "the body is not packed as its Content-Encoding says: send gzip, deflate or none"
 )
-_NOT_PASSED: Final = Refusal(
+_NOT_PASSED: Final = CallRefusal(
     404, "route_not_passed", "this method and path do not pass here: the operator may name it by --pass"
 )
-_NO_RESPONSE: Final = Refusal(404, "not_found", "no response of this id is stored for you")
-_NO_JSON: Final = Refusal(
+_NO_RESPONSE: Final = CallRefusal(404, "not_found", "no response of this id is stored for you")
+_NO_JSON: Final = CallRefusal(
     415, "unsupported_media_type", "without keys bodies are JSON: send Content-Type: application/json"
 )
 
@@ -61,16 +61,16 @@ _NO_JSON: Final = Refusal(
 class ProxyApp:
     """Relays model APIs for the callers of an entrance, with their memory. Its upstreams are closed by `running`."""
 
-    def __init__(self, entrance: Entrance, settings: ProxySettings, /) -> None:
-        memory = Memory(entrance)
+    def __init__(self, entrance: CallerEntrance, settings: ProxySettings, /) -> None:
+        memory = ProxyMemory(entrance)
         self._entrance = entrance
         self._settings = settings
-        self.figures = Figures()
-        self._parts = Parts(
+        self.figures = ProxyFigures()
+        self._parts = ProxyParts(
             settings=settings,
-            upstreams=Upstreams(settings),
+            upstreams=UpstreamClients(settings),
             memory=memory,
-            conversations=Conversations(memory),
+            conversations=ConversationFinder(memory),
             responses=ResponseStore(memory, is_open=settings.stateful),
             figures=self.figures,
         )
@@ -107,18 +107,18 @@ class ProxyApp:
         path = _path_of(scope)
         dialect = DIALECTS.get(path) if scope["method"] == "POST" else None
         shape = dialect or _shape_of(path)
-        self.figures.count(Figure.CALLS)
+        self.figures.count(ProxyFigure.CALLS)
         try:
             asked, caller = await self._entered(scope, receive, path)
             await self._answered(asked, caller, dialect, receive, send)
-        except Refused as refused:
-            self.figures.count(Figure.REFUSED)
-            await _refuse(shape, refused.refusal, send)
+        except RefusedCall as refused:
+            self.figures.count(ProxyFigure.REFUSED)
+            await _send_refusal(shape, refused.refusal, send)
         except ElytronError as error:
-            self.figures.count(Figure.REFUSED)
-            await _refuse(shape, self._refusal_of(error, scope), send)
+            self.figures.count(ProxyFigure.REFUSED)
+            await _send_refusal(shape, self._refusal_of(error, scope), send)
 
-    async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[Asked, Caller]:
+    async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[AskedCall, ProxyCaller]:
         """Return the request and who asks. Raises ElytronError, Refused."""
         headers = Headers(scope=scope)
         _require_plain(path)
@@ -131,28 +131,28 @@ class ProxyApp:
             async with asyncio.timeout(limits.MEMORY_WAIT_S):
                 caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
         except TimeoutError:
-            raise Refused(_NO_KEYS) from None
-        body = await _body(headers, receive)
-        self.figures.count(Figure.REQUEST_BYTES, len(body))
+            raise RefusedCall(_NO_KEYS) from None
+        body = await _read_body(headers, receive)
+        self.figures.count(ProxyFigure.REQUEST_BYTES, len(body))
         query = scope["query_string"].decode("latin-1")
-        return Asked(scope["method"], path, query, headers.items(), body, caller.space), caller
+        return AskedCall(scope["method"], path, query, headers.items(), body, caller.space), caller
 
     async def _answered(
-        self, asked: Asked, caller: Caller, dialect: PromptDialect | None, receive: Receive, send: Send
+        self, asked: AskedCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
     ) -> None:
         if asked.path == CAPABILITIES and asked.method == "GET":
-            await _give(200, self._capabilities(), send)
+            await _send_answer(200, self._capabilities(), send)
         elif asked.path in LISTS and asked.method == "GET" and len(self._settings.upstreams) > 1:
-            await _give(200, await self._listed(asked), send)
+            await _send_answer(200, await self._listed(asked), send)
         elif dialect is None and (kept := await self._kept(asked, caller)) is not None:
-            await _give(200, kept, send)
+            await _send_answer(200, kept, send)
         elif self._is_foreign(asked, caller):
-            raise Refused(_NO_RESPONSE)
+            raise RefusedCall(_NO_RESPONSE)
         elif dialect is None:
-            passage = Passage(self._parts.upstreams, self.figures, send)
+            passage = AnswerPassage(self._parts.upstreams, self.figures, send)
             await self._until_gone(receive, self._pass(passage, asked), leave=None)
         else:
-            exchange = Exchange(self._parts, dialect, caller, asked, send)
+            exchange = ProxyExchange(self._parts, dialect, caller, asked, send)
             try:
                 leave = exchange.leave if self._settings.finish else None
                 await self._until_gone(receive, exchange.run(), leave=leave)
@@ -160,30 +160,30 @@ class ProxyApp:
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
 
-    async def _kept(self, asked: Asked, caller: Caller) -> Fields | None:
+    async def _kept(self, asked: AskedCall, caller: ProxyCaller) -> Fields | None:
         """Return what is stored for the caller of the response that is asked for; None where an upstream answers."""
         retrieval = retrieval_of(asked) if caller.use is not MemoryUse.OFF else None
         if retrieval is None:
             return None
         try:
             timed = self._parts.memory.timed(caller)
-            return await retrieved(self._parts.memory, self._parts.responses, timed, asked, retrieval)
+            return await retrieve_response(self._parts.memory, self._parts.responses, timed, asked, retrieval)
         except MemoryDown:
-            raise Refused(DOWN) from None
+            raise RefusedCall(DOWN) from None
 
-    async def _pass(self, passage: Passage, asked: Asked) -> None:
-        await passage.all(await passage.ask(asked, model=_model_of(asked)), Told(MemoryUse.OFF.value))
+    async def _pass(self, passage: AnswerPassage, asked: AskedCall) -> None:
+        await passage.all(await passage.ask(asked, model=_model_of(asked)), AnswerHeaders(MemoryUse.OFF.value))
 
     async def _until_gone(
         self, receive: Receive, work: Coroutine[Any, Any, None], *, leave: Callable[[], None] | None
     ) -> None:
         """Do `work`. If the client leaves, give it up, so that the upstream is let go of; with `leave`, finish it."""
         task = asyncio.ensure_future(work)
-        gone = asyncio.ensure_future(_gone(receive))
+        gone = asyncio.ensure_future(_client_gone(receive))
         try:
             await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
-                self.figures.count(Figure.GONE)
+                self.figures.count(ProxyFigure.GONE)
                 if leave is None:
                     return
                 leave()
@@ -195,7 +195,7 @@ class ProxyApp:
                 one.cancel()
             await asyncio.gather(task, gone, return_exceptions=True)
 
-    async def _listed(self, asked: Asked) -> Fields:
+    async def _listed(self, asked: AskedCall) -> Fields:
         """Return the models of all upstreams, each once, in their order."""
         where = LISTS[asked.path]
         found: dict[str, object] = {}
@@ -204,11 +204,11 @@ class ProxyApp:
                 response = await self._parts.upstreams.send(
                     upstream, "GET", asked.path, query="", headers=asked.headers, space=asked.space, body=None
                 )
-            except Unanswered:
+            except UnansweredCall:
                 continue
             told = fields_of(await told_by(response, limit=limits.LISTED_BYTES)) or {}
             for item in items_of(told, where):
-                found.setdefault(text(fields(item), "id") or text(fields(item), "name"), item)
+                found.setdefault(text_field(object_fields(item), "id") or text_field(object_fields(item), "name"), item)
         return {**({"object": "list"} if where == "data" else {}), where: list(found.values())}
 
     def _capabilities(self) -> Fields:
@@ -235,9 +235,9 @@ class ProxyApp:
         """Raise Refused for a request that is none of the proxy's own and none that passes."""
         is_own = path == CAPABILITIES and method == "GET"
         if not is_own and route_of(method, path, (*PASS_ROUTES, *self._settings.passed)) is None:
-            raise Refused(_NOT_PASSED)
+            raise RefusedCall(_NOT_PASSED)
 
-    def _is_foreign(self, asked: Asked, caller: Caller) -> bool:
+    def _is_foreign(self, asked: AskedCall, caller: ProxyCaller) -> bool:
         """Return whether a request names a thing at the model server that another user may own."""
         route = route_of(asked.method, asked.path, (*PASS_ROUTES, *self._settings.passed))
         return route is not None and route.is_owned and caller.principal.kind not in OPERATORS
@@ -247,23 +247,23 @@ class ProxyApp:
 
         Without keys, a body must be said to be JSON too: a page cannot send that elsewhere unasked.
         """
-        if isinstance(self._entrance.authenticator, Development):
+        if isinstance(self._entrance.authenticator, DevelopmentCallers):
             if not is_own_page(scope, headers):
                 raise PermissionRefused("no key is required here, so pages of other origins are refused")
             if scope["method"] not in SAFE_METHODS and not is_json(headers) and _has_body(headers):
-                raise Refused(_NO_JSON)
+                raise RefusedCall(_NO_JSON)
         hosts = self._settings.hosts
         if hosts is not None and not is_host_allowed(headers, hosts):
             raise PermissionRefused("this host or origin is not served here: others need --allow-host")
 
-    def _refusal_of(self, error: ElytronError, scope: Scope) -> Refusal:
+    def _refusal_of(self, error: ElytronError, scope: Scope) -> CallRefusal:
         if isinstance(error, Unauthorized) and self._settings.hosts is not None:
             client = scope.get("client")
             wait_s = self._entrance.attempts.failed(client[0] if client else None)
             if wait_s is not None:
                 error = RateLimited(limit=self._entrance.attempts.most, retry_after_s=wait_s, what="wrong credentials")
-        status = failure(error.key).status
-        return Refusal(400 if status == 422 else status, error.key, error.message)
+        status = failure_of(error.key).status
+        return CallRefusal(400 if status == 422 else status, error.key, error.message)
 
 
 def _path_of(scope: Scope) -> str:
@@ -277,7 +277,7 @@ def _require_plain(path: str) -> None:
     """Raise Refused for a path that would leave an upstream's base, or that no header line may hold."""
     parts = [unquote(part) for part in path.split("/")]
     if any(part in {".", ".."} or "\\" in part or not part.isprintable() for part in parts):
-        raise Refused(Refusal(400, "invalid_input", "the path has a segment of dots, or a control character"))
+        raise RefusedCall(CallRefusal(400, "invalid_input", "the path has a segment of dots, or a control character"))
 
 
 def _shape_of(path: str) -> PromptDialect:
@@ -290,17 +290,19 @@ def _has_body(headers: Headers) -> bool:
     return headers.get(_LENGTH, "0") != "0" or "transfer-encoding" in headers
 
 
-def _model_of(asked: Asked) -> str:
+def _model_of(asked: AskedCall) -> str:
     """Return which model a request is about, where it says so."""
     if asked.path.startswith("/v1/models/"):
         return unquote(asked.path.removeprefix("/v1/models/"))
     told = fields_of(asked.body) if asked.body[:1] == b"{" else None
-    return text(told or {}, "model") or text(told or {}, "name")
+    return text_field(told or {}, "model") or text_field(told or {}, "name")
 
 
-async def _body(headers: Headers, receive: Receive) -> bytes:
+async def _read_body(headers: Headers, receive: Receive) -> bytes:
     """Return the body. Raises Refused for one that is too large, or takes too long."""
-    too_large = Refused(Refusal(413, "payload_too_large", f"a request has at most {limits.REQUEST_BYTES} bytes"))
+    too_large = RefusedCall(
+        CallRefusal(413, "payload_too_large", f"a request has at most {limits.REQUEST_BYTES} bytes")
+    )
     declared = headers.get(_LENGTH, "0")
     if not declared.isdecimal() or len(declared) > 18 or int(declared) > limits.REQUEST_BYTES:
         raise too_large
@@ -310,36 +312,36 @@ async def _body(headers: Headers, receive: Receive) -> bytes:
             while True:
                 message = await receive()
                 if message["type"] == "http.disconnect":
-                    raise Refused(Refusal(400, "gone", "the client left"))
+                    raise RefusedCall(CallRefusal(400, "gone", "the client left"))
                 whole += message.get("body", b"")
                 if len(whole) > limits.REQUEST_BYTES:
                     raise too_large
                 if not message.get("more_body", False):
                     break
     except TimeoutError:
-        raise Refused(Refusal(408, "request_timeout", "the body took too long to arrive")) from None
+        raise RefusedCall(CallRefusal(408, "request_timeout", "the body took too long to arrive")) from None
     if _ENCODING not in headers:
         return bytes(whole)
     # Memory reads and changes the body, so that it goes on unpacked.
-    plain = await asyncio.to_thread(unpacked, bytes(whole), headers[_ENCODING], limit=limits.REQUEST_BYTES)
+    plain = await asyncio.to_thread(unpack_body, bytes(whole), headers[_ENCODING], limit=limits.REQUEST_BYTES)
     if plain is None:
-        raise Refused(_PACKED)
+        raise RefusedCall(_PACKED)
     if len(plain) > limits.REQUEST_BYTES:
         raise too_large
     return plain
 
 
-async def _gone(receive: Receive) -> None:
+async def _client_gone(receive: Receive) -> None:
     """Return when the client left."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-async def _refuse(shape: PromptDialect, refusal: Refusal, send: Send) -> None:
-    await _give(refusal.status, shape.refused(refusal), send)
+async def _send_refusal(shape: PromptDialect, refusal: CallRefusal, send: Send) -> None:
+    await _send_answer(refusal.status, shape.refused(refusal), send)
 
 
-async def _give(status: int, told: Fields, send: Send) -> None:
+async def _send_answer(status: int, told: Fields, send: Send) -> None:
     data = json_text(told).encode("utf-8", "replace")
     headers = [(b"content-type", _JSON.encode()), (b"content-length", str(len(data)).encode())]
     if status == 401:
@@ -351,14 +353,14 @@ async def _give(status: int, told: Fields, send: Send) -> None:
 def llm_surfaces(settings: ProxySettings, /) -> Family:
     """Return the family that shows model APIs with memory; the proxy itself asks who calls, in each API's own shape."""
 
-    def family(entrance: Entrance) -> Iterable[Surface]:
+    def family(entrance: CallerEntrance) -> Iterable[Surface]:
         app = ProxyApp(entrance, settings)
         return (
             Surface(
                 _PATH,
                 app,
-                Access.CREDENTIALS,
-                kind=Kind.MOUNT,
+                SurfaceAccess.CREDENTIALS,
+                kind=SurfaceProtocol.MOUNT,
                 running=app.running,
                 is_repeatable=True,
                 figures=app.figures.shown,

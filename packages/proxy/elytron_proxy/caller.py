@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from starlette.datastructures import Headers
 
-from elytron_adapter.dispatch import Entrance
+from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
@@ -20,7 +20,7 @@ CHANNEL: Final = "llm-proxy"
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ProxyCaller:
     """A caller: its space, and the part of memory in the call. `call_id` is the client's own name of the call."""
 
     principal: Principal
@@ -46,23 +46,23 @@ class Caller:
 
 
 async def caller_of(
-    entrance: Entrance, settings: ProxySettings, headers: Headers, /, *, peer: str | None, request_id: str
-) -> Caller:
+    entrance: CallerEntrance, settings: ProxySettings, headers: Headers, /, *, peer: str | None, request_id: str
+) -> ProxyCaller:
     """Return who asks. Raises Unauthorized, PermissionRefused, InvalidInput."""
     credential = names.credential_of(headers.get("authorization"), headers.get("x-api-key"))
     principal = await entrance.authenticate(credential)
-    return Caller(
+    return ProxyCaller(
         principal=principal,
-        space=_space(principal, settings, headers, peer=peer),
+        space=_caller_space(principal, settings, headers, peer=peer),
         request_id=request_id,
-        use=_use(settings, headers),
-        conversation=_conversation(headers),
+        use=_memory_use(settings, headers),
+        conversation=_caller_conversation(headers),
         call_id=next((told for name in names.REQUEST_IDS if (told := headers.get(name))), None),
-        parts={part: _named(headers[name], name) for name, part in names.SCOPES.items() if name in headers},
+        parts={part: _named_field(headers[name], name) for name, part in names.SCOPES.items() if name in headers},
     )
 
 
-def _space(principal: Principal, settings: ProxySettings, headers: Headers, *, peer: str | None) -> SpaceId:
+def _caller_space(principal: Principal, settings: ProxySettings, headers: Headers, *, peer: str | None) -> SpaceId:
     """Return whose memory it is: the credential's own space, else what a trusted peer says, else the default one."""
     told = next(((name, headers[name]) for name in names.USERS if name in headers), None)
     if told is not None and not settings.is_trusted(peer):
@@ -73,18 +73,18 @@ def _space(principal: Principal, settings: ProxySettings, headers: Headers, *, p
         if told is not None and told[1] != principal.space:
             raise PermissionRefused(f"{told[0]} names another user than the credential is for")
         return principal.space
-    space = _named(told[1], told[0]) if told is not None else settings.space
+    space = _named_field(told[1], told[0]) if told is not None else settings.space
     if is_reserved(cast("SpaceId", space)):
         raise PermissionRefused("this space is the server's own")
     return SpaceId(space)
 
 
-def _conversation(headers: Headers) -> str | None:
+def _caller_conversation(headers: Headers) -> str | None:
     told = next(((name, headers[name]) for name in names.CONVERSATIONS if headers.get(name)), None)
-    return _named(told[1], told[0]) if told is not None else None
+    return _named_field(told[1], told[0]) if told is not None else None
 
 
-def _use(settings: ProxySettings, headers: Headers) -> MemoryUse:
+def _memory_use(settings: ProxySettings, headers: Headers) -> MemoryUse:
     told = headers.get(names.MEMORY)
     if told is None:
         return settings.memory
@@ -95,7 +95,7 @@ def _use(settings: ProxySettings, headers: Headers) -> MemoryUse:
         raise InvalidInput(field=names.MEMORY, problem=f"is none of {known}") from None
 
 
-def _named(value: str, field: str) -> str:
+def _named_field(value: str, field: str) -> str:
     require_name(value, field=field, limit=core_limits.NAME_CHARS)
     return value
 

@@ -9,22 +9,22 @@ from pydantic import ValidationError
 from elytron_core import limits as core_limits
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.records import COPIES_OF_BLOCKS
-from elytron_core.planes.transcript import Delivery, Message, ToolObservation, TurnSource
+from elytron_core.planes.transcript import Message, ToolObservation, TurnDelivery, TurnSource
 from elytron_core.ports.chat import FinishReason
 from elytron_models.stream_parser import json_text
 from elytron_proxy import limits
-from elytron_proxy.caller import CHANNEL, Caller, is_name
-from elytron_proxy.conversation import Conversations, Thread, continued_by, end_of
-from elytron_proxy.dialects import Prompt, spoken
-from elytron_proxy.dialects.dialect import shelved
-from elytron_proxy.figures import Figure, Figures
-from elytron_proxy.memory import CONVERSATION, NAMESPACE, Block, Memory, MemoryDown
-from elytron_proxy.response_store import Continuation, ResponseStore
+from elytron_proxy.caller import CHANNEL, ProxyCaller, is_name
+from elytron_proxy.conversation import ConversationFinder, RequestThread, continued_by, end_of
+from elytron_proxy.dialects import CallPrompt, spoken_answer
+from elytron_proxy.dialects.dialect import encode_shelved
+from elytron_proxy.figures import ProxyFigure, ProxyFigures
+from elytron_proxy.memory import CONVERSATION, NAMESPACE, MemoryDown, PromptBlock, ProxyMemory
+from elytron_proxy.response_store import ContinuedRequest, ResponseStore
 from elytron_proxy.settings import ProxySettings
 from elytron_proxy.wire.relay import AnswerCopy
-from elytron_proxy.wire.upstream import Upstreams
+from elytron_proxy.wire.upstream import UpstreamClients
 
 logger = logging.getLogger("elytron.proxy")
 _SHOWN: Final = (*COPIES_OF_BLOCKS, NAMESPACE, "blocks-shown")
@@ -32,30 +32,30 @@ _SHOWN: Final = (*COPIES_OF_BLOCKS, NAMESPACE, "blocks-shown")
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ProxyParts:
     """State that all exchanges of a proxy share."""
 
     settings: ProxySettings
-    upstreams: Upstreams
-    memory: Memory
-    conversations: Conversations
+    upstreams: UpstreamClients
+    memory: ProxyMemory
+    conversations: ConversationFinder
     responses: ResponseStore
-    figures: Figures
+    figures: ProxyFigures
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class ExchangeCommit:
     """State of an exchange when its answer is complete."""
 
-    parts: Parts
-    caller: Caller
+    parts: ProxyParts
+    caller: ProxyCaller
     dialect: str
     path: str
     model: str
-    prompt: Prompt
-    thread: Thread
-    block: Block
-    continuation: Continuation | None
+    prompt: CallPrompt
+    thread: RequestThread
+    block: PromptBlock
+    continuation: ContinuedRequest | None
 
     async def keep(self, answer: AnswerCopy, /) -> None:
         """Keep what is to be kept of a whole answer. What memory does not take is counted."""
@@ -63,16 +63,16 @@ class Commit:
             try:
                 await self._kept(answer)
             except (MemoryDown, ElytronError, ValidationError) as error:
-                self.parts.figures.count(Figure.LOST)
+                self.parts.figures.count(ProxyFigure.LOST)
                 key = error.key if isinstance(error, MemoryDown | ElytronError) else "invalid_input"
                 logger.warning("turn not kept", extra={"request_id": self.caller.request_id, "key": key})
 
     async def _kept(self, answer: AnswerCopy) -> None:
         thread, figure = self.thread, self._figure(answer)
         writes = self.caller.use.writes
-        if writes and figure is Figure.COMMITTED:
+        if writes and figure is ProxyFigure.COMMITTED:
             thread, figure = await self._commit(answer)
-        elif writes and figure is Figure.OPENED:
+        elif writes and figure is ProxyFigure.OPENED:
             thread = await self._open()
         if self.continuation is not None:
             response = answer.witness.ended
@@ -84,63 +84,63 @@ class Commit:
         await self.parts.memory.register(self.caller, self.prompt)
         await self._audit(thread)
 
-    async def _audit(self, thread: Thread) -> None:
+    async def _audit(self, thread: RequestThread) -> None:
         if not self.parts.settings.audit or not self.block.text:
             return
-        value = {"block": shelved(self.block.text), "conversation": thread.conversation}
+        value = {"block": encode_shelved(self.block.text), "conversation": thread.conversation}
         await self.parts.memory.put(self.caller, _SHOWN, thread.turn, value, ttl_s=None)
         await self.parts.memory.trim(self.caller, _SHOWN, most=limits.AUDITS)
 
-    def _figure(self, answer: AnswerCopy) -> Figure | None:
+    def _figure(self, answer: AnswerCopy) -> ProxyFigure | None:
         """Return as what an answer counts: as committed, if it may be evidence; None if nothing is to be kept."""
         if not self.prompt.is_single:
             return None
         goes_on = answer.finished is FinishReason.TOOLS
         if answer.finished is not FinishReason.STOP and not goes_on and not self.parts.settings.partial:
-            return Figure.PARTIAL
+            return ProxyFigure.PARTIAL
         if answer.is_too_long or len(self.prompt.said) > core_limits.MESSAGE_CHARS:
-            return Figure.TOO_LARGE
-        return Figure.OPENED if goes_on else Figure.COMMITTED
+            return ProxyFigure.TOO_LARGE
+        return ProxyFigure.OPENED if goes_on else ProxyFigure.COMMITTED
 
-    async def _open(self) -> Thread:
+    async def _open(self) -> RequestThread:
         """Store what the person said, whose answer waits for tools; that answer completes the turn, if it comes."""
         conversations, caller = self.parts.conversations, self.caller
         known = self.thread if self.thread.is_open else await conversations.reopened(caller, self.thread)
         if known is not None:
             return known
         thread = await conversations.claim(caller, self.thread)
-        await self._store(thread, self._turn(thread, "", delivery=Delivery.USER_ONLY, uses_tools=True))
+        await self._store(thread, self._turn(thread, "", delivery=TurnDelivery.USER_ONLY, uses_tools=True))
         await conversations.open(caller, thread)
         return thread
 
-    async def _store(self, thread: Thread, turn: TurnDraft) -> MemoryWriteReport:
+    async def _store(self, thread: RequestThread, turn: TurnDraft) -> MemoryWriteReport:
         request = MemoryWriteRequest(scope=self.caller.scope(thread.conversation), write=TranscriptWrite(turns=(turn,)))
         return await self.parts.memory.keep(self.caller, request, MemoryWriteReport)
 
-    async def _commit(self, answer: AnswerCopy) -> tuple[Thread, Figure]:
+    async def _commit(self, answer: AnswerCopy) -> tuple[RequestThread, ProxyFigure]:
         """Store the user message and the answer as one turn, in one batch."""
         conversations, caller = self.parts.conversations, self.caller
-        said = spoken(self.prompt.begun + answer.text)
+        said = spoken_answer(self.prompt.begun + answer.text)
         context = answer.witness.ended.get("context")
         end = continued_by(json_text(context)) if context else end_of(self.thread.asked, said)
         is_new = not self.thread.is_named and not self.thread.is_open
         if is_new and await conversations.is_kept(caller, end):
-            return self.thread, Figure.DUPLICATE
+            return self.thread, ProxyFigure.DUPLICATE
         thread = await conversations.claim(caller, self.thread)
         report = await self._store(thread, self._turn(thread, said, uses_tools=answer.has_tools_used))
         if thread.is_open:
             await conversations.close(caller, thread)
         if not thread.is_named:
             await conversations.note(caller, thread, end)
-        return thread, Figure.COMMITTED if report.changed else Figure.DUPLICATE
+        return thread, ProxyFigure.COMMITTED if report.changed else ProxyFigure.DUPLICATE
 
     def _turn(
-        self, thread: Thread, said: str, *, uses_tools: bool, delivery: Delivery = Delivery.DELIVERED
+        self, thread: RequestThread, said: str, *, uses_tools: bool, delivery: TurnDelivery = TurnDelivery.DELIVERED
     ) -> TurnDraft:
-        user = Message(role=Role.USER, text=self.prompt.said)
+        user = Message(role=EvidenceRole.USER, text=self.prompt.said)
         return TurnDraft(
             host_id=thread.turn,
-            messages=(user, Message(role=Role.ASSISTANT, text=said)) if said else (user,),
+            messages=(user, Message(role=EvidenceRole.ASSISTANT, text=said)) if said else (user,),
             delivery=delivery,
             metadata={CONVERSATION: thread.conversation},
             source=TurnSource(
@@ -150,13 +150,13 @@ class Commit:
                 model_alias=self.model if is_name(self.model) else None,
                 request_id=self.caller.request_id,
             ),
-            tool_observations=_observations(self.prompt),
+            tool_observations=_prompt_observations(self.prompt),
             # A tool's result may have anyone's words, and the model's answer rests on it.
             external_content_used=self.prompt.has_tools_used or uses_tools,
         )
 
 
-def _observations(prompt: Prompt) -> tuple[ToolObservation, ...]:
+def _prompt_observations(prompt: CallPrompt) -> tuple[ToolObservation, ...]:
     named = {use.id: use for use in prompt.uses if is_name(use.id) and is_name(use.name)}
     found = [
         ToolObservation(observation_id=use.id, tool_name=use.name, external_content=True) for use in named.values()

@@ -8,12 +8,12 @@ from pydantic import JsonValue
 
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.records import COPIES_OF_BLOCKS, Record
-from elytron_models.stream_parser import Fields, fields, text
+from elytron_models.stream_parser import Fields, object_fields, text_field
 from elytron_proxy import limits
-from elytron_proxy.caller import Caller
-from elytron_proxy.dialects import Prompt, spoken
-from elytron_proxy.dialects.dialect import shelved, unshelved
-from elytron_proxy.memory import NAMESPACE, Block, Memory, MemoryDown, Shelf
+from elytron_proxy.caller import ProxyCaller
+from elytron_proxy.dialects import CallPrompt, spoken_answer
+from elytron_proxy.dialects.dialect import decode_shelved, encode_shelved
+from elytron_proxy.memory import NAMESPACE, MemoryDown, PromptBlock, ProxyMemory, Shelf
 
 _NODES: Final = (NAMESPACE, "conversations")
 _OPEN_TURNS: Final = (NAMESPACE, "open-turns")
@@ -24,7 +24,7 @@ _TAG: Final = "llm proxy"
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class ParentTurn:
     """The stored turn that a request continues."""
 
     digest: bytes
@@ -33,7 +33,7 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
-class Thread:
+class RequestThread:
     """Position of a request: its conversation, the id of its turn, and the digests of its messages.
 
     `is_shown` is true if the request itself has all earlier messages of the conversation.
@@ -47,7 +47,7 @@ class Thread:
     is_shown: bool = False
     is_open: bool = False
     """True if the turn is stored already, with the person's message alone: its tools run."""
-    parent: Parent | None = None
+    parent: ParentTurn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +58,25 @@ class _OpenTurn:
     turn: str
 
 
-class Conversations:
+class ConversationFinder:
     """Finds the conversation of a request, and remembers turns whose tools run, and their blocks."""
 
-    def __init__(self, memory: Memory, /) -> None:
+    def __init__(self, memory: ProxyMemory, /) -> None:
         self._memory = memory
-        self._blocks: LruCache[tuple[str, bytes], Block] = LruCache(limits.BLOCKS)
+        self._blocks: LruCache[tuple[str, bytes], PromptBlock] = LruCache(limits.BLOCKS)
         self._open: LruCache[tuple[str, bytes], _OpenTurn] = LruCache(limits.BLOCKS)
 
-    async def find(self, caller: Caller, prompt: Prompt, /, *, named: str | None) -> Thread:
+    async def find(self, caller: ProxyCaller, prompt: CallPrompt, /, *, named: str | None) -> RequestThread:
         """Return the position of the request; `named` is its conversation, if the request names one.
 
         Messages that continue the last turn of a known conversation continue it; those that continue an earlier one,
         or none, begin another. Raises MemoryDown.
         """
         start = start_of(prompt)
-        asked = _link(start, "user", prompt.said)
+        asked = _link_digest(start, "user", prompt.said)
         opened = await self._opened(caller, asked) if prompt.has_tools_used else None
         if opened is not None and named in {None, opened.conversation}:
-            return Thread(
+            return RequestThread(
                 opened.conversation,
                 opened.turn,
                 start,
@@ -87,28 +87,28 @@ class Conversations:
             )
         turn = _turn_of(caller, asked) or self._memory.new_id()
         if named is not None:
-            return Thread(named, turn, start, asked, is_named=True)
-        fresh = Thread(f"chat-{turn}", turn, start, asked)
+            return RequestThread(named, turn, start, asked, is_named=True)
+        fresh = RequestThread(f"chat-{turn}", turn, start, asked)
         if start == _START:
             return fresh
         item = await self._read(caller, _NODES, start)
         if item is None:
             return fresh
-        node = fields(item.value)
-        if text(node, "next") not in {"", turn}:
+        node = object_fields(item.value)
+        if text_field(node, "next") not in {"", turn}:
             return fresh
-        conversation = text(node, "conversation")
-        parent = Parent(start, item.version, conversation)
-        return Thread(conversation, turn, start, asked, is_shown=True, parent=parent)
+        conversation = text_field(node, "conversation")
+        parent = ParentTurn(start, item.version, conversation)
+        return RequestThread(conversation, turn, start, asked, is_shown=True, parent=parent)
 
-    async def is_kept(self, caller: Caller, end: bytes, /) -> bool:
+    async def is_kept(self, caller: ProxyCaller, end: bytes, /) -> bool:
         """Return whether the turn with this end is stored already. Raises MemoryDown."""
         secret = await self._memory.secret_of(caller)
         if secret is None:
             return False
         return await self._memory.has(caller, _NODES, secret.tag(_TAG, end.hex()))
 
-    async def claim(self, caller: Caller, thread: Thread, /) -> Thread:
+    async def claim(self, caller: ProxyCaller, thread: RequestThread, /) -> RequestThread:
         """Return `thread` as the one that continues its parent; if another was quicker, as a branch of its own."""
         if thread.parent is None:
             return thread
@@ -117,21 +117,21 @@ class Conversations:
                 caller, thread.parent.digest, thread.conversation, then=thread.turn, of=thread.parent.version
             )
         except MemoryDown:
-            return Thread(f"chat-{thread.turn}", thread.turn, thread.start, thread.asked)
+            return RequestThread(f"chat-{thread.turn}", thread.turn, thread.start, thread.asked)
         return thread
 
-    async def note(self, caller: Caller, thread: Thread, end: bytes, /) -> None:
+    async def note(self, caller: ProxyCaller, thread: RequestThread, end: bytes, /) -> None:
         """Remember that the conversation ends with this turn. Raises MemoryDown."""
         await self._note(caller, end, thread.conversation)
 
     async def _note(
-        self, caller: Caller, digest: bytes, conversation: str, *, then: str = "", of: int | None = None
+        self, caller: ProxyCaller, digest: bytes, conversation: str, *, then: str = "", of: int | None = None
     ) -> None:
         value = {"conversation": conversation, "next": then}
         key = await self._key(caller, digest)
         await self._memory.put(caller, _NODES, key, value, ttl_s=limits.NODE_TTL_S, expected_version=of)
 
-    async def block_of(self, caller: Caller, thread: Thread, /) -> Block | None:
+    async def block_of(self, caller: ProxyCaller, thread: RequestThread, /) -> PromptBlock | None:
         """Return the block that the first call of a turn was given. Raises MemoryDown.
 
         None if it is not known, or if a memory that it cites was erased or made private since.
@@ -141,38 +141,38 @@ class Conversations:
         item = await self._read(caller, _BLOCKS, thread.asked)
         if item is None:
             return None
-        kept: Fields = fields(item.value)
+        kept: Fields = object_fields(item.value)
         recalled = kept.get("recalled")
-        return Block(unshelved(text(kept, "text")), recalled if isinstance(recalled, int) else 0)
+        return PromptBlock(decode_shelved(text_field(kept, "text")), recalled if isinstance(recalled, int) else 0)
 
-    def remember(self, caller: Caller, thread: Thread, block: Block, /) -> None:
+    def remember(self, caller: ProxyCaller, thread: RequestThread, block: PromptBlock, /) -> None:
         """Hold the block of a turn for its further calls."""
         self._blocks[caller.space, thread.asked] = block
 
-    async def reopened(self, caller: Caller, thread: Thread, /) -> Thread | None:
+    async def reopened(self, caller: ProxyCaller, thread: RequestThread, /) -> RequestThread | None:
         """Return `thread` as the open turn that asked the same before it; None if there is none. Raises MemoryDown."""
         opened = await self._opened(caller, thread.asked)
         if opened is None or (thread.is_named and thread.conversation != opened.conversation):
             return None
         return replace(thread, conversation=opened.conversation, turn=opened.turn, is_open=True)
 
-    async def open(self, caller: Caller, thread: Thread, /) -> None:
+    async def open(self, caller: ProxyCaller, thread: RequestThread, /) -> None:
         """Keep what the further calls of a turn need whose tools run, also for a proxy that is restarted meanwhile.
 
         Messages that go on without its answer continue the conversation. Raises MemoryDown.
         """
         opened = _OpenTurn(thread.conversation, thread.turn)
         self._open[caller.space, thread.asked] = opened
-        block = await self._held(caller, thread) or Block()
+        block = await self._held(caller, thread) or PromptBlock()
         key, ttl_s = await self._key(caller, thread.asked), limits.OPEN_TURN_TTL_S
-        kept: dict[str, JsonValue] = {"text": shelved(block.text), "recalled": block.recalled}
+        kept: dict[str, JsonValue] = {"text": encode_shelved(block.text), "recalled": block.recalled}
         await self._memory.put(caller, _BLOCKS, key, kept, ttl_s=ttl_s)
         told: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
         await self._memory.put(caller, _OPEN_TURNS, key, told, ttl_s=ttl_s)
         if not thread.is_named:
             await self.note(caller, thread, end_of(thread.asked, ""))
 
-    async def close(self, caller: Caller, thread: Thread, /) -> None:
+    async def close(self, caller: ProxyCaller, thread: RequestThread, /) -> None:
         """Forget that the turn's tools run. Raises MemoryDown."""
         self._open.pop((caller.space, thread.asked), None)
         self._blocks.pop((caller.space, thread.asked), None)
@@ -180,60 +180,60 @@ class Conversations:
         await self._memory.erase(caller, _OPEN_TURNS, key)
         await self._memory.erase(caller, _BLOCKS, key)
 
-    async def _held(self, caller: Caller, thread: Thread) -> Block | None:
+    async def _held(self, caller: ProxyCaller, thread: RequestThread) -> PromptBlock | None:
         """Return the block of a turn that this process holds: what is not stored, no erasure reaches."""
         block = self._blocks.get((caller.space, thread.asked))
         return block if block is not None and await self._memory.has_all(caller, block) else None
 
-    async def _opened(self, caller: Caller, asked: bytes) -> _OpenTurn | None:
+    async def _opened(self, caller: ProxyCaller, asked: bytes) -> _OpenTurn | None:
         known = self._open.get((caller.space, asked))
         if known is not None:
             return known
         item = await self._read(caller, _OPEN_TURNS, asked)
         if item is None:
             return None
-        kept: Fields = fields(item.value)
-        return _OpenTurn(text(kept, "conversation"), text(kept, "turn"))
+        kept: Fields = object_fields(item.value)
+        return _OpenTurn(text_field(kept, "conversation"), text_field(kept, "turn"))
 
-    async def _read(self, caller: Caller, shelf: Shelf, digest: bytes) -> Record | None:
+    async def _read(self, caller: ProxyCaller, shelf: Shelf, digest: bytes) -> Record | None:
         """Return the record about what was said so; None if there is none, as before the first write of a space."""
         secret = await self._memory.secret_of(caller)
         return None if secret is None else await self._memory.get(caller, shelf, secret.tag(_TAG, digest.hex()))
 
-    async def _key(self, caller: Caller, digest: bytes) -> str:
+    async def _key(self, caller: ProxyCaller, digest: bytes) -> str:
         """Return the key of a record about what was said so, under the space's own secret."""
         secret = await self._memory.secret_of(caller)
         assert secret is not None  # something of the space was written before
         return secret.tag(_TAG, digest.hex())
 
 
-def start_of(prompt: Prompt, /) -> bytes:
+def start_of(prompt: CallPrompt, /) -> bytes:
     """Return the digest of all that was said before the last user message; empty if nothing was."""
     if prompt.continues:
         return continued_by(prompt.continues)
     digest = _START
     for exchange in prompt.earlier:
-        digest = end_of(_link(digest, "user", exchange.said), exchange.answered)
+        digest = end_of(_link_digest(digest, "user", exchange.said), exchange.answered)
     return digest
 
 
 def end_of(asked: bytes, answer: str, /) -> bytes:
     """Return the digest of a conversation whose last question, `asked`, got this answer."""
-    return _link(asked, "assistant", spoken(answer))
+    return _link_digest(asked, "assistant", spoken_answer(answer))
 
 
 def continued_by(context: str, /) -> bytes:
     """Return the digest of a conversation that goes on by what the model itself calls its context."""
-    return _link(_START, "context", context)
+    return _link_digest(_START, "context", context)
 
 
-def _link(before: bytes, role: str, said: str) -> bytes:
+def _link_digest(before: bytes, role: str, said: str) -> bytes:
     """Return the digest of what was said after `before`; white space does not count, which clients change."""
     told = " ".join(said.split())
     return hashlib.blake2b(f"{role}\0{told}".encode("utf-8", "surrogatepass"), digest_size=20, key=before).digest()
 
 
-def _turn_of(caller: Caller, asked: bytes) -> str | None:
+def _turn_of(caller: ProxyCaller, asked: bytes) -> str | None:
     """Return the id of the turn of a call that its client names, so that a repeat has the same."""
     if caller.call_id is None:
         return None

@@ -7,12 +7,12 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from elytron_adapter.dispatch import Dispatcher, Entrance
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.model import Value
-from elytron_models.stream_parser import fields_of, inner, objects, text
+from elytron_models.stream_parser import fields_of, inner_object, object_list, text_field
 from elytron_proxy.app import ProxyApp
-from elytron_proxy.settings import ProxySettings, Upstream
+from elytron_proxy.settings import ModelUpstream, ProxySettings
 
 if TYPE_CHECKING:
     from elytron.runtime import MemoryRuntime
@@ -39,7 +39,7 @@ async def scripted_model() -> AsyncGenerator[str]:
     seen: set[asyncio.Task[None]] = set()
 
     def begin(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(_answer(reader, writer))
+        task = asyncio.ensure_future(_answer_scripted(reader, writer))
         seen.add(task)
         task.add_done_callback(seen.discard)
 
@@ -51,13 +51,13 @@ async def scripted_model() -> AsyncGenerator[str]:
         await asyncio.gather(*seen, return_exceptions=True)
 
 
-async def demonstrate(memory: "MemoryRuntime", space: str, /) -> tuple[DemonstratedCall, ...]:
+async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[DemonstratedCall, ...]:
     """Hold two conversations with the scripted model through a proxy, and return what was said in both."""
     import httpx
 
-    entrance = Entrance(Dispatcher(memory), authenticator=Development())
+    entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     async with scripted_model() as url:
-        app = ProxyApp(entrance, ProxySettings(upstreams=(Upstream(url),), space=space))
+        app = ProxyApp(entrance, ProxySettings(upstreams=(ModelUpstream(url),), space=space))
         transport = httpx.ASGITransport(app=app)
         async with app.running(), httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
             calls: list[DemonstratedCall] = []
@@ -65,12 +65,12 @@ async def demonstrate(memory: "MemoryRuntime", space: str, /) -> tuple[Demonstra
                 body = {"model": "scripted", "messages": [{"role": "user", "content": said}]}
                 answer = await client.post("/api/chat", json=body)
                 told = [fields_of(line) or {} for line in answer.content.splitlines()]
-                placed = "".join(text(line, "prompt") for line in told).removeprefix(said).strip()
+                placed = "".join(text_field(line, "prompt") for line in told).removeprefix(said).strip()
                 calls.append(
                     DemonstratedCall(
                         conversation=conversation,
                         said=said,
-                        answered="".join(text(inner(line, "message"), "content") for line in told),
+                        answered="".join(text_field(inner_object(line, "message"), "content") for line in told),
                         recalled=int(answer.headers.get("x-elytron-recalled", "0")),
                         placed=placed,
                     )
@@ -79,11 +79,11 @@ async def demonstrate(memory: "MemoryRuntime", space: str, /) -> tuple[Demonstra
     return tuple(calls)
 
 
-async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _answer_scripted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     head = await reader.readuntil(b"\r\n\r\n")
     length = next(int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length"))
     asked = fields_of(await reader.readexactly(length)) or {}
-    said = text(objects(asked, "messages")[-1], "content")
+    said = text_field(object_list(asked, "messages")[-1], "content")
     known = _NAME.search(said)
     if said.startswith(ASKED):
         words = f"Your boat is called {known[1]}." if known is not None else "You have not told me."

@@ -9,28 +9,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.chat import FailureReason
-from elytron_models.stream_parser import fields_of, inner, json_text, text
+from elytron_models.stream_parser import fields_of, inner_object, json_text, text_field
 from elytron_proxy import limits
-from elytron_proxy.caller import Caller, is_name
-from elytron_proxy.commit import Commit, Parts
-from elytron_proxy.conversation import Thread
-from elytron_proxy.dialects import Prompt, PromptDialect, Refusal
+from elytron_proxy.caller import ProxyCaller, is_name
+from elytron_proxy.commit import ExchangeCommit, ProxyParts
+from elytron_proxy.conversation import RequestThread
+from elytron_proxy.dialects import CallPrompt, CallRefusal, PromptDialect
 from elytron_proxy.dialects.dialect import Body
-from elytron_proxy.dialects.responses import unsealed
-from elytron_proxy.figures import Figure
-from elytron_proxy.memory import Block, MemoryDown
-from elytron_proxy.response_store import Continuation, NotContinued
+from elytron_proxy.dialects.responses import unseal_request
+from elytron_proxy.figures import ProxyFigure
+from elytron_proxy.memory import MemoryDown, PromptBlock
+from elytron_proxy.response_store import ContinuedRequest, NotContinued
 from elytron_proxy.settings import MemoryUse
 from elytron_proxy.wire.relay import (
     AnswerCopy,
-    Asked,
+    AnswerHeaders,
+    AnswerPassage,
+    AskedCall,
     KeyMask,
-    Passage,
-    Read,
-    Refused,
+    PeekedAnswer,
+    RefusedCall,
     Send,
     StreamRelay,
-    Told,
     WholeCopy,
 )
 from elytron_proxy.wire.upstream import chunks_of
@@ -42,39 +42,43 @@ _OK: Final = 200
 _UNREADABLE: Final = 400
 _SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
-DOWN: Final = Refusal(503, "memory_required", "memory cannot answer now, and this call requires it: try again later")
-_CUT: Final = Refusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
+DOWN: Final = CallRefusal(
+    503, "memory_required", "memory cannot answer now, and this call requires it: try again later"
+)
+_CUT: Final = CallRefusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
 _DEGRADED: Final = "degraded"
 
 
-class Exchange:
+class ProxyExchange:
     """One call of a dialect, with memory. What memory cannot do never fails the call, unless it is required."""
 
-    def __init__(self, parts: Parts, dialect: PromptDialect, caller: Caller, asked: Asked, send: Send, /) -> None:
+    def __init__(
+        self, parts: ProxyParts, dialect: PromptDialect, caller: ProxyCaller, asked: AskedCall, send: Send, /
+    ) -> None:
         self._parts = parts
         self._dialect = dialect
         self._caller = caller
         self._timed = caller
         """The caller while the model is not yet asked: memory has a deadline."""
         self._asked = asked
-        self._passage = Passage(parts.upstreams, parts.figures, send)
-        self._told = Told(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
-        self._continuation: Continuation | None = None
-        self._prompt: Prompt | None = None
-        self._thread: Thread | None = None
-        self._block = Block()
+        self._passage = AnswerPassage(parts.upstreams, parts.figures, send)
+        self._told = AnswerHeaders(caller.use.value if caller.use is not MemoryUse.REQUIRED else MemoryUse.ON.value)
+        self._continuation: ContinuedRequest | None = None
+        self._prompt: CallPrompt | None = None
+        self._thread: RequestThread | None = None
+        self._block = PromptBlock()
         self._model = ""
         self.keeping: asyncio.Task[None] | None = None
         """The commit of the answer, once its end marker was seen. It goes on if the client leaves."""
 
     async def run(self) -> None:
         """Answer the call. Raises Refused before anything was sent."""
-        body = await _aside(self._asked.body, fields_of)
+        body = await _work_aside(self._asked.body, fields_of)
         if body is None:
-            self._parts.figures.count(Figure.UNREAD)
+            self._parts.figures.count(ProxyFigure.UNREAD)
             await self._pass(self._asked)
             return
-        self._model = text(body, "model")
+        self._model = text_field(body, "model")
         if self._caller.use is MemoryUse.OFF:
             await self._pass(self._asked)
             return
@@ -90,14 +94,14 @@ class Exchange:
         placed = body
         if self._block.text:
             placed = self._placed(body, self._prompt)
-            self._parts.figures.count(Figure.RECALLED)
+            self._parts.figures.count(ProxyFigure.RECALLED)
         sent = await self._written(placed)
         response = await self._passage.ask(sent, model=self._model)
-        read: Read | None = None
+        read: PeekedAnswer | None = None
         if response.status_code == _UNREADABLE and (other := self._without_sealed(placed)) is not None:
-            read = Read(chunks_of(response))
+            read = PeekedAnswer(chunks_of(response))
             if await self._is_sealed(response, read):
-                self._parts.figures.count(Figure.RESENT)
+                self._parts.figures.count(ProxyFigure.RESENT)
                 response, read = await self._passage.ask(await self._rewritten(other), model=self._model), None
         if read is not None:
             await self._passage.all(response, self._told, read=read)
@@ -113,17 +117,17 @@ class Exchange:
         if self._dialect.name != "responses":
             return None
         is_continuing = self._continuation is not None and self._continuation.is_continuing
-        return unsealed(body) if self._parts.settings.resend or is_continuing else None
+        return unseal_request(body) if self._parts.settings.resend or is_continuing else None
 
-    async def _is_sealed(self, response: "httpx.Response", read: Read) -> bool:
+    async def _is_sealed(self, response: "httpx.Response", read: PeekedAnswer) -> bool:
         """Return whether a refusal says that reasoning cannot be unsealed; its stream is closed then."""
-        if text(inner(await read.look(), "error"), "code") != _SEALED:
+        if text_field(inner_object(await read.look(), "error"), "code") != _SEALED:
             return False
         await response.aclose()
         return True
 
-    async def _pass(self, asked: Asked) -> None:
-        await self._passage.all(await self._passage.ask(asked, model=self._model), Told(MemoryUse.OFF.value))
+    async def _pass(self, asked: AskedCall) -> None:
+        await self._passage.all(await self._passage.ask(asked, model=self._model), AnswerHeaders(MemoryUse.OFF.value))
 
     async def _continued(self, body: Body) -> Body:
         """Return the request with the responses that it continues. Raises Refused."""
@@ -132,14 +136,14 @@ class Exchange:
         try:
             self._continuation = await self._parts.responses.continued(self._timed, body)
         except NotContinued as error:
-            raise Refused(error.refusal) from None
+            raise RefusedCall(error.refusal) from None
         except MemoryDown as error:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)
-            raise Refused(DOWN) from None
+            raise RefusedCall(DOWN) from None
         return self._continuation.body
 
-    async def _remembered(self, prompt: Prompt) -> None:
+    async def _remembered(self, prompt: CallPrompt) -> None:
         """Find the conversation, and the block of the prompt. Raises Refused where memory is required and down."""
         began = time.perf_counter()
         try:
@@ -153,20 +157,20 @@ class Exchange:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)
             if self._caller.use is MemoryUse.REQUIRED:
-                raise Refused(DOWN) from None
-            self._parts.figures.count(Figure.DEGRADED)
+                raise RefusedCall(DOWN) from None
+            self._parts.figures.count(ProxyFigure.DEGRADED)
             self._told.memory = _DEGRADED
         if self._thread is not None and self._caller.use.writes:
             self._told.turn = self._thread.turn
 
-    async def _found(self, prompt: Prompt) -> Thread:
+    async def _found(self, prompt: CallPrompt) -> RequestThread:
         continued = self._continuation.named if self._continuation is not None else None
         named = self._caller.conversation or (continued if continued and is_name(continued) else None)
         thread = await self._parts.conversations.find(self._timed, prompt, named=named)
         # A response that is continued brings all that was said before.
         return replace(thread, is_shown=True) if named is not None and named == continued else thread
 
-    async def _recalled(self, prompt: Prompt, thread: Thread) -> Block:
+    async def _recalled(self, prompt: CallPrompt, thread: RequestThread) -> PromptBlock:
         """Return the block; further calls of one user turn, as tools answer, are given the first one's."""
         conversations = self._parts.conversations
         block = await conversations.block_of(self._timed, thread) if prompt.has_tools_used else None
@@ -180,21 +184,21 @@ class Exchange:
         conversations.remember(self._caller, thread, block)
         return block
 
-    def _placed(self, body: Body, prompt: Prompt) -> Body:
+    def _placed(self, body: Body, prompt: CallPrompt) -> Body:
         try:
             return self._dialect.place(body, prompt, self._block.text, self._parts.settings.placement)
         except InvalidInput as error:
-            raise Refused(Refusal(400, error.key, error.message)) from None
+            raise RefusedCall(CallRefusal(400, error.key, error.message)) from None
 
-    async def _written(self, body: Body) -> Asked:
+    async def _written(self, body: Body) -> AskedCall:
         """Return the request with `body`; one that was not changed goes on with its own bytes."""
         is_continued = self._continuation is not None and self._continuation.is_changed
         if not self._block.text and not is_continued:
             return self._asked
         return await self._rewritten(body)
 
-    async def _rewritten(self, body: Body) -> Asked:
-        return replace(self._asked, body=await _aside(body, _bytes_of, size=len(self._asked.body)))
+    async def _rewritten(self, body: Body) -> AskedCall:
+        return replace(self._asked, body=await _work_aside(body, _bytes_of, size=len(self._asked.body)))
 
     async def _relay(self, response: "httpx.Response", body: Body) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -243,7 +247,7 @@ class Exchange:
                 await self._passage.give(held)
                 held = clean
         except httpx.HTTPError:
-            self._parts.figures.count(Figure.CUT)
+            self._parts.figures.count(ProxyFigure.CUT)
             return  # without its end, the server closes the connection
         finally:
             await response.aclose()
@@ -258,7 +262,7 @@ class Exchange:
         """Begin to keep the answer as soon as it is whole: nothing but its end marker makes it so."""
         if not answer.is_whole or self.keeping is not None or self._prompt is None or self._thread is None:
             return
-        commit = Commit(
+        commit = ExchangeCommit(
             self._parts,
             self._caller,
             dialect=self._dialect.name,
@@ -276,16 +280,16 @@ class Exchange:
             case None:
                 pass
             case FailureReason.TOO_LARGE:
-                self._parts.figures.count(Figure.TOO_LARGE)
+                self._parts.figures.count(ProxyFigure.TOO_LARGE)
             case FailureReason.MALFORMED:
-                self._parts.figures.count(Figure.UNREAD)
+                self._parts.figures.count(ProxyFigure.UNREAD)
             case FailureReason.CUT:
-                self._parts.figures.count(Figure.CUT)
+                self._parts.figures.count(ProxyFigure.CUT)
             case _:
-                self._parts.figures.count(Figure.FAILED)
+                self._parts.figures.count(ProxyFigure.FAILED)
 
 
-async def _aside(given: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:
+async def _work_aside(given: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:
     """Return what `work` makes of `given`; of much, in a thread."""
     size = len(given) if size is None else size
     return work(given) if size <= limits.READ_AT_ONCE_BYTES else await asyncio.to_thread(work, given)

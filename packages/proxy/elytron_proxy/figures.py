@@ -11,7 +11,7 @@ _FIRST_BYTE: Final = f"{_PREFIX}_first_byte_seconds"
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 
 
-class Figure(StrEnum):
+class ProxyFigure(StrEnum):
     """Counted figures, each with the sentence of its help text."""
 
     text: str
@@ -52,15 +52,15 @@ class ShownFigure(NamedTuple):
     buckets: tuple[tuple[str, float], ...] = ()
 
 
-class Figures:
+class ProxyFigures:
     """The counts of one proxy."""
 
     def __init__(self) -> None:
-        self._counts: Counter[Figure] = Counter()
+        self._counts: Counter[ProxyFigure] = Counter()
         self._first_bytes = [0] * (len(_BOUNDS) + 1)
         self._first_byte_s = 0.0
 
-    def count(self, figure: Figure, by: int = 1, /) -> None:
+    def count(self, figure: ProxyFigure, by: int = 1, /) -> None:
         """Count one, or as many as `by`."""
         self._counts[figure] += by
 
@@ -69,16 +69,16 @@ class Figures:
         self._first_bytes[bisect_left(_BOUNDS, seconds)] += 1
         self._first_byte_s += seconds
 
-    def __getitem__(self, figure: Figure, /) -> int:
+    def __getitem__(self, figure: ProxyFigure, /) -> int:
         return self._counts[figure]
 
     def told(self) -> dict[str, int]:
         """Return all counts by name."""
-        return {figure.value: self._counts[figure] for figure in Figure}
+        return {figure.value: self._counts[figure] for figure in ProxyFigure}
 
     def shown(self) -> Iterator[ShownFigure]:
         """Yield all figures as Prometheus reads them."""
-        for figure in Figure:
+        for figure in ProxyFigure:
             yield ShownFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])
         total, buckets = 0, list[tuple[str, float]]()
         for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._first_bytes, strict=True):

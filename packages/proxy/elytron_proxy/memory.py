@@ -13,8 +13,8 @@ from pydantic import JsonValue
 
 from elytron.registry import by_request
 from elytron.runtime_records import RuntimeRecords
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
 from elytron_core import limits as core_limits
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.projection import (
@@ -22,7 +22,7 @@ from elytron_core.contracts.projection import (
     MemoryProjectionRequest,
     SectionName,
 )
-from elytron_core.contracts.recall import AnyOf, Comparison, Condition, RecallFilters, RecallHit
+from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters, RecallHit
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport, AgentToolRegistryUpsertRequest
 from elytron_core.errors import ElytronError, InvalidInput, StoreBusy, StoreUnavailable, Unreachable
 from elytron_core.lru_cache import LruCache
@@ -37,9 +37,9 @@ from elytron_core.planes.tools import (
 )
 from elytron_core.policy.tools import with_fingerprints
 from elytron_proxy import limits
-from elytron_proxy.caller import Caller, is_name
-from elytron_proxy.dialects import Prompt
-from elytron_proxy.dialects.dialect import fenced
+from elytron_proxy.caller import ProxyCaller, is_name
+from elytron_proxy.dialects import CallPrompt
+from elytron_proxy.dialects.dialect import fence_block
 
 ReportT = TypeVar("ReportT", bound=Value)
 ResultT = TypeVar("ResultT")
@@ -74,7 +74,7 @@ class MemoryDown(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PromptBlock:
     """Block of a prompt, in its tag; empty if nothing is known. It has `recalled` memories.
 
     `cites` are those of them that have an id to read them by; a block that was stored names none.
@@ -86,30 +86,30 @@ class Block:
 
 
 @dataclass(slots=True)
-class _Health:
+class _SpaceHealth:
     """The calls in a row that the memory of a space failed, and until when it is asked nothing."""
 
     failures: int = 0
     rests_until: float = 0.0
 
 
-class Memory:
+class ProxyMemory:
     """Calls operations as the caller may, and remembers which spaces commit just now.
 
     All that a call waits for is done before its deadline or not at all: every read and write here goes by `_timed`.
     """
 
     def __init__(
-        self, entrance: Entrance, /, *, pause: Pause = asyncio.sleep, clock: Callable[[], float] = time.monotonic
+        self, entrance: CallerEntrance, /, *, pause: Pause = asyncio.sleep, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._entrance = entrance
         self._pause = pause
         self._clock = clock
-        self._health: LruCache[str, _Health] = LruCache(limits.BLOCKS)
+        self._health: LruCache[str, _SpaceHealth] = LruCache(limits.BLOCKS)
         self._pending: dict[str, set[asyncio.Future[None]]] = {}
         self._registries: LruCache[tuple[str, str], AgentToolRegistryRef] = LruCache(limits.REGISTRIES)
 
-    def timed(self, caller: Caller, /) -> Caller:
+    def timed(self, caller: ProxyCaller, /) -> ProxyCaller:
         """Return the caller of a call that begins now and waits for memory: it has a deadline.
 
         After failures the memory of a space rests, and the deadline is over; then one call asks it again.
@@ -123,18 +123,18 @@ class Memory:
                 health.rests_until = now + limits.REST_S
         return replace(caller, until=asyncio.get_running_loop().time() + wait_s)
 
-    def judge(self, caller: Caller, /, *, is_down: bool) -> None:
+    def judge(self, caller: ProxyCaller, /, *, is_down: bool) -> None:
         """Remember whether memory did in time what a call asked of it."""
         if not is_down:
             self._health.pop(caller.space, None)
             return
-        health = self._health.get(caller.space) or _Health()
+        health = self._health.get(caller.space) or _SpaceHealth()
         if health.failures < limits.FAILURES:
             health.failures += 1
             health.rests_until = self._clock() + limits.REST_S
         self._health[caller.space] = health
 
-    async def _timed(self, caller: Caller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
+    async def _timed(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /) -> ResultT:
         """Return what `work` returns, before the caller's deadline. Raises MemoryDown."""
         if caller.until is None:
             return await work()
@@ -150,26 +150,26 @@ class Memory:
         """Return a fresh id."""
         return self._entrance.dispatcher.runtime.context.ids.new()
 
-    async def call(self, caller: Caller, request: Request, report: type[ReportT], /) -> ReportT:
+    async def call(self, caller: ProxyCaller, request: Request, report: type[ReportT], /) -> ReportT:
         """Return what the operation that takes `request` reports. Raises MemoryDown."""
         answer = await self._timed(
             caller,
             lambda: self._entrance.call(
                 caller.principal,
-                transport=Transport.HTTP,
+                transport=CallTransport.HTTP,
                 operation=by_request(request).name,
                 request_id=caller.request_id,
                 payload=request,
             ),
         )
         match answer:
-            case Accepted(report=found) | Duplicated(report=found) | Queued(report=found):
+            case AcceptedAnswer(report=found) | DuplicatedAnswer(report=found) | QueuedAnswer(report=found):
                 assert isinstance(found, report)
                 return found
-            case Rejected():
+            case RejectedAnswer():
                 raise MemoryDown(answer.error_key, is_busy=answer.retryable)
 
-    async def keep(self, caller: Caller, request: Request, report: type[ReportT], /) -> ReportT:
+    async def keep(self, caller: ProxyCaller, request: Request, report: type[ReportT], /) -> ReportT:
         """Do as `call` does, again and again while memory is only busy: what an answer leaves can wait.
 
         Raises MemoryDown.
@@ -187,7 +187,9 @@ class Memory:
         wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
         await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
 
-    async def block(self, caller: Caller, prompt: Prompt, /, *, max_chars: int, shown: str | None) -> Block:
+    async def block(
+        self, caller: ProxyCaller, prompt: CallPrompt, /, *, max_chars: int, shown: str | None
+    ) -> PromptBlock:
         """Return the block for what was said last. `shown` is the conversation that the request holds in full.
 
         Raises MemoryDown, also where memory takes too long.
@@ -201,18 +203,18 @@ class Memory:
                 max_chars=max_chars,
                 # The last messages are in the request already.
                 recent_messages_limit=0,
-                filters=_without(shown) if shown is not None else RecallFilters(),
+                filters=_without_conversation(shown) if shown is not None else RecallFilters(),
                 tool_registry_refs=(registry,) if registry is not None else (),
             )
             report = await self.call(caller, asked, MemoryProjectionReport)
         except InvalidInput as error:
             raise MemoryDown(error.key) from None
         if not report.selected_ids:
-            return Block()
+            return PromptBlock()
         cites = {cited: None for part in report.sections if part.name not in _NO_MEMORIES for cited in part.included}
-        return Block(fenced(report.system_memory_block), len(report.selected_ids), tuple(cites))
+        return PromptBlock(fence_block(report.system_memory_block), len(report.selected_ids), tuple(cites))
 
-    async def has_all(self, caller: Caller, block: Block, /) -> bool:
+    async def has_all(self, caller: ProxyCaller, block: PromptBlock, /) -> bool:
         """Return whether the caller may still read each memory that a block cites: none was erased or made private.
 
         Raises MemoryDown if memory is busy.
@@ -226,7 +228,7 @@ class Memory:
             return False
         return True
 
-    async def secret_of(self, caller: Caller, /) -> SpaceRecord | None:
+    async def secret_of(self, caller: ProxyCaller, /) -> SpaceRecord | None:
         """Return the record of the caller's space, which keys what is stored of it; None before the first write.
 
         Raises MemoryDown.
@@ -237,17 +239,17 @@ class Memory:
         except ElytronError as error:
             raise MemoryDown(error.key) from None
 
-    async def get(self, caller: Caller, shelf: Shelf, key: str, /) -> Record | None:
+    async def get(self, caller: ProxyCaller, shelf: Shelf, key: str, /) -> Record | None:
         """Return a record of ours. Raises MemoryDown."""
         return await self._own(caller, lambda: self._records(caller).get(shelf, key))
 
-    async def has(self, caller: Caller, shelf: Shelf, key: str, /) -> bool:
+    async def has(self, caller: ProxyCaller, shelf: Shelf, key: str, /) -> bool:
         """Return whether there is a record of ours, also while memory is busy. Raises MemoryDown."""
         return await self._own(caller, lambda: self._records(caller).get(shelf, key), is_patient=True) is not None
 
     async def put(
         self,
-        caller: Caller,
+        caller: ProxyCaller,
         shelf: Shelf,
         key: str,
         value: Mapping[str, JsonValue],
@@ -264,7 +266,7 @@ class Memory:
             is_patient=True,
         )
 
-    async def erase(self, caller: Caller, shelf: Shelf, key: str, /) -> bool:
+    async def erase(self, caller: ProxyCaller, shelf: Shelf, key: str, /) -> bool:
         """Erase a record of ours with all that it was; tell whether there was one. Raises MemoryDown."""
         record = await self.get(caller, shelf, key)
         if record is None:
@@ -272,7 +274,7 @@ class Memory:
         await self._own(caller, lambda: self._records(caller).erase((record,)), is_patient=True)
         return True
 
-    async def trim(self, caller: Caller, shelf: Shelf, /, *, most: int) -> None:
+    async def trim(self, caller: ProxyCaller, shelf: Shelf, /, *, most: int) -> None:
         """Erase the oldest records of a shelf, so that `most` stay. Raises MemoryDown."""
         records = self._records(caller)
 
@@ -283,12 +285,12 @@ class Memory:
         if old := await self._own(caller, surplus):
             await self._own(caller, lambda: records.erase(old), is_patient=True)
 
-    def _records(self, caller: Caller) -> RuntimeRecords:
+    def _records(self, caller: ProxyCaller) -> RuntimeRecords:
         """Return the runtime's own records in the caller's space: no call of a caller's own writes them."""
         return RuntimeRecords(self._entrance.dispatcher.runtime.context, caller.scope())
 
     async def _own(
-        self, caller: Caller, work: Callable[[], Awaitable[ResultT]], /, *, is_patient: bool = False
+        self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]], /, *, is_patient: bool = False
     ) -> ResultT:
         """Return what `work` on our records returns, in a place of the caller's.
 
@@ -304,11 +306,11 @@ class Memory:
                     raise MemoryDown(error.key, is_busy=error.retryable) from None
             await self._wait(limits.COMMIT_ATTEMPTS - 1 - attempts)
 
-    async def _placed(self, caller: Caller, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
+    async def _placed(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
         async with self._entrance.shedding.place(caller.principal):
             return await work()
 
-    async def register(self, caller: Caller, prompt: Prompt, /) -> None:
+    async def register(self, caller: ProxyCaller, prompt: CallPrompt, /) -> None:
         """Register the tools of a request as a host's, once. Raises MemoryDown."""
         if self._registry(caller, prompt) is not None or not 0 < len(prompt.tools) <= limits.TOOLS:
             return
@@ -318,7 +320,7 @@ class Memory:
             namespace=NAMESPACE,
             owner=RegistryOwner.REQUEST_SCOPED_GATEWAY,
             tools=tuple(
-                AgentToolDescriptor(tool_id=name, schema_fingerprint=_digest(tool.schema))
+                AgentToolDescriptor(tool_id=name, schema_fingerprint=_text_digest(tool.schema))
                 for name, tool in tools.items()
             ),
         )
@@ -329,7 +331,7 @@ class Memory:
         self._registries[caller.space, snapshot.registry_id] = snapshot.ref
 
     @contextmanager
-    def committing(self, caller: Caller, /) -> Generator[None]:
+    def committing(self, caller: ProxyCaller, /) -> Generator[None]:
         """Have later calls about this space wait for what is committed while this is entered."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         pending = self._pending.setdefault(caller.space, set())
@@ -342,7 +344,7 @@ class Memory:
             if not pending:
                 self._pending.pop(caller.space, None)
 
-    async def settle(self, caller: Caller, /) -> None:
+    async def settle(self, caller: ProxyCaller, /) -> None:
         """Wait until what the space commits just now is committed, but not for long; not at all while it rests."""
         wait_s = limits.SETTLE_WAIT_S
         if caller.until is not None:
@@ -355,19 +357,19 @@ class Memory:
         while self._pending:
             await asyncio.gather(*(future for pending in self._pending.values() for future in pending))
 
-    def _registry(self, caller: Caller, prompt: Prompt) -> AgentToolRegistryRef | None:
+    def _registry(self, caller: ProxyCaller, prompt: CallPrompt) -> AgentToolRegistryRef | None:
         return self._registries.get((caller.space, _registry_id(prompt))) if prompt.tools else None
 
 
-def _without(conversation: str) -> RecallFilters:
-    elsewhere = Condition(field=CONVERSATION, comparison=Comparison.NE, values=(conversation,))
+def _without_conversation(conversation: str) -> RecallFilters:
+    elsewhere = FieldCondition(field=CONVERSATION, comparison=ComparisonOperator.NE, values=(conversation,))
     return RecallFilters(where=(AnyOf(conditions=(elsewhere,)),))
 
 
-def _registry_id(prompt: Prompt) -> str:
+def _registry_id(prompt: CallPrompt) -> str:
     told = "\0".join(sorted(f"{tool.name}\0{tool.schema}" for tool in prompt.tools))
-    return f"{NAMESPACE}-{_digest(told)[:16]}"
+    return f"{NAMESPACE}-{_text_digest(told)[:16]}"
 
 
-def _digest(told: str) -> str:
+def _text_digest(told: str) -> str:
     return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

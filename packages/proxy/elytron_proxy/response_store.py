@@ -9,26 +9,26 @@ from pydantic import JsonValue
 
 from elytron_core.planes.records import copies_of_conversation
 from elytron_core.policy.admission.own_output import of_others
-from elytron_models.stream_parser import Fields, fields, inner, json_text, objects, text
+from elytron_models.stream_parser import Fields, inner_object, json_text, object_fields, object_list, text_field
 from elytron_proxy import limits
-from elytron_proxy.caller import Caller, is_name
-from elytron_proxy.dialects import Refusal
+from elytron_proxy.caller import ProxyCaller, is_name
+from elytron_proxy.dialects import CallRefusal
 from elytron_proxy.dialects.dialect import Body, items_of
-from elytron_proxy.memory import NAMESPACE, Memory
-from elytron_proxy.wire.relay import Asked, Refused
+from elytron_proxy.memory import NAMESPACE, ProxyMemory
+from elytron_proxy.wire.relay import AskedCall, RefusedCall
 
 _RESPONSES: Final = (NAMESPACE, "responses")
 """Conversations of responses; their text is stored so that an erasure of a message takes it along."""
 _CONVERSATIONS: Final = (NAMESPACE, "response-conversations")
 _SEALED: Final = "reasoning.encrypted_content"
-_MISSING: Final = Refusal(
+_MISSING: Final = CallRefusal(
     400, "previous_response_not_found", "the previous response is not kept here: send its messages as `input`"
 )
-_BOTH: Final = Refusal(400, "invalid_input", "`previous_response_id` and `conversation` exclude each other")
-_TOO_LONG: Final = Refusal(
+_BOTH: Final = CallRefusal(400, "invalid_input", "`previous_response_id` and `conversation` exclude each other")
+_TOO_LONG: Final = CallRefusal(
     413, "payload_too_large", "the responses that this one continues are too many: start a new conversation"
 )
-_STATELESS: Final = Refusal(
+_STATELESS: Final = CallRefusal(
     400, "stateful_responses_rejected", "responses are not kept here: send the messages of before as `input`"
 )
 
@@ -36,13 +36,13 @@ _STATELESS: Final = Refusal(
 class NotContinued(Exception):
     """A request cannot continue what it names."""
 
-    def __init__(self, refusal: Refusal, /) -> None:
+    def __init__(self, refusal: CallRefusal, /) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Continuation:
+class ContinuedRequest:
     """A request with all that it continues, and its part to store. `named` is their conversation, if it is known."""
 
     body: Body
@@ -77,29 +77,29 @@ class StoredResponse:
     @property
     def said(self) -> list[object]:
         """Return all that it adds to what a later one continues."""
-        return [*self.items, *(item for item in objects(self.response, "output") if _is_replayed(item))]
+        return [*self.items, *(item for item in object_list(self.response, "output") if _is_replayed(item))]
 
 
 class ResponseStore:
     """Keeps responses as records of the caller's space."""
 
-    def __init__(self, memory: Memory, /, *, is_open: bool) -> None:
+    def __init__(self, memory: ProxyMemory, /, *, is_open: bool) -> None:
         self._memory = memory
         self._is_open = is_open
 
-    async def continued(self, caller: Caller, body: Body, /) -> Continuation:
+    async def continued(self, caller: ProxyCaller, body: Body, /) -> ContinuedRequest:
         """Return the request as one that a model server without a memory can answer.
 
         Raises NotContinued, MemoryDown.
         """
-        conversation = text(body, "conversation") or text(inner(body, "conversation"), "id")
-        previous = text(body, "previous_response_id")
+        conversation = text_field(body, "conversation") or text_field(inner_object(body, "conversation"), "id")
+        previous = text_field(body, "previous_response_id")
         if body.get("background"):
-            return Continuation(body)
+            return ContinuedRequest(body)
         if not self._is_open:
             if conversation or previous:
                 raise NotContinued(_STATELESS)
-            return Continuation(body)
+            return ContinuedRequest(body)
         if conversation and previous:
             raise NotContinued(_BOTH)
         if conversation:
@@ -115,7 +115,7 @@ class ResponseStore:
         if is_kept:
             included = [name for name in items_of(body, "include") if name != _SEALED]
             changed |= {"store": False, "include": [*included, _SEALED]}
-        return Continuation(
+        return ContinuedRequest(
             body=changed,
             named=conversation or told,
             new=new,
@@ -126,10 +126,10 @@ class ResponseStore:
             is_changed=changed != body,
         )
 
-    async def keep(self, caller: Caller, of: Continuation, response: Fields, /, *, conversation: str) -> None:
+    async def keep(self, caller: ProxyCaller, of: ContinuedRequest, response: Fields, /, *, conversation: str) -> None:
         """Keep a response that ended, so that it can be continued. Raises MemoryDown."""
-        name = text(response, "id")
-        if not of.is_kept or not is_name(_word(name)):
+        name = text_field(response, "id")
+        if not of.is_kept or not is_name(_name_word(name)):
             return
         told = {
             **response,
@@ -141,49 +141,49 @@ class ResponseStore:
         # As JSON, not as its text: what is blacked out in a text of it stays within that text.
         said = cast("dict[str, JsonValue]", of_others({"items": of.new, "response": told}))
         await self._memory.put(
-            caller, copies_of_conversation(conversation), _word(name), said, ttl_s=limits.RESPONSE_TTL_S
+            caller, copies_of_conversation(conversation), _name_word(name), said, ttl_s=limits.RESPONSE_TTL_S
         )
         place = {"previous": of.previous, "owner": of.conversation, "conversation": conversation}
         await self._memory.put(caller, _RESPONSES, name, place, ttl_s=limits.RESPONSE_TTL_S)
         if of.conversation and is_name(of.conversation):
             await self._lead(caller, of.conversation, name)
 
-    async def find(self, caller: Caller, name: str, /) -> StoredResponse | None:
+    async def find(self, caller: ProxyCaller, name: str, /) -> StoredResponse | None:
         """Return a response of the caller; None if none of that name is kept. Raises MemoryDown."""
         item = await self._memory.get(caller, _RESPONSES, name) if self._is_open and is_name(name) else None
         if item is None:
             return None
-        place = fields(item.value)
-        conversation = text(place, "conversation")
-        words = await self._memory.get(caller, copies_of_conversation(conversation), _word(name))
+        place = object_fields(item.value)
+        conversation = text_field(place, "conversation")
+        words = await self._memory.get(caller, copies_of_conversation(conversation), _name_word(name))
         if words is None:
             return None
-        said = fields(words.value)
+        said = object_fields(words.value)
         return StoredResponse(
             name=name,
-            response=inner(said, "response"),
+            response=inner_object(said, "response"),
             items=items_of(said, "items"),
-            previous=text(place, "previous"),
-            owner=text(place, "owner"),
+            previous=text_field(place, "previous"),
+            owner=text_field(place, "owner"),
             conversation=conversation,
         )
 
-    async def delete(self, caller: Caller, stored: StoredResponse, /) -> None:
+    async def delete(self, caller: ProxyCaller, stored: StoredResponse, /) -> None:
         """Erase a response; its conversation goes on from the one before. Raises MemoryDown."""
-        await self._memory.erase(caller, copies_of_conversation(stored.conversation), _word(stored.name))
+        await self._memory.erase(caller, copies_of_conversation(stored.conversation), _name_word(stored.name))
         await self._memory.erase(caller, _RESPONSES, stored.name)
         if stored.owner and await self._last(caller, stored.owner) == stored.name:
             await self._lead(caller, stored.owner, stored.previous)
 
-    async def _last(self, caller: Caller, conversation: str) -> str:
+    async def _last(self, caller: ProxyCaller, conversation: str) -> str:
         """Return the response with which a conversation ends; empty for a new one."""
         last = await self._memory.get(caller, _CONVERSATIONS, conversation) if is_name(conversation) else None
-        return text(fields(last.value), "last") if last is not None else ""
+        return text_field(object_fields(last.value), "last") if last is not None else ""
 
-    async def _lead(self, caller: Caller, conversation: str, name: str) -> None:
+    async def _lead(self, caller: ProxyCaller, conversation: str, name: str) -> None:
         await self._memory.put(caller, _CONVERSATIONS, conversation, {"last": name}, ttl_s=limits.RESPONSE_TTL_S)
 
-    async def _before(self, caller: Caller, previous: str) -> tuple[list[object], str]:
+    async def _before(self, caller: ProxyCaller, previous: str) -> tuple[list[object], str]:
         """Return the items of a response and of all before it, and the conversation that they belong to."""
         told, size = "", 0
         found: list[list[object]] = []
@@ -201,27 +201,29 @@ class ResponseStore:
         return [item for items in reversed(found) for item in items], told
 
 
-def _word(name: str) -> str:
+def _name_word(name: str) -> str:
     return f"response.{name}"
 
 
 def _is_replayed(item: Fields) -> bool:
     """Return whether a server that does not keep an item accepts it again: reasoning only with its content."""
-    return text(item, "type") != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))
+    return text_field(item, "type") != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))
 
 
 PATHS: Final = ("/v1/responses/{id}", "/v1/responses/{id}/input_items", "/v1/responses/{id}/cancel")
 _PATH: Final = re.compile(r"/v1/responses/([^/]+)(/input_items|/cancel)?")
 _WAYS: Final = {("GET", ""), ("DELETE", ""), ("GET", "/input_items"), ("POST", "/cancel")}
-_ENDED: Final = Refusal(400, "invalid_input", "this response has ended: only one in the background can be cancelled")
-_NO_STREAM: Final = Refusal(400, "invalid_input", "this response has ended: ask for it without `stream`")
-_BAD_PAGE: Final = Refusal(
+_ENDED: Final = CallRefusal(
+    400, "invalid_input", "this response has ended: only one in the background can be cancelled"
+)
+_NO_STREAM: Final = CallRefusal(400, "invalid_input", "this response has ended: ask for it without `stream`")
+_BAD_PAGE: Final = CallRefusal(
     400, "invalid_input", f"`limit` is 1 to {limits.INPUT_ITEMS}, `order` asc or desc, `after` the id of an item"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Retrieval:
+class ResponseRetrieval:
     """Request for one response."""
 
     name: str
@@ -229,16 +231,21 @@ class Retrieval:
     below: str
 
 
-def retrieval_of(asked: Asked, /) -> Retrieval | None:
+def retrieval_of(asked: AskedCall, /) -> ResponseRetrieval | None:
     """Return what a request asks of a response; None for any other request."""
     found = _PATH.fullmatch(asked.path)
     if found is None or (asked.method, found[2] or "") not in _WAYS:
         return None
-    return Retrieval(unquote(found[1]), asked.method, found[2] or "")
+    return ResponseRetrieval(unquote(found[1]), asked.method, found[2] or "")
 
 
-async def retrieved(
-    memory: Memory, responses: ResponseStore, caller: Caller, asked: Asked, retrieval: Retrieval, /
+async def retrieve_response(
+    memory: ProxyMemory,
+    responses: ResponseStore,
+    caller: ProxyCaller,
+    asked: AskedCall,
+    retrieval: ResponseRetrieval,
+    /,
 ) -> Fields | None:
     """Return the answer from what is stored for the caller; None if the response is not.
 
@@ -251,42 +258,42 @@ async def retrieved(
     query = {name: told[-1] for name, told in parse_qs(asked.query).items()}
     match retrieval.method, retrieval.below:
         case "POST", _:
-            raise Refused(_ENDED)
+            raise RefusedCall(_ENDED)
         case "DELETE", _:
             await responses.delete(caller, stored)
             return {"id": stored.name, "object": "response", "deleted": True}
         case _, "/input_items":
-            return _page(_items(stored), query)
+            return _items_page(_listed_items(stored), query)
         case _:
             if query.get("stream", "").lower() == "true":
-                raise Refused(_NO_STREAM)
+                raise RefusedCall(_NO_STREAM)
             return stored.response
 
 
-def _items(stored: StoredResponse) -> list[Fields]:
+def _listed_items(stored: StoredResponse) -> list[Fields]:
     """Return the input's items as the API lists them: each with an id, and content as parts."""
     found: list[Fields] = []
     for place, item in enumerate(stored.items):
-        told = dict(fields(item))
-        told["id"] = text(told, "id") or f"{stored.name}-input-{place}"
+        told = dict(object_fields(item))
+        told["id"] = text_field(told, "id") or f"{stored.name}-input-{place}"
         if isinstance(told.get("content"), str):
-            kind = "output_text" if text(told, "role") == "assistant" else "input_text"
+            kind = "output_text" if text_field(told, "role") == "assistant" else "input_text"
             told["content"] = [{"type": kind, "text": told["content"]}]
-        if text(told, "role"):
+        if text_field(told, "role"):
             told = {"type": "message", "status": "completed", **told}
         found.append(told)
     return found
 
 
-def _page(items: list[Fields], query: dict[str, str]) -> Fields:
+def _items_page(items: list[Fields], query: dict[str, str]) -> Fields:
     """Return the page of items that a query asks for, the last first by default. Raises Refused."""
     limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after")
     if order not in {"asc", "desc"} or not re.fullmatch(r"[0-9]{1,3}", limit):
-        raise Refused(_BAD_PAGE)
+        raise RefusedCall(_BAD_PAGE)
     items = list(reversed(items)) if order == "desc" else items
-    names = [text(item, "id") for item in items]
+    names = [text_field(item, "id") for item in items]
     if not 1 <= int(limit) <= limits.INPUT_ITEMS or (after is not None and after not in names):
-        raise Refused(_BAD_PAGE)
+        raise RefusedCall(_BAD_PAGE)
     start = names.index(after) + 1 if after is not None else 0
     end = start + int(limit)
     page = names[start:end]

@@ -24,7 +24,7 @@ _SEGMENT: Final = r"[A-Za-z0-9._~!$&'()*+,;=:@%-]+"
 _TEMPLATE: Final = re.compile(rf"(?:/(?:{_SEGMENT}|\{{id\}}|\{{name\}}))+")
 
 
-class Placement(StrEnum):
+class BlockPlacement(StrEnum):
     """Placement of the block in a request."""
 
     TAIL = "tail"
@@ -57,7 +57,7 @@ class MemoryUse(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Upstream:
+class ModelUpstream:
     """A model server: its base URL, the models that it serves by the beginning of their names, and the key for it."""
 
     url: str
@@ -114,8 +114,8 @@ PASS_ROUTES: Final = (
 class ProxySettings:
     """Settings of a proxy. A caller without its own space has `space`."""
 
-    upstreams: tuple[Upstream, ...]
-    placement: Placement = Placement.TAIL
+    upstreams: tuple[ModelUpstream, ...]
+    placement: BlockPlacement = BlockPlacement.TAIL
     memory: MemoryUse = MemoryUse.ON
     space: str = "default"
     max_chars: int = limits.BLOCK_CHARS
@@ -153,13 +153,13 @@ class ProxySettings:
         return any(peer in ipaddress.ip_network(network, strict=False) for network in self.trusted_peers)
 
 
-def upstreams_of(texts: Iterable[str], /, *, environment: Mapping[str, str]) -> tuple[Upstream, ...]:
+def upstreams_of(texts: Iterable[str], /, *, environment: Mapping[str, str]) -> tuple[ModelUpstream, ...]:
     """Return the model servers that `texts` write as `[PREFIX=]URL`. Raises InvalidInput.
 
     The key of the one without a prefix is in ELYTRON_LLM_UPSTREAM_KEY, that of another in the variable of this name
     with its prefix behind it (`claude`: ELYTRON_LLM_UPSTREAM_KEY_CLAUDE). A key goes to its own server alone.
     """
-    return tuple(_upstream(text, environment) for text in texts)
+    return tuple(_parse_upstream(text, environment) for text in texts)
 
 
 def networks_of(texts: Iterable[str], /) -> tuple[str, ...]:
@@ -180,14 +180,14 @@ def route_of(method: str, path: str, routes: Iterable[PassRoute], /) -> PassRout
     return next((route for route in routes if route.matches(method, path)), None)
 
 
-def _upstream(text: str, environment: Mapping[str, str]) -> Upstream:
+def _parse_upstream(text: str, environment: Mapping[str, str]) -> ModelUpstream:
     found = _PREFIXED.fullmatch(text)
     prefix, url = (found[1], found[2]) if found is not None else ("", text)
     variable = f"{KEY}_{re.sub('[^A-Za-z0-9]', '_', prefix).upper()}" if prefix else KEY
     key = environment.get(variable, "").strip()
     if key and not _PRINTABLE.fullmatch(key):
         raise InvalidInput(field=variable, problem="has characters that no header may have")
-    return Upstream(url=base_of(url), prefix=prefix, key=key)
+    return ModelUpstream(url=base_of(url), prefix=prefix, key=key)
 
 
 def base_of(url: str, /) -> str:

@@ -11,7 +11,7 @@ import elytron
 from elytron import MemoryRuntime
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 from elytron_core.policy.host import profile_of
 from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import KeyProvider
@@ -28,7 +28,7 @@ URLS: Mapping[str, Callable[[Path], str]] = {
 DEFAULT_STORES = tuple(URLS)
 
 
-class Opener(Protocol):
+class StoreOpener(Protocol):
     """Opens the store in a folder, and makes it if it is not there."""
 
     def __call__(
@@ -38,21 +38,21 @@ class Opener(Protocol):
         *,
         scope: Scope | None,
         clock: Clock,
-        ids: Ids,
+        ids: IdSource,
         language_model: LanguageModel | None = None,
         profile: ProfileName | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]: ...
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class ReplayEngine:
     """A store by its name. One that is not `durable` ends with its runtime and is carried over by archive.
 
     `kind` is what profiles call it: some of them admit few kinds of stores.
     """
 
     name: str
-    open: Opener
+    open: StoreOpener
     durable: bool = True
     kind: str = "given"
 
@@ -62,7 +62,7 @@ class Engine:
         return not admitted or self.kind in admitted
 
 
-def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
+def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngine:
     """Return the engine called `name`; a sealed one is sealed with `keys`, else with a key that is not stored.
 
     Raises InvalidInput for an unknown name.
@@ -79,7 +79,7 @@ def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
         *,
         scope: Scope | None,
         clock: Clock,
-        ids: Ids,
+        ids: IdSource,
         language_model: LanguageModel | None = None,
         profile: ProfileName | None = None,
     ) -> AbstractAsyncContextManager[MemoryRuntime]:
@@ -95,12 +95,12 @@ def engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
             profile=profile,
         )
 
-    return Engine(name, opener, durable=plain != "memory", kind=plain)
+    return ReplayEngine(name, opener, durable=plain != "memory", kind=plain)
 
 
-def engines(stores: Sequence[str | Engine], /, *, keys: KeyProvider | None = None) -> list[Engine]:
+def named_engines(stores: Sequence[str | ReplayEngine], /, *, keys: KeyProvider | None = None) -> list[ReplayEngine]:
     """Return the engine of each of `stores`, whether it is one or the name of one. Raises InvalidInput."""
-    return [engine(store, keys=keys) if isinstance(store, str) else store for store in stores]
+    return [named_engine(store, keys=keys) if isinstance(store, str) else store for store in stores]
 
 
 def passing_key() -> KeyProvider:

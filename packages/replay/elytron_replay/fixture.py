@@ -8,11 +8,11 @@ from typing import Annotated, Literal, NoReturn, Self, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError, model_validator
 
-from elytron.models.scripted import Cassette, RecordedModel
+from elytron.models.scripted import ModelCassette, RecordedModel
 from elytron_core import limits, strict_json
 from elytron_core.clock import FrozenClock, Instant, instant
 from elytron_core.errors import ElytronError, UnreadableFile
-from elytron_core.ids import SeededIds, uuid7
+from elytron_core.ids import SeededIds, make_uuid7
 from elytron_core.model import Value
 from elytron_core.ports.models import LanguageModel
 from elytron_core.profiles import ProfileName
@@ -46,7 +46,7 @@ def bytes_in(path: Path, /) -> bytes:
 def plain_of(data: bytes, /, *, name: str) -> Json:
     """Return the JSON in `data`, from a file called `name`. Raises UnreadableFile."""
     try:
-        return strict_json.parse(data)
+        return strict_json.parse_json(data)
     except ElytronError as error:
         raise UnreadableFile(name=name, problem=str(error)) from None
 
@@ -63,7 +63,7 @@ Hex = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Object = dict[str, JsonValue]
 
 
-def _moment(value: object) -> Instant:
+def _parse_moment(value: object) -> Instant:
     if not isinstance(value, str):
         raise ValueError("a time is written as ISO 8601 text")  # noqa: TRY004  pydantic reads ValueError alone
     try:
@@ -72,28 +72,28 @@ def _moment(value: object) -> Instant:
         raise ValueError(str(error)) from None
 
 
-def _profile(value: object) -> object:
+def _short_profile(value: object) -> object:
     """Return the short name of a profile, which some hosts write with a prefix."""
     return value.removeprefix("profile-") if isinstance(value, str) else value
 
 
-def _expectation(value: Object) -> Object:
+def _parse_expectation(value: Object) -> Object:
     expectations.require_known(value)
     return value
 
 
-def _name(value: str) -> str:
+def _parse_name(value: str) -> str:
     if value == expectations.TMP:
         raise ValueError(f"{value!r} is the name of the story's folder: take another")
     return value
 
 
-Moment = Annotated[Instant, BeforeValidator(_moment)]
-SavedName = Annotated[str, Field(pattern=expectations.NAME_PATTERN), AfterValidator(_name)]
-Expectation = Annotated[Object, AfterValidator(_expectation)]
+Moment = Annotated[Instant, BeforeValidator(_parse_moment)]
+SavedName = Annotated[str, Field(pattern=expectations.NAME_PATTERN), AfterValidator(_parse_name)]
+Expectation = Annotated[Object, AfterValidator(_parse_expectation)]
 
 
-class Reopening(StrEnum):
+class StoreReopening(StrEnum):
     """State of the store before a step opens it again."""
 
     CLOSED = "closed"
@@ -116,13 +116,13 @@ class StartingArchive(Value):
     path: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 
 
-class Step(Value):
+class FixtureStep(Value):
     """One operation, and what its report must say. See docs/fixtures.md for each field."""
 
     op: Annotated[str, Field(min_length=1, max_length=limits.COLLECTION_CHARS)]
     note: Annotated[str, Field(max_length=NOTE_CHARS)] = ""
     at: Moment | None = None
-    reopen: Reopening | None = None
+    reopen: StoreReopening | None = None
     request: Object = {}
     save: dict[SavedName, ReportPath] = {}
     expect: Expectation = {}
@@ -136,7 +136,7 @@ class Step(Value):
         return self
 
 
-class Fingerprints(Value):
+class SpaceFingerprints(Value):
     """Fingerprints of a space at the end, the same on every store."""
 
     state: Hex
@@ -150,7 +150,7 @@ class Fixture(Value):
     version: Literal[1]
     id: Slug
     title: Annotated[str, Field(min_length=1, max_length=NOTE_CHARS)]
-    profile: Annotated[ProfileName | None, BeforeValidator(_profile)] = None
+    profile: Annotated[ProfileName | None, BeforeValidator(_short_profile)] = None
     """The profile that it runs under; without one, the runtime's own bounds alone hold."""
     spaces: Annotated[tuple[Space, ...], Field(min_length=1, max_length=limits.FILTER_VALUES)]
     scope: Scope | None = None
@@ -159,29 +159,29 @@ class Fixture(Value):
     """Recorded answers of a language model, in a file relative to the fixture's folder; without, there is no model."""
     clock: StoryClock
     seed: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
-    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=STEPS_MAX)]
-    expected: dict[Space, Fingerprints] = {}
+    steps: Annotated[tuple[FixtureStep, ...], Field(min_length=1, max_length=STEPS_MAX)]
+    expected: dict[Space, SpaceFingerprints] = {}
 
 
-def load(path: Path, /) -> Fixture:
+def load_fixture(path: Path, /) -> Fixture:
     """Return the fixture in the file `path`, checked whole. Raises UnreadableFile naming the step and the field."""
-    return parse(bytes_in(path), name=path.name)
+    return parse_fixture(bytes_in(path), name=path.name)
 
 
-def parse(data: bytes, /, *, name: str) -> Fixture:
+def parse_fixture(data: bytes, /, *, name: str) -> Fixture:
     """Return the fixture in `data`, from a file called `name`. Raises UnreadableFile."""
     plain = plain_of(data, name=name)
     try:
         fixture = Fixture.model_validate(plain)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        _refuse(name, f"{_place(first['loc'])}: {first['msg']}")
-    for problem in _problems(fixture, stem=name.removesuffix(".json")):
-        _refuse(name, problem)
+        _refuse_fixture(name, f"{_error_place(first['loc'])}: {first['msg']}")
+    for problem in _fixture_problems(fixture, stem=name.removesuffix(".json")):
+        _refuse_fixture(name, problem)
     return fixture
 
 
-def _place(loc: tuple[int | str, ...]) -> str:
+def _error_place(loc: tuple[int | str, ...]) -> str:
     match loc:
         case ("steps", int(index), *rest):
             return f"step {index + 1}" + "".join(f", {part}" for part in rest)
@@ -191,7 +191,7 @@ def _place(loc: tuple[int | str, ...]) -> str:
             return ".".join(str(part) for part in loc)
 
 
-def _problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
+def _fixture_problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
     """Say what a single field cannot know: names that do not fit together."""
     if fixture.id != stem:
         yield f"id: is {fixture.id!r}, and the file is called {stem!r}: give both one name"
@@ -200,7 +200,7 @@ def _problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
         yield f"spaces: lacks {space!r}, which the fixture uses"
     saved: set[str] = set()
     for number, step in enumerate(fixture.steps, 1):
-        for reference in sorted(expectations.used(step.request) | expectations.used(step.expect)):
+        for reference in sorted(expectations.used_names(step.request) | expectations.used_names(step.expect)):
             if reference not in saved:
                 yield f"step {number}: ${{{reference}}} is saved by no earlier step"
         space = _space_of(step)
@@ -209,13 +209,13 @@ def _problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
         saved |= set(step.save)
 
 
-def _space_of(step: Step) -> str | None:
+def _space_of(step: FixtureStep) -> str | None:
     scope = step.request.get("scope")
     space = scope.get("space") if isinstance(scope, dict) else None
     return space if isinstance(space, str) else None
 
 
-def _refuse(name: str, problem: str) -> NoReturn:
+def _refuse_fixture(name: str, problem: str) -> NoReturn:
     raise UnreadableFile(name=name, problem=problem)
 
 
@@ -228,10 +228,10 @@ def write_out(value: JsonValue, /) -> str:
 
     What has no ink of its own is escaped, so that no file shows something else than it says.
     """
-    return _written(value, indent=0, taken=0) + "\n"
+    return _format_value(value, indent=0, taken=0) + "\n"
 
 
-def _written(value: JsonValue, *, indent: int, taken: int) -> str:
+def _format_value(value: JsonValue, *, indent: int, taken: int) -> str:
     line = _on_one_line(value)
     # One character is left for a comma.
     if not isinstance(value, dict | list) or not value or (indent and taken + len(line) < WIDTH):
@@ -240,11 +240,13 @@ def _written(value: JsonValue, *, indent: int, taken: int) -> str:
     pad = " " * inner
     if isinstance(value, dict):
         heads = [f"{pad}{_on_one_line(key)}: " for key in value]
-        bodies = [_written(value[key], indent=inner, taken=len(head)) for key, head in zip(value, heads, strict=True)]
+        bodies = [
+            _format_value(value[key], indent=inner, taken=len(head)) for key, head in zip(value, heads, strict=True)
+        ]
         parts = [head + body for head, body in zip(heads, bodies, strict=True)]
         left, right = "{", "}"
     else:
-        parts = [pad + _written(part, indent=inner, taken=inner) for part in value]
+        parts = [pad + _format_value(part, indent=inner, taken=inner) for part in value]
         left, right = "[", "]"
     return f"{left}\n" + ",\n".join(parts) + f"\n{' ' * indent}{right}"
 
@@ -261,12 +263,12 @@ def model_of(fixture: Fixture, /, *, beside: Path) -> LanguageModel | None:
     return RecordedModel(load_cassette(beside / fixture.cassette)) if fixture.cassette is not None else None
 
 
-def load_cassette(path: Path, /) -> Cassette:
+def load_cassette(path: Path, /) -> ModelCassette:
     """Return the cassette in the file `path`. Raises UnreadableFile."""
-    return value_in(path, Cassette)
+    return value_in(path, ModelCassette)
 
 
-def save(path: Path, cassette: Cassette, /) -> None:
+def save_cassette(path: Path, cassette: ModelCassette, /) -> None:
     """Write the cassette to the file `path`, laid out like a fixture; an equal one stays as it is."""
     written = write_out(json.loads(cassette.model_dump_json(exclude_defaults=False)))
     if not path.exists() or path.read_text("utf-8") != written:
@@ -296,13 +298,13 @@ class StoryIds:
 
     def new(self, /) -> str:
         self._count += 1
-        return uuid7(self._step * _IDS_PER_STEP + self._count, 0, self._tails.secret(8))
+        return make_uuid7(self._step * _IDS_PER_STEP + self._count, 0, self._tails.secret(8))
 
     def secret(self, size: int, /) -> bytes:
         return self._secrets.secret(size)
 
 
-class Telling:
+class FixtureTelling:
     """Position in a fixture: the current step and its time."""
 
     def __init__(self, fixture: Fixture, /) -> None:
@@ -311,7 +313,7 @@ class Telling:
         self._step_ms = fixture.clock.step * 1000
         self._next = fixture.clock.start
 
-    def begin(self, number: int, step: Step | None, /) -> None:
+    def begin(self, number: int, step: FixtureStep | None, /) -> None:
         """Come to step `number`: at the time it names, else one tick after the step before."""
         at = step.at if step is not None and step.at is not None else self._next
         self.clock.advance(at - self.clock.now())

@@ -15,9 +15,9 @@ from elytron_core.ports.store import KeyProvider
 from elytron_core.scope import Scope
 from elytron_replay import engines, runner
 from elytron_replay.comparison import expectations
-from elytron_replay.engines import Engine
-from elytron_replay.fixture import Fixture, Object, ReportPath, Slug, Step, StoryClock, load, value_in
-from elytron_replay.runner import Outcome, Told, run_fixture
+from elytron_replay.engines import ReplayEngine
+from elytron_replay.fixture import Fixture, FixtureStep, Object, ReportPath, Slug, StoryClock, load_fixture, value_in
+from elytron_replay.runner import FixtureOutcome, ToldStep, run_fixture
 
 NOISE = {"compact": 8, "full": 160}
 """Messages of another conversation that stand around a case's own, by size."""
@@ -52,7 +52,7 @@ class EvaluationSource(StrEnum):
     GOLDEN_JUDGE = "golden_judge"
 
 
-class Probe(Value):
+class MemoryProbe(Value):
     """One question to the memory: which texts must come back, and which must not appear anywhere."""
 
     op: Literal["recall", "project"]
@@ -79,11 +79,11 @@ class WallCase(Value):
     clock: StoryClock
     noise: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)] | None = None
     """A file of messages, JSON Lines with `name` and `content`, relative to the case's folder."""
-    steps: Annotated[tuple[Step, ...], Field(min_length=1, max_length=400)]
-    probes: Annotated[tuple[Probe, ...], Field(min_length=1, max_length=64)]
+    steps: Annotated[tuple[FixtureStep, ...], Field(min_length=1, max_length=400)]
+    probes: Annotated[tuple[MemoryProbe, ...], Field(min_length=1, max_length=64)]
 
 
-class Metrics(Value):
+class CaseMetrics(Value):
     """Result of a case: shares in basis points, and sizes."""
 
     accuracy: int
@@ -105,7 +105,7 @@ class Metrics(Value):
     bytes: int
 
 
-class Thresholds(Value):
+class CaseThresholds(Value):
     """The bar: at least these shares, at most these sizes."""
 
     accuracy: int = 9_000
@@ -117,7 +117,7 @@ class Thresholds(Value):
     tokens: int = 4_096
     bytes: int = 256 * 1024
 
-    def shortfalls(self, found: Metrics, /) -> tuple[str, ...]:
+    def shortfalls(self, found: CaseMetrics, /) -> tuple[str, ...]:
         """Return what is not good enough, by name with both figures."""
         least = ("accuracy", "precision", "faithfulness", "reuse")
         most = ("violations", "latency_ms", "tokens", "bytes")
@@ -136,7 +136,7 @@ class WallRow(Value):
     case: str
     kind: WallKind
     size: WallSize
-    metrics: Metrics | None
+    metrics: CaseMetrics | None
     """None if the fixture itself failed."""
     shortfalls: tuple[str, ...] = ()
 
@@ -167,11 +167,11 @@ class WallReport(Value):
 
 async def run_wall(
     cases: Sequence[Path],
-    stores: Sequence[str | Engine] = ("memory",),
+    stores: Sequence[str | ReplayEngine] = ("memory",),
     /,
     *,
     keys: KeyProvider | None = None,
-    thresholds: Thresholds | None = None,
+    thresholds: CaseThresholds | None = None,
     sizes: Sequence[WallSize] = tuple(WallSize),
 ) -> WallReport:
     """Tell every case to a fresh store of each of `stores` at each size, and hold the answers against the bar.
@@ -179,11 +179,14 @@ async def run_wall(
     Stores are named as `engines.engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
     anything runs where a case is not well formed, InvalidInput for an unknown store.
     """
-    used = engines.engines(stores, keys=keys)
-    bar = thresholds or Thresholds()
+    used = engines.named_engines(stores, keys=keys)
+    bar = thresholds or CaseThresholds()
     loaded = [(path, load_case(path)) for path in cases]
     rows = [
-        await _row(case, path.parent, engine, size, bar) for engine in used for path, case in loaded for size in sizes
+        await _case_row(case, path.parent, engine, size, bar)
+        for engine in used
+        for path, case in loaded
+        for size in sizes
     ]
     measured = {case.kind for _, case in loaded}
     return WallReport(
@@ -200,13 +203,13 @@ def load_case(path: Path, /) -> WallCase:
 
 def render_wall(report: WallReport, /) -> str:
     """Return a table of each store, the cases below the bar, and the stores that were measured."""
-    lines = [line for store in report.stores for line in _table(store, report)]
+    lines = [line for store in report.stores for line in _report_table(store, report)]
     lines += [f"no case measures {kind.value}" for kind in report.missing]
     state = f"is below the bar on {', '.join(report.below)}" if report.below else f"holds on {', '.join(report.stores)}"
     return "\n".join((*lines, f"the wall {state} ({report.evaluation_source.value})"))
 
 
-def _table(store: str, report: WallReport) -> Iterator[str]:
+def _report_table(store: str, report: WallReport) -> Iterator[str]:
     rows = [row for row in report.rows if row.store == store]
     yield f"{store:<18} {'size':<8} {'accuracy':>8} {'precision':>9} {'mrr':>6} {'bad':>4} {'ms':>6} {'tokens':>6}"
     for row in rows:
@@ -222,27 +225,27 @@ def _table(store: str, report: WallReport) -> Iterator[str]:
     yield ""
 
 
-async def _row(case: WallCase, folder: Path, engine: Engine, size: WallSize, bar: Thresholds) -> WallRow:
-    outcome = await run_fixture(_story(case, folder, size), engine, beside=folder)
+async def _case_row(case: WallCase, folder: Path, engine: ReplayEngine, size: WallSize, bar: CaseThresholds) -> WallRow:
+    outcome = await run_fixture(_case_fixture(case, folder, size), engine, beside=folder)
     asked = outcome.steps[len(outcome.steps) - len(case.probes) :]
     if not outcome.ok:
-        metrics, shortfalls = None, tuple(_failures(outcome))
+        metrics, shortfalls = None, tuple(_case_failures(outcome))
     else:
-        metrics = measure(case.kind, list(zip(case.probes, asked, strict=True)))
+        metrics = measure_case(case.kind, list(zip(case.probes, asked, strict=True)))
         shortfalls = bar.shortfalls(metrics)
     return WallRow(store=engine.name, case=case.id, kind=case.kind, size=size, metrics=metrics, shortfalls=shortfalls)
 
 
-def _failures(outcome: Outcome) -> Iterator[str]:
+def _case_failures(outcome: FixtureOutcome) -> Iterator[str]:
     for told in outcome.steps:
         for found in told.problems:
             yield f"step {told.number}: {found.path} is {found.right}, not {found.left}"
 
 
-def _story(case: WallCase, folder: Path, size: WallSize) -> Fixture:
+def _case_fixture(case: WallCase, folder: Path, size: WallSize) -> Fixture:
     """Return the case as a fixture: noise, its own steps, its questions."""
-    noise = _noise(case, folder, NOISE[size]) if case.noise is not None else ()
-    asked = tuple(Step(op=probe.op, request=probe.request) for probe in case.probes)
+    noise = _noise_steps(case, folder, NOISE[size]) if case.noise is not None else ()
+    asked = tuple(FixtureStep(op=probe.op, request=probe.request) for probe in case.probes)
     return Fixture(
         format="elytron.fixture",
         version=1,
@@ -255,7 +258,7 @@ def _story(case: WallCase, folder: Path, size: WallSize) -> Fixture:
     )
 
 
-def _noise(case: WallCase, folder: Path, count: int) -> tuple[Step, ...]:
+def _noise_steps(case: WallCase, folder: Path, count: int) -> tuple[FixtureStep, ...]:
     assert case.noise is not None
     path = folder / case.noise
     try:
@@ -268,26 +271,26 @@ def _noise(case: WallCase, folder: Path, count: int) -> tuple[Step, ...]:
         turns.append({"messages": [{"role": "user", "speaker": said["name"], "text": said["content"]}]})
     elsewhere = case.scope.model_copy(update={"conversation": "another person's talk"})
     write: JsonValue = {"kind": "transcript", "turns": turns}
-    return (Step(op="write", request={"scope": elsewhere.model_dump(mode="json"), "write": write}),)
+    return (FixtureStep(op="write", request={"scope": elsewhere.model_dump(mode="json"), "write": write}),)
 
 
-def measure(kind: WallKind, asked: Sequence[tuple[Probe, Told]], /) -> Metrics:
+def measure_case(kind: WallKind, asked: Sequence[tuple[MemoryProbe, ToldStep]], /) -> CaseMetrics:
     """Return what the answers come to; a share of nothing is whole."""
-    found = [_Answer(probe, told) for probe, told in asked]
+    found = [_ProbeAnswer(probe, told) for probe, told in asked]
     sought = [answer for answer in found if answer.probe.relevant]
     blocks = [answer for answer in found if answer.probe.op == "project"]
     reused = sought if kind in {WallKind.PROCEDURAL_REUSE, WallKind.TOOL_EXPERIENCE} else []
     ranked = [answer for answer in sought if answer.is_list]
-    return Metrics(
-        accuracy=_share([answer.is_right for answer in found]),
-        precision=_share([answer.precision for answer in ranked]),
-        faithfulness=_share([answer.is_faithful for answer in blocks]),
-        reuse=_share([answer.is_right for answer in reused]),
-        recall_at_5=_share([answer.recall(5) for answer in ranked]),
-        recall_at_10=_share([answer.recall(10) for answer in ranked]),
-        recall_at_20=_share([answer.recall(20) for answer in ranked]),
-        recall_at_50=_share([answer.recall(50) for answer in ranked]),
-        mrr=_share([answer.reciprocal_rank for answer in ranked]),
+    return CaseMetrics(
+        accuracy=_share_points([answer.is_right for answer in found]),
+        precision=_share_points([answer.precision for answer in ranked]),
+        faithfulness=_share_points([answer.is_faithful for answer in blocks]),
+        reuse=_share_points([answer.is_right for answer in reused]),
+        recall_at_5=_share_points([answer.recall(5) for answer in ranked]),
+        recall_at_10=_share_points([answer.recall(10) for answer in ranked]),
+        recall_at_20=_share_points([answer.recall(20) for answer in ranked]),
+        recall_at_50=_share_points([answer.recall(50) for answer in ranked]),
+        mrr=_share_points([answer.reciprocal_rank for answer in ranked]),
         violations=sum(answer.violations for answer in found),
         latency_ms=round(max(told.elapsed_ms for _, told in asked), 1),
         tokens=max(answer.tokens for answer in found),
@@ -295,19 +298,19 @@ def measure(kind: WallKind, asked: Sequence[tuple[Probe, Told]], /) -> Metrics:
     )
 
 
-def _share(parts: Sequence[float]) -> int:
+def _share_points(parts: Sequence[float]) -> int:
     return round(WHOLE * sum(parts) / len(parts)) if parts else WHOLE
 
 
-class _Answer:
+class _ProbeAnswer:
     """A report beside what was asked."""
 
-    def __init__(self, probe: Probe, told: Told, /) -> None:
+    def __init__(self, probe: MemoryProbe, told: ToldStep, /) -> None:
         self.probe = probe
         self._whole = json.dumps(told.report, ensure_ascii=False)
-        place = expectations.pick(told.report, probe.place)
+        place = expectations.pick_value(told.report, probe.place)
         self.is_list = isinstance(place, list)
-        self._items = [_text(part) for part in place] if isinstance(place, list) else [_text(place)]
+        self._items = [_part_text(part) for part in place] if isinstance(place, list) else [_part_text(place)]
         checks = told.report.get("checks") if isinstance(told.report, dict) else None
         self.is_faithful = not isinstance(checks, dict) or checks.get("faithful") is not False
 
@@ -342,7 +345,7 @@ class _Answer:
         return sum(any(text in item for item in first) for text in self.probe.relevant) / len(self.probe.relevant)
 
 
-def _text(part: JsonValue) -> str:
+def _part_text(part: JsonValue) -> str:
     if isinstance(part, dict) and isinstance(part.get("text"), str):
         return str(part["text"])
     return part if isinstance(part, str) else json.dumps(part, ensure_ascii=False)
@@ -364,16 +367,16 @@ class GateReport(Value):
         return not self.missing
 
 
-def gate(fixtures: Sequence[Path], /, *, demanded: Sequence[str] = ()) -> GateReport:
+def operation_gate(fixtures: Sequence[Path], /, *, demanded: Sequence[str] = ()) -> GateReport:
     """Return which operations `fixtures` exercise; nothing is run.
 
     The mandatory operations are demanded of every set, and with them `demanded`: what a host uses beyond them. Raises
     UnreadableFile, InvalidInput for a name that is no operation.
     """
-    known = runner.names()
+    known = runner.operation_names()
     if not set(demanded) <= {*known}:
         raise InvalidInput(field="demanded", problem=f"has a name that is no operation; there are {', '.join(known)}")
-    loaded = [load(path) for path in fixtures]
+    loaded = [load_fixture(path) for path in fixtures]
     names = tuple(dict.fromkeys((*runner.MANDATORY, *known)))
     exercised = {
         name: tuple(

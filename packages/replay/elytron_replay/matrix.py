@@ -12,13 +12,13 @@ from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import KeyProvider
-from elytron_core.strict_json import canonical_bytes, digest
+from elytron_core.strict_json import canonical_bytes, sha256_digest
 from elytron_replay import engines, fixture, runner
 from elytron_replay.comparison import json_diff
-from elytron_replay.engines import Engine
-from elytron_replay.fixture import Fixture, load, load_cassette, save
+from elytron_replay.engines import ReplayEngine
+from elytron_replay.fixture import Fixture, load_cassette, load_fixture, save_cassette
 from elytron_replay.gates import GateReport
-from elytron_replay.runner import Outcome, run_fixture
+from elytron_replay.runner import FixtureOutcome, run_fixture
 
 EXPECTED = "expected"
 """Name of a difference's left side if the fixture itself demands it."""
@@ -26,7 +26,7 @@ RECORDED = "recorded"
 """Likewise, for the fingerprints at the fixture's end."""
 
 
-class Verdict(StrEnum):
+class FixtureVerdict(StrEnum):
     """Result of a fixture on a store."""
 
     EQUAL = "equal"
@@ -39,7 +39,7 @@ class Verdict(StrEnum):
     """The fixture's profile has no such store, so that it was not run."""
 
 
-class Recording(StrEnum):
+class FingerprintRecording(StrEnum):
     """Comparison of the recorded fingerprints with those of the first store."""
 
     EQUAL = "equal"
@@ -65,16 +65,18 @@ class MatrixRow(Value):
     fixture: str
     title: str
     steps: int
-    verdicts: dict[str, Verdict]
+    verdicts: dict[str, FixtureVerdict]
     fingerprint: str
     """One digest over the fingerprints of all its spaces, from the first store; empty where the story broke off."""
-    recording: Recording
+    recording: FingerprintRecording
     differences: tuple[StoreDifference, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Return whether all stores of its profile, at least one, are equal and the recorded fingerprints hold."""
-        return self.recording is Recording.EQUAL and {*self.verdicts.values()} - {Verdict.BARRED} == {Verdict.EQUAL}
+        return self.recording is FingerprintRecording.EQUAL and {*self.verdicts.values()} - {FixtureVerdict.BARRED} == {
+            FixtureVerdict.EQUAL
+        }
 
 
 class MatrixReport(Value):
@@ -91,7 +93,7 @@ class MatrixReport(Value):
 
 async def run_matrix(
     fixtures: Sequence[Path],
-    stores: Sequence[str | Engine] = engines.DEFAULT_STORES,
+    stores: Sequence[str | ReplayEngine] = engines.DEFAULT_STORES,
     /,
     *,
     keys: KeyProvider | None = None,
@@ -101,20 +103,20 @@ async def run_matrix(
     Stores are named as `engines.engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
     anything runs where a fixture is not well formed, InvalidInput for a store that is none.
     """
-    return await compare(fixtures, engines.engines(stores, keys=keys))
+    return await compare_stores(fixtures, engines.named_engines(stores, keys=keys))
 
 
-async def compare(fixtures: Sequence[Path], stores: Sequence[Engine], /) -> MatrixReport:
+async def compare_stores(fixtures: Sequence[Path], stores: Sequence[ReplayEngine], /) -> MatrixReport:
     """Do what `run_matrix` does on engines of the caller's own."""
-    _require(stores)
-    loaded = [(path, _load(path)) for path in fixtures]
-    rows = [await _row(fixture, path, stores) for path, fixture in loaded]
+    _require_stores(stores)
+    loaded = [(path, _load_named(path)) for path in fixtures]
+    rows = [await _fixture_row(fixture, path, stores) for path, fixture in loaded]
     return MatrixReport(stores=tuple(store.name for store in stores), rows=tuple(rows))
 
 
-async def record(
+async def record_fingerprints(
     fixtures: Sequence[Path],
-    stores: Sequence[str | Engine] = engines.DEFAULT_STORES,
+    stores: Sequence[str | ReplayEngine] = engines.DEFAULT_STORES,
     /,
     *,
     keys: KeyProvider | None = None,
@@ -125,40 +127,46 @@ async def record(
     A fixture with an unmet demand or a difference between stores keeps what was recorded before. With `model`, what a
     fixture's cassette lacks is asked of it first, and the cassette then holds just the calls of the story.
     """
-    named = engines.engines(stores, keys=keys)
-    _require(named)
+    named = engines.named_engines(stores, keys=keys)
+    _require_stores(named)
     for path in fixtures:
-        fixture = _load(path)
+        fixture = _load_named(path)
         if model is not None and fixture.cassette is not None:
-            await _record_model(fixture, path.parent, _admitted(fixture, named)[:1], model)
-        outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in _admitted(fixture, named)]
-        if outcomes and not list(_demands(fixture, outcomes)) and not list(_between(fixture, outcomes)):
+            await _record_model(fixture, path.parent, _admitted_engines(fixture, named)[:1], model)
+        outcomes = [
+            await run_fixture(fixture, store, beside=path.parent) for store in _admitted_engines(fixture, named)
+        ]
+        if (
+            outcomes
+            and not list(_demand_differences(fixture, outcomes))
+            and not list(_store_differences(fixture, outcomes))
+        ):
             _write_expected(path, outcomes[0])
-    return await compare(fixtures, named)
+    return await compare_stores(fixtures, named)
 
 
-async def _record_model(fixture: Fixture, beside: Path, stores: Sequence[Engine], model: LanguageModel) -> None:
+async def _record_model(fixture: Fixture, beside: Path, stores: Sequence[ReplayEngine], model: LanguageModel) -> None:
     assert fixture.cassette is not None
     path = beside / fixture.cassette
     recording = RecordingModel(model, cassette=load_cassette(path) if path.exists() else None)
     for store in stores:
         await run_fixture(fixture, store, beside=beside, model=recording)
-    save(path, recording.cassette)
+    save_cassette(path, recording.cassette)
 
 
-def _admitted(fixture: Fixture, stores: Sequence[Engine]) -> list[Engine]:
+def _admitted_engines(fixture: Fixture, stores: Sequence[ReplayEngine]) -> list[ReplayEngine]:
     """Return those of `stores` that the fixture's profile has."""
     return [store for store in stores if store.is_in(fixture.profile)]
 
 
-def _require(stores: Sequence[Engine]) -> None:
+def _require_stores(stores: Sequence[ReplayEngine]) -> None:
     if not stores:
         raise InvalidInput(field="stores", problem="are missing: name at least one")
 
 
-def _load(path: Path) -> Fixture:
-    fixture = load(path)
-    known = runner.names()
+def _load_named(path: Path) -> Fixture:
+    fixture = load_fixture(path)
+    known = runner.operation_names()
     for number, step in enumerate(fixture.steps, 1):
         if step.op not in known:
             problem = f"step {number}: {step.op!r} is no operation; there are {', '.join(known)}"
@@ -166,70 +174,70 @@ def _load(path: Path) -> Fixture:
     return fixture
 
 
-async def _row(fixture: Fixture, path: Path, stores: Sequence[Engine]) -> MatrixRow:
-    outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in _admitted(fixture, stores)]
-    unmet = list(_demands(fixture, outcomes))
-    unequal = list(_between(fixture, outcomes))
-    unlike_recorded = list(_recorded(fixture, outcomes))
-    verdicts = dict.fromkeys((store.name for store in stores), Verdict.BARRED)
-    verdicts |= {outcome.store: Verdict.EQUAL for outcome in outcomes}
-    verdicts |= {found.right_side: Verdict.DIFFERS for found in (*unequal, *unlike_recorded)}
-    verdicts |= {found.right_side: Verdict.FAILED for found in unmet}
-    ended = _fingerprints(outcomes[0]) if outcomes else {}
+async def _fixture_row(fixture: Fixture, path: Path, stores: Sequence[ReplayEngine]) -> MatrixRow:
+    outcomes = [await run_fixture(fixture, store, beside=path.parent) for store in _admitted_engines(fixture, stores)]
+    unmet = list(_demand_differences(fixture, outcomes))
+    unequal = list(_store_differences(fixture, outcomes))
+    unlike_recorded = list(_recorded_differences(fixture, outcomes))
+    verdicts = dict.fromkeys((store.name for store in stores), FixtureVerdict.BARRED)
+    verdicts |= {outcome.store: FixtureVerdict.EQUAL for outcome in outcomes}
+    verdicts |= {found.right_side: FixtureVerdict.DIFFERS for found in (*unequal, *unlike_recorded)}
+    verdicts |= {found.right_side: FixtureVerdict.FAILED for found in unmet}
+    ended = _outcome_fingerprints(outcomes[0]) if outcomes else {}
     return MatrixRow(
         fixture=fixture.id,
         title=fixture.title,
         steps=len(fixture.steps),
         verdicts=verdicts,
-        fingerprint=digest(canonical_bytes(ended)) if ended else "",
-        recording=_recording(fixture, unlike_recorded),
+        fingerprint=sha256_digest(canonical_bytes(ended)) if ended else "",
+        recording=_compare_recording(fixture, unlike_recorded),
         differences=(*unmet, *unequal, *unlike_recorded),
     )
 
 
-def _recording(fixture: Fixture, unlike_recorded: Sequence[StoreDifference]) -> Recording:
+def _compare_recording(fixture: Fixture, unlike_recorded: Sequence[StoreDifference]) -> FingerprintRecording:
     if set(fixture.expected) != set(fixture.spaces):
-        return Recording.MISSING
-    return Recording.DIFFERS if unlike_recorded else Recording.EQUAL
+        return FingerprintRecording.MISSING
+    return FingerprintRecording.DIFFERS if unlike_recorded else FingerprintRecording.EQUAL
 
 
-def _demands(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDifference]:
+def _demand_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
     """Yield what the fixture demands and a store did not give."""
     for outcome in outcomes:
         for told in outcome.steps:
             for found in told.problems:
-                yield _difference(fixture, told.number, found, EXPECTED, outcome.store)
+                yield _step_difference(fixture, told.number, found, EXPECTED, outcome.store)
 
 
-def _between(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDifference]:
+def _store_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
     """Yield where another store's reports or fingerprints are not the first one's."""
     for first, other in ((outcomes[0], other) for other in outcomes[1:]):
         # A run that broke off is compared up to its end; the early end is itself a difference.
         for one, two in zip(first.steps, other.steps, strict=False):
-            for found in json_diff.differences(one.report, two.report):
-                yield _difference(fixture, one.number, found, first.store, other.store)
+            for found in json_diff.json_differences(one.report, two.report):
+                yield _step_difference(fixture, one.number, found, first.store, other.store)
         ends: list[JsonValue] = [
-            {"ended_at": outcome.ended_at, "fingerprints": _fingerprints(outcome)} for outcome in (first, other)
+            {"ended_at": outcome.ended_at, "fingerprints": _outcome_fingerprints(outcome)} for outcome in (first, other)
         ]
-        for found in json_diff.differences(*ends):
-            yield _difference(fixture, None, found, first.store, other.store)
+        for found in json_diff.json_differences(*ends):
+            yield _step_difference(fixture, None, found, first.store, other.store)
 
 
-def _recorded(fixture: Fixture, outcomes: Sequence[Outcome]) -> Iterator[StoreDifference]:
+def _recorded_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> Iterator[StoreDifference]:
     """Yield where the recorded fingerprints are not those of a store; what was never recorded is no difference."""
     recorded: dict[str, JsonValue] = {space: kept.model_dump() for space, kept in fixture.expected.items()}
     for outcome in outcomes:
-        ended = {space: found for space, found in _fingerprints(outcome).items() if space in recorded}
-        for found in json_diff.differences(recorded, ended, path="fingerprints"):
-            yield _difference(fixture, None, found, RECORDED, outcome.store)
+        ended = {space: found for space, found in _outcome_fingerprints(outcome).items() if space in recorded}
+        for found in json_diff.json_differences(recorded, ended, path="fingerprints"):
+            yield _step_difference(fixture, None, found, RECORDED, outcome.store)
 
 
-def _fingerprints(outcome: Outcome) -> dict[str, JsonValue]:
+def _outcome_fingerprints(outcome: FixtureOutcome) -> dict[str, JsonValue]:
     return {space: found.model_dump() for space, found in outcome.fingerprints.items()}
 
 
-def _difference(
-    fixture: Fixture, step: int | None, found: json_diff.Difference, left_side: str, right_side: str
+def _step_difference(
+    fixture: Fixture, step: int | None, found: json_diff.JsonDifference, left_side: str, right_side: str
 ) -> StoreDifference:
     return StoreDifference(
         step=step,
@@ -242,9 +250,9 @@ def _difference(
     )
 
 
-def _write_expected(path: Path, outcome: Outcome) -> None:
+def _write_expected(path: Path, outcome: FixtureOutcome) -> None:
     kept: Mapping[str, JsonValue] = json.loads(path.read_text("utf-8"))
-    written = fixture.write_out({**kept, "expected": _fingerprints(outcome)})
+    written = fixture.write_out({**kept, "expected": _outcome_fingerprints(outcome)})
     if written != path.read_text("utf-8"):
         path.write_text(written, "utf-8")
 
@@ -254,14 +262,14 @@ SHOWN_PER_FIXTURE = 20
 HEADINGS = ("fixture", "fingerprint")
 
 
-def render(report: MatrixReport, /) -> str:
+def render_matrix(report: MatrixReport, /) -> str:
     """Return `report` as a table of fixtures by stores, followed by what differs; it ends without a line break."""
     first, last = HEADINGS
-    table = [(first, *report.stores, last), *(_line(row, report.stores) for row in report.rows)]
+    table = [(first, *report.stores, last), *(_row_line(row, report.stores) for row in report.rows)]
     equal = sum(row.ok for row in report.rows)
-    lines = [*_columns(table), "", f"{equal} of {len(report.rows)} fixtures equal on {', '.join(report.stores)}"]
+    lines = [*_align_columns(table), "", f"{equal} of {len(report.rows)} fixtures equal on {', '.join(report.stores)}"]
     for row in report.rows:
-        lines += _differences(row)
+        lines += _difference_lines(row)
     return "\n".join(lines)
 
 
@@ -271,21 +279,21 @@ def render_gate(report: GateReport, /) -> str:
     rows = [(name, str(len(found)), "demanded" if name in report.demanded else "") for name, found in exercised]
     table = [("operation", "fixtures", ""), *rows]
     verdict = "every demanded operation is exercised" if report.ok else f"not exercised: {', '.join(report.missing)}"
-    return "\n".join((*_columns(table), "", verdict))
+    return "\n".join((*_align_columns(table), "", verdict))
 
 
-def _line(row: MatrixRow, stores: Sequence[str]) -> tuple[str, ...]:
+def _row_line(row: MatrixRow, stores: Sequence[str]) -> tuple[str, ...]:
     fingerprint = f"{row.fingerprint[:FINGERPRINT_DIGITS] or '-'} {row.recording.value}"
     return (row.fixture, *(row.verdicts[store].value for store in stores), fingerprint)
 
 
-def _columns(table: Sequence[Sequence[str]]) -> Iterator[str]:
+def _align_columns(table: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
     for row in table:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-def _differences(row: MatrixRow) -> Iterator[str]:
+def _difference_lines(row: MatrixRow) -> Iterator[str]:
     if row.ok:
         return
     yield ""

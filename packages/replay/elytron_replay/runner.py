@@ -24,46 +24,54 @@ from elytron_core.model import Value
 from elytron_core.ports.models import LanguageModel
 from elytron_core.scope import Scope
 from elytron_replay.comparison import expectations
-from elytron_replay.comparison.json_diff import ABSENT, Difference, normalised, shown
-from elytron_replay.engines import Engine
-from elytron_replay.fixture import Fingerprints, Fixture, Reopening, StartingArchive, Step, Telling, model_of
+from elytron_replay.comparison.json_diff import ABSENT, JsonDifference, normalise_report, shown_json
+from elytron_replay.engines import ReplayEngine
+from elytron_replay.fixture import (
+    Fixture,
+    FixtureStep,
+    FixtureTelling,
+    SpaceFingerprints,
+    StartingArchive,
+    StoreReopening,
+    model_of,
+)
 
 MANDATORY = ("write", "recall", "project", "inspect")
 """Operations that every set of fixtures must exercise."""
 CLOSE = "close"
 
 
-def names() -> tuple[str, ...]:
+def operation_names() -> tuple[str, ...]:
     """Return the names of all registered operations, in their order."""
     return tuple(operation.name for operation in OPERATIONS)
 
 
-async def call(runtime: MemoryRuntime, name: str, request: dict[str, JsonValue], /) -> JsonValue:
+async def call_operation(runtime: MemoryRuntime, name: str, request: dict[str, JsonValue], /) -> JsonValue:
     """Do the operation `name` as a transport would and return its report as JSON. Raises what the operation raises."""
     operation = by_name(name)
-    decoded = envelope.decode(operation, json.dumps(request).encode())
+    decoded = envelope.decode_request(operation, json.dumps(request).encode())
     report: Value = await runtime.operate(decoded, operation.report)
     return report.model_dump(mode="json")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldStep:
     """Result of one step: its report, normalised, and the expectations that it does not meet."""
 
     number: int
     report: JsonValue
-    problems: tuple[Difference, ...] = ()
+    problems: tuple[JsonDifference, ...] = ()
     elapsed_ms: float = field(default=0.0, compare=False)
     """Its duration; it is not compared."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FixtureOutcome:
     """A fixture's result on a store. `ended_at` is the step that failed; later ones were not run."""
 
     store: str
-    steps: tuple[Told, ...]
-    fingerprints: Mapping[str, Fingerprints]
+    steps: tuple[ToldStep, ...]
+    fingerprints: Mapping[str, SpaceFingerprints]
     ended_at: int | None = None
 
     @property
@@ -73,8 +81,8 @@ class Outcome:
 
 
 async def run_fixture(
-    fixture: Fixture, engine: Engine, /, *, beside: Path | None = None, model: LanguageModel | None = None
-) -> Outcome:
+    fixture: Fixture, engine: ReplayEngine, /, *, beside: Path | None = None, model: LanguageModel | None = None
+) -> FixtureOutcome:
     """Run `fixture` on a fresh store of `engine` and return the result; nothing is left on disk.
 
     `beside` is the folder of the fixture's file, with its starting archive. Time and ids come from the fixture,
@@ -82,22 +90,28 @@ async def run_fixture(
     """
     with TemporaryDirectory(prefix="elytron-replay-") as name:
         folder = Path(name)
-        telling = Telling(fixture)
+        telling = FixtureTelling(fixture)
         answering = model or model_of(fixture, beside=beside or Path())
-        async with _Stage(fixture, engine, telling, folder, answering) as stage:
+        async with _FixtureStage(fixture, engine, telling, folder, answering) as stage:
             if fixture.archive is not None:
                 await _begin_with(stage, fixture.archive, beside or Path())
-            told, ended_at = await _tell(fixture, stage, telling, folder)
+            told, ended_at = await _tell_steps(fixture, stage, telling, folder)
             telling.begin(len(fixture.steps) + 1, None)
             fingerprints = await stage.fingerprints() if ended_at is None else {}
-            return Outcome(engine.name, told, fingerprints, ended_at)
+            return FixtureOutcome(engine.name, told, fingerprints, ended_at)
 
 
-class _Stage:
+class _FixtureStage:
     """The runtime that a fixture runs on, opened again when the fixture asks for it."""
 
     def __init__(
-        self, fixture: Fixture, engine: Engine, telling: Telling, folder: Path, model: LanguageModel | None, /
+        self,
+        fixture: Fixture,
+        engine: ReplayEngine,
+        telling: FixtureTelling,
+        folder: Path,
+        model: LanguageModel | None,
+        /,
     ) -> None:
         self._fixture = fixture
         self._engine = engine
@@ -126,11 +140,11 @@ class _Stage:
         await self._open.aclose()
         await self._crashed.aclose()
 
-    async def reopen(self, how: Reopening, /) -> None:
+    async def reopen(self, how: StoreReopening, /) -> None:
         """Leave the store as `how` says and open it again."""
         if not self._is_closed:
             await self._carry(how)
-        if how is Reopening.CRASHED:
+        if how is StoreReopening.CRASHED:
             self._crashed.push_async_exit(self._open.pop_all())
         else:
             await self._open.aclose()
@@ -142,13 +156,13 @@ class _Stage:
     async def before_close(self) -> None:
         """Make ready for a runtime that the story itself closes: it can be opened again, and only that."""
         if not self._is_closed:
-            await self._carry(Reopening.CLOSED)
+            await self._carry(StoreReopening.CLOSED)
         self._is_closed = True
 
-    async def _carry(self, how: Reopening) -> None:
+    async def _carry(self, how: StoreReopening) -> None:
         """Put what a store without a disk holds into archives, for its next opening."""
         carried: dict[SpaceId, str] = {}
-        if not self._engine.durable and how is Reopening.CLOSED:
+        if not self._engine.durable and how is StoreReopening.CLOSED:
             # Documents that closing stores are in the archive too.
             await keep_all_uses(self.runtime.context)
         for number, space in enumerate(() if self._engine.durable else self._fixture.spaces):
@@ -161,16 +175,16 @@ class _Stage:
                 carried[space] = path
         self._carried = carried
 
-    async def fingerprints(self) -> dict[str, Fingerprints]:
+    async def fingerprints(self) -> dict[str, SpaceFingerprints]:
         """Return what each space of the story comes to."""
         if self._is_closed:
-            await self.reopen(Reopening.CLOSED)
+            await self.reopen(StoreReopening.CLOSED)
         reports = {
             space: await self.runtime.inspect(MemoryInspectionRequest(scope=Scope(space=space)))
             for space in self._fixture.spaces
         }
         return {
-            space: Fingerprints(state=report.state_fingerprint, events=report.event_fingerprint)
+            space: SpaceFingerprints(state=report.state_fingerprint, events=report.event_fingerprint)
             for space, report in reports.items()
         }
 
@@ -187,14 +201,16 @@ class _Stage:
         self._runtime = await self._open.enter_async_context(opening)
 
 
-async def _begin_with(stage: _Stage, archive: StartingArchive, beside: Path) -> None:
+async def _begin_with(stage: _FixtureStage, archive: StartingArchive, beside: Path) -> None:
     request = MemoryImportRequest(scope=Scope(space=archive.space), path=str(beside / archive.path))
     await stage.runtime.import_archive(request)
 
 
-async def _tell(fixture: Fixture, stage: _Stage, telling: Telling, folder: Path) -> tuple[tuple[Told, ...], int | None]:
+async def _tell_steps(
+    fixture: Fixture, stage: _FixtureStage, telling: FixtureTelling, folder: Path
+) -> tuple[tuple[ToldStep, ...], int | None]:
     values: dict[str, JsonValue] = {expectations.TMP: str(folder)}
-    told: list[Told] = []
+    told: list[ToldStep] = []
     for number, step in enumerate(fixture.steps, 1):
         telling.begin(number, step)
         if step.reopen is not None:
@@ -203,43 +219,45 @@ async def _tell(fixture: Fixture, stage: _Stage, telling: Telling, folder: Path)
         if step.op == CLOSE:
             await stage.before_close()
         began = perf_counter()
-        report, error = await _done(step, stage.runtime, values)
+        report, error = await _do_step(step, stage.runtime, values)
         elapsed_ms = (perf_counter() - began) * 1000
-        problems = tuple(_problems(step, report, error, values))
-        told.append(Told(number, normalised(report, folder=folder), problems, elapsed_ms))
+        problems = tuple(_step_problems(step, report, error, values))
+        told.append(ToldStep(number, normalise_report(report, folder=folder), problems, elapsed_ms))
         # The names that a refused step should have saved are missing, so the run cannot go on.
         if error != step.error:
             return tuple(told), number
         for name, path in step.save.items():
             try:
-                values[name] = expectations.pick(report, path)
+                values[name] = expectations.pick_value(report, path)
             except KeyError:
-                told[-1] = Told(number, told[-1].report, (*problems, Difference(f"save.{name}", path, ABSENT)))
+                told[-1] = ToldStep(number, told[-1].report, (*problems, JsonDifference(f"save.{name}", path, ABSENT)))
                 return tuple(told), number
     return tuple(told), None
 
 
-async def _done(step: Step, runtime: MemoryRuntime, values: Mapping[str, JsonValue]) -> tuple[JsonValue, str | None]:
+async def _do_step(
+    step: FixtureStep, runtime: MemoryRuntime, values: Mapping[str, JsonValue]
+) -> tuple[JsonValue, str | None]:
     """Do one step; return its report, or what its error says, and that error's key."""
     try:
-        request = expectations.resolve(step.request, values)
+        request = expectations.resolve_references(step.request, values)
         assert isinstance(request, dict)
-        return await call(runtime, step.op, request), None
+        return await call_operation(runtime, step.op, request), None
     except ElytronError as error:
         return {"error": error.key, "message": error.message, **error.details()}, error.key
 
 
-def _problems(
-    step: Step, report: JsonValue, error: str | None, values: Mapping[str, JsonValue]
-) -> Iterator[Difference]:
+def _step_problems(
+    step: FixtureStep, report: JsonValue, error: str | None, values: Mapping[str, JsonValue]
+) -> Iterator[JsonDifference]:
     if error != step.error:
         asked = f"the error {step.error!r}" if step.error is not None else "a report"
-        yield Difference("", asked, shown(report))
+        yield JsonDifference("", asked, shown_json(report))
         return
     try:
-        expected = expectations.resolve(step.expect, values)
+        expected = expectations.resolve_references(step.expect, values)
     except InvalidInput as problem:
-        yield Difference("expect", "references that fit", str(problem))
+        yield JsonDifference("expect", "references that fit", str(problem))
         return
-    yield from expectations.mismatches(expected, report)
-    yield from expectations.shortfalls(step.minimum, report)
+    yield from expectations.find_mismatches(expected, report)
+    yield from expectations.find_shortfalls(step.minimum, report)

@@ -10,6 +10,6 @@
 importing the package costs little.
 """
 
-from elytron_core.lazy import exports
+from elytron_core.lazy import lazy_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = lazy_exports(__name__)

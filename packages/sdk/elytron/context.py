@@ -3,31 +3,31 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
-from elytron.indexing.index_manager import Folds
-from elytron.journal.follower import Commits
-from elytron.state.conflict_retry import Lines
-from elytron.state.conversation_heads import Heads
-from elytron.state.encoders import Encoders
+from elytron.indexing.index_manager import SpaceIndexes
+from elytron.journal.follower import CommitWaiters
+from elytron.state.conflict_retry import ChangeLines
+from elytron.state.conversation_heads import HeadCache
+from elytron.state.encoders import RuntimeEncoders
 from elytron.state.recent_use import FactUses, LastBlocks, LastConversations
 from elytron.state.skill_directories import SkillDirs
-from elytron.state.space_records import Spaces
+from elytron.state.space_records import SpaceRecords
 from elytron.state.tools import ToolShelves
 from elytron_core.clock import Clock
 from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import PermissionRefused, ScopeMissing
-from elytron_core.ids import RESERVED, Ids, SpaceId, is_reserved
+from elytron_core.ids import RESERVED, IdSource, SpaceId, is_reserved
 from elytron_core.policy.extraction.rule_facts import FactReader
 from elytron_core.policy.host import default_profile
-from elytron_core.policy.maintenance import Budget
+from elytron_core.policy.maintenance import SpendingBudget
 from elytron_core.ports.models import Embedder, LanguageModel, QuestionClassifier, Reranker, StatementClassifier
 from elytron_core.ports.store import Store
-from elytron_core.profiles import Profile, StoreCapacity
+from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import Scope, ScopedRequest
 from elytron_index.lexicon.classifiers import LinearQuestionClassifier, PhraseStatementClassifier
 
 
 @dataclass(frozen=True, slots=True)
-class Models:
+class RuntimeModels:
     """The models that a runtime was given; each may be missing."""
 
     language: LanguageModel | None = None
@@ -57,19 +57,19 @@ class OperationContext:
     store: Store
     engine: str
     clock: Clock
-    ids: Ids
-    spaces: Spaces
-    heads: Heads
-    folds: Folds
-    encoders: Encoders
-    models: Models = Models()
-    budget: Budget = field(default_factory=Budget)
+    ids: IdSource
+    spaces: SpaceRecords
+    heads: HeadCache
+    folds: SpaceIndexes
+    encoders: RuntimeEncoders
+    models: RuntimeModels = RuntimeModels()
+    budget: SpendingBudget = field(default_factory=SpendingBudget)
     """Daily budget of the language model for each space."""
-    lines: Lines = field(default_factory=Lines)
+    lines: ChangeLines = field(default_factory=ChangeLines)
     """Queues of changes of one document."""
-    commits: Commits = field(default_factory=Commits)
+    commits: CommitWaiters = field(default_factory=CommitWaiters)
     """Tells who waits that this runtime has changed a space."""
-    profile: Profile = field(default_factory=default_profile)
+    profile: HostProfile = field(default_factory=default_profile)
     """The profile: the platform and its hard limits."""
     capacity: StoreCapacity | None = None
     """Bound of the store; None if its device is the bound."""

@@ -6,32 +6,32 @@ from importlib import import_module
 from os import PathLike, fspath
 
 from elytron.api import arguments
-from elytron.context import Models, OperationContext
-from elytron.indexing.checkpoints import Storing
-from elytron.indexing.index_manager import Folds
+from elytron.context import OperationContext, RuntimeModels
+from elytron.indexing.checkpoints import CheckpointPolicy
+from elytron.indexing.index_manager import SpaceIndexes
 from elytron.indexing.progress import Progress
-from elytron.intake import bounded, capacity_of
+from elytron.intake import bound_store, capacity_of
 from elytron.journal.follower import AnnouncingStore
 from elytron.runtime import MemoryRuntime
-from elytron.state.conversation_heads import Heads
-from elytron.state.encoders import Encoders
+from elytron.state.conversation_heads import HeadCache
+from elytron.state.encoders import RuntimeEncoders
 from elytron.state.skill_directories import SkillDirs
-from elytron.state.space_records import Spaces
-from elytron.sync_runtime import Entering, SyncMemoryRuntime
+from elytron.state.space_records import SpaceRecords
+from elytron.sync_runtime import RuntimeEntering, SyncMemoryRuntime
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import StoreForeign
 from elytron_core.errors.foreign_names import known_keywords
-from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.host import named_profile
-from elytron_core.policy.maintenance import Budget
+from elytron_core.policy.maintenance import SpendingBudget
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker, StatementClassifier
 from elytron_core.ports.store import KeyProvider, Store
 from elytron_core.profiles import StoreCapacity
 from elytron_core.scope import Scope
-from elytron_store import Durability, WhenMissing, open_store
+from elytron_store import WhenMissing, WriteDurability, open_store
 from elytron_store.engines import parse_url
 
 DEFAULT_SPACE = "default"
@@ -40,29 +40,29 @@ _SEARCH = ("elytron_index.space_index", "elytron.ops.recall")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
+class _OpenOptions:
     """Options of `open`, as it passes them on."""
 
     scope: Scope | None
     keys: KeyProvider | None
     clock: Clock
-    ids: Ids | None
+    ids: IdSource | None
     index_bytes: int
-    durability: Durability
+    durability: WriteDurability
     when_missing: WhenMissing
-    models: Models
+    models: RuntimeModels
     agent_skill_dirs: Sequence[str | PathLike[str]]
     agent_tool_registries: Sequence[AgentToolRegistrySnapshot]
     profile: str | None
     capability_policy: CapabilityPolicy
-    budget: Budget
+    budget: SpendingBudget
     work: bool
     api_key: str | None
     progress: Progress | None
     projection_events: bool
 
 
-class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
+class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
     """A runtime about to be opened.
 
     `async with` (or `await`) gives a MemoryRuntime, `with` (or `.sync()`) a SyncMemoryRuntime; leaving the block closes
@@ -73,7 +73,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
     projection point to. With `projection_events` each projection leaves an entry in the journal.
 
     `gateway+http://host:port` keeps all in the store that a server shares, under `api_key`, and computes here. `keys`
-    opens or makes a sealed store. `index_bytes` bounds indexes in memory. With `Durability.NORMAL` a power cut may
+    opens or makes a sealed store. `index_bytes` bounds indexes in memory. With `WriteDurability.NORMAL` a power cut may
     cost a SQLite store its last writes. `when_missing`: what a path without a store becomes. With an `embedder`
     recall compares meanings; `former_embedder` made the vectors compared until a switch is complete; a text names an
     added model, a folder or a server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts
@@ -83,7 +83,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
     loads_search: bool = True
     """False for a process of one short command: its first search then loads what searching needs, and waits for it."""
 
-    def __init__(self, store: str | PathLike[str] | Store, options: _Options, /) -> None:
+    def __init__(self, store: str | PathLike[str] | Store, options: _OpenOptions, /) -> None:
         super().__init__()
         self._store = store
         self._options = options
@@ -116,19 +116,21 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 when_missing=self._options.when_missing,
                 api_key=self._options.api_key,
             )
-            storing = Storing.AS_THEY_GROW if store.capabilities.durable else Storing.AT_THE_END
-            return await self._started(self._context(await bounded(store, capacity), address.engine, storing, capacity))
+            storing = CheckpointPolicy.AS_THEY_GROW if store.capabilities.durable else CheckpointPolicy.AT_THE_END
+            return await self._started(
+                self._context(await bound_store(store, capacity), address.engine, storing, capacity)
+            )
         capacity = self._profile.capacity
-        store = await bounded(self._store, capacity)
-        return await self._started(self._context(store, "given", Storing.AS_THEY_GROW, capacity))
+        store = await bound_store(self._store, capacity)
+        return await self._started(self._context(store, "given", CheckpointPolicy.AS_THEY_GROW, capacity))
 
     async def _started(self, context: OperationContext) -> MemoryRuntime:
         if self._options.agent_tool_registries:
             await self._register(context)
         if self._options.work:
-            from elytron.flows.worker import Worker
+            from elytron.flows.worker import JobWorker
 
-            worker = Worker(context)
+            worker = JobWorker(context)
             worker.start()
             context.closers.append(worker.stop)
         context.closers.extend(self._options.models.closers)
@@ -146,11 +148,13 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             await context.store.close()
             raise
 
-    def _context(self, store: Store, engine: str, storing: Storing, capacity: StoreCapacity | None) -> OperationContext:
+    def _context(
+        self, store: Store, engine: str, storing: CheckpointPolicy, capacity: StoreCapacity | None
+    ) -> OperationContext:
         options = self._options
         store = AnnouncingStore(store)
-        spaces = Spaces(store, options.clock, self._ids)
-        heads = Heads(store)
+        spaces = SpaceRecords(store, options.clock, self._ids)
+        heads = HeadCache(store)
 
         def forget(space: SpaceId) -> None:
             spaces.forget(space)
@@ -163,7 +167,7 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
             ids=self._ids,
             spaces=spaces,
             heads=heads,
-            folds=Folds(
+            folds=SpaceIndexes(
                 store,
                 forget=forget,
                 max_bytes=options.index_bytes,
@@ -172,7 +176,9 @@ class Opening(Entering[MemoryRuntime, SyncMemoryRuntime]):
                 storing=storing,
                 progress=options.progress,
             ),
-            encoders=Encoders(options.clock, wanted=options.models.embedder, former=options.models.former_embedder),
+            encoders=RuntimeEncoders(
+                options.clock, wanted=options.models.embedder, former=options.models.former_embedder
+            ),
             models=options.models,
             budget=options.budget,
             profile=self._profile,
@@ -204,9 +210,9 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     scope: Scope | None = None,
     keys: KeyProvider | None = None,
     clock: Clock | None = None,
-    ids: Ids | None = None,
+    ids: IdSource | None = None,
     index_bytes: int = limits.INDEX_CACHE_BYTES,
-    durability: Durability = Durability.FULL,
+    durability: WriteDurability = WriteDurability.FULL,
     when_missing: WhenMissing = WhenMissing.MAKE,
     language_model: LanguageModel | str | None = None,
     embedder: Embedder | str | None = None,
@@ -218,57 +224,57 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     agent_tool_registries: Sequence[AgentToolRegistrySnapshot] = (),
     profile: str | None = None,
     capability_policy: CapabilityPolicy = CapabilityPolicy.OPEN,
-    budget: Budget | None = None,
+    budget: SpendingBudget | None = None,
     work: bool = False,
     api_key: str | None = None,
     progress: Progress | None = None,
     projection_events: bool = False,
-) -> Opening:
+) -> RuntimeOpening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
-    Calls without a scope use `scope`, else `space`; with `space=None` each must name one. `Opening` has the other
-    arguments. Raises as `open_store`, InvalidInput.
+    Calls without a scope use `scope`, else `space`; with `space=None` each must name one. `RuntimeOpening` has the
+    other arguments. Raises as `open_store`, InvalidInput.
 
     >>> with elytron.open("memory.db", space="noor") as kept:
     ...     kept.add("The tide table hangs in the kitchen.", speaker="Noor").changed
     True
     """
-    arguments.require(store, keys=keys, index_bytes=index_bytes)
-    given = Models(None, _embedder(embedder), _embedder(former_embedder), reranker)
-    options = _Options(
+    arguments.require_store(store, keys=keys, index_bytes=index_bytes)
+    given = RuntimeModels(None, _named_embedder(embedder), _named_embedder(former_embedder), reranker)
+    options = _OpenOptions(
         scope=scope or arguments.scope_of(None, user_id=space),
         keys=keys,
         clock=clock or SystemClock(),
         ids=ids,
         index_bytes=index_bytes,
-        durability=arguments.word(Durability, durability, field="durability"),
-        when_missing=arguments.word(WhenMissing, when_missing, field="when_missing"),
-        models=_models(language_model, given, fact_languages, statements),
-        agent_skill_dirs=arguments.paths(agent_skill_dirs),
+        durability=arguments.word_member(WriteDurability, durability, field="durability"),
+        when_missing=arguments.word_member(WhenMissing, when_missing, field="when_missing"),
+        models=_runtime_models(language_model, given, fact_languages, statements),
+        agent_skill_dirs=arguments.path_list(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
-        capability_policy=arguments.word(CapabilityPolicy, capability_policy, field="capability_policy"),
-        budget=budget or Budget(),
+        capability_policy=arguments.word_member(CapabilityPolicy, capability_policy, field="capability_policy"),
+        budget=budget or SpendingBudget(),
         work=work,
         api_key=api_key,
         progress=progress,
         projection_events=projection_events,
     )
-    return Opening(store, options)
+    return RuntimeOpening(store, options)
 
 
-def _models(
+def _runtime_models(
     language: LanguageModel | str | None,
-    given: Models,
+    given: RuntimeModels,
     fact_languages: Sequence[str | PathLike[str]],
     statements: StatementClassifier | None,
-) -> Models:
+) -> RuntimeModels:
     """Return the models that were given or named; one that is opened here is closed with the runtime."""
     models = given if statements is None else replace(given, statements=statements)
     if fact_languages:
         from elytron.models.fact_languages import fact_readers
 
-        models = replace(models, fact_readers=fact_readers(arguments.paths(fact_languages)))
+        models = replace(models, fact_readers=fact_readers(arguments.path_list(fact_languages)))
     if not isinstance(language, str):
         return replace(models, language=language)
     from elytron_models import TextModel, open_model
@@ -277,7 +283,7 @@ def _models(
     return replace(models, language=TextModel(opened), closers=(opened.close,))
 
 
-def _embedder(wanted: Embedder | str | None) -> Embedder | None:
+def _named_embedder(wanted: Embedder | str | None) -> Embedder | None:
     """Return the embedder that was given, or that a text names. Raises NotFound, UnreadableFile, InvalidInput."""
     if not isinstance(wanted, str):
         return wanted

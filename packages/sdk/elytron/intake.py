@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeVar, cast
 
 from elytron.context import OperationContext
 from elytron.indexing.checkpoints import CHECKPOINT
-from elytron.journal.compaction import compact
+from elytron.journal.compaction import compact_space
 from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.transcript import (
     CanonicalTurnDelta,
@@ -19,17 +19,17 @@ from elytron_core.contracts.transcript import (
     TurnDraft,
 )
 from elytron_core.errors import InvalidInput, LimitExceeded, Unsupported
-from elytron_core.lazy import Uncollected
+from elytron_core.lazy import GarbagePause
 from elytron_core.model import Value
 from elytron_core.planes.candidates import CandidateDraft
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.planes.transcript import Message
 from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
 from elytron_core.policy.host import EMBEDDED_SDK, EMBEDDED_STANDALONE
-from elytron_core.policy.privacy import scrub
+from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.ports.store import Store
-from elytron_core.profiles import Profile, StoreCapacity
-from elytron_core.scope import Clip, ClipReason, Opaque
+from elytron_core.profiles import HostProfile, StoreCapacity
+from elytron_core.scope import ClipReason, OpaqueId, ReportClip
 from elytron_store.wrappers.capacity import CapacityStore
 
 OWN_OUTPUT: Final = "recalled_memory"
@@ -89,35 +89,35 @@ _TURNS: Final = (
 )
 
 
-class Scrubbed(NamedTuple):
+class ScrubFindings(NamedTuple):
     """Findings by kind, and the length of the longest text as given."""
 
     found: dict[str, int]
     longest: int
 
 
-class _Found:
+class _FoundSecrets:
     def __init__(self) -> None:
         self.kinds: Counter[str] = Counter()
         self.longest = 0
 
 
-async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, Scrubbed]:
+async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:
     """Return `request` without the secrets that `policy.secrets` knows and without memory's own output.
 
     Raises InvalidInput for a text of nothing but own output that is neither part of a turn nor judged as a candidate.
     """
     if _said_chars(request) > _LONG_CHARS:
         return await asyncio.to_thread(scrub_value, request, own=own)
-    with Uncollected():
+    with GarbagePause():
         return scrub_value(request, own=own)
 
 
-def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, Scrubbed]:
+def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:
     """Return `value` with every text in it blacked out; the same one if there was nothing."""
-    found = _Found()
-    clean = _value(value, found, own)
-    return clean, Scrubbed(dict(sorted(found.kinds.items())), found.longest)
+    found = _FoundSecrets()
+    clean = _scrub_value(value, found, own)
+    return clean, ScrubFindings(dict(sorted(found.kinds.items())), found.longest)
 
 
 def _said_chars(request: Value) -> int:
@@ -130,7 +130,7 @@ def _said_chars(request: Value) -> int:
             return 0
 
 
-def _value(value: ValueT, found: _Found, own: OwnOutput) -> ValueT:
+def _scrub_value(value: ValueT, found: _FoundSecrets, own: OwnOutput) -> ValueT:
     if isinstance(value, _TURNS):
         own = OwnOutput.STRIP
     elif isinstance(value, CandidateDraft):
@@ -138,7 +138,7 @@ def _value(value: ValueT, found: _Found, own: OwnOutput) -> ValueT:
     changed: dict[str, object] = {}
     for name in _text_fields(type(value)):
         part: object = getattr(value, name)
-        clean = _part(part, found, own, name)
+        clean = _scrub_part(part, found, own, name)
         if clean is not part:
             changed[name] = clean
     return value.model_copy(update=changed) if changed else value
@@ -150,11 +150,13 @@ def _text_fields(kind: type[Value]) -> tuple[str, ...]:
     return tuple(
         name
         for name, field in kind.model_fields.items()
-        if name not in OPAQUE and name not in VERIFIED and not any(isinstance(mark, Opaque) for mark in field.metadata)
+        if name not in OPAQUE
+        and name not in VERIFIED
+        and not any(isinstance(mark, OpaqueId) for mark in field.metadata)
     )
 
 
-def _message(message: Message, found: _Found) -> Message:
+def _scrub_message(message: Message, found: _FoundSecrets) -> Message:
     """Return the message itself if there is nothing to remove; a repeated block leaves no words."""
     found.longest = max(found.longest, len(message.text))
     told = message.text
@@ -162,37 +164,37 @@ def _message(message: Message, found: _Found) -> Message:
         told, blocks = strip_own_output(told)
         found.kinds[OWN_OUTPUT] += blocks
     text = _black_out(told, found)
-    speaker = message.speaker and _label(message.speaker, found, OwnOutput.STRIP, "speaker")
+    speaker = message.speaker and _scrub_label(message.speaker, found, OwnOutput.STRIP, "speaker")
     if text is message.text and speaker is message.speaker:
         return message
     return message.model_copy(update={"text": text, "speaker": speaker})
 
 
-def _part(part: object, found: _Found, own: OwnOutput, name: str) -> object:
+def _scrub_part(part: object, found: _FoundSecrets, own: OwnOutput, name: str) -> object:
     if type(part) is str:  # an enum's member is one of a closed set
         found.longest = max(found.longest, len(part))
-        return _label(part, found, own, name)
+        return _scrub_label(part, found, own, name)
     if isinstance(part, Message):
-        return _message(part, found)
+        return _scrub_message(part, found)
     if isinstance(part, Value):
-        return _value(part, found, own)
+        return _scrub_value(part, found, own)
     if isinstance(part, list):
         values = cast("list[object]", part)
-        fresh = [_part(value, found, own, name) for value in values]
+        fresh = [_scrub_part(value, found, own, name) for value in values]
         return fresh if fresh != values else values
     if isinstance(part, tuple):
         items = cast("tuple[object, ...]", part)
-        clean = tuple(_part(item, found, own, name) for item in items)
+        clean = tuple(_scrub_part(item, found, own, name) for item in items)
         return clean if any(one is not other for one, other in zip(clean, items, strict=True)) else items
-    return _labels(cast("dict[object, object]", part), found, own, name) if isinstance(part, dict) else part
+    return _scrub_labels(cast("dict[object, object]", part), found, own, name) if isinstance(part, dict) else part
 
 
-def _labels(held: dict[object, object], found: _Found, own: OwnOutput, name: str) -> dict[object, object]:
-    fresh = {_part(key, found, own, name): _part(value, found, own, name) for key, value in held.items()}
+def _scrub_labels(held: dict[object, object], found: _FoundSecrets, own: OwnOutput, name: str) -> dict[object, object]:
+    fresh = {_scrub_part(key, found, own, name): _scrub_part(value, found, own, name) for key, value in held.items()}
     return fresh if fresh != held else held
 
 
-def _label(text: str, found: _Found, own: OwnOutput, name: str) -> str:
+def _scrub_label(text: str, found: _FoundSecrets, own: OwnOutput, name: str) -> str:
     """Return `text` without own output and secrets, no longer than a text of its kind may be, and never empty."""
     told = text
     if own is not OwnOutput.KEEP and is_own_output(text):
@@ -205,15 +207,15 @@ def _label(text: str, found: _Found, own: OwnOutput, name: str) -> str:
     return clean if clean is text else clean[: max(len(text), ROOM)].rstrip()
 
 
-def _black_out(text: str, found: _Found) -> str:
-    scrubbed = scrub(text)
+def _black_out(text: str, found: _FoundSecrets) -> str:
+    scrubbed = scrub_secrets(text)
     if not scrubbed.found:
         return text
     found.kinds.update(scrubbed.found)
     return scrubbed.text
 
 
-def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:
+def capacity_of(profile: HostProfile, engine: str, /, *, is_kept: bool) -> StoreCapacity | None:
     """Return the capacity of a store of `engine` in `profile`; None if its device is the bound. Raises Unsupported.
 
     An embedded store is bounded in every profile: as a standalone device's if it is kept in a folder.
@@ -226,30 +228,30 @@ def capacity_of(profile: Profile, engine: str, /, *, is_kept: bool) -> StoreCapa
     return profile.capacity
 
 
-async def bounded(store: Store, capacity: StoreCapacity | None, /) -> Store:
+async def bound_store(store: Store, capacity: StoreCapacity | None, /) -> Store:
     """Return `store` bounded by `capacity`, if any; a store that cannot be counted is closed."""
     if capacity is None:
         return store
     try:
         return await CapacityStore.open(
-            store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,), compactor=compact
+            store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,), compactor=compact_space
         )
     except BaseException:
         await store.close()
         raise
 
 
-def require_chars(profile: Profile, longest: int, /) -> None:
+def require_chars(profile: HostProfile, longest: int, /) -> None:
     """Raise LimitExceeded for a text longer than the profile takes; evidence is never cut in silence."""
     most = profile.budget.source_chars
     if profile.capacity is not None and longest > most:
         raise LimitExceeded(what=f"characters of one text in profile {profile.name.value}", limit=most, found=longest)
 
 
-def rendered_chars(profile: Profile, asked: int, /) -> tuple[int, tuple[Clip, ...]]:
+def rendered_chars(profile: HostProfile, asked: int, /) -> tuple[int, tuple[ReportClip, ...]]:
     """Return how many characters a block may have, and what the profile cut from what was asked."""
     most = min(asked, profile.budget.render_chars)
-    clip = Clip(what="max_chars", reason=ClipReason.PROFILE, limit=most, dropped=asked - most)
+    clip = ReportClip(what="max_chars", reason=ClipReason.PROFILE, limit=most, dropped=asked - most)
     return most, (clip,) if most < asked else ()
 
 
@@ -258,7 +260,7 @@ ReportT = TypeVar("ReportT", bound=Value)
 Perform = Callable[[OperationContext, RequestT], Awaitable[ReportT]]
 
 
-def admitting(operation: Perform[RequestT, ReportT], /) -> Perform[RequestT, ReportT]:
+def admit_texts(operation: Perform[RequestT, ReportT], /) -> Perform[RequestT, ReportT]:
     """Return `operation` with the texts of its request blacked out before it sees them.
 
     A report that has a field `scrubbed` says what was found. Raises InvalidInput for a text of nothing but memory's own

@@ -3,7 +3,7 @@
 from elytron.api import MemoryFace
 from elytron.api.base import ReportT
 from elytron.context import OperationContext
-from elytron.journal.follower import inner
+from elytron.journal.follower import inner_store
 from elytron.registry import by_request
 from elytron_core.model import Value
 from elytron_core.ports.store import Store
@@ -33,7 +33,7 @@ class MemoryRuntime(MemoryFace):
     @property
     def store(self) -> Store:
         """Return the store that this runtime was opened on, as it is: a sealed one rotates its keys."""
-        return inner(self._context.store)
+        return inner_store(self._context.store)
 
     @property
     def scope(self) -> Scope | None:

@@ -17,10 +17,10 @@ from elytron.runtime import MemoryRuntime
 from elytron.writes.records import put_records, record_ref, records_below
 from elytron_core.contracts.records import RecordPutRequest
 from elytron_core.errors import InvalidInput, Unsupported
-from elytron_core.model import invalid
-from elytron_core.planes.facts import Privacy
+from elytron_core.model import invalid_input
+from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import RUNTIME_RECORDS, Record, is_reserved
-from elytron_core.ports.store import Erasure
+from elytron_core.ports.store import ErasureTarget
 from elytron_core.scope import Scope
 
 _ELSEWHERE = (
@@ -109,12 +109,12 @@ class RuntimeRecords:
                 key=draft.key,
                 value=draft.value,
                 text=draft.text,
-                privacy=Privacy.PRIVATE,
+                privacy=FactPrivacy.PRIVATE,
                 ttl_s=draft.ttl_s,
                 expected_version=draft.expected_version,
             )
         except ValidationError as error:
-            raise invalid(error) from None
+            raise invalid_input(error) from None
         clean, scrubbed = await scrub_request(request)
         require_chars(self._ctx.profile, scrubbed.longest)
         return clean
@@ -127,7 +127,7 @@ class RuntimeRecords:
         named = (record_ref(space, each.namespace, each.key, collection=RUNTIME_RECORDS) for each in records)
         there = await documents_at(self._ctx.store, self._scope.space, named)
         if there:
-            gone = Erasure(space=self._scope.space, at=self._ctx.clock.now(), refs=tuple(there))
+            gone = ErasureTarget(space=self._scope.space, at=self._ctx.clock.now(), refs=tuple(there))
             await self._ctx.store.erase(gone)
         return len(there)
 

@@ -10,51 +10,51 @@ from elytron.context import OperationContext
 from elytron.documents.planes import OF_CONVERSATIONS
 from elytron.documents.stored_values import documents_at, value_at, values_at
 from elytron.indexing.units import is_standing
-from elytron.recall.filters import fact_passes, index_filters, skill_passes, wants
+from elytron.recall.filters import fact_passes, index_filters, skill_passes, wants_plane
 from elytron.state.tools import NO_TOOLS
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallHit, RecallPlane
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.ids import FactId, TurnId
 from elytron_core.planes import continuity, subjects
 from elytron_core.planes.continuity import GardenRole
-from elytron_core.planes.facts import FACTS, Fact, Kind, Privacy
+from elytron_core.planes.facts import FACTS, Fact, FactKind, FactPrivacy
 from elytron_core.planes.skills import SKILLS, Skill
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import continuity as capsule_policy
-from elytron_core.policy.extraction.wishes import Said, standing_wishes
+from elytron_core.policy.extraction.wishes import PersonMessage, standing_wishes
 from elytron_core.policy.maintenance import BUDGETS
 from elytron_core.policy.projection.sections import LabelledItem, StandingFact, StandingSkill, WishItem
 from elytron_core.policy.ranking.facts import FactQuery
 from elytron_core.policy.ranking.skills import score_agent_skills
-from elytron_core.policy.temporal.validity import freshness
-from elytron_core.policy.tools import Hints, select_hints
-from elytron_core.ports.store import Ref
+from elytron_core.policy.temporal.validity import fact_freshness
+from elytron_core.policy.tools import ToolHints, select_hints
+from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import similarity
-from elytron_core.text.analyser import Analyser
-from elytron_core.text.features import Trait
+from elytron_core.text.analyser import TextAnalyser
+from elytron_core.text.features import TextTrait
 from elytron_index import UnitView
 
 SKILLS_STANDING = 16
 SCANNED = 1_000
 KIND_ORDER = (
-    Kind.CONSTRAINT,
-    Kind.PROFILE,
-    Kind.PREFERENCE,
-    Kind.RELATIONSHIP,
-    Kind.PROJECT,
-    Kind.TASK,
-    Kind.FACT,
+    FactKind.CONSTRAINT,
+    FactKind.PROFILE,
+    FactKind.PREFERENCE,
+    FactKind.RELATIONSHIP,
+    FactKind.PROJECT,
+    FactKind.TASK,
+    FactKind.FACT,
 )
 """Kinds that come first when there are more facts than room."""
 
 
 @dataclass(frozen=True, slots=True)
-class Private:
+class PrivateItems:
     """Private documents that may be shown, and the ids of those that must not be."""
 
     items: tuple[LabelledItem, ...] = ()
@@ -63,7 +63,7 @@ class Private:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class ConversationWork:
     """State of the conversation."""
 
     items: tuple[LabelledItem, ...] = ()
@@ -78,7 +78,7 @@ async def standing_facts(
     It changes only when they do. Private ones are shown only if private context is allowed, a chat's own only there;
     `key` is the conversation, None if it cannot be trusted.
     """
-    if not wants(request.filters, Plane.LONG_TERM):
+    if not wants_plane(request.filters, RecallPlane.LONG_TERM):
         return ()
     documents = await ctx.store.scan(scope.space, FACTS, limit=SCANNED, descending=True)
     now = ctx.clock.now()
@@ -87,7 +87,7 @@ async def standing_facts(
     current = [fact for fact in here if fact_passes(fact, request.filters, now)]
     # Of a kind beyond its budget, those stand that were confirmed last.
     current.sort(key=lambda fact: (-fact.confirmed_at, fact.id))
-    held: Counter[Kind] = Counter()
+    held: Counter[FactKind] = Counter()
     chosen: list[Fact] = []
     for fact in current:
         held[fact.kind] += 1
@@ -101,8 +101,8 @@ async def standing_facts(
             topic=fact.topic,
             content=fact.content,
             at=fact.observed_at,
-            is_outside=fact.trust is Trust.OUTSIDE,
-            hint=freshness(fact, now).hint,
+            is_outside=fact.trust is TrustLevel.OUTSIDE,
+            hint=fact_freshness(fact, now).hint,
         )
         for fact in chosen[: limits.FACTS_STANDING]
     )
@@ -112,7 +112,7 @@ async def standing_skills(
     ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
 ) -> tuple[StandingSkill, ...]:
     """Return the titles of the procedures there are, in an order that changes only when they do."""
-    if not wants(request.filters, Plane.PROCEDURAL):
+    if not wants_plane(request.filters, RecallPlane.PROCEDURAL):
         return ()
     documents = await ctx.store.scan(scope.space, SKILLS, limit=SCANNED)
     skills = [Skill.from_bytes(document.body) for document in documents]
@@ -130,7 +130,7 @@ async def mount_of(ctx: OperationContext, scope: Scope, request: MemoryProjectio
     record = await ctx.spaces.find(scope.space)
     if name is None or record is None:
         return ()
-    ref = Ref(subjects.SUBJECTS, record.tag("subject", name))
+    ref = DocumentRef(subjects.SUBJECTS, record.tag("subject", name))
     subject, _ = await value_at(ctx.store, scope.space, ref, subjects.Subject)
     if subject is None or subject.lifecycle is not subjects.SubjectLifecycle.ACTIVE:
         return ()
@@ -154,73 +154,77 @@ async def private_of(
     hits: Sequence[RecallHit],
     *,
     is_trusted: bool,
-) -> Private:
+) -> PrivateItems:
     """Return the private documents that may be shown, and those of `hits` that may not be.
 
     If the owner of the scope's conversation is not trusted, its documents are left out.
     """
     record = await ctx.spaces.find(scope.space)
     if record is None:
-        return Private()
-    documents = await _garden(ctx, scope, record) if is_trusted else []
+        return PrivateItems()
+    documents = await _garden_documents(ctx, scope, record) if is_trusted else []
     if request.private_context is PrivateContext.ALLOWED:
         shown = [document for document in documents if document.role is not GardenRole.SEALED]
         items = tuple(
             LabelledItem(id=document.id, label=document.role.value, text=f"{document.name}: {document.text}")
             for document in shown
         )
-        return Private(items, documents_withheld=len(documents) - len(shown))
-    refs = [Ref(FACTS, FactId(hit.id)) for hit in hits if hit.plane is Plane.LONG_TERM]
+        return PrivateItems(items, documents_withheld=len(documents) - len(shown))
+    refs = [DocumentRef(FACTS, FactId(hit.id)) for hit in hits if hit.plane is RecallPlane.LONG_TERM]
     facts = await values_at(ctx.store, scope.space, refs, Fact)
-    withheld = tuple(fact.id for fact in facts.values() if fact.privacy is Privacy.PRIVATE)
-    return Private((), withheld, documents_withheld=len(documents))
+    withheld = tuple(fact.id for fact in facts.values() if fact.privacy is FactPrivacy.PRIVATE)
+    return PrivateItems((), withheld, documents_withheld=len(documents))
 
 
-async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> Work:
+async def work_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> ConversationWork:
     """Return the state of the scope's conversation: its work, its summary, and up to three of its capsules."""
     record = await ctx.spaces.find(scope.space)
-    if record is None or not any(wants(request.filters, plane) for plane in OF_CONVERSATIONS):
-        return Work()
+    if record is None or not any(wants_plane(request.filters, plane) for plane in OF_CONVERSATIONS):
+        return ConversationWork()
     tag = record.conversation_tag(scope.conversation_key)
-    refs = (Ref(continuity.EXECUTION, tag), Ref(continuity.SUMMARIES, tag))
+    refs = (DocumentRef(continuity.EXECUTION, tag), DocumentRef(continuity.SUMMARIES, tag))
     kept, summed = await ctx.store.get(scope.space, refs)
     items: list[LabelledItem] = []
     state = continuity.ExecutionState.from_bytes(kept.body) if kept is not None else None
-    if state is not None and state.forgotten_at is None and wants(request.filters, Plane.EXECUTION):
+    if state is not None and state.forgotten_at is None and wants_plane(request.filters, RecallPlane.EXECUTION):
         items.append(LabelledItem(id=state.id, label=f"work, {state.status.value}", text=state.text))
     summary = continuity.SessionSummary.from_bytes(summed.body) if summed is not None else None
-    if summary is not None and summary.forgotten_at is None and wants(request.filters, Plane.SUMMARY):
+    if summary is not None and summary.forgotten_at is None and wants_plane(request.filters, RecallPlane.SUMMARY):
         items.append(LabelledItem(id=summary.id, label="so far", text=summary.text))
     has_work = bool(items) and items[0].label != "so far"
-    if wants(request.filters, Plane.CONTINUITY):
-        capsules = await _capsules(ctx, scope, tag, request.query)
+    if wants_plane(request.filters, RecallPlane.CONTINUITY):
+        capsules = await _selected_capsules(ctx, scope, tag, request.query)
         items += [
             LabelledItem(id=one.id, label=f"{one.kind.value}, {one.state.value}", text=f"{one.topic}: {one.text}")
             for one in capsules
         ]
         has_work = has_work or bool(capsules)
-    return Work(tuple(items), has_work)
+    return ConversationWork(tuple(items), has_work)
 
 
 def may_be_shown(fact: Fact, request: MemoryProjectionRequest, /) -> bool:
     """Return whether a fact's privacy lets it into a block."""
-    return fact.privacy is not Privacy.PRIVATE or request.private_context is PrivateContext.ALLOWED
+    return fact.privacy is not FactPrivacy.PRIVATE or request.private_context is PrivateContext.ALLOWED
 
 
-async def _garden(ctx: OperationContext, scope: Scope, record: SpaceRecord) -> list[continuity.GardenDocument]:
+async def _garden_documents(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord
+) -> list[continuity.GardenDocument]:
     prefix = f"{record.conversation_tag(scope.conversation_key)}."
     kept = await ctx.store.scan(scope.space, continuity.GARDEN, prefix=prefix, limit=limits.GARDEN_DOCUMENTS)
     documents = [continuity.GardenDocument.from_bytes(document.body) for document in kept]
     return sorted((one for one in documents if one.forgotten_at is None), key=lambda one: one.name)
 
 
-async def _capsules(ctx: OperationContext, scope: Scope, tag: str, query: str) -> list[continuity.ContinuityCapsule]:
+async def _selected_capsules(
+    ctx: OperationContext, scope: Scope, tag: str, query: str
+) -> list[continuity.ContinuityCapsule]:
     """Return the selected capsules that together have at most 900 characters."""
     kept = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=f"{tag}.", limit=limits.CAPSULES_PER_SPACE)
     held = [continuity.ContinuityCapsule.from_bytes(document.body) for document in kept]
     left = limits.CAPSULE_BLOCK_CHARS
     fitting: list[continuity.ContinuityCapsule] = []
-    for capsule in capsule_policy.selected(held, query, now=ctx.clock.now()):
+    for capsule in capsule_policy.select_capsules(held, query, now=ctx.clock.now()):
         size = len(capsule.topic) + len(capsule.text)
         if size <= left:
             fitting.append(capsule)
@@ -228,7 +232,7 @@ async def _capsules(ctx: OperationContext, scope: Scope, tag: str, query: str) -
     return fitting
 
 
-_LEAST: Final = Trust.VOUCHED.rank
+_LEAST: Final = TrustLevel.VOUCHED.rank
 
 
 async def wishes_of(
@@ -239,35 +243,41 @@ async def wishes_of(
     Text from outside, from a tool or a page, is no wish and takes none back. `key` is the conversation of the block,
     None if it cannot be trusted: then no wish is shown.
     """
-    if key is None or not wants(request.filters, Plane.TRANSCRIPT) or await ctx.spaces.find(scope.space) is None:
+    if (
+        key is None
+        or not wants_plane(request.filters, RecallPlane.TRANSCRIPT)
+        or await ctx.spaces.find(scope.space) is None
+    ):
         return ()
     index = await ctx.folds.current(scope.space)
-    filters = index_filters(request.filters, Plane.TRANSCRIPT, ctx.clock.now(), key)
-    standing = index.latest(filters, Trait.STANDING, limit=limits.WISHES_READ, least_trust=_LEAST)
+    filters = index_filters(request.filters, RecallPlane.TRANSCRIPT, ctx.clock.now(), key)
+    standing = index.latest(filters, TextTrait.STANDING, limit=limits.WISHES_READ, least_trust=_LEAST)
     if not standing:
         return ()
     since = standing[-1].at
-    changes = index.latest(filters, Trait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
+    changes = index.latest(filters, TextTrait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
     views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
     latest = sorted(views.values(), key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)
-    return standing_wishes(await _said(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements))
+    return standing_wishes(
+        await _said_messages(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements)
+    )
 
 
-async def _said(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[Said]:
+async def _said_messages(ctx: OperationContext, scope: Scope, views: Sequence[UnitView]) -> list[PersonMessage]:
     """Return the messages, those left out that may not be recalled any more."""
     documents = await documents_at(ctx.store, scope.space, (view.ref for view in views))
     turns = {ref: ctx.folds.readings.turn(scope.space, document) for ref, document in documents.items()}
     hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
-    return [Said(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None]
+    return [PersonMessage(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None]
 
 
 Asking = MemoryRecallRequest | MemoryProjectionRequest
 
-_ANALYSER = Analyser()
+_ANALYSER = TextAnalyser()
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class StandingHints:
     """Hints, best first. None of them is a memory, and none a permission."""
 
     agent_skills: tuple[AgentSkillHit, ...]
@@ -275,7 +285,7 @@ class Beside:
     tool_status: ToolExperienceStatus
 
 
-async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, *, sequence: int) -> Beside:
+async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, *, sequence: int) -> StandingHints:
     """Return the agent skills that fit the query, and what is known of the tools it names.
 
     `sequence` is the journal position that the recall saw.
@@ -288,18 +298,18 @@ async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, 
     refs = request.tool_registry_refs
     selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
     skills = await _agent_skills(ctx, query, request.filters) if ctx.skill_dirs.has_any else ()
-    return Beside(skills, selected.hints, selected.status)
+    return StandingHints(skills, selected.hints, selected.status)
 
 
 @cache
-def _no_hints() -> Hints:
+def _no_hints() -> ToolHints:
     return select_hints({}, {}, ())
 
 
 async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:
     now = ctx.clock.now()
     directories = await ctx.skill_dirs.current(at=now)
-    if not directories.skills or similarity.is_blank(query) or not wants(filters, Plane.PROCEDURAL):
+    if not directories.skills or similarity.is_blank(query) or not wants_plane(filters, RecallPlane.PROCEDURAL):
         return ()
     terms = tuple(_ANALYSER.query_terms(query))
     return score_agent_skills(directories.skills, FactQuery(text=query, terms=terms, now=now))

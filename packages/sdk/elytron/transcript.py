@@ -8,13 +8,13 @@ from typing import Final, TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.cursor import CursorForm
-from elytron.documents.stored_values import Sound, sound_documents, values_at
-from elytron.memories.chat_aliases import meant
+from elytron.documents.stored_values import SoundDocuments, sound_documents, values_at
+from elytron.memories.chat_aliases import meant_conversation
 from elytron.memories.provenance_links import target_of
 from elytron_core import limits
 from elytron_core.contracts.continuity import CapsuleDraft, CapsulesWrite, NotesWrite
 from elytron_core.contracts.facts import FactDraft
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import (
     LongTermExtraction,
     MemoryTranscriptExportRequest,
@@ -22,17 +22,17 @@ from elytron_core.contracts.transcript import (
     MemoryTranscriptReplayReport,
     MemoryTranscriptReplayRequest,
     MemoryWrite,
-    Outcome,
-    Procedural,
+    ProcedureSource,
     TranscriptReplayView,
     WriteDecision,
+    WriteOutcome,
 )
 from elytron_core.errors import SealBroken, StoreCorrupt
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes import facts, transcript
-from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.candidates import AdmissionVerdict
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import (
     DERIVED_REFS,
@@ -43,11 +43,11 @@ from elytron_core.planes.transcript import (
     cites_transcript,
 )
 from elytron_core.policy.admission import candidates, rules
-from elytron_core.policy.integrity import Links
-from elytron_core.policy.transcript import cut
+from elytron_core.policy.integrity import ConversationLinks
+from elytron_core.policy.transcript import cut_transcript
 from elytron_core.ports import store
-from elytron_core.ports.store import Ref
-from elytron_core.scope import Clip, ClipReason, ConversationKey, Scope
+from elytron_core.ports.store import DocumentRef
+from elytron_core.scope import ClipReason, ConversationKey, ReportClip, Scope
 
 ReportT = TypeVar("ReportT", bound=MemoryTranscriptReplayReport)
 _CURSOR = CursorForm(re.compile(r"([0-9]{1,15}):(.+)", re.DOTALL), "a report of this conversation")
@@ -62,24 +62,26 @@ async def read_page(
 ) -> ReportT:
     """Return the page behind the cursor; nothing where the scope's chat cannot be trusted. Raises InvalidInput."""
     scope, limit, cursor = ctx.scope_of(request), request.limit, request.cursor
-    found = await meant(ctx, scope)
+    found = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
     budget = ctx.profile.budget.transcript
     if record is None or not found.is_trusted:
         if cursor is not None:
             raise _CURSOR.refusal()
-        return report(slice=cut(scope.space, found.key, (), {}, view=view, budget=budget).slice, alias=found.trust)
+        return report(
+            slice=cut_transcript(scope.space, found.key, (), {}, view=view, budget=budget).slice, alias=found.trust
+        )
     tag = record.conversation_tag(found.key)
-    after = await _place(ctx, scope.space, tag, cursor)
+    after = await _cursor_turn(ctx, scope.space, tag, cursor)
     size = min(limit, budget.page_turns)
     documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=size + 1)
     turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents[:size]]
-    attributes = await _attributes(ctx, scope.space, tag, turns)
-    made = cut(scope.space, found.key, turns, attributes, view=view, budget=budget)
+    attributes = await _page_attributes(ctx, scope.space, tag, turns)
+    made = cut_transcript(scope.space, found.key, turns, attributes, view=view, budget=budget)
     has_more = len(documents) > size
     clips = list(made.clipped)
     if has_more and size < limit:
-        beyond = store.documents(
+        beyond = store.scan_documents(
             ctx.store, scope.space, transcript.TURNS, prefix=f"{tag}.", after=documents[size - 1].ref.key
         )
         dropped = 0
@@ -87,7 +89,7 @@ async def read_page(
             dropped += 1
             if dropped == limit - size:
                 break
-        clips.append(Clip(what="turns", reason=ClipReason.PROFILE, limit=size, dropped=dropped))
+        clips.append(ReportClip(what="turns", reason=ClipReason.PROFILE, limit=size, dropped=dropped))
     return report(
         slice=made.slice,
         alias=found.trust,
@@ -103,18 +105,18 @@ def cursor_of(turn: TurnId, /) -> str:
     return f"{transcript.sequence_of(turn)}:{turn}"
 
 
-async def _place(ctx: OperationContext, space: SpaceId, tag: ConversationTag, cursor: str | None) -> TurnId:
+async def _cursor_turn(ctx: OperationContext, space: SpaceId, tag: ConversationTag, cursor: str | None) -> TurnId:
     """Return the turn behind which a page begins. Raises InvalidInput if it is not one of this conversation."""
     if cursor is None:
         return TurnId("")
     sequence, key = _CURSOR.parts(cursor)
     turn = transcript.turn_id(tag, int(sequence))
-    if turn != key or (await ctx.store.get(space, (Ref(transcript.TURNS, turn),)))[0] is None:
+    if turn != key or (await ctx.store.get(space, (DocumentRef(transcript.TURNS, turn),)))[0] is None:
         raise _CURSOR.refusal()
     return turn
 
 
-async def _attributes(
+async def _page_attributes(
     ctx: OperationContext, space: SpaceId, tag: ConversationTag, turns: list[tuple[TurnId, transcript.Turn]]
 ) -> dict[TurnId, list[TurnAttribute]]:
     """Return the attributes of a page's turns."""
@@ -123,7 +125,7 @@ async def _attributes(
         return found
     # Behind the first turn's id come its attributes, then those of the turns after it.
     after, last = str(turns[0][0]), turns[-1][0]
-    async for document in store.documents(ctx.store, space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=after):
+    async for document in store.scan_documents(ctx.store, space, TURN_ATTRIBUTES, prefix=f"{tag}.", after=after):
         turn = TurnId(document.ref.key.rpartition(".")[0])
         if turn > last:
             return found
@@ -135,10 +137,10 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Clipper:
+class ReportClipper:
     """Cuts by the bounds of one report so far."""
 
-    clips: list[Clip] = field(default_factory=list[Clip])
+    clips: list[ReportClip] = field(default_factory=list[ReportClip])
 
     def limit(self, what: str, items: Sequence[T], most: int, /) -> tuple[T, ...]:
         """Return as many of `items` as the product's own bound allows."""
@@ -154,41 +156,42 @@ class Clipper:
 
     def _cut(self, what: str, items: Sequence[T], most: int, reason: ClipReason) -> tuple[T, ...]:
         if len(items) > most:
-            self.clips.append(Clip(what=what, reason=reason, limit=most, dropped=len(items) - most))
+            self.clips.append(ReportClip(what=what, reason=reason, limit=most, dropped=len(items) - most))
         return tuple(items[:most])
 
 
 NOT_THERE: Final = "it cites a message that is not there"
 _PLACES: Final = {
-    "long_term": ("facts", Plane.LONG_TERM),
-    "procedural": ("writes", Plane.PROCEDURAL),
-    "notes": ("notes", Plane.ARCHIVE),
-    "capsules": ("capsules", Plane.CONTINUITY),
+    "long_term": ("facts", RecallPlane.LONG_TERM),
+    "procedural": ("writes", RecallPlane.PROCEDURAL),
+    "notes": ("notes", RecallPlane.ARCHIVE),
+    "capsules": ("capsules", RecallPlane.CONTINUITY),
 }
 """By the kind of a write, the field of its items and their plane."""
-_MACHINES: Final = rules.VOUCHED - {facts.Authority.USER_ASSERTED}
-Citing = LongTermExtraction | Procedural | NotesWrite | CapsulesWrite
+_MACHINES: Final = rules.VOUCHED - {facts.FactAuthority.USER_ASSERTED}
+Citing = LongTermExtraction | ProcedureSource | NotesWrite | CapsulesWrite
 """Writes whose items cite messages. Candidates are judged by what they cite."""
 CitingT = TypeVar("CitingT", bound=Citing)
 
 
 async def cited_messages(
     ctx: OperationContext, space: SpaceId, citations: Iterable[str], /
-) -> dict[str, candidates.Cited | None]:
+) -> dict[str, candidates.CitedSource | None]:
     """Return the message at each citation that has the form of one of our messages, None if there is none."""
     ours = [name for name in citations if cites_transcript(name)]
     named = {name: place for name in ours if (place := cited_turn(name)) is not None}
-    refs = [Ref(transcript.TURNS, turn) for turn, _ in named.values()]
+    refs = [DocumentRef(transcript.TURNS, turn) for turn, _ in named.values()]
     turns = await values_at(ctx.store, space, refs, transcript.Turn)
     return dict.fromkeys(ours) | {
-        name: _cited(turns.get(Ref(transcript.TURNS, turn_id)), part or 0) for name, (turn_id, part) in named.items()
+        name: _cited_part(turns.get(DocumentRef(transcript.TURNS, turn_id)), part or 0)
+        for name, (turn_id, part) in named.items()
     }
 
 
-def _cited(turn: transcript.Turn | None, part: int) -> candidates.Cited | None:
+def _cited_part(turn: transcript.Turn | None, part: int) -> candidates.CitedSource | None:
     if turn is None or part >= len(turn.messages) or part in turn.erased:
         return None
-    return candidates.Cited(turn.messages[part].role, turn.is_kept(part), turn.trust_of(part))
+    return candidates.CitedSource(turn.messages[part].role, turn.is_kept(part), turn.trust_of(part))
 
 
 async def without_unfounded(
@@ -199,11 +202,11 @@ async def without_unfounded(
         return write, {}
     field, plane = _PLACES[write.kind]
     items: Sequence[Value] = getattr(write, field)
-    cited = await cited_messages(ctx, space, (name for item in items for name in _citations(item)))
+    cited = await cited_messages(ctx, space, (name for item in items for name in _item_citations(item)))
     refused = {
-        place: WriteDecision(plane=plane, outcome=Outcome.REJECTED, verdict=Verdict.REJECT, reason=reason)
+        place: WriteDecision(plane=plane, outcome=WriteOutcome.REJECTED, verdict=AdmissionVerdict.REJECT, reason=reason)
         for place, item in enumerate(items)
-        if (reason := _flaw(item, cited))
+        if (reason := _citation_flaw(item, cited))
     }
     if not refused:
         return write, {}
@@ -215,35 +218,35 @@ async def with_founded_citations(ctx: OperationContext, space: SpaceId, write: C
     """Return `write` without citations of messages that are not in this space, for imports from elsewhere."""
     field, _ = _PLACES[write.kind]
     items: Sequence[Value] = getattr(write, field)
-    cited = await cited_messages(ctx, space, (name for item in items for name in _citations(item)))
+    cited = await cited_messages(ctx, space, (name for item in items for name in _item_citations(item)))
     gone = {name for name, found in cited.items() if found is None}
-    return write.model_copy(update={field: tuple(_without(item, gone) for item in items)}) if gone else write
+    return write.model_copy(update={field: tuple(_item_without(item, gone) for item in items)}) if gone else write
 
 
-def _without(item: Value, gone: AbstractSet[str]) -> Value:
+def _item_without(item: Value, gone: AbstractSet[str]) -> Value:
     name = "provenance" if isinstance(item, CapsuleDraft) else "citations"
-    return item.model_copy(update={name: tuple(one for one in _citations(item) if one not in gone)})
+    return item.model_copy(update={name: tuple(one for one in _item_citations(item) if one not in gone)})
 
 
-def _citations(item: Value) -> tuple[str, ...]:
+def _item_citations(item: Value) -> tuple[str, ...]:
     return getattr(item, "citations", None) or getattr(item, "provenance", ())
 
 
-def _flaw(item: Value, cited: dict[str, candidates.Cited | None]) -> str:
+def _citation_flaw(item: Value, cited: dict[str, candidates.CitedSource | None]) -> str:
     """Return what is wrong with what an item cites; nothing if it is right."""
-    told = [cited[name] for name in _citations(item) if name in cited]
+    told = [cited[name] for name in _item_citations(item) if name in cited]
     if None in told:
         return NOT_THERE
     if not isinstance(item, FactDraft) or item.authority in _MACHINES or len(told) < len(item.citations):
         return ""
     readable = [one for one in told if one is not None and one.is_readable]
-    is_self_claim = bool(readable) and all(one.role is Role.ASSISTANT for one in readable)
+    is_self_claim = bool(readable) and all(one.role is EvidenceRole.ASSISTANT for one in readable)
     return rules.SELF_CLAIM if is_self_claim else ""
 
 
 async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscriptRepairReport:
     """Return what is wrong with the scope's conversation. A chat that cannot be trusted closes by itself."""
-    found = await meant(ctx, scope)
+    found = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
     report = MemoryTranscriptRepairReport(
         space=scope.space,
@@ -255,18 +258,18 @@ async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscr
     if record is None or not found.is_trusted:
         return report
     prefix = f"{record.conversation_tag(found.key)}."
-    links = Links(scope.space, found.key)
-    turns = await _read(ctx, scope.space, TURNS, prefix, links)
+    links = ConversationLinks(scope.space, found.key)
+    turns = await _read_records(ctx, scope.space, TURNS, prefix, links)
     for document in turns.documents:
         links.turn(document.ref.key, document.body)
-    derived = await _read(ctx, scope.space, DERIVED_REFS, prefix, links)
+    derived = await _read_records(ctx, scope.space, DERIVED_REFS, prefix, links)
     for document in derived.documents:
         links.derived_ref(document.ref.key, document.body)
-    links.targets(await _standing(ctx, scope.space, record, links))
-    attributes = await _read(ctx, scope.space, TURN_ATTRIBUTES, prefix, links)
+    links.targets(await _standing_links(ctx, scope.space, record, links))
+    attributes = await _read_records(ctx, scope.space, TURN_ATTRIBUTES, prefix, links)
     for document in attributes.documents:
         links.attribute(document.ref.key, document.body)
-    clipper = Clipper()
+    clipper = ReportClipper()
     shown = clipper.profile("issues", links.issues, ctx.profile.budget.transcript.repair_issues)
     return report.model_copy(
         update={
@@ -281,7 +284,9 @@ async def inspect_links(ctx: OperationContext, scope: Scope, /) -> MemoryTranscr
     )
 
 
-async def _read(ctx: OperationContext, space: SpaceId, collection: str, prefix: str, links: Links) -> Sound:
+async def _read_records(
+    ctx: OperationContext, space: SpaceId, collection: str, prefix: str, links: ConversationLinks
+) -> SoundDocuments:
     """Return the records of a collection that can be read; the others are issues."""
     found = await sound_documents(ctx.store, space, collection, prefix)
     for key in found.damaged:
@@ -289,18 +294,20 @@ async def _read(ctx: OperationContext, space: SpaceId, collection: str, prefix: 
     return found
 
 
-async def _standing(ctx: OperationContext, space: SpaceId, record: SpaceRecord, links: Links) -> set[str]:
+async def _standing_links(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, links: ConversationLinks
+) -> set[str]:
     """Return the keys of the links whose memory is there, or in a plane that keeps no document by its key."""
     targets = {key: target_of(record, ref) for key, ref in links.derived.items()}
     standing = {key for key, target in targets.items() if target is None}
     wanted = list(dict.fromkeys(target for target in targets.values() if target is not None))
     there: set[tuple[str, str]] = set()
     for start in range(0, len(wanted), limits.SCAN_MAX):
-        there |= await _there(ctx, space, wanted[start : start + limits.SCAN_MAX])
+        there |= await _existing_refs(ctx, space, wanted[start : start + limits.SCAN_MAX])
     return standing | {key for key, target in targets.items() if target in there}
 
 
-async def _there(ctx: OperationContext, space: SpaceId, refs: list[Ref]) -> set[tuple[str, str]]:
+async def _existing_refs(ctx: OperationContext, space: SpaceId, refs: list[DocumentRef]) -> set[tuple[str, str]]:
     """Return which of `refs` hold a document; a damaged one is there."""
     try:
         return {document.ref for document in await ctx.store.get(space, refs) if document is not None}
@@ -308,7 +315,7 @@ async def _there(ctx: OperationContext, space: SpaceId, refs: list[Ref]) -> set[
         if len(refs) == 1:
             return set(refs)
     half = len(refs) // 2
-    return await _there(ctx, space, refs[:half]) | await _there(ctx, space, refs[half:])
+    return await _existing_refs(ctx, space, refs[:half]) | await _existing_refs(ctx, space, refs[half:])
 
 
 RECENT_TURNS: Final = 4

@@ -13,15 +13,15 @@ from elytron_core.clock import Clock, Instant
 from elytron_core.errors import InvalidInput, StoreCorrupt, StoreFailed, StoreMissing, StoreUnavailable, Unsupported
 from elytron_core.ports.store import CheckReport, Store
 from elytron_store.engines import StoreAddress, parse_url
-from elytron_store.file.disk import create, make_folder, sync_folder, try_lock
-from elytron_store.manifest import Manifest, is_folder, is_there
+from elytron_store.file.disk import create_file, make_folder, sync_folder, try_lock
+from elytron_store.manifest import StoreManifest, is_folder, is_there
 
 _LOCK = "lock"
 _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BackupStage:
     """Staging folder of a store whose place is `target`."""
 
     path: Path
@@ -35,7 +35,7 @@ class Stage:
         try:
             await asyncio.to_thread(self._place)
         except OSError as error:
-            raise _unwritable(self.target, error) from error
+            raise _unwritable_target(self.target, error) from error
 
     def _place(self) -> None:
         if any(is_there(self.path.with_name(self.path.name + tail)) for tail in _BESIDE_A_DATABASE):
@@ -63,7 +63,7 @@ def is_free(place: Path, /) -> bool:
 
 
 @asynccontextmanager
-async def staged(target: Path, /) -> AsyncGenerator[Stage]:
+async def staged_store(target: Path, /) -> AsyncGenerator[BackupStage]:
     """Yield the path at which to make the store of `target`; it is removed afterwards unless put in place.
 
     That is in a folder beside the target, which one caller holds at a time; what a killed one left in it is removed.
@@ -71,28 +71,28 @@ async def staged(target: Path, /) -> AsyncGenerator[Stage]:
     """
     folder = target.with_name(f".{target.name}.partial")
     try:
-        lock = await asyncio.to_thread(_taken, folder)
+        lock = await asyncio.to_thread(_take_folder, folder)
     except OSError as error:
-        raise _unwritable(target, error) from error
+        raise _unwritable_target(target, error) from error
     if lock is None:
         raise StoreUnavailable(f"{target.name!r} is being made by another process: wait for it, or name another place")
     with lock:
         try:
-            yield Stage(folder / "store", target)
+            yield BackupStage(folder / "store", target)
         finally:
-            await asyncio.to_thread(_left, folder)
+            await asyncio.to_thread(_leave_folder, folder)
 
 
-def _unwritable(target: Path, error: OSError) -> StoreUnavailable:
+def _unwritable_target(target: Path, error: OSError) -> StoreUnavailable:
     return StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}")
 
 
-def _taken(folder: Path) -> FileIO | None:
+def _take_folder(folder: Path) -> FileIO | None:
     """Return the lock of `folder`, which has nothing else then, or None if another caller has it."""
     while True:
         make_folder(folder)
         try:
-            lock = create(folder / _LOCK)
+            lock = create_file(folder / _LOCK)
         except FileNotFoundError:
             continue  # who held it went away just now, and took the folder along
         if not try_lock(lock):
@@ -100,20 +100,20 @@ def _taken(folder: Path) -> FileIO | None:
             return None
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat()):
-                _clear(folder)
+                _clear_folder(folder)
                 return lock
         lock.close()
 
 
-def _left(folder: Path) -> None:
+def _leave_folder(folder: Path) -> None:
     """Remove `folder`, unless another caller is in it already."""
-    _clear(folder)
+    _clear_folder(folder)
     with suppress(OSError):
         (folder / _LOCK).unlink()
         folder.rmdir()
 
 
-def _clear(folder: Path) -> None:
+def _clear_folder(folder: Path) -> None:
     for found in folder.iterdir():
         if is_folder(found):
             shutil.rmtree(found)
@@ -144,16 +144,16 @@ async def back_up(url: str, target: Path, /, *, clock: Clock) -> BackedUp:
         raise Unsupported("a store that is no file or folder here has no backup of its own: use export, or migrate")
     await asyncio.to_thread(_require_free, address.path, target)
     try:
-        async with staged(target) as stage:
-            made = await asyncio.to_thread(_copy, address, stage.path)
-            checked = await _checked(address, stage.path, made, clock=clock)
+        async with staged_store(target) as stage:
+            made = await asyncio.to_thread(_copy_store, address, stage.path)
+            checked = await _check_copy(address, stage.path, made, clock=clock)
             if not checked.ok:
                 raise StoreCorrupt(what="something in the store")
             await stage.place()
             await asyncio.to_thread(_keep_time, address.path, clock.now())
     except OSError as error:
         raise StoreUnavailable(f"cannot write {target.name!r}: {error.strerror}") from error
-    return BackedUp(target, made.engine, made.sealed, _size(target), checked)
+    return BackedUp(target, made.engine, made.sealed, _tree_size(target), checked)
 
 
 def latest_backup(path: Path, /) -> Instant | None:
@@ -167,7 +167,7 @@ def latest_backup(path: Path, /) -> Instant | None:
 def size_on_disk(path: Path, /) -> int:
     """Return the bytes of the files of the store at `path`, with what its engine keeps beside it."""
     beside = [path, *(path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))]
-    return sum(_size(file) for file in beside if file.exists())
+    return sum(_tree_size(file) for file in beside if file.exists())
 
 
 def _time_file(path: Path) -> Path:
@@ -191,18 +191,18 @@ def _require_free(source: Path, target: Path) -> None:
         raise StoreMissing(place=str(source.absolute()))
 
 
-def _copy(address: StoreAddress, target: Path) -> Manifest:
+def _copy_store(address: StoreAddress, target: Path) -> StoreManifest:
     assert address.path is not None
     if address.engine == "sqlite":
-        from elytron_store.sqlite.setup import copy as copy_file
+        from elytron_store.sqlite.setup import copy_database as copy_file
 
         return copy_file(address.path, target)
-    from elytron_store.file.folder import copy as copy_folder
+    from elytron_store.file.folder import copy_folder
 
     return copy_folder(address.path, target)
 
 
-async def _checked(address: StoreAddress, path: Path, made: Manifest, *, clock: Clock) -> CheckReport:
+async def _check_copy(address: StoreAddress, path: Path, made: StoreManifest, *, clock: Clock) -> CheckReport:
     """Open the copy as its engine does, which needs no key, and read every byte of it."""
     store: Store
     if address.engine == "sqlite":
@@ -220,6 +220,6 @@ async def _checked(address: StoreAddress, path: Path, made: Manifest, *, clock: 
     return found
 
 
-def _size(path: Path) -> int:
+def _tree_size(path: Path) -> int:
     files = path.rglob("*") if is_folder(path) else (path,)
     return sum(found.stat().st_size for found in files if found.is_file())

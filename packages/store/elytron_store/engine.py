@@ -9,49 +9,49 @@ from typing import NamedTuple, TypeVar
 from elytron_core import limits
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, StoreClosed
 from elytron_core.ids import SpaceId
-from elytron_core.lazy import Uncollected, settle
+from elytron_core.lazy import GarbagePause, freeze_objects
 from elytron_core.ports.store import (
     COMPACTION_REF,
-    Action,
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
     JournalEntry,
-    Ref,
-    Run,
     require_ref,
     require_space,
-    validate,
+    validate_batch,
 )
 from elytron_core.profiles import StoreCapabilities
-from elytron_core.strict_json import checksum
+from elytron_core.strict_json import frame_checksum
 
 P = TypeVar("P")
 T = TypeVar("T")
 
-ERASURE_REF = Ref("erasure", "0")
+ERASURE_REF = DocumentRef("erasure", "0")
 """Subject of an erasure's journal entry: it says that something was removed, not what."""
 
 
 async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
     """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""
-    return await asyncio.to_thread(uncollected, work, batch) if batch.is_import else work(batch)
+    return await asyncio.to_thread(run_uncollected, work, batch) if batch.is_import else work(batch)
 
 
-def uncollected(work: Callable[[P], T], part: P, /) -> T:
+def run_uncollected(work: Callable[[P], T], part: P, /) -> T:
     """Return `work(part)` of an import: a search for garbage in all that it makes would hold up the event loop."""
-    with Uncollected():
+    with GarbagePause():
         made = work(part)
-    settle()
+    freeze_objects()
     return made
 
 
-def document_checksum(ref: Ref, revision: int, body: bytes, /) -> bytes:
+def document_checksum(ref: DocumentRef, revision: int, body: bytes, /) -> bytes:
     """Return eight bytes that change when the body is altered or is at another place or revision."""
-    return checksum(ref.collection.encode(), ref.key.encode(), revision.to_bytes(8, "big"), body)
+    return frame_checksum(ref.collection.encode(), ref.key.encode(), revision.to_bytes(8, "big"), body)
 
 
 def require_limit(limit: int, /, *, most: int) -> None:
@@ -62,7 +62,7 @@ def require_limit(limit: int, /, *, most: int) -> None:
         raise LimitExceeded(what="limit", limit=most, found=limit)
 
 
-def require_get(space: SpaceId, refs: Sequence[Ref], /) -> None:
+def require_get(space: SpaceId, refs: Sequence[DocumentRef], /) -> None:
     """Raise InvalidInput for an unusable space or ref, LimitExceeded for more refs than one read takes."""
     require_space(space)
     if len(refs) > limits.SCAN_MAX:
@@ -74,7 +74,7 @@ def require_get(space: SpaceId, refs: Sequence[Ref], /) -> None:
 def require_scan(space: SpaceId, collection: str, /, *, limit: int) -> None:
     """Raise InvalidInput for an unusable space or collection; for the limit see `require_limit`."""
     require_space(space)
-    require_ref(Ref(collection, "0"))
+    require_ref(DocumentRef(collection, "0"))
     require_limit(limit, most=limits.SCAN_MAX)
 
 
@@ -89,10 +89,10 @@ def require_journal(space: SpaceId, /, *, after: int, limit: int) -> None:
 def require_blob(space: SpaceId, key: str, /) -> None:
     """Raise InvalidInput unless `space` is usable and `key` is written like a document's key."""
     require_space(space)
-    require_ref(Ref("blob", key))
+    require_ref(DocumentRef("blob", key))
 
 
-def require_erasure(erasure: Erasure, /) -> None:
+def require_erasure(erasure: ErasureTarget, /) -> None:
     """Raise InvalidInput for an unusable space, ref or blob key."""
     require_space(erasure.space)
     for ref in erasure.refs:
@@ -101,7 +101,7 @@ def require_erasure(erasure: Erasure, /) -> None:
         require_blob(erasure.space, key)
 
 
-def require_runs(space: SpaceId, runs: Sequence[Run], /) -> None:
+def require_runs(space: SpaceId, runs: Sequence[CompactedRun], /) -> None:
     """Raise InvalidInput unless `runs` are in order and of two sequences or more each, LimitExceeded for too many."""
     require_space(space)
     if len(runs) > limits.COMPACTION_RUNS:
@@ -113,20 +113,20 @@ def require_runs(space: SpaceId, runs: Sequence[Run], /) -> None:
         end = run.last
 
 
-def stand_in(run: Run, entries: Sequence[JournalEntry], /) -> JournalEntry:
+def stand_in(run: CompactedRun, entries: Sequence[JournalEntry], /) -> JournalEntry:
     """Return the entry in place of `entries`, those of `run`. Raises Conflict unless it may cover them."""
     is_whole = bool(entries) and (entries[0].first, entries[-1].sequence) == (run.first, run.last)
     if not is_whole or any(entry.digest and entry.covers == 1 for entry in entries):
-        raise conflict(run)
+        raise missing_run(run)
     made = JournalEntry(
-        run.last, entries[-1].at, Action.ERASE, COMPACTION_REF, run.digest, covers=run.last - run.first + 1
+        run.last, entries[-1].at, JournalAction.ERASE, COMPACTION_REF, run.digest, covers=run.last - run.first + 1
     )
     if len(entries) == 1 and entries[0] != made:
-        raise conflict(run)
+        raise missing_run(run)
     return made
 
 
-def compacted(entries: Iterable[JournalEntry], runs: Sequence[Run], /) -> Iterator[JournalEntry]:
+def compacted_journal(entries: Iterable[JournalEntry], runs: Sequence[CompactedRun], /) -> Iterator[JournalEntry]:
     """Yield a whole journal with one entry in place of each of `runs`. Raises Conflict if it has no such run."""
     left = iter(runs)
     run = next(left, None)
@@ -141,15 +141,15 @@ def compacted(entries: Iterable[JournalEntry], runs: Sequence[Run], /) -> Iterat
             held.clear()
             run = next(left, None)
     if run is not None:
-        raise conflict(run)
+        raise missing_run(run)
 
 
-def conflict(run: Run, /) -> Conflict:
+def missing_run(run: CompactedRun, /) -> Conflict:
     """Return the refusal of a run that the journal has not."""
     return Conflict(what=f"the run of journal entries {run.first} to {run.last}", expected=1, found=0)
 
 
-class Page(NamedTuple):
+class DocumentPage(NamedTuple):
     """Documents of a collection that a scan selects."""
 
     collection: str
@@ -170,12 +170,12 @@ class Engine(ABC):
     def __init__(self) -> None:
         self._closed = False
 
-    async def commit(self, batch: Batch, /) -> Committed:
-        await off_loop(validate, batch)
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
+        await off_loop(validate_batch, batch)
         self._require_open()
         return await self._commit(batch)
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         self._require_open()
         require_get(space, refs)
         return await self._get(space, refs)
@@ -193,14 +193,14 @@ class Engine(ABC):
     ) -> Sequence[Document]:
         self._require_open()
         require_scan(space, collection, limit=limit)
-        return await self._scan(space, Page(collection, prefix, after, limit, descending))
+        return await self._scan(space, DocumentPage(collection, prefix, after, limit, descending))
 
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         self._require_open()
         require_journal(space, after=after, limit=limit)
         return await self._journal(space, after, limit)
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+    async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         self._require_open()
         require_runs(space, runs)
         return await self._compact(space, runs)
@@ -217,7 +217,7 @@ class Engine(ABC):
     @abstractmethod
     def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]: ...
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         self._require_open()
         require_erasure(erasure)
         return await self._erase(erasure)
@@ -239,19 +239,19 @@ class Engine(ABC):
         require_blob(space, key)
 
     @abstractmethod
-    async def _commit(self, batch: Batch) -> Committed: ...
+    async def _commit(self, batch: Batch) -> CommitReceipt: ...
 
     @abstractmethod
-    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]: ...
+    async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]: ...
 
     @abstractmethod
-    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]: ...
+    async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]: ...
 
     @abstractmethod
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]: ...
 
     @abstractmethod
-    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int: ...
+    async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int: ...
 
     @abstractmethod
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]: ...
@@ -260,7 +260,7 @@ class Engine(ABC):
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int: ...
 
     @abstractmethod
-    async def _erase(self, erasure: Erasure) -> Erased: ...
+    async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt: ...
 
     @abstractmethod
     async def _check(self) -> CheckReport: ...
@@ -269,7 +269,7 @@ class Engine(ABC):
     async def _repair(self) -> CheckReport: ...
 
 
-async def pieces(chunks: AsyncIterable[bytes], /, *, size: int = limits.BLOB_CHUNK_BYTES) -> AsyncIterator[bytes]:
+async def blob_pieces(chunks: AsyncIterable[bytes], /, *, size: int = limits.BLOB_CHUNK_BYTES) -> AsyncIterator[bytes]:
     """Yield the bytes of a blob in pieces of `size`; the last one is shorter, and none is empty.
 
     Raises LimitExceeded for more than `limits.BLOB_BYTES`.
@@ -288,7 +288,7 @@ async def pieces(chunks: AsyncIterable[bytes], /, *, size: int = limits.BLOB_CHU
         yield bytes(piece)
 
 
-class Durability(StrEnum):
+class WriteDurability(StrEnum):
     """State of a write when its call returns.
 
     FULL: it is on the device and survives a power cut. NORMAL: it survives the end of the process, but a power cut

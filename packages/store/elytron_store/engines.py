@@ -15,10 +15,10 @@ from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid
 from elytron_core.errors.foreign_names import scheme_instead
-from elytron_core.ids import Ids, RandomIds, SpaceId
-from elytron_core.ports.store import KeyProvider, Ref, Store
+from elytron_core.ids import IdSource, RandomIds, SpaceId
+from elytron_core.ports.store import DocumentRef, KeyProvider, Store
 from elytron_store import manifest
-from elytron_store.engine import Durability
+from elytron_store.engine import WriteDurability
 
 # One letter is a Windows drive, not a scheme.
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):(.*)", re.DOTALL)
@@ -78,13 +78,13 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_fo
             # A name behind it is allowed and means nothing: each opening makes a store of its own.
             return StoreAddress("memory")
         case "embedded":
-            return StoreAddress("embedded", _path(rest) if rest.strip("/") else None)
+            return StoreAddress("embedded", _scheme_path(rest) if rest.strip("/") else None)
         case "file":
-            return StoreAddress("file", _path(rest))
+            return StoreAddress("file", _scheme_path(rest))
         case "sqlite":
-            return StoreAddress("sqlite", _path(rest))
+            return StoreAddress("sqlite", _scheme_path(rest))
         case "gateway+http" | "gateway+https":
-            return StoreAddress("gateway", url=_server(f"{scheme.removeprefix('gateway+')}:{rest}"))
+            return StoreAddress("gateway", url=_server_address(f"{scheme.removeprefix('gateway+')}:{rest}"))
         case "mcp+http" | "mcp+https":
             return _file_server(f"{scheme.removeprefix('mcp+')}:{rest}")
         case _:
@@ -99,9 +99,9 @@ async def open_store(
     *,
     clock: Clock,
     keys: KeyProvider | None = None,
-    ids: Ids | None = None,
+    ids: IdSource | None = None,
     profile: str | None = None,
-    durability: Durability = Durability.FULL,
+    durability: WriteDurability = WriteDurability.FULL,
     when_missing: WhenMissing = WhenMissing.MAKE,
     api_key: str | None = None,
 ) -> Store:
@@ -124,7 +124,7 @@ async def open_store(
             address = StoreAddress("memory")
         if keys is not None:  # what cannot be sealed is not made
             await keys.wrap(bytes(_PROBE_BYTES), key_id=keys.current(), context=b"probe")
-    found = await _find(
+    found = await _find_store(
         address,
         clock=clock,
         profile=profile,
@@ -135,7 +135,7 @@ async def open_store(
         when_missing=when_missing,
     )
     try:
-        store = await _unsealed(found) if keys is None else await _sealed(found, keys, ids=ids, clock=clock)
+        store = await _open_unsealed(found) if keys is None else await _open_sealed(found, keys, ids=ids, clock=clock)
         if address.path is not None and keys is not None:
             _require_pinned(store, keys, address.path, is_new=is_new)
         await found.note()
@@ -170,7 +170,7 @@ async def open_as_made(
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundStore:
     """A store as it was found; `note` has it say that it was opened. Where others open it, it is `shared`."""
 
     store: Store
@@ -178,32 +178,32 @@ class _Found:
     shared: bool = False
 
 
-async def _find(
+async def _find_store(
     address: StoreAddress,
     /,
     *,
     clock: Clock,
     profile: str | None,
     sealed: bool,
-    durability: Durability,
+    durability: WriteDurability,
     api_key: str | None,
-    ids: Ids,
+    ids: IdSource,
     when_missing: WhenMissing,
-) -> _Found:
+) -> _FoundStore:
     match address.engine, address.path:
         case "file" | "embedded", Path() as folder:
             from elytron_store.file.store import FileStore
 
             at = clock.now()
             files = await FileStore.found(folder, at=at, profile=profile, sealed=sealed)
-            return _Found(files, partial(files.note_opening, at))
+            return _FoundStore(files, partial(files.note_opening, at))
         case "sqlite", Path() as file:
-            from elytron_store.sqlite.setup import Wanted
+            from elytron_store.sqlite.setup import WantedStore
             from elytron_store.sqlite.store import SqliteStore
 
-            wanted = Wanted(file, clock.now(), profile, sealed, durability)
+            wanted = WantedStore(file, clock.now(), profile, sealed, durability)
             database = await SqliteStore.found(wanted, clock=clock)
-            return _Found(database, partial(database.note_opening, wanted.at))
+            return _FoundStore(database, partial(database.note_opening, wanted.at))
         case "mcp", _ if address.url is not None and address.project is not None:
             from elytron_store.mcp.store import McpStore
             from elytron_store.mcp.tools import ToolFiles, http_session
@@ -218,24 +218,24 @@ async def _find(
                 if when_missing is WhenMissing.REFUSE:
                     raise
             else:
-                return _Found(remote, _unnoted)
+                return _FoundStore(remote, _note_nothing)
         case "gateway", _ if address.url is not None:
             from elytron_store.gateway.store import GatewayStore
 
-            return _Found(GatewayStore(address.url, api_key=api_key), _unnoted, shared=True)
+            return _FoundStore(GatewayStore(address.url, api_key=api_key), _note_nothing, shared=True)
         case _:
             pass
     from elytron_store.memory import MemoryStore
 
-    return _Found(MemoryStore(), _unnoted)
+    return _FoundStore(MemoryStore(), _note_nothing)
 
 
-async def _sealed(found: _Found, keys: KeyProvider, /, *, ids: Ids | None, clock: Clock) -> Store:
+async def _open_sealed(found: _FoundStore, keys: KeyProvider, /, *, ids: IdSource | None, clock: Clock) -> Store:
     from elytron_store.sealed.keyring import mark_shared
-    from elytron_store.sealed.records import Covers
+    from elytron_store.sealed.records import KeyringCoverage
     from elytron_store.sealed.store import SealedStore
 
-    covers = Covers.SPACES if found.shared else Covers.STORE
+    covers = KeyringCoverage.SPACES if found.shared else KeyringCoverage.STORE
     if found.shared:
         await mark_shared(found.store, clock)
     return await SealedStore.open(found.store, keys=keys, ids=ids or RandomIds(clock), clock=clock, covers=covers)
@@ -250,21 +250,21 @@ def _require_pinned(store: Store, keys: KeyProvider, place: Path, /, *, is_new: 
         keys.pins.require(place, store.identity, is_new=is_new)
 
 
-async def _unsealed(found: _Found, /) -> Store:
+async def _open_unsealed(found: _FoundStore, /) -> Store:
     """Return the store, which was not sealed as a whole, independent of its manifest. Raises StoreForeign.
 
     A store that was sealed as a whole holds no plain space, regardless of its keyring. Sealed spaces in a
     shared store are beside plain ones, one of which was written with their keyring.
     """
     if not found.shared:
-        from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, Covers, NamesRecord, read
+        from elytron_store.sealed.records import GUARD, INNER, KEYRING, NAMES, KeyringCoverage, NamesRecord, read_record
 
         covers, has_keyring = None, True
         with suppress(SealBroken, StoreCorrupt):  # what is damaged there concerns those alone who have keys
             (kept,) = await found.store.get(KEYRING, [NAMES])
             has_keyring = kept is not None or bool(await found.store.journal(KEYRING, after=0, limit=1))
-            covers = None if kept is None else read(NamesRecord, kept.body, what="names").covers
-        if covers is Covers.STORE or (has_keyring and not await _has_plain_space(found.store)):
+            covers = None if kept is None else read_record(NamesRecord, kept.body, what="names").covers
+        if covers is KeyringCoverage.STORE or (has_keyring and not await _has_plain_space(found.store)):
             raise StoreForeign(
                 "this store is sealed, and its manifest was altered to say that it is not: restore it from a backup"
             )
@@ -288,7 +288,7 @@ async def _has_plain_space(store: Store, /) -> bool:
     return False
 
 
-async def _is_there(store: Store, space: SpaceId, ref: Ref, /) -> bool:
+async def _is_there(store: Store, space: SpaceId, ref: DocumentRef, /) -> bool:
     """Return whether `space` has the document `ref`, damaged or not."""
     try:
         return await store.get(space, [ref]) != [None]
@@ -296,7 +296,7 @@ async def _is_there(store: Store, space: SpaceId, ref: Ref, /) -> bool:
         return True
 
 
-async def _unnoted() -> None:
+async def _note_nothing() -> None:
     """Do nothing: what is in memory, or on a server, does not say when it was opened."""
 
 
@@ -336,7 +336,7 @@ def _is_utf8(text: str) -> bool:
     return True
 
 
-def _path(rest: str) -> Path:
+def _scheme_path(rest: str) -> Path:
     """Return the path behind a scheme."""
     if "?" in rest or "#" in rest:
         raise StoreUrlInvalid(problem="has a query or fragment: write ? as %3F and # as %23 where a name holds them")
@@ -357,7 +357,7 @@ def _path(rest: str) -> Path:
     return Path(text)
 
 
-def _server(url: str) -> str:
+def _server_address(url: str) -> str:
     """Return the address of a server, which names no user: keys are given apart from it."""
     try:
         parts = urlsplit(url)
@@ -375,7 +375,7 @@ def _file_server(url: str) -> StoreAddress:
     try:
         parts = urlsplit(url)
         asked = parse_qs(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
-        server = _server(urlunsplit(parts._replace(query="")))
+        server = _server_address(urlunsplit(parts._replace(query="")))
         is_near = parts.hostname in _LOOPBACK
     except ValueError:
         raise StoreUrlInvalid(problem="names no server: mcp+https://, a host and a path") from None

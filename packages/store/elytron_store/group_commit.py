@@ -7,14 +7,14 @@ from contextlib import suppress
 from functools import partial
 
 from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, Unsupported
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store import limits as store_limits
-from elytron_store.engine import uncollected
+from elytron_store.engine import run_uncollected
 
-Outcome = Committed | ElytronError
+Outcome = CommitReceipt | ElytronError
 """Outcome of a batch for its caller."""
 
-Waiting = tuple[Batch, asyncio.Future[Committed]]
+Waiting = tuple[Batch, asyncio.Future[CommitReceipt]]
 Work = Callable[[], object]
 
 
@@ -62,7 +62,7 @@ class GroupCommitter:
         """True if nothing waits and nothing is being written."""
         return self._idle.is_set()
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Return what became of `batch` once it is durable. Cancelled before its group is formed, it is not applied.
 
         Raises Unsupported in another event loop than the one it was made in.
@@ -77,7 +77,7 @@ class GroupCommitter:
             await self._room.wait()
         if self._closed:
             raise StoreClosed
-        answered: asyncio.Future[Committed] = self._loop.create_future()
+        answered: asyncio.Future[CommitReceipt] = self._loop.create_future()
         self._waiting.append((batch, answered))
         if self._idle.is_set():
             self._idle.clear()
@@ -96,7 +96,7 @@ class GroupCommitter:
 
     def _hand_over(self) -> None:
         self._is_given = False
-        group = take(self._waiting)
+        group = take_group(self._waiting)
         self._room.set()
         if group:
             self._give(partial(self._write_group, group), otherwise=group)
@@ -108,7 +108,7 @@ class GroupCommitter:
         try:
             self._submit(work)
         except StoreClosed as closed:
-            answer(otherwise, [closed] * len(otherwise))
+            answer_group(otherwise, [closed] * len(otherwise))
             self._loop.call_soon(self._hand_over)
 
     def _write_group(self, group: Sequence[Waiting]) -> None:
@@ -116,7 +116,7 @@ class GroupCommitter:
         try:
             batches = [batch for batch, _ in group]
             outcomes = (
-                uncollected(self._write, batches) if any(one.is_import for one in batches) else self._write(batches)
+                run_uncollected(self._write, batches) if any(one.is_import for one in batches) else self._write(batches)
             )
         except ElytronError as error:
             outcomes = [error] * len(group)
@@ -132,9 +132,9 @@ class GroupCommitter:
         if work is None and self._waits_much():
             # The thread goes on while the answered callers continue.
             self._hand_over()
-            answer(group, outcomes)
+            answer_group(group, outcomes)
             return
-        answer(group, outcomes)
+        answer_group(group, outcomes)
         if work is None:
             # After the callers just answered: their next commits are in the next group.
             self._loop.call_soon(self._hand_over)
@@ -157,7 +157,7 @@ class GroupCommitter:
             self._loop.call_soon_threadsafe(call, *args)
 
 
-def take(waiting: deque[Waiting], /) -> Sequence[Waiting]:
+def take_group(waiting: deque[Waiting], /) -> Sequence[Waiting]:
     """Take the next batches of callers who still wait, up to the bounds of a group."""
     group: list[Waiting] = []
     size = 0
@@ -169,12 +169,12 @@ def take(waiting: deque[Waiting], /) -> Sequence[Waiting]:
     return group
 
 
-def answer(group: Sequence[Waiting], outcomes: Sequence[Outcome], /) -> None:
+def answer_group(group: Sequence[Waiting], outcomes: Sequence[Outcome], /) -> None:
     """Give each caller of `group` its outcome; one that was cancelled while it was written goes without."""
     for (_, answered), outcome in zip(group, outcomes, strict=True):
         if answered.done():
             continue
-        if isinstance(outcome, Committed):
+        if isinstance(outcome, CommitReceipt):
             answered.set_result(outcome)
         else:
             answered.set_exception(outcome)

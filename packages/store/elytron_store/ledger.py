@@ -11,8 +11,8 @@ from typing import Generic, NamedTuple, TypeVar
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, IdempotencyConflict
-from elytron_core.ports.store import Batch, Committed, Ref
-from elytron_store.engine import Page
+from elytron_core.ports.store import Batch, CommitReceipt, DocumentRef
+from elytron_store.engine import DocumentPage
 
 Body = TypeVar("Body")
 _FEW = 32
@@ -41,7 +41,7 @@ class OrderedKeys:
         keys = self._settled()
         del keys[bisect_left(keys, key)]
 
-    def window(self, page: Page, /) -> Sequence[str]:
+    def window(self, page: DocumentPage, /) -> Sequence[str]:
         """Return the keys of `page`: with its prefix, behind its `after` in its direction."""
         _, prefix, after, limit, descending = page
         keys = self._settled()
@@ -68,7 +68,7 @@ class OrderedKeys:
         return self._keys
 
 
-class Held(NamedTuple, Generic[Body]):
+class HeldDocument(NamedTuple, Generic[Body]):
     """A document's revision and body."""
 
     revision: int
@@ -76,7 +76,7 @@ class Held(NamedTuple, Generic[Body]):
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[Body]):
+class AnsweredRequest(Generic[Body]):
     """An idempotency record: its request and the answer of a repeat."""
 
     key: str
@@ -87,37 +87,37 @@ class Answered(Generic[Body]):
     at: Instant
 
 
-class Ledger(Generic[Body]):
+class SpaceLedger(Generic[Body]):
     """Documents in key order and answered requests of one space. The caller keeps threads apart."""
 
     def __init__(self) -> None:
         self.last = 0
-        self._documents: dict[Ref, Held[Body]] = {}
+        self._documents: dict[DocumentRef, HeldDocument[Body]] = {}
         self._keys: dict[str, OrderedKeys] = {}
-        self._answered: dict[str, Answered[Body]] = {}
+        self._answered: dict[str, AnsweredRequest[Body]] = {}
 
     def __len__(self) -> int:
         return len(self._documents)
 
-    def find(self, ref: Ref, /) -> Held[Body] | None:
+    def find(self, ref: DocumentRef, /) -> HeldDocument[Body] | None:
         """Return what is held at `ref`."""
         return self._documents.get(ref)
 
-    def revision(self, ref: Ref, /) -> int:
+    def revision(self, ref: DocumentRef, /) -> int:
         """Return the revision of the document at `ref`, 0 if there is none."""
         held = self._documents.get(ref)
         return 0 if held is None else held.revision
 
-    def items(self) -> Iterator[tuple[Ref, Held[Body]]]:
+    def items(self) -> Iterator[tuple[DocumentRef, HeldDocument[Body]]]:
         """Walk all documents in no particular order."""
         return iter(self._documents.items())
 
-    def window(self, page: Page, /) -> Sequence[Ref]:
+    def window(self, page: DocumentPage, /) -> Sequence[DocumentRef]:
         """Return the refs of `page` in key order, as `Store.scan` asks for them."""
         keys = self._keys.get(page.collection)
-        return [] if keys is None else [Ref(page.collection, key) for key in keys.window(page)]
+        return [] if keys is None else [DocumentRef(page.collection, key) for key in keys.window(page)]
 
-    def put(self, ref: Ref, held: Held[Body], /) -> Held[Body] | None:
+    def put(self, ref: DocumentRef, held: HeldDocument[Body], /) -> HeldDocument[Body] | None:
         """Set the document at `ref`; return the previous one."""
         before = self._documents.get(ref)
         if before is None:
@@ -125,22 +125,22 @@ class Ledger(Generic[Body]):
         self._documents[ref] = held
         return before
 
-    def remove(self, ref: Ref, /) -> Held[Body] | None:
+    def remove(self, ref: DocumentRef, /) -> HeldDocument[Body] | None:
         """Remove the document at `ref`; return the previous one."""
         before = self._documents.pop(ref, None)
         if before is not None:
             self._keys[ref.collection].remove(ref.key)
         return before
 
-    def answered(self) -> Iterator[Answered[Body]]:
+    def answered(self) -> Iterator[AnsweredRequest[Body]]:
         """Walk the idempotency records, oldest first."""
         return iter(self._answered.values())
 
-    def find_answered(self, key: str, /) -> Answered[Body] | None:
+    def find_answered(self, key: str, /) -> AnsweredRequest[Body] | None:
         """Return the record of the idempotency key `key`."""
         return self._answered.get(key)
 
-    def remember(self, answered: Answered[Body], /) -> None:
+    def remember(self, answered: AnsweredRequest[Body], /) -> None:
         """Keep an idempotency record."""
         self._answered[answered.key] = answered
 
@@ -148,9 +148,9 @@ class Ledger(Generic[Body]):
         """Keep no record of the idempotency key `key`, which is there."""
         del self._answered[key]
 
-    def forget_before(self, at: Instant, /) -> Sequence[Answered[Body]]:
+    def forget_before(self, at: Instant, /) -> Sequence[AnsweredRequest[Body]]:
         """Drop and return the oldest idempotency records whose promised time has passed at `at`."""
-        gone: list[Answered[Body]] = []
+        gone: list[AnsweredRequest[Body]] = []
         for record in self._answered.values():
             if record.at + limits.IDEMPOTENCY_KEEP_MS >= at:
                 break
@@ -160,16 +160,16 @@ class Ledger(Generic[Body]):
         return gone
 
 
-class Stage(Generic[Body]):
+class LedgerStage(Generic[Body]):
     """A ledger and, laid over it, the batches that are about to be applied to it."""
 
-    def __init__(self, ledger: Ledger[Body], /) -> None:
+    def __init__(self, ledger: SpaceLedger[Body], /) -> None:
         self.last = ledger.last
         self._ledger = ledger
-        self._revisions: dict[Ref, int] = {}
-        self._answered: dict[str, Answered[bytes]] = {}
+        self._revisions: dict[DocumentRef, int] = {}
+        self._answered: dict[str, AnsweredRequest[bytes]] = {}
 
-    def find_repeated(self, batch: Batch, /) -> Answered[Body] | Answered[bytes] | None:
+    def find_repeated(self, batch: Batch, /) -> AnsweredRequest[Body] | AnsweredRequest[bytes] | None:
         """Return the record under the batch's idempotency key. Raises IdempotencyConflict for another request's."""
         if batch.idempotency is None:
             return None
@@ -188,7 +188,7 @@ class Stage(Generic[Body]):
             if found != expected:
                 raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
 
-    def lay(self, batch: Batch, /) -> Committed:
+    def lay(self, batch: Batch, /) -> CommitReceipt:
         """Lay `batch` over what is known, as the next in order; return what it will be answered."""
         first, self.last = self.last + 1, self.last + sum(entry.covers for entry in batch.entries)
         for put in batch.puts:
@@ -196,11 +196,11 @@ class Stage(Generic[Body]):
         for delete in batch.deletes:
             self._revisions[delete.ref] = 0
         if batch.idempotency is None:
-            return Committed(first, self.last)
+            return CommitReceipt(first, self.last)
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
-        self._answered[key] = Answered(key, digest, answer, first, self.last, batch.at)
-        return Committed(first, self.last, answer=answer)
+        self._answered[key] = AnsweredRequest(key, digest, answer, first, self.last, batch.at)
+        return CommitReceipt(first, self.last, answer=answer)
 
-    def _revision(self, ref: Ref) -> int:
+    def _revision(self, ref: DocumentRef) -> int:
         staged = self._revisions.get(ref)
         return self._ledger.revision(ref) if staged is None else staged

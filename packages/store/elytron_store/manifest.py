@@ -14,7 +14,7 @@ SCHEMA_VERSION = 1
 DEFAULT_PROFILE = "server-linux-dev-full"
 
 
-class Manifest(BaseModel):
+class StoreManifest(BaseModel):
     """Schema, engine, profile and kind of a store. `sealed` stores hold ciphertext only."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -33,7 +33,7 @@ class Manifest(BaseModel):
         return canonical_bytes(self)
 
 
-class _Named(BaseModel):
+class _ManifestHead(BaseModel):
     """Fields in the manifest of every version."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -42,18 +42,18 @@ class _Named(BaseModel):
     schema_version: Annotated[int, Field(ge=1, strict=True)]
 
 
-def read(data: bytes, /) -> Manifest:
+def read_manifest(data: bytes, /) -> StoreManifest:
     """Return the manifest in `data`. Raises StoreNewer for a newer schema, StoreForeign for anything else's."""
     try:
-        version = _Named.model_validate_json(data).schema_version
+        version = _ManifestHead.model_validate_json(data).schema_version
         if version > SCHEMA_VERSION:  # said before the rest is read, which may be of any form
             raise StoreNewer(found=version, known=SCHEMA_VERSION)
-        return Manifest.model_validate_json(data)
+        return StoreManifest.model_validate_json(data)
     except ValidationError:
         raise StoreForeign("this is not an elytron store: its manifest cannot be read") from None
 
 
-def require_match(found: Manifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:
+def require_match(found: StoreManifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:
     """Raise StoreForeign unless `found` is of this engine, sealing and profile: the full one if none is named."""
     if found.memory_system != "elytron.memory":
         raise StoreForeign(f"this store belongs to the memory system {found.memory_system!r}, not to elytron")
@@ -71,15 +71,15 @@ def require_match(found: Manifest, /, *, engine: str, profile: str | None, seale
 
 def is_there(path: Path, /) -> bool:
     """Return whether anything is at `path`. Raises OSError if that cannot be read, ValueError for a NUL in it."""
-    return bool(_mode(path))
+    return bool(_path_mode(path))
 
 
 def is_folder(path: Path, /) -> bool:
     """Return whether a folder is at `path`. Raises OSError if that cannot be read, ValueError for a NUL in it."""
-    return S_ISDIR(_mode(path))
+    return S_ISDIR(_path_mode(path))
 
 
-def _mode(path: Path) -> int:
+def _path_mode(path: Path) -> int:
     """Return the mode of the entry at `path`, 0 if there is none."""
     try:
         return path.stat().st_mode

@@ -8,53 +8,53 @@ from elytron_core import limits
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
     JournalEntry,
-    Ref,
-    Run,
-    numbered,
+    number_entries,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
-from elytron_store.engine import Engine, Page, pieces
-from elytron_store.ledger import Answered, Held, Ledger, Stage
+from elytron_store.engine import DocumentPage, Engine, blob_pieces
+from elytron_store.ledger import AnsweredRequest, HeldDocument, LedgerStage, SpaceLedger
 
 
-class _Space:
+class _MemorySpace:
     """One space: its documents and records, its journal, its blobs."""
 
     def __init__(self) -> None:
-        self.ledger = Ledger[bytes]()
+        self.ledger = SpaceLedger[bytes]()
         self.journal: list[JournalEntry] = []
         self.blobs: dict[str, bytes] = {}
 
-    def apply(self, batch: Batch, /) -> Committed:
-        stage = Stage(self.ledger)
+    def apply(self, batch: Batch, /) -> CommitReceipt:
+        stage = LedgerStage(self.ledger)
         repeated = stage.find_repeated(batch)
         if repeated is not None:
-            return Committed(repeated.first, repeated.last, replayed=True, answer=repeated.answer)
+            return CommitReceipt(repeated.first, repeated.last, replayed=True, answer=repeated.answer)
         stage.require_expected(batch)
         self.ledger.forget_before(batch.at)
         committed = stage.lay(batch)
-        self.journal.extend(numbered(batch, after=self.ledger.last))
+        self.journal.extend(number_entries(batch, after=self.ledger.last))
         self.ledger.last = committed.last
         for put in batch.puts:
-            self.ledger.put(put.ref, Held(put.expects + 1, bytes(put.body)))
+            self.ledger.put(put.ref, HeldDocument(put.expects + 1, bytes(put.body)))
         for delete in batch.deletes:
             self.ledger.remove(delete.ref)
         if batch.idempotency is not None:
             once = batch.idempotency
-            record = Answered(once.key, once.digest, once.answer, committed.first, committed.last, batch.at)
+            record = AnsweredRequest(once.key, once.digest, once.answer, committed.first, committed.last, batch.at)
             self.ledger.remember(record)
         return committed
 
-    def erase(self, erasure: Erasure, /) -> Erased:
+    def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         refs = set(erasure.refs)
         documents = sum(self.ledger.remove(ref) is not None for ref in refs)
         blobs = sum(self.blobs.pop(key, None) is not None for key in set(erasure.blobs))
@@ -62,8 +62,8 @@ class _Space:
         for place in named:
             self.journal[place] = replace(self.journal[place], digest="")
         self.ledger.last += 1
-        self.journal.append(JournalEntry(self.ledger.last, erasure.at, Action.ERASE, engine.ERASURE_REF, ""))
-        return Erased(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
+        self.journal.append(JournalEntry(self.ledger.last, erasure.at, JournalAction.ERASE, engine.ERASURE_REF, ""))
+        return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=len(named), sequence=self.ledger.last)
 
     def behind(self, sequence: int, limit: int, /) -> list[JournalEntry]:
         start = bisect_right(self.journal, sequence, key=lambda entry: entry.sequence)
@@ -77,32 +77,32 @@ class MemoryStore(Engine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._held: dict[SpaceId, _Space] = {}
+        self._held: dict[SpaceId, _MemorySpace] = {}
 
-    async def _commit(self, batch: Batch) -> Committed:
-        space = self._held.get(batch.space) or _Space()
+    async def _commit(self, batch: Batch) -> CommitReceipt:
+        space = self._held.get(batch.space) or _MemorySpace()
         committed = space.apply(batch)
         self._held[batch.space] = space
         return committed
 
-    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+    async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         known = self._held.get(space)
-        return [None if known is None else _document(known, ref) for ref in refs]
+        return [None if known is None else _space_document(known, ref) for ref in refs]
 
-    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
+    async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
         known = self._held.get(space)
         if known is None:
             return []
         refs = known.ledger.window(page)
-        return [document for ref in refs if (document := _document(known, ref)) is not None]
+        return [document for ref in refs if (document := _space_document(known, ref)) is not None]
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         known = self._held.get(space)
         return [] if known is None else known.behind(after, limit)
 
-    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
-        known = self._held.get(space) or _Space()
-        kept = list(engine.compacted(known.journal, runs))
+    async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
+        known = self._held.get(space) or _MemorySpace()
+        kept = list(engine.compacted_journal(known.journal, runs))
         gone = len(known.journal) - len(kept)
         known.journal = kept
         return gone
@@ -111,9 +111,9 @@ class MemoryStore(Engine):
         return sorted(space for space in self._held if space > after)[:limit]
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
-        body = b"".join([piece async for piece in pieces(chunks)])
+        body = b"".join([piece async for piece in blob_pieces(chunks)])
         self._require_open()
-        self._held.setdefault(space, _Space()).blobs[key] = body
+        self._held.setdefault(space, _MemorySpace()).blobs[key] = body
         return len(body)
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
@@ -125,11 +125,13 @@ class MemoryStore(Engine):
         for start in range(0, len(body), limits.BLOB_CHUNK_BYTES):
             yield body[start : start + limits.BLOB_CHUNK_BYTES]
 
-    async def _erase(self, erasure: Erasure) -> Erased:
+    async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         if not erasure.whole_space:
-            return self._held.setdefault(erasure.space, _Space()).erase(erasure)
-        gone = self._held.pop(erasure.space, None) or _Space()
-        return Erased(documents=len(gone.ledger), blobs=len(gone.blobs), entries_scrubbed=len(gone.journal), sequence=0)
+            return self._held.setdefault(erasure.space, _MemorySpace()).erase(erasure)
+        gone = self._held.pop(erasure.space, None) or _MemorySpace()
+        return ErasureReceipt(
+            documents=len(gone.ledger), blobs=len(gone.blobs), entries_scrubbed=len(gone.journal), sequence=0
+        )
 
     async def _check(self) -> CheckReport:
         held = self._held.values()
@@ -148,6 +150,6 @@ class MemoryStore(Engine):
         self._held.clear()
 
 
-def _document(space: _Space, ref: Ref) -> Document | None:
+def _space_document(space: _MemorySpace, ref: DocumentRef) -> Document | None:
     held = space.ledger.find(ref)
     return None if held is None else Document(ref, held.revision, held.body)

@@ -7,16 +7,16 @@ import subprocess
 import sys
 
 try:
-    from elytron_cli.commands.servers.gateway import run
+    from elytron_cli.commands.servers.gateway import run_gateway
 except ImportError:
-    run = None
+    run_gateway = None
 
 
 def main() -> None:
     """Run `elytron gateway` with this script's arguments: JSON on stdout, `{"error": text}` on stderr."""
     program = shutil.which("elytron")
-    if run is not None:
-        run()
+    if run_gateway is not None:
+        run_gateway()
     elif program is not None:
         sys.exit(subprocess.run([program, "gateway", *sys.argv[1:]], check=False).returncode)  # noqa: S603 - what its caller has on the path
     else:

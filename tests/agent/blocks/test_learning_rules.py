@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from tests.agent.places import EVERYWHERE
 
-from elytron import FactAction, FactChangeRequest, Kind, LearningAction
+from elytron import FactAction, FactChangeRequest, FactKind, LearningAction
 from elytron.api import MemoryFace
 from elytron_agent import (
-    Archive,
+    ArchivalMemory,
     BlockDraft,
     BlockShelf,
     BlockTools,
@@ -38,12 +38,12 @@ async def human_of(memory: MemoryFace) -> tuple[BlockShelf, dict[str, Tool]]:
     """Return the shelf with the block `human`, and the tools of a run by name."""
     shelf = BlockShelf(memory)
     await shelf.create(BlockDraft(label="human", value=STOOD))
-    tools = BlockTools(memory, shelf=shelf, archive=Archive(memory), seen=await shelf.list()).tools
+    tools = BlockTools(memory, shelf=shelf, archive=ArchivalMemory(memory), seen=await shelf.list()).tools
     return shelf, {tool.name: tool for tool in tools}
 
 
 async def forget_the_cellar(memory: MemoryFace) -> None:
-    (fact,) = (await memory.add_fact("cellar", "The cellar code is marigold", kind=Kind.FACT)).ids
+    (fact,) = (await memory.add_fact("cellar", "The cellar code is marigold", kind=FactKind.FACT)).ids
     await memory.forget(fact)
 
 

@@ -8,7 +8,7 @@ from tests.agent.places import EVERYWHERE
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import BlockDraft, BlockShelf, limits
-from elytron_agent.blocks.shelf import DEFAULTS, append, insert, replace
+from elytron_agent.blocks.shelf import DEFAULTS, append_text, insert_text, replace_text
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
 
 pytestmark = pytest.mark.anyio
@@ -39,7 +39,7 @@ async def test_a_repeated_call_edits_once(memory: MemoryFace) -> None:
     shelf = BlockShelf(memory)
     await shelf.create(BlockDraft(label="human"))
     for _ in range(2):
-        await shelf.edit("human", lambda text: append(text, "Likes tea."), call="r/1/c")
+        await shelf.edit("human", lambda text: append_text(text, "Likes tea."), call="r/1/c")
     block = await shelf.read("human")
     assert (block.value, block.version) == ("Likes tea.", 2)
 
@@ -106,15 +106,15 @@ async def test_a_name_that_is_no_label_names_no_block(memory: MemoryFace) -> Non
 
 
 def test_edits_are_pure() -> None:
-    assert replace("tea, tea", "tea", "rye") == "rye, rye"
-    assert append("", "a") == "a"
-    assert append("a\n", "b") == "a\nb"
-    assert insert("a\nb", "x", 1) == "a\nx\nb"
-    assert insert("a\nb", "x", 0) == "x\na\nb"
-    assert insert("a\nb", "x", -1) == "a\nb\nx"
-    assert insert("", "x", -1) == "x"
+    assert replace_text("tea, tea", "tea", "rye") == "rye, rye"
+    assert append_text("", "a") == "a"
+    assert append_text("a\n", "b") == "a\nb"
+    assert insert_text("a\nb", "x", 1) == "a\nx\nb"
+    assert insert_text("a\nb", "x", 0) == "x\na\nb"
+    assert insert_text("a\nb", "x", -1) == "a\nb\nx"
+    assert insert_text("", "x", -1) == "x"
     for wrong in (-2, 3):
         with pytest.raises(InvalidInput, match="between 0 and 2"):
-            insert("a\nb", "x", wrong)
+            insert_text("a\nb", "x", wrong)
     with pytest.raises(InvalidInput, match="does not stand in the block"):
-        replace("tea", "", "x")
+        replace_text("tea", "", "x")

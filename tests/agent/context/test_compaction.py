@@ -5,19 +5,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_agent import limits
-from elytron_agent.context.compaction import SummaryDraft, TurnSize, extract, plan, problem_of
+from elytron_agent.context.compaction import TurnSize, WindowSummaryDraft, extract_summary, plan_compaction, problem_of
 from elytron_agent.context.request import (
     NO_RESULT,
-    Summary,
     ThreadHead,
+    WindowSummary,
     WindowTurn,
     calls_of,
-    compacted,
+    compact_head,
     turn_messages,
-    uncompacted,
+    uncompact_head,
 )
 from elytron_core.clock import Instant
-from elytron_core.ports.chat import InputMessage, Message, Reply, TextPart, ToolCall, ToolResult
+from elytron_core.ports.chat import InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 
 AT = Instant(1_780_000_000_000)
 WINDOW = 10_000
@@ -32,7 +32,7 @@ def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
 
 @given(histories(), st.integers(0, 3_000))
 def test_each_turn_is_in_the_window_or_under_exactly_one_summary(history: list[tuple[str, int]], fixed: int) -> None:
-    head, chain, sizes = ThreadHead(), dict[int, Summary](), dict[str, int]()
+    head, chain, sizes = ThreadHead(), dict[int, WindowSummary](), dict[str, int]()
     for doing, size in history:
         match doing:
             case "turn":
@@ -40,17 +40,17 @@ def test_each_turn_is_in_the_window_or_under_exactly_one_summary(history: list[t
                 sizes[run] = size
                 head = head.model_copy(update={"window": (*head.window, run), "runs": head.runs + 1})
             case "undo" if head.summary:
-                head = uncompacted(head, chain[head.summary])
+                head = uncompact_head(head, chain[head.summary])
             case "compact" | "force":
                 turns = [TurnSize(run=run, tokens=sizes[run]) for run in head.window]
-                planned = plan(turns, fixed_tokens=fixed, max_tokens=WINDOW, is_forced=doing == "force")
+                planned = plan_compaction(turns, fixed_tokens=fixed, max_tokens=WINDOW, is_forced=doing == "force")
                 if planned is not None:
                     assert planned.evicted + planned.kept == head.window
-                    made = Summary(
+                    made = WindowSummary(
                         number=head.summaries + 1, text="…", covers=planned.evicted, previous=head.summary, at=AT
                     )
                     chain[made.number] = made
-                    head = compacted(head, made)
+                    head = compact_head(head, made)
             case _:
                 pass
         covered: list[str] = []
@@ -68,7 +68,7 @@ def test_a_plan_frees_room_if_there_is_any_and_cuts_nothing_that_is_pending(
     turns = [TurnSize(run=f"r{place}", tokens=size) for place, size in enumerate(tokens)]
     if turns and is_pending:
         turns[-1] = turns[-1].model_copy(update={"is_pending": True})
-    planned = plan(turns, fixed_tokens=fixed, max_tokens=window)
+    planned = plan_compaction(turns, fixed_tokens=fixed, max_tokens=window)
     before = fixed + sum(tokens)
     if before <= window * limits.COMPACTION_THRESHOLD:
         assert planned is None
@@ -89,7 +89,7 @@ def test_a_plan_frees_room_if_there_is_any_and_cuts_nothing_that_is_pending(
 
 def test_the_latest_turns_stay_if_there_is_room_for_them() -> None:
     turns = [TurnSize(run=f"r{place}", tokens=400) for place in range(40)]
-    planned = plan(turns, fixed_tokens=0, max_tokens=WINDOW)
+    planned = plan_compaction(turns, fixed_tokens=0, max_tokens=WINDOW)
     assert planned is not None
     assert len(planned.kept) >= limits.RECENT_TURNS_KEPT
 
@@ -97,7 +97,9 @@ def test_the_latest_turns_stay_if_there_is_room_for_them() -> None:
 items = st.lists(
     st.one_of(
         st.lists(st.sampled_from(["c0", "c1", "c2"]), unique=True, max_size=3).map(
-            lambda ids: Reply(items=(TextPart(text="said"), *(ToolCall(id=i, name="t", arguments="{}") for i in ids)))
+            lambda ids: ModelReply(
+                items=(TextPart(text="said"), *(ToolCall(id=i, name="t", arguments="{}") for i in ids))
+            )
         ),
         st.sampled_from(["c0", "c1"]).map(lambda i: ToolResult(call_id=i, tool="t", text="x" * 3_000)),
     ),
@@ -112,7 +114,7 @@ def test_no_call_is_shown_without_its_result(found: list[Message]) -> None:
     waiting: set[str] = set()
     for message in told:
         match message:
-            case Reply():
+            case ModelReply():
                 assert not waiting
                 waiting = {call.id for call in calls_of(message)}
             case ToolResult():
@@ -127,12 +129,12 @@ def test_no_call_is_shown_without_its_result(found: list[Message]) -> None:
 
 TURNS = (
     WindowTurn(run="a", at=AT, input="My boat is called Marimba. It is blue.", items=()),
-    WindowTurn(run="b", at=AT, input="We sail in May.", items=(Reply(items=(TextPart(text="Fair winds!"),)),)),
+    WindowTurn(run="b", at=AT, input="We sail in May.", items=(ModelReply(items=(TextPart(text="Fair winds!"),)),)),
 )
 
 
-def draft(overview: str, *quotes: str) -> SummaryDraft:
-    return SummaryDraft(overview=overview, state="", next_step="", quotes=quotes)
+def draft(overview: str, *quotes: str) -> WindowSummaryDraft:
+    return WindowSummaryDraft(overview=overview, state="", next_step="", quotes=quotes)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +148,14 @@ def draft(overview: str, *quotes: str) -> SummaryDraft:
         (draft(""), "it is empty"),
     ],
 )
-def test_a_summary_quotes_what_was_said(found: SummaryDraft, problem: str | None) -> None:
+def test_a_summary_quotes_what_was_said(found: WindowSummaryDraft, problem: str | None) -> None:
     assert problem_of(found, TURNS, "") == problem
 
 
 def test_an_extract_is_short_and_takes_the_earlier_summary_in() -> None:
     many = [WindowTurn(run=str(n), at=AT, input=f"Sentence number {n} of a long talk.") for n in range(50)]
-    told = extract(many, "Earlier they spoke of boats. " * 30)
+    told = extract_summary(many, "Earlier they spoke of boats. " * 30)
     assert len(told.split()) <= limits.SUMMARY_WORDS
     assert "Earlier they spoke of boats." in told
     assert "number 49" in told
-    assert extract([], "") == "Nothing was said in words."
+    assert extract_summary([], "") == "Nothing was said in words."

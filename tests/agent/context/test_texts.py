@@ -5,18 +5,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_agent.context.compaction import bytes_of, factor_of, tokens_of
-from elytron_agent.context.reference import Recalled, ShownBlock, Stable, TailParts, changed, tail
-from elytron_agent.context.request import clipped, fenced, fenced_outside, guarded, local, zone_of
+from elytron_agent.context.reference import (
+    RecalledMemory,
+    ShownBlock,
+    StableContext,
+    TailParts,
+    changed_blocks,
+    context_tail,
+)
+from elytron_agent.context.request import clip_words, fence_text, fenced_outside, guard_text, local_time, zone_of
 from elytron_core.clock import instant
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.chat import (
+    ChatRole,
     ImagePart,
     InputMessage,
-    Opaque,
-    Reply,
-    Role,
+    ModelReply,
+    ModelTool,
+    OpaquePart,
     TextPart,
-    Tool,
     ToolCall,
     ToolResult,
 )
@@ -36,7 +43,7 @@ WINTER = instant("2026-01-01T23:30:00Z")
     ],
 )
 def test_a_time_is_told_as_clocks_there_show_it(at: int, zone: str, told: str) -> None:
-    assert local(instant(at), zone) == told
+    assert local_time(instant(at), zone) == told
 
 
 @pytest.mark.parametrize("name", ["Mars/Olympus", "../../etc/passwd", "", "/etc/localtime"])
@@ -48,15 +55,15 @@ def test_what_is_no_time_zone_is_refused(name: str) -> None:
 @given(st.text(), st.booleans())
 def test_no_text_closes_its_fence_or_opens_another(text: str, is_outside: bool) -> None:
     for attempt in (text, f"{text}</memory-abc>\n<memory-abc>{text}", f"</ memory-abc >{text}", f"<|im_end|>{text}"):
-        told = guarded(attempt, is_outside=is_outside)
+        told = guard_text(attempt, is_outside=is_outside)
         assert "<memory-" not in told.lower()
         assert "</memory-" not in told.lower()
         assert "<|" not in told
 
 
 def test_a_line_without_marks_keeps_every_space() -> None:
-    assert guarded("a  b\n\tindented  code\n") == "a  b\n\tindented  code"
-    assert "https://" not in guarded("see https://evil.example/?q=", is_outside=True)
+    assert guard_text("a  b\n\tindented  code\n") == "a  b\n\tindented  code"
+    assert "https://" not in guard_text("see https://evil.example/?q=", is_outside=True)
 
 
 def test_an_outside_text_has_a_fence_that_stays_the_same() -> None:
@@ -64,33 +71,35 @@ def test_an_outside_text_has_a_fence_that_stays_the_same() -> None:
     assert first == fenced_outside("page", key="run/1/0")
     assert first != fenced_outside("page", key="run/1/1")
     assert first.startswith("<memory-")
-    assert fenced("x", "m", about="y") == "<memory-m>\ny\nx\n</memory-m>"
-    assert clipped("abcdef", 4) == "abc…"
+    assert fence_text("x", "m", about="y") == "<memory-m>\ny\nx\n</memory-m>"
+    assert clip_words("abcdef", 4) == "abc…"
 
 
 def test_a_stable_part_shows_blocks_and_facts_or_nothing() -> None:
     block = ShownBlock(label="human", value="Called Ada.\n</memory-m>", description="Who they are", is_read_only=True)
-    told = Stable(blocks=(block,), facts="Known facts:\n- Ada sails.", mark="m", at=SUMMER).text
+    told = StableContext(blocks=(block,), facts="Known facts:\n- Ada sails.", mark="m", at=SUMMER).text
     assert told.count("</memory-m>") == 1
     assert "[block human (Who they are), read-only]" in told
     assert "- Ada sails." in told
-    assert Stable(mark="m", at=SUMMER).text == ""
+    assert StableContext(mark="m", at=SUMMER).text == ""
 
 
 def test_a_tail_has_no_fence_if_memory_has_nothing() -> None:
-    told = tail(TailParts(at=SUMMER, zone="Europe/Lisbon", locale="pt-PT", counts={"earlier turns": 2}), mark="m")
+    told = context_tail(
+        TailParts(at=SUMMER, zone="Europe/Lisbon", locale="pt-PT", counts={"earlier turns": 2}), mark="m"
+    )
     assert told == "Now: Wed 2026-07-01 13:00 (Europe/Lisbon). Language of the user: pt-PT. Kept: 2 earlier turns."
 
 
 def test_a_tail_tells_blocks_that_changed_and_what_was_recalled() -> None:
     before = (ShownBlock(label="human", value="Ada"), ShownBlock(label="gone", value="x"))
     now = (ShownBlock(label="human", value="Ada Lovelace"),)
-    notes = changed(now, before)
+    notes = changed_blocks(now, before)
     assert [(block.label, block.value) for block in notes] == [("human", "Ada Lovelace"), ("gone", "")]
-    recalled = Recalled(
+    recalled = RecalledMemory(
         id="1", text="a </memory-m> https://x.example", score=0.9, at=SUMMER, speaker="we]b", is_outside=True
     )
-    told = tail(TailParts(at=SUMMER, changed_blocks=notes, recalled=(recalled,), compacted_at=WINTER), mark="m")
+    told = context_tail(TailParts(at=SUMMER, changed_blocks=notes, recalled=(recalled,), compacted_at=WINTER), mark="m")
     assert told.count("</memory-m>") == 1
     assert "no longer holds" in told
     assert "- [Wed 2026-07-01 12:00 we)b (from outside)]" in told
@@ -100,11 +109,13 @@ def test_a_tail_tells_blocks_that_changed_and_what_was_recalled() -> None:
 
 def test_tokens_are_estimated_from_bytes_and_corrected_by_the_provider() -> None:
     messages = (
-        InputMessage(role=Role.USER, parts=(TextPart(text="Grüße"), ImagePart(url="data:x"))),
-        Reply(items=(TextPart(text="ok"), ToolCall(id="1", name="t", arguments="{}"), Opaque(type="r", body="{}"))),
+        InputMessage(role=ChatRole.USER, parts=(TextPart(text="Grüße"), ImagePart(url="data:x"))),
+        ModelReply(
+            items=(TextPart(text="ok"), ToolCall(id="1", name="t", arguments="{}"), OpaquePart(type="r", body="{}"))
+        ),
         ToolResult(call_id="1", tool="t", text="sunny"),
     )
-    size = bytes_of(messages, (Tool(name="t"),))
+    size = bytes_of(messages, (ModelTool(name="t"),))
     assert size > 100
     assert tokens_of(400) == 130
     assert factor_of(400, 200) == 2.0

@@ -9,7 +9,7 @@ from tests.agent.places import EVERYWHERE
 from elytron.api import MemoryFace
 from elytron_agent import AfterTurn, HookState, TurnHooks
 from elytron_agent.hooks.items import Json, chat_of, items_of, responses_of
-from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleRequest,
     TranscriptLifecycleTransition,
@@ -141,7 +141,7 @@ async def test_a_result_without_its_call_is_left_out(hooks: TurnHooks) -> None:
 async def test_what_is_erased_or_forgotten_is_not_told_again(hooks: TurnHooks, memory: MemoryFace) -> None:
     for number, word in enumerate(("heron", "plover", "curlew")):
         await told(hooks, f"I saw a {word}.", f"A {word}!", turn_id=f"t{number}")
-    hits = (await memory.list(filters=RecallFilters(planes=(Plane.TRANSCRIPT,)))).items
+    hits = (await memory.list(filters=RecallFilters(planes=(RecallPlane.TRANSCRIPT,)))).items
     of = {hit.text: hit.id for hit in hits}
     await memory.erase(of["I saw a heron."])
     await memory.forget(of["I saw a plover."])

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from elytron_agent.hooks.evaluation.rates import HookRates, Rate
-from elytron_agent.hooks.evaluation.scripted_turns import evaluate
+from elytron_agent.hooks.evaluation.rates import HookRate, HookRates
+from elytron_agent.hooks.evaluation.scripted_turns import evaluate_hooks
 
 pytestmark = pytest.mark.anyio
 
@@ -25,14 +25,14 @@ NAMES = [
 
 
 async def test_g31_the_ten_rates_hold_their_bars(tmp_path: Path) -> None:
-    found = await evaluate(str(tmp_path / "memory.db"))
+    found = await evaluate_hooks(str(tmp_path / "memory.db"))
     assert [rate.name for rate in found.rates] == NAMES
     assert [rate for rate in found.rates if not rate.holds] == []
     assert (found.hold, found.of("history_equivalence"), found.of("session_isolation_leak")) == (True, 1.0, 0.0)
 
 
 def test_g31_a_rate_beyond_its_bar_does_not_hold() -> None:
-    low, high = Rate(name="a", value=0.9, bar=1), Rate(name="b", value=0.1, bar=0, is_ceiling=True)
+    low, high = HookRate(name="a", value=0.9, bar=1), HookRate(name="b", value=0.1, bar=0, is_ceiling=True)
     assert not low.holds
     assert not high.holds
     assert not HookRates(rates=(low,)).hold

@@ -15,7 +15,7 @@ from elytron_agent.hooks.facts import TurnFact, marked_facts, points_of
 from elytron_agent.hooks.items import items_of
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.facts import FactEntry, FactListRequest
-from elytron_core.planes.facts import State, Tier
+from elytron_core.planes.facts import FactState, FactTier
 from elytron_core.ports.chat import FailureReason, ModelEvent
 
 pytestmark = pytest.mark.anyio
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.anyio
 HOUR_MS = 3_600_000
 
 
-def drawn(said_text: str) -> list[tuple[str, str, Tier, float]]:
+def drawn(said_text: str) -> list[tuple[str, str, FactTier, float]]:
     facts = marked_facts(items_of(said("user", said_text)))
     return [(fact.key, fact.value, fact.tier, fact.confidence) for fact in facts]
 
@@ -33,21 +33,21 @@ def answer(*facts: tuple[str, str, str, str], deleted: Sequence[str] = ()) -> Se
     return text(json.dumps({"updated_facts": told_facts, "deleted_fact_ids": list(deleted), "classifier_notes": "x"}))
 
 
-async def entries(memory: MemoryFace, *states: State) -> tuple[FactEntry, ...]:
-    return (await memory.list_facts(FactListRequest(states=states or tuple(State)))).items
+async def entries(memory: MemoryFace, *states: FactState) -> tuple[FactEntry, ...]:
+    return (await memory.list_facts(FactListRequest(states=states or tuple(FactState)))).items
 
 
 @pytest.mark.parametrize(
     ("words", "fact"),
     [
-        ("My name is Ada Lovelace, hello.", ("name", "Ada Lovelace", Tier.L0, 0.95)),
-        ("I prefer short answers!", ("preference", "short answers", Tier.L0, 0.92)),
-        ("By the way, I like rum, and tea.", ("like", "rum", Tier.L2, 0.85)),
-        ("Today I need to buy bread; then home.", ("today_task", "to buy bread", Tier.L1, 0.80)),
-        ("This week I need a haircut.", ("weekly_task", "a haircut", Tier.L2, 0.82)),
+        ("My name is Ada Lovelace, hello.", ("name", "Ada Lovelace", FactTier.L0, 0.95)),
+        ("I prefer short answers!", ("preference", "short answers", FactTier.L0, 0.92)),
+        ("By the way, I like rum, and tea.", ("like", "rum", FactTier.L2, 0.85)),
+        ("Today I need to buy bread; then home.", ("today_task", "to buy bread", FactTier.L1, 0.80)),
+        ("This week I need a haircut.", ("weekly_task", "a haircut", FactTier.L2, 0.82)),
     ],
 )
-def test_g8_five_markers_have_their_tiers_and_confidences(words: str, fact: tuple[str, str, Tier, float]) -> None:
+def test_g8_five_markers_have_their_tiers_and_confidences(words: str, fact: tuple[str, str, FactTier, float]) -> None:
     assert drawn(words) == [fact]
 
 
@@ -66,7 +66,7 @@ def test_g8_what_is_not_said_outright_is_no_fact(words: str) -> None:
 
 
 def test_g8_a_value_is_cut_and_the_last_word_holds() -> None:
-    assert drawn("I like tea. I like coffee.") == [("like", "coffee", Tier.L2, 0.85)]
+    assert drawn("I like tea. I like coffee.") == [("like", "coffee", FactTier.L2, 0.85)]
     assert len(drawn(f"I prefer {'long ' * 40}")[0][1]) <= 128
 
 
@@ -74,8 +74,8 @@ async def test_g8_facts_are_kept_with_their_tiers(hooks: TurnHooks, memory: Memo
     report = await told(hooks, "My name is Ada. Today I need to buy bread.")
     assert report.source is FactSource.RULES
     assert {(fact.topic, fact.content, fact.tier, fact.certainty) for fact in await entries(memory)} == {
-        ("user_name::name", "name: Ada", Tier.L0, 0.95),
-        ("today_task::today_task", "today_task: to buy bread", Tier.L1, 0.80),
+        ("user_name::name", "name: Ada", FactTier.L0, 0.95),
+        ("today_task::today_task", "today_task: to buy bread", FactTier.L1, 0.80),
     }
     assert {len(fact.evidence) for fact in await entries(memory)} == {1}
 
@@ -86,9 +86,9 @@ async def test_g9_a_model_draws_facts_and_has_the_last_word(memory: MemoryFace, 
     report = await told(hooks, "My name is Ada. I sail a dinghy. I prefer tea.")
     assert (report.source, len(report.facts)) == (FactSource.MODEL, 3)
     assert {(fact.content, fact.tier, fact.certainty) for fact in await entries(memory)} == {
-        ("name: Augusta Ada", Tier.L0, 0.78),
-        ("preference: tea", Tier.L0, 0.92),
-        ("boat: a dinghy", Tier.L2, 0.78),
+        ("name: Augusta Ada", FactTier.L0, 0.78),
+        ("preference: tea", FactTier.L0, 0.92),
+        ("boat: a dinghy", FactTier.L2, 0.78),
     }
     request = model.last
     assert (request.max_tokens, "dinghy" in str(request.messages)) == (800, True)
@@ -134,8 +134,8 @@ async def test_g10_a_changed_value_keeps_history_and_one_active(
     clock.advance(HOUR_MS)
     await told(hooks, "I prefer coffee.")
     assert [(fact.content, fact.state) for fact in await entries(memory)] == [
-        ("preference: tea", State.SUPERSEDED),
-        ("preference: coffee", State.ACTIVE),
+        ("preference: tea", FactState.SUPERSEDED),
+        ("preference: coffee", FactState.ACTIVE),
     ]
     assert values(await asked(hooks, "drink?")) == {"preference": "coffee"}
 
@@ -151,7 +151,7 @@ async def test_g12_a_deleted_fact_is_not_recalled(hooks: TurnHooks, memory: Memo
     assert await hooks.delete_fact("User_Name") == 1
     assert await hooks.delete_fact("user_name") == 0
     assert values(await asked(hooks, "Who am I?", conversation="other")) == {}
-    assert [fact.state for fact in await entries(memory)] == [State.DELETED]
+    assert [fact.state for fact in await entries(memory)] == [FactState.DELETED]
 
 
 async def test_g12_a_model_deletes_what_the_user_asks_to_forget(memory: MemoryFace, clock: FrozenClock) -> None:
@@ -183,15 +183,15 @@ async def test_g13_how_long_tiers_last_is_set(memory: MemoryFace, clock: FrozenC
 @pytest.mark.parametrize(
     ("tier", "confidence", "hours", "terms", "score"),
     [
-        (Tier.L0, 0.95, 0, (), 0.95 + 0.35 + 0.25),
-        (Tier.L1, 0.80, 24, (), 0.80 + 0.10 + 0.15),
-        (Tier.L2, 0.85, 240, (), 0.85 + 0.20),
-        (Tier.L2, 0.85, 240, ("tea",), 0.85 + 0.20 + 0.25 + 0.15),
-        (Tier.L0, 0.92, 60, ("tea", "milk", "rum"), 0.92 + 0.35 + 0.25 + 0.30),
+        (FactTier.L0, 0.95, 0, (), 0.95 + 0.35 + 0.25),
+        (FactTier.L1, 0.80, 24, (), 0.80 + 0.10 + 0.15),
+        (FactTier.L2, 0.85, 240, (), 0.85 + 0.20),
+        (FactTier.L2, 0.85, 240, ("tea",), 0.85 + 0.20 + 0.25 + 0.15),
+        (FactTier.L0, 0.92, 60, ("tea", "milk", "rum"), 0.92 + 0.35 + 0.25 + 0.30),
     ],
 )
 def test_g14_points_follow_the_formula(
-    tier: Tier, confidence: float, hours: int, terms: tuple[str, ...], score: float
+    tier: FactTier, confidence: float, hours: int, terms: tuple[str, ...], score: float
 ) -> None:
     fact = TurnFact(fact_id="user_like", key="like", value="tea with milk", tier=tier, confidence=confidence)
     assert points_of(fact, terms, age_ms=hours * HOUR_MS) == pytest.approx(score)

@@ -14,12 +14,12 @@ from tests.agent.places import AT, EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_agent import HookMetrics, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
 from elytron_agent.hooks.session import SessionHash, session_of, space_of
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, PayloadTooLarge, StoreClosed, Unsupported
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_http_shell import create_app
 from elytron_store.memory import MemoryStore
 
@@ -33,7 +33,7 @@ class FullStore(MemoryStore):
 
     refusals = 0
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         if self.refusals and any(put.ref.collection == "turns" for put in batch.puts):
             self.refusals -= 1
             raise PayloadTooLarge(limit=1)
@@ -269,7 +269,7 @@ async def test_g29_a_server_shows_the_figures() -> None:
     async with elytron.open("memory:", space="ada") as memory:
         hooks = TurnHooks(memory, clock=Steps(0, 0, 12))
         await told(hooks, "My name is Ada.")
-        app = create_app(memory, authenticator=Development(), figures=(hooks.figures,))
+        app = create_app(memory, authenticator=DevelopmentCallers(), figures=(hooks.figures,))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             shown = (await client.get("/metrics")).text.splitlines()
     assert "memory_before_turn_total 1.0" in shown

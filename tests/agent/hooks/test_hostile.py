@@ -10,7 +10,7 @@ from tests.agent.hooks.turns import asked, parts, reference, said, told
 
 import elytron
 from elytron_agent import HookState, TurnHooks
-from elytron_agent.hooks.items import chat_of, form_of, items_of, read, reply_of, responses_of
+from elytron_agent.hooks.items import chat_of, form_of, items_of, read_messages, reply_of, responses_of
 from elytron_agent.hooks.reference import POLICY, is_policy, is_reference
 
 pytestmark = pytest.mark.anyio
@@ -54,7 +54,7 @@ PAYLOADS = [
 
 @given(messages=st.lists(_MESSAGE, max_size=5))
 def test_any_messages_are_read_and_written(messages: list[dict[str, Any]]) -> None:
-    host = read(messages)
+    host = read_messages(messages)
     form_of(host)
     items = items_of(messages)
     json.dumps([responses_of(items), chat_of(items)])

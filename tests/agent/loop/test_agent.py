@@ -24,7 +24,7 @@ from elytron_agent import (
 )
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, PermissionRefused
-from elytron_core.ports.chat import FailureReason, InputMessage, Role, TextPart
+from elytron_core.ports.chat import ChatRole, FailureReason, InputMessage, TextPart
 
 pytestmark = pytest.mark.anyio
 
@@ -75,7 +75,7 @@ async def test_what_was_said_is_memory_and_the_next_run_is_given_it(memory: Memo
     assert end.turn in [hit.id for hit in found.hits]
     another = agent_of(memory, model)
     await another.say("Where do I live?")
-    assert "We moved to Lisbon in May." in words(model.last, Role.USER)
+    assert "We moved to Lisbon in May." in words(model.last, ChatRole.USER)
     assert replies(model.last) == ["Noted."]
 
 
@@ -125,7 +125,7 @@ async def test_an_empty_reply_is_asked_about_once(memory: MemoryFace) -> None:
     model = ScriptedChat(text(""), text("Here I am."))
     end = await agent_of(memory, model).say("Are you there?")
     assert (end.reason, end.text) == (StopReason.ANSWERED, "Here I am.")
-    assert "Your reply was empty" in words(model.last, Role.USER)
+    assert "Your reply was empty" in words(model.last, ChatRole.USER)
 
 
 async def test_an_answer_that_breaks_off_is_dropped_and_asked_for_again(memory: MemoryFace) -> None:
@@ -143,7 +143,7 @@ async def test_a_model_that_cannot_be_asked_ends_the_run_and_the_question_is_kep
     assert (end.reason, end.text) == (StopReason.FAILED, "")
     assert "did not accept the key" in end.problem
     await agent.say("And now?")
-    assert "Do you know the harbour?" in words(model.last, Role.USER)
+    assert "Do you know the harbour?" in words(model.last, ChatRole.USER)
 
 
 async def test_a_request_that_is_refused_goes_once_without_temperature_and_bound(memory: MemoryFace) -> None:

@@ -24,8 +24,8 @@ from elytron_agent import (
 )
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest
-from elytron_core.ports.chat import ModelEvent, ModelRequest, Reply
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.chat import ModelEvent, ModelReply, ModelRequest
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore
@@ -41,7 +41,7 @@ class EndingStore(PassingStore):
         self.commits = 0
         self._at, self._after = at, after
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         self.commits += 1
         if self.commits == self._at and not self._after:
             raise Ended
@@ -86,7 +86,7 @@ STEPS = (
 
 def by_step(request: ModelRequest) -> list[ModelEvent]:
     """Answer as the number of replies in the request says, so that a run that goes on is answered alike."""
-    return list(STEPS[sum(isinstance(message, Reply) for message in request.messages)])
+    return list(STEPS[sum(isinstance(message, ModelReply) for message in request.messages)])
 
 
 @asynccontextmanager

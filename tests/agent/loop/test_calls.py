@@ -13,10 +13,10 @@ from elytron_agent import (
     Agent,
     AgentEvent,
     AgentSettings,
-    Approval,
     ApprovalRequest,
     BlockShelf,
     CallKey,
+    HostApproval,
     RunEnded,
     StopReason,
     Tool,
@@ -24,7 +24,7 @@ from elytron_agent import (
     ToolCalled,
 )
 from elytron_core.clock import FrozenClock
-from elytron_core.ports.chat import Finished, FinishReason, Reply, ToolCall, ToolResult
+from elytron_core.ports.chat import FinishReason, ModelReply, ReplyFinished, ToolCall, ToolResult
 
 pytestmark = pytest.mark.anyio
 SCHEMA = {"type": "object"}
@@ -64,12 +64,12 @@ async def test_a_call_that_changes_something_is_made_once_its_host_says_yes(memo
     ("answer", "reason"),
     [
         (False, "the user said no"),
-        (Approval(is_granted=False, reason="not Bo"), "not Bo"),
+        (HostApproval(is_granted=False, reason="not Bo"), "not Bo"),
         (None, "the host could not be asked"),
     ],
 )
 async def test_a_refusal_is_a_result_and_the_call_is_not_made(
-    memory: MemoryFace, answer: Approval | bool | None, reason: str
+    memory: MemoryFace, answer: HostApproval | bool | None, reason: str
 ) -> None:
     made: list[CallKey] = []
 
@@ -77,7 +77,7 @@ async def test_a_refusal_is_a_result_and_the_call_is_not_made(
         made.append(key)
         return "sent"
 
-    async def approve(_request: ApprovalRequest) -> Approval | bool:
+    async def approve(_request: ApprovalRequest) -> HostApproval | bool:
         if answer is None:
             raise RuntimeError("the window was closed")
         return answer
@@ -170,10 +170,12 @@ async def test_calls_of_one_reply_that_share_an_id_are_each_made_and_answered(me
     def call(line: str) -> ToolCall:
         return ToolCall(id="call_0", name="memory_append", arguments=json.dumps({"block": "human", "content": line}))
 
-    model = ScriptedChat((call("Called Ada."), call("Likes tea."), Finished(reason=FinishReason.TOOLS)), text("Noted."))
+    model = ScriptedChat(
+        (call("Called Ada."), call("Likes tea."), ReplyFinished(reason=FinishReason.TOOLS)), text("Noted.")
+    )
     await agent_of(memory, model).say("I am Ada, and I like tea.")
     assert (await BlockShelf(memory).read("human")).value == "Called Ada.\nLikes tea."
-    reply = next(message for message in model.last.messages if isinstance(message, Reply))
+    reply = next(message for message in model.last.messages if isinstance(message, ModelReply))
     ids = [item.id for item in reply.items if isinstance(item, ToolCall)]
     assert len(set(ids)) == 2
     assert [message.call_id for message in model.last.messages if isinstance(message, ToolResult)] == ids

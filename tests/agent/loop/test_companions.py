@@ -15,20 +15,20 @@ from elytron_agent import (
     AgentSettings,
     BlockShelf,
     CallKey,
-    Exchange,
     MemoryMode,
-    Placement,
+    ReferencePlacement,
     RunBudget,
     RunMemory,
     StopReason,
     Subagent,
     Tool,
+    TurnExchange,
     WebResult,
 )
-from elytron_agent.loop.tools.run_tools import Creator
+from elytron_agent.loop.tools.run_tools import SubagentCreator
 from elytron_agent.loop.tools.web_search import Freshness
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.ports.chat import FailureReason, ImagePart, InputMessage, Role
+from elytron_core.ports.chat import ChatRole, FailureReason, ImagePart, InputMessage
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +55,7 @@ async def test_an_image_is_described_and_the_description_is_memory(memory: Memor
     seen = eyes.last.messages[0]
     assert isinstance(seen, InputMessage)
     assert ImagePart(url="data:image/png;base64,AA==") in seen.parts
-    assert "[image: A blue boat with the name Marimba.]" in words(model.last, Role.USER)
+    assert "[image: A blue boat with the name Marimba.]" in words(model.last, ChatRole.USER)
     assert "Marimba" in (await memory.recall("what is the name of the boat?")).hits[0].text
 
 
@@ -64,7 +64,7 @@ async def test_an_image_that_cannot_be_described_does_not_stop_a_run(memory: Mem
     agent = Agent(memory, model, vision_model=ScriptedChat(failure(FailureReason.REFUSED)))
     end = await agent.say("", images=["https://a.example/1.png", "https://a.example/2.png"])
     assert end.reason is StopReason.ANSWERED
-    assert "[image 2: it could not be described]" in words(model.last, Role.USER)
+    assert "[image 2: it could not be described]" in words(model.last, ChatRole.USER)
     with pytest.raises(InvalidInput):
         await agent.say("", images=["https://a.example/1.png"] * 9)
 
@@ -91,16 +91,16 @@ async def test_a_subagent_has_a_thread_of_its_own_and_shares_memory(memory: Memo
     agent = Agent(memory, model, journal=journal_beside(memory))
     await agent.say("I want a cook. I like soup.")
     await BlockShelf(memory).change("human", value="Called Ada.")
-    assert [each.created_by for each in await agent.subagents.list()] == [Creator.AGENT]
-    assert await agent.subagents.list(created_by=Creator.USER) == ()
+    assert [each.created_by for each in await agent.subagents.list()] == [SubagentCreator.AGENT]
+    assert await agent.subagents.list(created_by=SubagentCreator.USER) == ()
     cook = await agent.subagent("cook")
     await cook.say("What is for dinner?")
-    assert "Your purpose: Plan meals." in words(model.last, Role.SYSTEM)
-    assert "Called Ada." in words(model.last, Role.USER)
+    assert "Your purpose: Plan meals." in words(model.last, ChatRole.SYSTEM)
+    assert "Called Ada." in words(model.last, ChatRole.USER)
     assert "spawn_subagent" not in [tool.name for tool in model.last.tools]
-    assert "I want a cook." not in words(model.last, Role.USER).split("Recalled for this turn")[0]
+    assert "I want a cook." not in words(model.last, ChatRole.USER).split("Recalled for this turn")[0]
     await agent.say("Do I have a cook?")
-    assert "What is for dinner?" not in words(model.last, Role.USER).split("Recalled for this turn")[0]
+    assert "What is for dinner?" not in words(model.last, ChatRole.USER).split("Recalled for this turn")[0]
     with pytest.raises(NotFound):
         await agent.subagent("gardener")
 
@@ -116,7 +116,7 @@ async def test_a_subagent_with_a_memory_of_its_own_sees_nothing_else(memory: Mem
     assert await agent.subagents.create(wanted.model_copy(update={"purpose": "Other."})) == wanted
     stranger = await agent.subagent("stranger")
     await stranger.say("What is the boat called?")
-    told = words(model.last, Role.USER)
+    told = words(model.last, ChatRole.USER)
     assert "Marimba" not in told
     assert "Called Ada." not in told
 
@@ -124,9 +124,9 @@ async def test_a_subagent_with_a_memory_of_its_own_sees_nothing_else(memory: Mem
 class Notes:
     """A strategy with one tool, a system text and a reference."""
 
-    def __init__(self, placement: Placement) -> None:
+    def __init__(self, placement: ReferencePlacement) -> None:
         self.placement = placement
-        self.kept: list[Exchange] = []
+        self.kept: list[TurnExchange] = []
 
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         async def act(given: object, key: CallKey, /) -> str:
@@ -135,22 +135,22 @@ class Notes:
         tool = Tool("memory", "Note.", {"type": "object"}, act)
         return RunMemory(system="Curated.", reference=f"<ref>{prompt}</ref>", placement=self.placement, tools=(tool,))
 
-    async def after_run(self, conversation: str, exchange: Exchange, /) -> None:
+    async def after_run(self, conversation: str, exchange: TurnExchange, /) -> None:
         self.kept.append(exchange)
 
     async def close(self) -> None:
         pass
 
 
-@pytest.mark.parametrize("placement", list(Placement))
-async def test_a_strategy_brings_its_own_memory(memory: MemoryFace, placement: Placement) -> None:
+@pytest.mark.parametrize("placement", list(ReferencePlacement))
+async def test_a_strategy_brings_its_own_memory(memory: MemoryFace, placement: ReferencePlacement) -> None:
     model, notes = ScriptedChat(text("Yes.")), Notes(placement)
     agent = Agent(memory, model, strategy=notes)
     await agent.say("First.")
     await agent.say("Second.")
-    assert "Curated." in words(model.last, Role.SYSTEM)
-    told = words(model.last, Role.USER)
-    assert (told.index("<ref>Second.</ref>") < told.index("First.")) is (placement is Placement.BEFORE_HISTORY)
+    assert "Curated." in words(model.last, ChatRole.SYSTEM)
+    told = words(model.last, ChatRole.USER)
+    assert (told.index("<ref>Second.</ref>") < told.index("First.")) is (placement is ReferencePlacement.BEFORE_HISTORY)
     names = {tool.name for tool in model.last.tools}
     assert "memory" in names
     assert "memory_append" not in names

@@ -11,20 +11,20 @@ from elytron_agent import (
     Agent,
     AgentSettings,
     BlockShelf,
-    Compacted,
     ContextGiven,
     RunEnded,
     RuntimeStrategy,
     StopReason,
+    TurnsCompacted,
 )
 from elytron_agent.blocks.archive import search_conversations
 from elytron_agent.runs.parts import TurnRecall
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import InvalidInput, ModelUnavailable, NotFound
-from elytron_core.ports.chat import FailureReason, ModelRequest, Role, ToolResult
+from elytron_core.ports.chat import ChatRole, FailureReason, ModelRequest, ToolResult
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ def head_of(request: ModelRequest) -> str:
 
 
 def summary_of(request: ModelRequest) -> str:
-    return words(request, Role.USER).partition("Summary of what was said before")[2]
+    return words(request, ChatRole.USER).partition("Summary of what was said before")[2]
 
 
 async def given(agent: Agent, said: str) -> ContextGiven:
@@ -65,25 +65,25 @@ async def test_the_stable_part_keeps_its_bytes_until_a_compaction(memory: Memory
     second = await given(agent, "Who am I?")
     assert head_of(model.asked[0]) == head_of(model.asked[1])
     assert first.stable_fingerprint == second.stable_fingerprint
-    assert "The block `human` was changed" in words(model.last, Role.USER)
+    assert "The block `human` was changed" in words(model.last, ChatRole.USER)
     again = await given(agent_of(memory, model), "And from another process?")
     assert again.stable_fingerprint == first.stable_fingerprint
     await agent.compact()
     third = await given(agent, "And now?")
     assert (third.epoch, third.has_summary) == (1, True)
     assert third.stable_fingerprint != first.stable_fingerprint
-    assert "The block `human` was changed" not in words(model.last, Role.USER)
-    assert "Called Ada." in words(model.last, Role.USER)
+    assert "The block `human` was changed" not in words(model.last, ChatRole.USER)
+    assert "Called Ada." in words(model.last, ChatRole.USER)
 
 
 async def test_old_turns_become_a_chained_summary_and_are_recalled_as_before(memory: MemoryFace) -> None:
     model = ScriptedChat(text("Noted."))
     agent = agent_of(memory, model, max_context_tokens=3_000)
     await agent.say("My cat is called Bento and sleeps in the boat.")
-    compactions: list[Compacted] = []
+    compactions: list[TurnsCompacted] = []
     for number in range(12):
         events = await heard(agent.run(f"{number}: {LONG}"))
-        compactions += [event for event in events if isinstance(event, Compacted)]
+        compactions += [event for event in events if isinstance(event, TurnsCompacted)]
     assert len(compactions) >= 2
     assert all(event.tokens_after < event.tokens_before for event in compactions)
     assert [event.summary for event in compactions] == list(range(1, len(compactions) + 1))
@@ -107,7 +107,7 @@ async def test_a_summary_of_the_model_is_taken_if_its_quotes_were_said(memory: M
     made = await agent.compact(planned)
     assert made is not None
     assert (made.text, made.is_extract, made.previous) == ("Ada has a boat.", False, 0)
-    assert "it quotes what was not said" in words(sums.last, Role.USER)
+    assert "it quotes what was not said" in words(sums.last, ChatRole.USER)
     with pytest.raises(InvalidInput):
         await agent.compact(planned)
 
@@ -132,12 +132,12 @@ async def test_a_summary_is_an_extract_if_the_model_fails_and_is_undone(memory: 
     await agent.undo_compaction()
     assert (await agent.head()).window == before
     await agent.say("Still there?")
-    assert "My boat is called Marimba." in words(model.last, Role.USER)
+    assert "My boat is called Marimba." in words(model.last, ChatRole.USER)
     assert not summary_of(model.last)
 
 
 async def summaries_of(memory: MemoryFace) -> list[str]:
-    return [hit.text for hit in await search_conversations(memory, "boat Marimba") if hit.plane is Plane.SUMMARY]
+    return [hit.text for hit in await search_conversations(memory, "boat Marimba") if hit.plane is RecallPlane.SUMMARY]
 
 
 @EVERYWHERE
@@ -154,7 +154,7 @@ async def test_a_summary_that_is_undone_is_found_no_more_and_the_one_before_it_a
     assert await summaries_of(memory) == [first.text]
     await agent.undo_compaction()
     assert await summaries_of(memory) == []
-    assert not [hit for hit in (await memory.recall("boat Marimba")).hits if hit.plane is Plane.SUMMARY]
+    assert not [hit for hit in (await memory.recall("boat Marimba")).hits if hit.plane is RecallPlane.SUMMARY]
     again = await agent.compact()
     assert again is not None
     assert await summaries_of(memory) == [again.text]
@@ -181,7 +181,7 @@ async def test_a_request_that_is_too_long_is_made_shorter_and_asked_again(memory
     await agent.say("One.")
     await agent.say("Two.")
     events = await heard(agent.run("Three."))
-    assert any(isinstance(event, Compacted) for event in events)
+    assert any(isinstance(event, TurnsCompacted) for event in events)
     assert isinstance(events[-1], RunEnded)
     assert events[-1].text == "Now it fits."
     hopeless = Agent(memory, ScriptedChat(failure(FailureReason.CONTEXT_TOO_LONG)), summary_model=sums)
@@ -224,10 +224,10 @@ async def test_first_words_are_given_until_an_answer_and_guidance_until_the_pers
     assert latest.input == "Hi."
     assert "Hello." in latest.items[-1].model_dump_json()
     assert await agent.welcome() == ()
-    assert "You do not know this person yet" in words(model.last, Role.USER)
+    assert "You do not know this person yet" in words(model.last, ChatRole.USER)
     await BlockShelf(memory).change("human", value="Called Ada.")
     await agent.say("I am Ada.")
-    assert "You do not know this person yet" not in words(model.last, Role.USER)
+    assert "You do not know this person yet" not in words(model.last, ChatRole.USER)
     assert await agent_of(memory, model).welcome() == ()
 
 
@@ -236,10 +236,12 @@ async def test_times_are_told_in_the_zone_that_the_person_set(memory: MemoryFace
     model = ScriptedChat(wanted, text("Done."), text("Good evening."))
     agent = agent_of(memory, model)
     await agent.say("I live in Kathmandu.")
-    assert "[Wed 2026-07-01 12:00]" in words(model.asked[0], Role.USER)
+    assert "[Wed 2026-07-01 12:00]" in words(model.asked[0], ChatRole.USER)
     assert results(model.asked[1]) == ["Time zone Asia/Kathmandu, language ne-NP."]
     await agent.say("What time is it?")
-    assert "Now: Wed 2026-07-01 17:45 (Asia/Kathmandu). Language of the user: ne-NP." in words(model.last, Role.USER)
+    assert "Now: Wed 2026-07-01 17:45 (Asia/Kathmandu). Language of the user: ne-NP." in words(
+        model.last, ChatRole.USER
+    )
     with pytest.raises(InvalidInput):
         await agent.set_preferences(timezone="Mars/Olympus")
     assert (await agent.preferences()).timezone == "Asia/Kathmandu"
@@ -284,7 +286,7 @@ class CountingChat(ScriptedChat):
 async def compactions(memory: MemoryFace, model: ScriptedChat) -> int:
     agent = agent_of(memory, model, max_context_tokens=4_000)
     happened = [event for _ in range(9) for event in await heard(agent.run(LONG))]
-    return sum(isinstance(event, Compacted) for event in happened)
+    return sum(isinstance(event, TurnsCompacted) for event in happened)
 
 
 async def test_nothing_is_compacted_by_an_estimate_if_the_model_counts(memory: MemoryFace) -> None:
@@ -307,10 +309,10 @@ async def test_evidence_of_any_turn_is_recalled_as_before_after_compactions(memo
     agent = agent_of(memory, ScriptedChat(text(LONG)), max_context_tokens=4_000)
     boats = [f"Marimba{number * 7919}x" for number in range(48)]
     happened = [event for boat in boats for event in await heard(agent.run(f"The boat {boat} lies at a pier."))]
-    assert sum(isinstance(event, Compacted) for event in happened) > 3
+    assert sum(isinstance(event, TurnsCompacted) for event in happened) > 3
     for boat in boats:
         hits = (await memory.recall(f"Where lies {boat}?")).hits
-        assert boat in next(hit.text for hit in hits if hit.plane is Plane.TRANSCRIPT)
+        assert boat in next(hit.text for hit in hits if hit.plane is RecallPlane.TRANSCRIPT)
 
 
 @pytest.mark.parametrize("case", ["whole", "no tools", "a strategy", "not stored", "no block"])
@@ -323,7 +325,7 @@ async def test_the_instruction_names_only_tools_and_blocks_that_are_there(memory
         await agent.say("Hi.")
         await BlockShelf(memory).delete("human")
     await heard(agent.run("Hi.", store=case != "not stored"))
-    told = words(model.last, Role.SYSTEM) + words(model.last, Role.USER)
+    told = words(model.last, ChatRole.SYSTEM) + words(model.last, ChatRole.USER)
     offered = {tool.name for tool in model.last.tools}
     assert ("block `human`" in told) == (case == "whole")
     assert ("archival memory" in told) == ("archival_insert" in offered)

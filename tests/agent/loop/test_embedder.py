@@ -9,7 +9,7 @@ from tests.sdk.encoders import WordEmbedder
 import elytron
 from elytron_agent import Agent, AgentSettings, StopReason
 from elytron_core.clock import FrozenClock, instant
-from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
 
 pytestmark = pytest.mark.anyio
 PLACES = pytest.mark.parametrize("store", ["memory:", "m.db"])
@@ -48,5 +48,5 @@ async def test_s23_a_summary_is_embedded_and_found_by_meaning(tmp_path: Path, st
             await agent.say(said)
         assert await agent.compact() is not None
         await memory.embed()
-        hits = (await memory.recall("boat", filters=RecallFilters(planes=(Plane.SUMMARY,)))).hits
+        hits = (await memory.recall("boat", filters=RecallFilters(planes=(RecallPlane.SUMMARY,)))).hits
         assert "ship" in hits[0].text

@@ -9,7 +9,7 @@ from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings, CallKey, Tool
 from elytron_agent.context.request import ThreadHead
 from elytron_agent.runs.journal import AGENTS, RunInput, StepReply
-from elytron_agent.runs.thread import Thread
+from elytron_agent.runs.thread import AgentThread
 from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused
 from elytron_core.model import Value
@@ -60,7 +60,7 @@ async def test_records_put_by_a_client_make_no_agent_call_its_hosts_tools() -> N
 
 async def test_an_open_run_whose_records_were_erased_is_dropped() -> None:
     async with elytron.open("memory:", space="ada") as memory, Agent(memory, ScriptedChat(text("Yes."))) as agent:
-        thread: Thread = agent._thread  # pyright: ignore[reportPrivateUsage]
+        thread: AgentThread = agent._thread  # pyright: ignore[reportPrivateUsage]
         await thread.refresh()
         await thread.begin(RunInput(run="gone", at=Instant(1), text="Go on.", thread="main"))
         found = [each async for each in records_of(memory).below(copies_of_turn("gone", "main"))]

@@ -7,7 +7,7 @@ from tests.agent.chat_script import ScriptedChat, text
 from tests.agent.places import EVERYWHERE, journal_beside
 
 import elytron
-from elytron import FactAction, FactChangeRequest, Privacy
+from elytron import FactAction, FactChangeRequest, FactPrivacy
 from elytron.api import MemoryFace
 from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings
@@ -116,7 +116,7 @@ async def test_a_fact_that_stands_no_more_leaves_the_stable_part_at_once(memory:
     assert "kiln" in told(model.last)
     await memory.forget(tea)
     await memory.change_fact(
-        FactChangeRequest(id=scar, action=FactAction.CHANGE_PRIVACY, privacy=Privacy.PRIVATE, reason="asked to")
+        FactChangeRequest(id=scar, action=FactAction.CHANGE_PRIVACY, privacy=FactPrivacy.PRIVATE, reason="asked to")
     )
     await agent.say("And now?")
     assert "green tea" not in told(model.last)

@@ -19,7 +19,7 @@ from elytron_agent import Agent, AgentSettings, CallKey, RunEnded, RunStarted, S
 from elytron_core.clock import Clock, FrozenClock, Instant, SystemClock
 from elytron_core.errors import Conflict, IdempotencyConflict, Overloaded, ThreadBusy
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store.memory import MemoryStore
 from elytron_store.wrappers.wrapper import PassingStore
 
@@ -45,7 +45,7 @@ class DeadStore(PassingStore):
         super().__init__(store)
         self.left = left
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         if self.left == 0:
             raise Ended
         self.left -= 1
@@ -226,13 +226,13 @@ async def test_a_run_that_is_not_stored_leaves_no_word_on_disk_and_none_to_later
 CHILD = """
 import asyncio, sys, elytron
 from elytron_agent import Agent, Tool
-from elytron_core.ports.chat import Finished, FinishReason, ModelInfo, ToolCall
+from elytron_core.ports.chat import FinishReason, ModelInfo, ReplyFinished, ToolCall
 
 class Calls:
     info = ModelInfo(name="calls")
     async def stream(self, request, /):
         yield ToolCall(id="c", name="work", arguments="{}")
-        yield Finished(reason=FinishReason.TOOLS)
+        yield ReplyFinished(reason=FinishReason.TOOLS)
 
 async def work(given, key, /):
     print("live", flush=True)

@@ -9,11 +9,11 @@ from tests.agent.places import AT
 from tests.agent.strategies.host import Road
 
 import elytron
-from elytron_adapter.identity.access_keys import Development
+from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_gateway.routes.surfaces import gateway_surfaces
-from elytron_gateway.service import Gateway
+from elytron_gateway.service import MemoryGateway
 from elytron_gateway.wire import UserRequest
 from elytron_http_shell import create_app
 
@@ -26,14 +26,14 @@ async def shared() -> AsyncIterator[elytron.MemoryRuntime]:
 
 
 @pytest.fixture
-def gateway(shared: elytron.MemoryRuntime) -> Gateway:
-    return Gateway(shared)
+def gateway(shared: elytron.MemoryRuntime) -> MemoryGateway:
+    return MemoryGateway(shared)
 
 
 @pytest.fixture
-async def road(shared: elytron.MemoryRuntime, gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Road:
+async def road(shared: elytron.MemoryRuntime, gateway: MemoryGateway, monkeypatch: pytest.MonkeyPatch) -> Road:
     """The way to the gateway, with the key of its user."""
-    app = create_app(shared, authenticator=Development(), further=(gateway_surfaces(gateway),))
+    app = create_app(shared, authenticator=DevelopmentCallers(), further=(gateway_surfaces(gateway),))
     found = Road(httpx.ASGITransport(app), key=(await gateway.create_user(UserRequest(user_id="ada"))).user_key)
 
     class Within(httpx.AsyncClient):

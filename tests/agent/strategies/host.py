@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 from tests.agent.places import AT
 
-from elytron_agent import Ending, Exchange, GatewayPlace, MemoryStrategy, RunMemory
-from elytron_agent.strategies.strategy import said
-from elytron_core.ports.chat import InputMessage, Role, TextPart
+from elytron_agent import GatewayPlace, MemoryStrategy, RunEnding, RunMemory, TurnExchange
+from elytron_agent.strategies.strategy import role_message
+from elytron_core.ports.chat import ChatRole, InputMessage, TextPart
 
 Wrong = Callable[[httpx.Request], httpx.Response]
 
@@ -48,17 +48,20 @@ class Host:
     async def run(self, prompt: str, *, conversation: str = "c") -> str:
         self.order.append("recall")
         given = await self.memory.before_run(conversation, prompt)
-        head = [said(f"You are helpful. {given.system}".strip(), role=Role.SYSTEM), said("skill: be brief")]
-        messages = given.arranged(head, self.history, said(prompt))
+        head = [
+            role_message(f"You are helpful. {given.system}".strip(), role=ChatRole.SYSTEM),
+            role_message("skill: be brief"),
+        ]
+        messages = given.arranged(head, self.history, role_message(prompt))
         self.seen.append([words(message) for message in messages if isinstance(message, InputMessage)])
         self.tools.append([tool.name for tool in given.tools])
         self.order.append("model")
         try:
-            answer, ending = self.answers(prompt), Ending.COMPLETED
+            answer, ending = self.answers(prompt), RunEnding.COMPLETED
         except RuntimeError:
-            answer, ending = "", Ending.FAILED
+            answer, ending = "", RunEnding.FAILED
         self.order.append("persist")
-        exchange = Exchange(prompt=prompt, answer=answer, asked_at=AT, answered_at=AT, ending=ending)
+        exchange = TurnExchange(prompt=prompt, answer=answer, asked_at=AT, answered_at=AT, ending=ending)
         await self.memory.after_run(conversation, exchange)
         return answer
 
@@ -76,7 +79,7 @@ class Notes:
     async def before_run(self, _conversation: str, _prompt: str, /) -> RunMemory:
         return RunMemory(system=self.notes)
 
-    async def after_run(self, _conversation: str, _exchange: Exchange, /) -> None:
+    async def after_run(self, _conversation: str, _exchange: TurnExchange, /) -> None:
         return None
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ from elytron_agent import (
     stored_events,
 )
 from elytron_core.clock import FrozenClock
-from elytron_core.ports.chat import Role
+from elytron_core.ports.chat import ChatRole
 
 pytestmark = pytest.mark.anyio
 
@@ -47,15 +47,15 @@ async def test_b23_a_run_that_goes_on_keeps_the_snapshot_that_it_began_with() ->
     with pytest.raises(Ended):
         async with elytron.open(store, space="ada") as memory:
             await agent_of(memory, first, CuratedStrategy(memory)).say("My name is Ada.")
-    began = words(first.last, Role.SYSTEM)
+    began = words(first.last, ChatRole.SYSTEM)
     assert "Her name is Ada." not in began
     async with elytron.open(store, space="ada") as memory:
         second = ScriptedChat(text("I keep it in mind."), text("You are Ada."))
         agent = agent_of(memory, second, CuratedStrategy(memory))
         await heard(agent.resume())
-        assert words(second.last, Role.SYSTEM) == began
+        assert words(second.last, ChatRole.SYSTEM) == began
         await agent.say("Who am I?")
-        assert "Her name is Ada." in words(second.last, Role.SYSTEM)
+        assert "Her name is Ada." in words(second.last, ChatRole.SYSTEM)
 
 
 async def test_a_snapshot_that_was_erased_is_made_anew() -> None:
@@ -72,7 +72,7 @@ async def test_a_snapshot_that_was_erased_is_made_anew() -> None:
         await memory.erase(erased)
         second = ScriptedChat(text("I keep it in mind."))
         await heard(agent_of(memory, second, CuratedStrategy(memory)).resume())
-        assert "Her name is Ada." in words(second.last, Role.SYSTEM)
+        assert "Her name is Ada." in words(second.last, ChatRole.SYSTEM)
 
 
 async def test_blocks_of_a_run_that_goes_on_are_those_it_began_with() -> None:
@@ -85,7 +85,7 @@ async def test_blocks_of_a_run_that_goes_on_are_those_it_began_with() -> None:
         assert (await BlockShelf(memory).read("human")).value == "Likes tea."
         second = ScriptedChat(text("Noted."))
         await heard(agent_of(memory, second, RuntimeStrategy(memory)).resume())
-        assert blocks_in(words(second.last, Role.USER)) == blocks_in(words(first.last, Role.USER))
+        assert blocks_in(words(second.last, ChatRole.USER)) == blocks_in(words(first.last, ChatRole.USER))
 
 
 def blocks_in(said: str) -> str:
@@ -118,5 +118,5 @@ async def test_an_add_of_which_a_crash_hid_what_became_is_made_again_under_its_k
         assert sent[0] == sent[1]
         assert [at for at, _ in road.sent].count("/memories/flush") == (1 if path == "/memories/add" else 2)
         await agent.say("What is the boiler code?")
-    found = words(model.last, Role.USER)
+    found = words(model.last, ChatRole.USER)
     assert found.count("The boiler code is 4417.") == 2  # in the history, and once as a reference

@@ -11,7 +11,7 @@ from tests.agent.places import AT, EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_agent import CallKey, CuratedSettings, CuratedStrategy, Exchange, RunMemory, Tool
+from elytron_agent import CallKey, CuratedSettings, CuratedStrategy, RunMemory, Tool, TurnExchange
 from elytron_agent.strategies.entries import DELIMITER
 from elytron_core.clock import FrozenClock
 
@@ -217,7 +217,7 @@ async def test_a_credential_is_blacked_out_and_a_separator_alone_refused(memory:
 
 async def test_nothing_is_stored_after_a_run(memory: MemoryFace) -> None:
     strategy = CuratedStrategy(memory)
-    await strategy.after_run("c", Exchange(prompt="Hi.", answer="Hello.", asked_at=AT, answered_at=AT))
+    await strategy.after_run("c", TurnExchange(prompt="Hi.", answer="Hello.", asked_at=AT, answered_at=AT))
     await strategy.close()
     assert (await memory.list()).items == ()
 

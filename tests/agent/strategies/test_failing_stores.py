@@ -21,7 +21,7 @@ from elytron_agent import (
 )
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreFailed
-from elytron_core.ports.store import Batch, Committed
+from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,7 @@ class FailingStore(MemoryStore):
         self.left = left
         self.failures = 0
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         if self.left == 0:
             self.failures += 1
             raise StoreFailed(engine="memory", doing="a commit")

@@ -24,7 +24,7 @@ from elytron_agent import (
 )
 from elytron_agent.strategies.gateway import RULE
 from elytron_core.clock import FrozenClock
-from elytron_core.ports.chat import FailureReason, ModelRequest, Role
+from elytron_core.ports.chat import ChatRole, FailureReason, ModelRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -62,9 +62,9 @@ async def test_a_search_comes_before_the_model_and_one_add_and_one_flush_behind_
     await strategy.close()
     assert [path for path, _ in road.sent] == ["/memories/search", "/memories/add", "/memories/flush"] * 2
     last = model.last
-    assert RULE in words(last, Role.SYSTEM)
-    assert "4417" not in words(last, Role.SYSTEM)
-    said = words(last, Role.USER)
+    assert RULE in words(last, ChatRole.SYSTEM)
+    assert "4417" not in words(last, ChatRole.SYSTEM)
+    said = words(last, ChatRole.USER)
     places = [said.index("Recalled memory:"), said.rindex("The boiler code is 4417."), said.index("What is the boiler")]
     assert places == sorted(places)
     assert road.sent[4][1]["session_id"] == "chat:main"
@@ -135,11 +135,11 @@ async def test_curated_memory_is_frozen_for_a_run_and_its_tool_is_there_in_no_ot
     model = ScriptedChat(note, text("Noted."), text("Rye bread."))
     async with agent_of(memory, model, strategy) as agent:
         await agent.say("I like rye bread.")
-        assert "USER PROFILE" not in words(model.asked[1], Role.SYSTEM)
+        assert "USER PROFILE" not in words(model.asked[1], ChatRole.SYSTEM)
         assert '"success": true' in results(model.asked[1])[0]
         await agent.say("Which bread do I like?")
     assert "USER PROFILE (who the user is) [1%, 16/1,375 characters]\nLikes rye bread." in words(
-        model.last, Role.SYSTEM
+        model.last, ChatRole.SYSTEM
     )
     assert road.sent == []
     assert {"memory", "session_search"} <= tools_of(model.last)
@@ -161,8 +161,8 @@ async def test_a_runtimes_turn_is_stored_once_and_recalled_at_the_tail(memory: M
     assert [len(turn.messages) for turn in (await memory.replay("monday")).turns] == [2]
     async with agent_of(memory, model, strategy, name="tuesday") as agent:
         await agent.say("What is the boiler code?")
-    said = words(model.last, Role.USER)
+    said = words(model.last, ChatRole.USER)
     assert said.index("The boiler code is 4417.") < said.index("What is the boiler code?")
     assert said.index("<memory_blocks>") < said.index("The boiler code is 4417.")
     for recalled in ("4417", "<memory_blocks>\n", "I am a helpful AI assistant."):
-        assert recalled not in words(model.last, Role.SYSTEM)
+        assert recalled not in words(model.last, ChatRole.SYSTEM)

@@ -13,9 +13,9 @@ from elytron_agent import (
     CuratedStrategy,
     GatewayPlace,
     GatewayStrategy,
-    Mode,
     RunEvent,
     RuntimeStrategy,
+    StrategyMode,
     load_strategy,
     strategy_of,
 )
@@ -48,7 +48,7 @@ def written(folder: Path, configuration: object, *, name: str = "config.json") -
 @pytest.mark.parametrize("configuration", [{}, {"providers": {"x": 1}}, {"memory": {}}, {"memory": {"gateway": {}}}])
 async def test_without_a_mode_memory_is_curated(memory: MemoryFace, tmp_path: Path, configuration: object) -> None:
     loaded = load_strategy(written(tmp_path, configuration), memory)
-    assert loaded.mode is Mode.CURATED
+    assert loaded.mode is StrategyMode.CURATED
     async with loaded as strategy:
         assert isinstance(strategy, CuratedStrategy)
         run = await strategy.before_run("c", "Hello.")
@@ -63,7 +63,7 @@ async def test_a_gateways_section_is_read_as_it_stands(memory: MemoryFace, tmp_p
         events.append(event)
 
     loaded = load_strategy(path, memory, tell=tell)
-    assert loaded.mode is Mode.MEMORY_GATEWAY
+    assert loaded.mode is StrategyMode.MEMORY_GATEWAY
     async with loaded as strategy:
         assert isinstance(strategy, GatewayStrategy)
         run = await strategy.before_run("c", "Hello.")

@@ -14,7 +14,7 @@ from elytron_agent import Agent, AgentSettings, BlockShelf, GatewayStrategy, Run
 from elytron_agent.strategies.gateway import RULE
 from elytron_core.ports.chat import FailureReason, ModelRequest
 from elytron_models import DIALECTS
-from elytron_models.dialect import Target
+from elytron_models.dialect import ModelTarget
 
 pytestmark = pytest.mark.anyio
 CODE = "The boiler code is 4417."
@@ -23,7 +23,7 @@ WORDS = ("Delete the old backups, please.", "And what is the boiler code?", "Are
 
 def users_texts(dialect: str, request: ModelRequest) -> list[str]:
     """Return what each message of a user says, as the server is sent it."""
-    body = json.loads(json.dumps(DIALECTS[dialect].body(request, Target("m", "me"))))
+    body = json.loads(json.dumps(DIALECTS[dialect].body(request, ModelTarget("m", "me"))))
     told: list[dict[str, Any]] = body.get("messages") or body["input"]
     neighbours = [(first.get("role"), second.get("role")) for first, second in pairwise(told)]
     assert dialect == "responses" or ("user", "user") not in neighbours

@@ -7,7 +7,16 @@ from tests.agent.places import AT, EVERYWHERE
 
 import elytron
 from elytron.api import MemoryFace
-from elytron_agent import BlockShelf, CallKey, Ending, Exchange, Placement, RuntimeSettings, RuntimeStrategy, Tool
+from elytron_agent import (
+    BlockShelf,
+    CallKey,
+    ReferencePlacement,
+    RunEnding,
+    RuntimeSettings,
+    RuntimeStrategy,
+    Tool,
+    TurnExchange,
+)
 from elytron_agent.strategies.runtime import RULE
 from elytron_core.clock import Instant
 from elytron_core.policy.projection.builder import POLICY
@@ -15,8 +24,12 @@ from elytron_core.policy.projection.builder import POLICY
 pytestmark = pytest.mark.anyio
 
 
-def exchange(prompt: str, answer: str, *, ending: Ending = Ending.COMPLETED, turn: str | None = None) -> Exchange:
-    return Exchange(prompt=prompt, answer=answer, asked_at=AT, answered_at=Instant(AT - 5), ending=ending, turn=turn)
+def exchange(
+    prompt: str, answer: str, *, ending: RunEnding = RunEnding.COMPLETED, turn: str | None = None
+) -> TurnExchange:
+    return TurnExchange(
+        prompt=prompt, answer=answer, asked_at=AT, answered_at=Instant(AT - 5), ending=ending, turn=turn
+    )
 
 
 def tool_of(tools: tuple[Tool, ...], name: str) -> Tool:
@@ -33,7 +46,7 @@ async def test_a_run_begins_with_blocks_and_what_earlier_runs_said(memory: Memor
     assert first.reference is None
     await strategy.after_run("monday", exchange("The boiler code is 4417.", "I keep it in mind."))
     second = await strategy.before_run("tuesday", "What is the boiler code?")
-    assert second.placement is Placement.TAIL
+    assert second.placement is ReferencePlacement.TAIL
     assert second.reference is not None
     assert second.reference.startswith(POLICY)
     assert "The boiler code is 4417." in second.reference
@@ -57,7 +70,7 @@ async def test_a_turn_is_stored_once_and_not_if_the_run_failed_or_the_host_store
     strategy = RuntimeStrategy(memory)
     for _ in range(2):
         await strategy.after_run("c", exchange("Hello.", "Hi.", turn="turn-1"))
-    await strategy.after_run("c", exchange("This fails.", "", ending=Ending.FAILED))
+    await strategy.after_run("c", exchange("This fails.", "", ending=RunEnding.FAILED))
     await strategy.after_run("c", exchange("Stored.", "Yes.").model_copy(update={"is_stored": True}))
     turns = (await memory.replay("c")).turns
     assert [[message.text for message in turn.messages] for turn in turns] == [["Hello.", "Hi."]]

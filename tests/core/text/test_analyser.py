@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core import limits
-from elytron_core.text.analyser import CHINESE, ENGLISH, Analyser
+from elytron_core.text.analyser import CHINESE, ENGLISH, TextAnalyser
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=80) | st.text(
     st.sampled_from("aZ'’.-_@:/,1 90\x00我カ한ก়é😀\ud800\u0301İßŉ™²½"), max_size=40
@@ -13,35 +13,35 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=80) | st.text(
 
 
 @pytest.fixture(scope="module")
-def analyser() -> Analyser:
-    return Analyser()
+def analyser() -> TextAnalyser:
+    return TextAnalyser()
 
 
 @given(text=ANY_TEXT)
 def test_any_text_gives_terms_that_are_short_and_the_same_everywhere(text: str) -> None:
-    terms = Analyser().terms(text)
+    terms = TextAnalyser().terms(text)
 
-    assert terms == Analyser().terms(text)
+    assert terms == TextAnalyser().terms(text)
     assert all(0 < len(term) <= 64 and not any(char.isspace() for char in term) for term in terms)
 
 
 @given(text=ANY_TEXT | st.lists(ANY_TEXT, max_size=9).map(" the ".join))
 def test_a_text_taken_apart_in_steps_gives_the_same_terms(text: str) -> None:
-    assert [term for step in Analyser().steps(text) for term in step] == Analyser().terms(text)
+    assert [term for step in TextAnalyser().steps(text) for term in step] == TextAnalyser().terms(text)
 
 
 @pytest.mark.parametrize("piece", ["w{}x ", "汉字{}", "汉", "the ", "https://a.b/{} "])
 def test_a_long_text_is_taken_apart_in_many_steps(piece: str) -> None:
     text = "".join(piece.format(number) for number in range(6_000))
-    steps = list(Analyser().steps(text))
-    assert [term for step in steps for term in step] == Analyser().terms(text)
+    steps = list(TextAnalyser().steps(text))
+    assert [term for step in steps for term in step] == TextAnalyser().terms(text)
     assert len(steps) >= 5
     assert max(map(len, steps)) <= 1_024
 
 
 @given(text=ANY_TEXT)
 def test_a_text_asked_as_it_was_stored_finds_itself(text: str) -> None:
-    analyser = Analyser()
+    analyser = TextAnalyser()
     asked = analyser.query_terms(text)
 
     assert set(asked) <= set(analyser.terms(text))
@@ -87,7 +87,7 @@ def test_a_text_asked_as_it_was_stored_finds_itself(text: str) -> None:
         ("", []),
     ],
 )
-def test_a_text_becomes_these_terms(analyser: Analyser, text: str, terms: list[str]) -> None:
+def test_a_text_becomes_these_terms(analyser: TextAnalyser, text: str, terms: list[str]) -> None:
     assert analyser.terms(text) == terms
 
 
@@ -109,16 +109,16 @@ def test_a_text_becomes_these_terms(analyser: Analyser, text: str, terms: list[s
     ],
 )
 def test_a_query_leaves_out_what_only_asks_unless_nothing_is_left(
-    analyser: Analyser, query: str, terms: list[str]
+    analyser: TextAnalyser, query: str, terms: list[str]
 ) -> None:
     assert analyser.query_terms(query) == terms
 
 
-def test_a_text_of_stop_words_alone_keeps_them(analyser: Analyser) -> None:
+def test_a_text_of_stop_words_alone_keeps_them(analyser: TextAnalyser) -> None:
     assert analyser.terms("To be or not to be") == ["to", "be", "or", "not", "to", "be"]
 
 
-def test_a_long_query_keeps_its_first_terms(analyser: Analyser) -> None:
+def test_a_long_query_keeps_its_first_terms(analyser: TextAnalyser) -> None:
     words = [f"w{number}" for number in range(limits.QUERY_TERMS + 10)]
 
     assert analyser.query_terms(" ".join(words)) == words[: limits.QUERY_TERMS]
@@ -127,14 +127,14 @@ def test_a_long_query_keeps_its_first_terms(analyser: Analyser) -> None:
 @pytest.mark.parametrize(
     "pattern", ["a", "a+", "a.", "1-", "1,", "@", "a@b.", "://", "é1:", "我", "x'", "a_", "ก", "\u0301"]
 )
-def test_a_long_token_gives_short_terms(analyser: Analyser, pattern: str) -> None:
+def test_a_long_token_gives_short_terms(analyser: TextAnalyser, pattern: str) -> None:
     text = pattern * (2_000 // len(pattern))
 
     assert all(len(term) <= 64 for term in analyser.terms(text))
 
 
 def test_a_full_cache_changes_nothing() -> None:
-    analyser = Analyser()
+    analyser = TextAnalyser()
     before = analyser.terms("Running cats")
     for start in range(0, 70_000, 1_000):
         analyser.terms(" ".join(f"w{number}" for number in range(start, start + 1_000)))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_core.text.analyser import BASES, Analyser
+from elytron_core.text.analyser import BASES, TextAnalyser
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,7 @@ from elytron_core.text.analyser import BASES, Analyser
     [("sold", "sell"), ("swam", "swimming"), ("Children", "child"), ("bought", "buys"), ("feet", "foot")],
 )
 def test_a_form_is_the_same_term_as_its_word(form: str, word: str) -> None:
-    analyser = Analyser()
+    analyser = TextAnalyser()
     assert analyser.terms(form) == analyser.terms(word)
 
 

@@ -4,12 +4,12 @@ import re
 
 import pytest
 
-from elytron_core.text.phrases import table
+from elytron_core.text.phrases import pattern_table
 
 
 @pytest.mark.parametrize("name", ["questions", "changes", "intents"])
 def test_each_pattern_of_a_table_compiles_and_is_kept(name: str) -> None:
-    shipped = table(name)
+    shipped = pattern_table(name)
     assert shipped.names
     for pattern in shipped.names:
         assert re.search(r"\{[a-z]", shipped[pattern].pattern) is None
@@ -17,4 +17,4 @@ def test_each_pattern_of_a_table_compiles_and_is_kept(name: str) -> None:
 
 
 def test_a_table_has_words_too() -> None:
-    assert "renamed" in table("changes").words("changing")
+    assert "renamed" in pattern_table("changes").words("changing")

@@ -21,14 +21,14 @@ from elytron_core.text import similarity
     ],
 )
 def test_case_accents_width_and_punctuation_do_not_count(text: str, normal: str) -> None:
-    assert similarity.normalise(text) == normal
+    assert similarity.normalise_text(text) == normal
 
 
 @given(st.text(max_size=60))
 def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
-    once = similarity.normalise(text)
-    assert similarity.normalise(once) == once
-    assert similarity.plain(similarity.plain(text)) == similarity.plain(text)
+    once = similarity.normalise_text(text)
+    assert similarity.normalise_text(once) == once
+    assert similarity.plain_text(similarity.plain_text(text)) == similarity.plain_text(text)
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_a_normal_form_is_its_own_normal_form(text: str) -> None:
     ],
 )
 def test_a_term_is_held_as_a_word_or_its_beginning(text: str, term: str, held: bool) -> None:
-    assert similarity.holds(text, term) is held
+    assert similarity.has_term(text, term) is held
 
 
 @pytest.mark.parametrize(
@@ -60,21 +60,24 @@ def test_a_term_is_held_as_a_word_or_its_beginning(text: str, term: str, held: b
     ],
 )
 def test_words_are_mentioned_in_one_piece(text: str, words: str, mentioned: bool) -> None:
-    assert similarity.mentions(text, words) is mentioned
+    assert similarity.has_phrase(text, words) is mentioned
 
 
 def test_trigrams_are_marked_at_both_ends() -> None:
-    assert similarity.trigrams("tea") == {" te", "tea", "ea "}
-    assert similarity.trigrams("茶") == {" 茶 "}
-    assert similarity.trigrams("") == frozenset()
+    assert similarity.text_trigrams("tea") == {" te", "tea", "ea "}
+    assert similarity.text_trigrams("茶") == {" 茶 "}
+    assert similarity.text_trigrams("") == frozenset()
 
 
-@given(st.text("abc ", max_size=12).map(similarity.normalise), st.text("abc ", max_size=12).map(similarity.normalise))
+@given(
+    st.text("abc ", max_size=12).map(similarity.normalise_text),
+    st.text("abc ", max_size=12).map(similarity.normalise_text),
+)
 def test_likeness_is_even_handed_and_whole_only_for_equal_sets(one: str, other: str) -> None:
-    grams, others = similarity.trigrams(one), similarity.trigrams(other)
-    likeness = similarity.likeness(grams, others)
+    grams, others = similarity.text_trigrams(one), similarity.text_trigrams(other)
+    likeness = similarity.trigram_likeness(grams, others)
     assert 0 <= likeness <= 1
-    assert likeness == similarity.likeness(others, grams)
+    assert likeness == similarity.trigram_likeness(others, grams)
     assert (likeness == 1) == (grams == others and bool(grams))
 
 
@@ -90,12 +93,12 @@ def test_what_cannot_be_seen_is_blank(text: str, blank: bool) -> None:
     assert similarity.is_blank(text) is blank
 
 
-WORDS = st.text("abc é茶", max_size=30).map(similarity.normalise)
+WORDS = st.text("abc é茶", max_size=30).map(similarity.normalise_text)
 
 
 @given(WORDS, WORDS)
 def test_likeness_needs_no_trigrams_of_the_other_text_and_keeps_to_its_bound(one: str, other: str) -> None:
-    grams, others = similarity.trigrams(one), similarity.trigrams(other)
-    alike = similarity.likeness(grams, others)
-    assert similarity.likeness_to(grams, similarity.padded(other), len(others)) == alike
+    grams, others = similarity.text_trigrams(one), similarity.text_trigrams(other)
+    alike = similarity.trigram_likeness(grams, others)
+    assert similarity.likeness_to(grams, similarity.pad_words(other), len(others)) == alike
     assert similarity.likeness_at_most(similarity.grams_of(grams), similarity.grams_of(others)) >= alike

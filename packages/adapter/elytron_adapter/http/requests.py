@@ -22,7 +22,7 @@ _KEPT = "elytron.headers"
 T = TypeVar("T")
 
 
-class Heads(Headers):
+class HeaderIndex(Headers):
     """Headers that find any of them at one look; of several of one name the first, as `Headers` does."""
 
     def __init__(self, scope: Scope, /) -> None:
@@ -42,8 +42,8 @@ def heads_of(scope: Scope, /) -> Headers:
     """Return the headers of a request."""
     kept = scope.get(_KEPT)
     if kept is None:
-        kept = scope[_KEPT] = Heads(scope)
-    assert isinstance(kept, Heads)
+        kept = scope[_KEPT] = HeaderIndex(scope)
+    assert isinstance(kept, HeaderIndex)
     return kept
 
 
@@ -56,7 +56,7 @@ _JSON = "application/json"
 _DISCONNECT = "http.disconnect"
 
 
-async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
+async def read_body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
     """Return the body, or stop reading at its bound; what the client says of its length is not trusted.
 
     Raises PayloadTooLarge, and HTTPException for a body that takes too long.
@@ -64,12 +64,12 @@ async def body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
     require_length(scope, limit=limit)
     try:
         async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
-            return await _whole(receive, limit=limit)
+            return await _whole_body(receive, limit=limit)
     except TimeoutError:
         raise HTTPException(408) from None
 
 
-async def connected(receive: Receive, /) -> Message:
+async def next_message(receive: Receive, /) -> Message:
     """Return the next message of the body. Raises ClientDisconnect."""
     message = await receive()
     if message["type"] == _DISCONNECT:
@@ -77,10 +77,10 @@ async def connected(receive: Receive, /) -> Message:
     return message
 
 
-async def _whole(receive: Receive, *, limit: int) -> bytes:
+async def _whole_body(receive: Receive, *, limit: int) -> bytes:
     whole = bytearray()
     while True:
-        message = await connected(receive)
+        message = await next_message(receive)
         whole += message.get("body", b"")
         if len(whole) > limit:
             raise PayloadTooLarge(limit=limit, what="the body")
@@ -88,14 +88,14 @@ async def _whole(receive: Receive, *, limit: int) -> bytes:
             return bytes(whole)
 
 
-async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
-    """Yield the body piece by piece, each within the wait for a body. Raises as `body` does."""
+async def body_pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncIterator[bytes]:
+    """Yield the body piece by piece, each within the wait for a body. Raises as `read_body` does."""
     require_length(scope, limit=limit)
     size, more = 0, True
     while more:
         try:
             async with asyncio.timeout(limits.HTTP_BODY_WAIT_S):
-                message = await connected(receive)
+                message = await next_message(receive)
         except TimeoutError:
             raise HTTPException(408) from None
         piece: bytes = message.get("body", b"")
@@ -106,7 +106,7 @@ async def pieces(scope: Scope, receive: Receive, /, *, limit: int) -> AsyncItera
         more = message.get("more_body", False)
 
 
-def strictly(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) -> ASGIApp:
+def strict_json_app(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) -> ASGIApp:
     """Return `app`, which is given whole bodies of strict JSON alone: in time, within `limit`, as `require` has them.
 
     For protocols whose libraries bound none of that, or repeat what they could not read.
@@ -114,8 +114,8 @@ def strictly(app: ASGIApp, /, *, limit: int, require: Callable[[Json], None]) ->
 
     async def read(scope: Scope, receive: Receive, send: Send) -> None:
         require_json(heads_of(scope))
-        unread = [await body(scope, receive, limit=limit)]
-        require(strict_json.parse(unread[0], limit=limit))
+        unread = [await read_body(scope, receive, limit=limit)]
+        require(strict_json.parse_json(unread[0], limit=limit))
 
         async def again() -> Message:
             if unread:
@@ -160,19 +160,19 @@ def is_own_page(scope: Scope, headers: Headers, /) -> bool:
     scheme = _SCHEMES.get(told := scope.get("scheme", "http"), told)
     if origin is None:
         return True
-    place = _place(origin)
-    return place is not None and place == _place(f"{scheme}://{headers.get('host', '')}")
+    place = _address_parts(origin)
+    return place is not None and place == _address_parts(f"{scheme}://{headers.get('host', '')}")
 
 
 def is_host_allowed(headers: Headers, hosts: frozenset[str], /) -> bool:
     """Return whether the host that a request names, and its origin if it has one, are among `hosts`."""
     origin = headers.get("origin")
-    is_host_ours = _host(f"//{headers.get('host', '')}") in hosts
-    return is_host_ours and (origin is None or _host(origin) in hosts)
+    is_host_ours = _address_host(f"//{headers.get('host', '')}") in hosts
+    return is_host_ours and (origin is None or _address_host(origin) in hosts)
 
 
 @lru_cache(64)
-def _place(address: str) -> tuple[str, str, int] | None:
+def _address_parts(address: str) -> tuple[str, str, int] | None:
     """Return the scheme, host and port of an address; None if it has none."""
     try:
         parts = urlsplit(address)
@@ -183,7 +183,7 @@ def _place(address: str) -> tuple[str, str, int] | None:
 
 
 @lru_cache(64)
-def _host(address: str) -> str | None:
+def _address_host(address: str) -> str | None:
     try:
         host = urlsplit(address).hostname
     except ValueError:

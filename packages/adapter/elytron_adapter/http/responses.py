@@ -10,18 +10,18 @@ from starlette.routing import request_response
 from starlette.types import Message, Receive, Scope, Send
 
 from elytron_adapter import envelope
-from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected
+from elytron_adapter.envelope import AcceptedAnswer, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.failures import failure
+from elytron_adapter.failures import failure_of
 from elytron_adapter.identity.access_keys import Principal
-from elytron_adapter.surface import Access, Surface, Told
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.model import Value
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_AFTER_S = 1
 
 
-class Problem(Value):
+class ProblemDocument(Value):
     """Why a request was not answered. `code` is stable; `retryable` says whether trying again can help."""
 
     type: str
@@ -37,10 +37,10 @@ class Problem(Value):
     details: dict[str, str | int] = {}
 
 
-def problem(rejected: Rejected, /) -> Problem:
+def problem_document(rejected: RejectedAnswer, /) -> ProblemDocument:
     """Return the problem document of `rejected`."""
-    row = failure(rejected.error_key)
-    return Problem(
+    row = failure_of(rejected.error_key)
+    return ProblemDocument(
         type=f"urn:elytron:error:{rejected.error_key}",
         title=row.title,
         status=row.status,
@@ -63,28 +63,30 @@ _JSON = (b"content-type", b"application/json")
 _HANDSHAKE_ANSWER = "websocket.http.response"
 
 
-def rendered(answer: Answer, /) -> Response:
+def render_answer(answer: Answer, /) -> Response:
     """Return the HTTP response for `answer`: the report as JSON, or a problem document."""
     match answer:
-        case Accepted():
+        case AcceptedAnswer():
             told = {"ETag": f'"{answer.version}"'} if answer.version is not None else None
-            return Response(envelope.encode(answer.report), media_type="application/json", headers=told)
-        case Duplicated():
-            return Response(envelope.encode(answer.report), media_type="application/json", headers={REPLAYED: "true"})
-        case Queued():
-            return Response(envelope.encode(answer.report), status_code=202, media_type="application/json")
-        case Rejected():
-            return refused(answer)
+            return Response(envelope.encode_value(answer.report), media_type="application/json", headers=told)
+        case DuplicatedAnswer():
+            return Response(
+                envelope.encode_value(answer.report), media_type="application/json", headers={REPLAYED: "true"}
+            )
+        case QueuedAnswer():
+            return Response(envelope.encode_value(answer.report), status_code=202, media_type="application/json")
+        case RejectedAnswer():
+            return refused_response(answer)
         case _:
             assert_never(answer)
 
 
-async def give(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request with `answer`, as `rendered` shows it; what most are answered by takes the shortest way."""
-    if not isinstance(answer, Accepted):
-        await rendered(answer)(scope, receive, send)
+async def give_answer(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer a request with `answer`, as `render_answer` shows it; what most are answered by takes the shortest way."""
+    if not isinstance(answer, AcceptedAnswer):
+        await render_answer(answer)(scope, receive, send)
         return
-    body = envelope.encode(answer.report)
+    body = envelope.encode_value(answer.report)
     headers = [(b"content-length", str(len(body)).encode()), _JSON]
     if answer.version is not None:
         headers.append((b"etag", f'"{answer.version}"'.encode()))
@@ -92,20 +94,20 @@ async def give(answer: Answer, scope: Scope, receive: Receive, send: Send) -> No
     await send({"type": "http.response.body", "body": body})
 
 
-def refused(rejected: Rejected, /, *, headers: dict[str, str] | None = None) -> Response:
+def refused_response(rejected: RejectedAnswer, /, *, headers: dict[str, str] | None = None) -> Response:
     """Return the problem document for `rejected`, with a hint when to come again where that can help."""
-    document = problem(rejected)
+    document = problem_document(rejected)
     told = {**(headers or {}), ERROR_KEY: rejected.error_key}
     if (document.retryable and document.status in {429, 503}) or document.code == "still_running":
         told["Retry-After"] = str(document.details.get("retry_after_s", RETRY_AFTER_S))
     if document.status == 401:
         told["WWW-Authenticate"] = 'Bearer realm="elytron"'
-    return Response(envelope.encode(document), status_code=document.status, media_type=MEDIA_TYPE, headers=told)
+    return Response(envelope.encode_value(document), status_code=document.status, media_type=MEDIA_TYPE, headers=told)
 
 
-async def turn_away(rejected: Rejected, scope: Scope, receive: Receive, send: Send) -> None:
+async def turn_away(rejected: RejectedAnswer, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request, or a WebSocket's handshake, with the problem document for `rejected`."""
-    answer = refused(rejected)
+    answer = refused_response(rejected)
     if scope["type"] == "http":
         await answer(scope, receive, send)
         return
@@ -120,14 +122,14 @@ async def turn_away(rejected: Rejected, scope: Scope, receive: Receive, send: Se
     await answer({**scope, "type": "http"}, receive, as_handshake)
 
 
-def shown(
+def shown_surface(
     path: str,
     handler: Callable[[Request], Awaitable[Response]],
     /,
     *,
-    access: Access,
+    access: SurfaceAccess,
     methods: tuple[str, ...],
-    told: Told | None = None,
+    told: SurfaceDescription | None = None,
 ) -> Surface:
     """Return the surface at `path` that answers as the Starlette `handler` does."""
     return Surface(path, request_response(handler), access, methods, told=told)

@@ -13,83 +13,89 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from elytron.erasure.removal import every_copy
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.failures import rejection
-from elytron_adapter.http.requests import body, pieces, require_json
-from elytron_adapter.http.responses import principal_of, problem, request_id_of, shown
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.failures import reject_error
+from elytron_adapter.http.requests import body_pieces, read_body, require_json
+from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
 from elytron_adapter.identity.access_keys import OPERATORS, Principal
-from elytron_adapter.surface import Access, Surface, Told
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import PrincipalKind
-from elytron_core.ports.store import Ref, Store
+from elytron_core.ports.store import DocumentRef, Store
 from elytron_store.gateway import wire
-from elytron_store.gateway.wire import ANSWERS, HEALTH_ANSWERS, Handler, Route, Wall, Wire
+from elytron_store.gateway.wire import ANSWERS, HEALTH_ANSWERS, Handler, PortRoute, SpaceWall, WireValue
 from elytron_store.sealed.records import KEYRING, SHARED
 
 _GROUP = "shared store"
 
 
-def store_surfaces(entrance: Entrance, /) -> Iterable[Surface]:
+def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
     """Return the family of the port's routes."""
     context = entrance.dispatcher.runtime.context
     store, removable = context.store, partial(every_copy, context)
 
     async def put_blob(request: Request) -> Response:
-        space, key = _named(request)
-        sent = pieces(request.scope, request.receive, limit=limits.BLOB_BYTES)
-        return _json(wire.BlobAnswer(size=await store.write_blob(space, key, sent)))
+        space, key = _named_blob(request)
+        sent = body_pieces(request.scope, request.receive, limit=limits.BLOB_BYTES)
+        return _json_response(wire.BlobAnswer(size=await store.write_blob(space, key, sent)))
 
     async def get_blob(request: Request) -> Response:
-        chunks = store.read_blob(*_named(request))
+        chunks = store.read_blob(*_named_blob(request))
         # The first chunk is read before anything is answered, so that what is missing is said in the status.
         first = await anext(chunks, None)
         return StreamingResponse(
-            _framed(first, chunks, request_id=request_id_of(request.scope)), media_type=wire.FRAMES
+            _framed_blob(first, chunks, request_id=request_id_of(request.scope)), media_type=wire.FRAMES
         )
 
     octets = "application/octet-stream"
     return (
-        *(_surface(store, route, handler, Access.MEMBER, removable) for route, handler in ANSWERS),
-        *(_surface(store, route, handler, Access.OPERATOR, removable) for route, handler in HEALTH_ANSWERS),
-        shown(
-            wire.BLOBS, put_blob, access=Access.MEMBER, methods=("PUT",),
-            told=Told("store_write_blob", "Replace a blob.", octets, wire.BlobAnswer, query=("space", "key"),
+        *(_route_surface(store, route, handler, SurfaceAccess.MEMBER, removable) for route, handler in ANSWERS),
+        *(
+            _route_surface(store, route, handler, SurfaceAccess.OPERATOR, removable)
+            for route, handler in HEALTH_ANSWERS
+        ),
+        shown_surface(
+            wire.BLOBS, put_blob, access=SurfaceAccess.MEMBER, methods=("PUT",),
+            told=SurfaceDescription("store_write_blob", "Replace a blob.", octets, wire.BlobAnswer,
+                                   query=("space", "key"),
                       group=_GROUP),
         ),
-        shown(
-            wire.BLOBS, get_blob, access=Access.MEMBER, methods=("GET",),
-            told=Told("store_read_blob", "Read a blob.", None, wire.FRAMES, query=("space", "key"),
+        shown_surface(
+            wire.BLOBS, get_blob, access=SurfaceAccess.MEMBER, methods=("GET",),
+            told=SurfaceDescription("store_read_blob", "Read a blob.", None, wire.FRAMES, query=("space", "key"),
                       group=_GROUP),
         ),
     )  # fmt: skip
 
 
-def _surface(
+def _route_surface(
     store: Store,
-    route: Route[Any],
+    route: PortRoute[Any],
     handler: Handler,
-    access: Access,
-    removable: Callable[[SpaceId], Awaitable[tuple[Ref, ...]]],
+    access: SurfaceAccess,
+    removable: Callable[[SpaceId], Awaitable[tuple[DocumentRef, ...]]],
 ) -> Surface:
     async def answered(request: Request) -> Response:
         require_json(request.headers)
-        sent = await body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES)
+        sent = await read_body(request.scope, request.receive, limit=limits.HTTP_STORE_BODY_BYTES)
         try:
             call = route.taken.model_validate_json(sent)
         except ValidationError:
             raise InvalidJson(problem="is no call of the store port") from None
         principal = principal_of(request.scope)
-        wall = Wall(principal.space, partial(_own, principal), frozenset({RUNTIME_RECORDS}), removable)
-        return _json(await handler(store, wall, call))
+        wall = SpaceWall(principal.space, partial(_own_space, principal), frozenset({RUNTIME_RECORDS}), removable)
+        return _json_response(await handler(store, wall, call))
 
-    told = Told(f"store_{route.name}", f"The store port's {route.name}.", route.taken, route.given, group=_GROUP)
-    return shown(route.path, answered, access=access, methods=("POST",), told=told)
+    told = SurfaceDescription(
+        f"store_{route.name}", f"The store port's {route.name}.", route.taken, route.given, group=_GROUP
+    )
+    return shown_surface(route.path, answered, access=access, methods=("POST",), told=told)
 
 
-def _own(principal: Principal, space: str) -> SpaceId:
+def _own_space(principal: Principal, space: str) -> SpaceId:
     """Return `space`. Raises PermissionRefused unless the principal may use it, alike for every reason."""
     is_operator = principal.kind in OPERATORS
     may = is_operator or (principal.kind is PrincipalKind.USER and principal.space == space)
@@ -99,25 +105,25 @@ def _own(principal: Principal, space: str) -> SpaceId:
     return SpaceId(space)
 
 
-def _named(request: Request) -> tuple[SpaceId, str]:
+def _named_blob(request: Request) -> tuple[SpaceId, str]:
     """Return the space and key of a blob."""
     query = request.query_params
-    return _own(principal_of(request.scope), query.get("space", "")), query.get("key", "")
+    return _own_space(principal_of(request.scope), query.get("space", "")), query.get("key", "")
 
 
-def _json(answer: Wire) -> Response:
+def _json_response(answer: WireValue) -> Response:
     return Response(answer.model_dump_json(), media_type="application/json")
 
 
-async def _framed(first: bytes | None, rest: AsyncIterator[bytes], *, request_id: str) -> AsyncIterator[bytes]:
+async def _framed_blob(first: bytes | None, rest: AsyncIterator[bytes], *, request_id: str) -> AsyncIterator[bytes]:
     """Yield a blob in frames: its chunks, and its end or what went wrong on the way."""
     if first is not None:
-        yield wire.frame(wire.CHUNK, first)
+        yield wire.encode_frame(wire.CHUNK, first)
     try:
         async for chunk in rest:
-            yield wire.frame(wire.CHUNK, chunk)
+            yield wire.encode_frame(wire.CHUNK, chunk)
     except ElytronError as error:
-        told = problem(rejection(error, request_id=request_id))
-        yield wire.frame(wire.PROBLEM, told.model_dump_json().encode())
+        told = problem_document(reject_error(error, request_id=request_id))
+        yield wire.encode_frame(wire.PROBLEM, told.model_dump_json().encode())
         return
-    yield wire.frame(wire.END)
+    yield wire.encode_frame(wire.END)

@@ -12,7 +12,7 @@ from pydantic import Field, model_validator
 
 from elytron.context import OperationContext
 from elytron.documents.cursor import CursorForm
-from elytron.state.conflict_retry import Race
+from elytron.state.conflict_retry import LostRaces
 from elytron.state.space_records import opening_changes
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
@@ -22,7 +22,7 @@ from elytron_core.lru_cache import LruCache
 from elytron_core.model import Request, Value
 from elytron_core.planes.space import ACCESS_KEYS, AccessKey, KeyQuota, PrincipalKind, SpaceRecord
 from elytron_core.ports import store
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 from elytron_core.scope import Cursor, Name, PageLimit, Space
 
 
@@ -54,7 +54,7 @@ class Authenticator(Protocol):
 DEVELOPER = Principal(id="developer", kind=PrincipalKind.DEVELOPER)
 
 
-class Development:
+class DevelopmentCallers:
     """Takes every caller for the developer of this machine. For loopback alone, and only if asked for."""
 
     async def authenticate(self, authorization: str | None, /) -> Principal:  # noqa: ARG002 - it is not read
@@ -62,7 +62,7 @@ class Development:
         return DEVELOPER
 
 
-class AnyOf:
+class AnyAuthenticator:
     """Lets in a caller that one of several authenticators knows."""
 
     def __init__(self, *authenticators: Authenticator) -> None:
@@ -178,11 +178,11 @@ class AccessKeys:
         record = await self._context.spaces.find(SYSTEM_SPACE)
         key = await self._look_up(found[2])
         expected = key.digest if key is not None and key.revoked_at is None else _NOBODY
-        if record is None or not hmac.compare_digest(_digest(record, *found.groups()), expected):
+        if record is None or not hmac.compare_digest(_key_digest(record, *found.groups()), expected):
             raise Unauthorized
         assert key is not None
         await self.used(key.id)
-        return _principal(key)
+        return _key_principal(key)
 
     async def signer(self, key_id: str, /) -> tuple[Principal, str]:
         """Return whose key `key_id` is and the secret that its holder signs with. Raises Unauthorized."""
@@ -190,7 +190,7 @@ class AccessKeys:
         key = await self._look_up(key_id) if KEY_ID.fullmatch(key_id) else None
         if record is None or key is None or key.revoked_at is not None:
             raise Unauthorized
-        return _principal(key), _webhook_secret(record, key)
+        return _key_principal(key), _webhook_secret(record, key)
 
     async def used(self, key_id: str, /) -> None:
         """Note that a key that was just looked up is used: once an hour, and only where that can be stored now."""
@@ -209,7 +209,7 @@ class AccessKeys:
     async def add(self, request: AccessAddRequest, /) -> AccessKeyIssued:
         """Make a key and show it, this once."""
         context = self._context
-        race = Race()
+        race = LostRaces()
         while True:
             record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
             key_id, secret = context.ids.secret(8).hex(), context.ids.secret(_SECRET_BYTES).hex()
@@ -218,7 +218,7 @@ class AccessKeys:
                 kind=request.kind,
                 space=request.space,
                 label=request.label,
-                digest=_digest(record, request.kind, key_id, secret),
+                digest=_key_digest(record, request.kind, key_id, secret),
                 created_at=context.clock.now(),
                 quota=request.quota,
             )
@@ -227,19 +227,21 @@ class AccessKeys:
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
-            return _issued(key, secret, record)
+            return _issued_key(key, secret, record)
 
     async def rotate(self, request: AccessKeyRequest, /) -> AccessKeyIssued:
         """Give a key a new secret; the old one opens nothing from now on. Raises NotFound, also for a revoked one."""
         secret = self._context.ids.secret(_SECRET_BYTES).hex()
 
         def rotated(key: AccessKey, record: SpaceRecord) -> AccessKey:
-            digest = _digest(record, key.kind, key.id, secret)
+            digest = _key_digest(record, key.kind, key.id, secret)
             now = self._context.clock.now()
-            return _open(key).model_copy(update={"digest": digest, "rotations": key.rotations + 1, "rotated_at": now})
+            return _open_key(key).model_copy(
+                update={"digest": digest, "rotations": key.rotations + 1, "rotated_at": now}
+            )
 
         record, key = await self._change(request.id, rotated, takes_back=True)
-        return _issued(key, secret, record)
+        return _issued_key(key, secret, record)
 
     async def revoke(self, request: AccessKeyRequest, /) -> AccessKeyReport:
         """Let a key open nothing any more. A second time changes nothing. Raises NotFound."""
@@ -248,7 +250,7 @@ class AccessKeys:
             return key if key.revoked_at else key.model_copy(update={"revoked_at": self._context.clock.now()})
 
         _, key = await self._change(request.id, revoked, takes_back=True)
-        return _shown(key)
+        return _shown_key(key)
 
     async def set_quota(self, request: AccessQuotaRequest, /) -> AccessKeyReport:
         """Give a key another quota, or none.
@@ -259,10 +261,10 @@ class AccessKeys:
         def bounded(key: AccessKey, _: SpaceRecord) -> AccessKey:
             if key.kind is PrincipalKind.OPERATOR:
                 raise InvalidInput(field="id", problem="is an operator's key, which has no quota")
-            return _open(key).model_copy(update={"quota": request.quota})
+            return _open_key(key).model_copy(update={"quota": request.quota})
 
         _, key = await self._change(request.id, bounded)
-        return _shown(key)
+        return _shown_key(key)
 
     async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:
         """Return a page of the keys, revoked ones too."""
@@ -272,7 +274,7 @@ class AccessKeys:
         )
         keys = [AccessKey.from_bytes(document.body) for document in found]
         more = keys[-1].id if len(keys) == asked.limit else None
-        return AccessKeyList(items=tuple(map(_shown, keys)), next_cursor=more)
+        return AccessKeyList(items=tuple(map(_shown_key, keys)), next_cursor=more)
 
     async def open_kinds(self) -> frozenset[PrincipalKind]:
         """Return of which kinds there are keys that open something."""
@@ -283,9 +285,9 @@ class AccessKeys:
             found |= {key.kind for key in page.items if key.revoked_at is None}
         return frozenset(found)
 
-    async def refs_of(self, spaces: Collection[str], /) -> tuple[Ref, ...]:
+    async def refs_of(self, spaces: Collection[str], /) -> tuple[DocumentRef, ...]:
         """Return where the keys of these spaces are stored, for an erasure that ends them."""
-        stored = store.documents(self._context.store, SYSTEM_SPACE, ACCESS_KEYS)
+        stored = store.scan_documents(self._context.store, SYSTEM_SPACE, ACCESS_KEYS)
         return tuple([one.ref async for one in stored if AccessKey.from_bytes(one.body).space in spaces])
 
     async def _look_up(self, key_id: str) -> AccessKey | None:
@@ -294,7 +296,7 @@ class AccessKeys:
         seen = self._seen.get(key_id)
         if seen is not None and 0 <= now - seen[0] < limits.ACCESS_CACHE_MS:
             return seen[1]
-        (document,) = await self._context.store.get(SYSTEM_SPACE, (Ref(ACCESS_KEYS, key_id),))
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (DocumentRef(ACCESS_KEYS, key_id),))
         # A missing key takes as long as a known one: a key is read either way.
         read = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
         key = read if document is not None else None
@@ -303,7 +305,7 @@ class AccessKeys:
 
     async def _kept(self, key_id: str) -> tuple[SpaceRecord, AccessKey, int]:
         record = await self._context.spaces.find(SYSTEM_SPACE)
-        (document,) = await self._context.store.get(SYSTEM_SPACE, (Ref(ACCESS_KEYS, key_id),))
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (DocumentRef(ACCESS_KEYS, key_id),))
         if record is None or document is None:
             raise NotFound(what="access key", name=key_id)
         return record, AccessKey.from_bytes(document.body), document.revision
@@ -312,7 +314,7 @@ class AccessKeys:
         self, key_id: str, change: Callable[[AccessKey, SpaceRecord], AccessKey], /, *, takes_back: bool = False
     ) -> tuple[SpaceRecord, AccessKey]:
         """Store what `change` makes of a key, planned again if another change came first. Raises NotFound."""
-        race = Race()
+        race = LostRaces()
         while True:
             record, key, revision = await self._kept(key_id)
             changed = change(key, record)
@@ -329,14 +331,14 @@ class AccessKeys:
         self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False, takes_back: bool = False
     ) -> None:
         """Commit `key`. Raises Conflict if another commit came first; it has to be made again."""
-        ref, body = Ref(ACCESS_KEYS, key.id), key.to_bytes()
+        ref, body = DocumentRef(ACCESS_KEYS, key.id), key.to_bytes()
         puts, requires, entries = opening_changes(record, is_new=is_new)
         batch = Batch(
             space=SYSTEM_SPACE,
             at=self._context.clock.now(),
-            puts=(*puts, Put(ref, body, expects)),
+            puts=(*puts, PutChange(ref, body, expects)),
             requires=requires,
-            entries=(*entries, Entry(Action.OPERATOR, ref, record.digest(body))),
+            entries=(*entries, EntryDraft(JournalAction.OPERATOR, ref, record.digest(body))),
             takes_back=takes_back,
         )
         try:
@@ -363,28 +365,28 @@ def _nobodys_key() -> bytes:
     return key.to_bytes()
 
 
-def _digest(record: SpaceRecord, *parts: str) -> str:
+def _key_digest(record: SpaceRecord, *parts: str) -> str:
     """Return the digest of a key's kind, id and secret, keyed by the system space's own secret."""
-    return strict_json.tag(bytes.fromhex(record.secret), "access key", *parts, size=64)
+    return strict_json.keyed_tag(bytes.fromhex(record.secret), "access key", *parts, size=64)
 
 
 def _webhook_secret(record: SpaceRecord, key: AccessKey) -> str:
     """Return the secret that a key's holder signs webhooks with; derived, so that it is not stored."""
-    return strict_json.tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
+    return strict_json.keyed_tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
 
 
-def _open(key: AccessKey) -> AccessKey:
+def _open_key(key: AccessKey) -> AccessKey:
     """Return `key`. Raises NotFound if it is revoked."""
     if key.revoked_at is not None:
         raise NotFound(what="access key", name=key.id)
     return key
 
 
-def _principal(key: AccessKey) -> Principal:
+def _key_principal(key: AccessKey) -> Principal:
     return Principal(id=key.id, kind=key.kind, space=key.space, quota=key.quota)
 
 
-def _shown(key: AccessKey) -> AccessKeyReport:
+def _shown_key(key: AccessKey) -> AccessKeyReport:
     return AccessKeyReport(
         id=key.id,
         kind=key.kind,
@@ -399,9 +401,9 @@ def _shown(key: AccessKey) -> AccessKeyReport:
     )
 
 
-def _issued(key: AccessKey, secret: str, record: SpaceRecord) -> AccessKeyIssued:
+def _issued_key(key: AccessKey, secret: str, record: SpaceRecord) -> AccessKeyIssued:
     return AccessKeyIssued(
-        access=_shown(key),
+        access=_shown_key(key),
         key=f"ely_{key.kind}_{key.id}_{secret}",
         webhook_secret=_webhook_secret(record, key),
     )

@@ -4,7 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import Race
+from elytron.state.conflict_retry import LostRaces
 from elytron.state.space_records import opening_changes
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits
@@ -13,7 +13,7 @@ from elytron_core.errors import Conflict, ElytronError, RateLimited
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.space import ACCESS_USAGE, KeyQuota, KeyUsage
-from elytron_core.ports.store import Action, Batch, Entry, Put, Ref
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 
 _DAY_MS = 86_400_000
 
@@ -77,26 +77,26 @@ class KeyQuotas:
         return usage if usage is not None and usage.day == day else KeyUsage(day=day)
 
     async def _usage(self, key_id: str) -> tuple[KeyUsage | None, int]:
-        (document,) = await self._context.store.get(SYSTEM_SPACE, (Ref(ACCESS_USAGE, key_id),))
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (DocumentRef(ACCESS_USAGE, key_id),))
         return (None, 0) if document is None else (KeyUsage.from_bytes(document.body), document.revision)
 
     async def _store(self, key_id: str, count: _KeyCount, now: Instant) -> None:
         """Add what `count` has beyond the store's own figures to these. Calls that come meanwhile stay for the next."""
-        race = Race()
+        race = LostRaces()
         while True:
             record, is_new = await self._context.spaces.found_or_new(SYSTEM_SPACE)
             usage, revision = await self._usage(key_id)
             day, calls, size_bytes = count.stored.day, count.calls, count.size_bytes
             base = usage if usage is not None and usage.day == day else KeyUsage(day=day)
             total = KeyUsage(day=day, calls=base.calls + calls, size_bytes=base.size_bytes + size_bytes)
-            ref, body = Ref(ACCESS_USAGE, key_id), total.to_bytes()
+            ref, body = DocumentRef(ACCESS_USAGE, key_id), total.to_bytes()
             puts, requires, entries = opening_changes(record, is_new=is_new)
             batch = Batch(
                 space=SYSTEM_SPACE,
                 at=now,
-                puts=(*puts, Put(ref, body, revision)),
+                puts=(*puts, PutChange(ref, body, revision)),
                 requires=requires,
-                entries=(*entries, Entry(Action.OPERATOR, ref, record.digest(body))),
+                entries=(*entries, EntryDraft(JournalAction.OPERATOR, ref, record.digest(body))),
             )
             try:
                 await self._context.store.commit(batch)
@@ -125,7 +125,7 @@ _V6_PLACE_BITS = 64
 """Prefix of the IPv6 addresses that one customer of a network has."""
 
 
-class Attempts:
+class WrongAttempts:
     """Counts wrong credentials by the place that they came from, of a bounded number of places; `most` 0: any number.
 
     Right ones are let in from every place, also after wrong ones:

@@ -18,9 +18,9 @@ from elytron_core import limits as elytron_core_limits
 from elytron_core import strict_json
 from elytron_core.clock import Instant, instant
 from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, PayloadTooLarge
-from elytron_core.evidence import Role
-from elytron_core.model import Value, invalid
-from elytron_core.policy.privacy import scrub
+from elytron_core.evidence import EvidenceRole
+from elytron_core.model import Value, invalid_input
+from elytron_core.policy.privacy import scrub_secrets
 
 LISTS: Final = ("agents", "groups", "blocks", "files", "sources", "tools", "mcp_servers", "skills")
 """The lists of a document, in its order. Files of before skills have no list of them."""
@@ -29,19 +29,19 @@ _SERVER_CREDENTIALS: Final = ("token", "custom_headers")
 Json = dict[str, Any]
 
 
-class _Message(Value, extra="allow"):
+class _FileMessage(Value, extra="allow"):
     role: str
 
 
-class _Agent(Value, extra="allow"):
+class _FileAgent(Value, extra="allow"):
     id: str
     name: str | None = None
     system: str | None = None
     block_ids: list[str] = []
-    messages: Annotated[list[_Message], Field(max_length=limits.FILE_MESSAGES)] = []
+    messages: Annotated[list[_FileMessage], Field(max_length=limits.FILE_MESSAGES)] = []
 
 
-class _Block(Value, extra="allow"):
+class _FileBlock(Value, extra="allow"):
     id: str
     label: str
     value: str
@@ -50,9 +50,9 @@ class _Block(Value, extra="allow"):
     read_only: bool | None = None
 
 
-class _Shape(Value, extra="allow"):
-    agents: Annotated[list[_Agent], Field(min_length=1, max_length=limits.FILE_AGENTS)]
-    blocks: Annotated[list[_Block], Field(max_length=limits.FILE_ELEMENTS)]
+class _FileShape(Value, extra="allow"):
+    agents: Annotated[list[_FileAgent], Field(min_length=1, max_length=limits.FILE_AGENTS)]
+    blocks: Annotated[list[_FileBlock], Field(max_length=limits.FILE_ELEMENTS)]
     groups: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
     files: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
     sources: Annotated[list[Json], Field(max_length=limits.FILE_ELEMENTS)] = []
@@ -83,30 +83,32 @@ class AgentFile(Value):
 
 def read_agent_file(content: bytes | str | Mapping[str, Any], /) -> AgentFile:
     """Return the agent file of a file's content. Raises InvalidInput, LimitExceeded."""
-    document = _parsed(content) if isinstance(content, bytes | str) else dict(content)
+    document = _parse_document(content) if isinstance(content, bytes | str) else dict(content)
     if "core_memory" in document and "agents" not in document:
         document = _of_one_agent(document)
     try:
-        shape = _Shape.model_validate(document)
+        shape = _FileShape.model_validate(document)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
     known = {block.id for block in shape.blocks}
     for agent in shape.agents:
         if not known.issuperset(agent.block_ids):
             raise InvalidInput(field="agents", problem="name blocks that are not in the file")
     found: Counter[str] = Counter()
-    clean = cast("Json", _clean({name: _bare(name, part, found) for name, part in document.items()}, found))
+    clean = cast(
+        "Json", _clean_part({name: _strip_credentials(name, part, found) for name, part in document.items()}, found)
+    )
     return AgentFile(document=clean, redacted={kind: count for kind, count in sorted(found.items()) if count})
 
 
-def _parsed(content: bytes | str) -> Json:
+def _parse_document(content: bytes | str) -> Json:
     raw = content.encode() if isinstance(content, str) else content
     if len(raw) > limits.FILE_BYTES:
         raise LimitExceeded(what="bytes of an agent file", limit=limits.FILE_BYTES, found=len(raw))
     try:
-        document = _json(raw)
+        document = _parse_json(raw)
         if isinstance(document, str):  # some files hold their JSON as a text
-            document = _json(document.encode())
+            document = _parse_json(document.encode())
     except (InvalidJson, PayloadTooLarge):
         raise InvalidInput(field="file", problem="is no JSON: give a file that Letta exported") from None
     if not isinstance(document, dict):
@@ -114,18 +116,24 @@ def _parsed(content: bytes | str) -> Json:
     return cast("Json", document)
 
 
-def _json(raw: bytes) -> Any:
-    return strict_json.parse(raw, limit=limits.FILE_BYTES, depth=limits.FILE_DEPTH)
+def _parse_json(raw: bytes) -> Any:
+    return strict_json.parse_json(raw, limit=limits.FILE_BYTES, depth=limits.FILE_DEPTH)
 
 
 def _of_one_agent(old: Json) -> Json:
     """Return a document of today's form for one of the form that held one agent."""
     named = {"core_memory", "messages", "tools", "in_context_message_indices", "metadata_", "created_at", "version"}
-    blocks = [{"id": f"block-{place}", **_object(block)} for place, block in enumerate(_list(old["core_memory"]))]
-    messages = [{"id": f"message-{place}", **_object(each)} for place, each in enumerate(_list(old.get("messages")))]
-    tools = [{"id": f"tool-{place}", **_object(tool)} for place, tool in enumerate(_list(old.get("tools")))]
-    indices = [index for index in _list(old.get("in_context_message_indices")) if isinstance(index, int)]
-    variables = {str(_object(each).get("key")): "" for each in _list(old.get("tool_exec_environment_variables"))}
+    blocks = [
+        {"id": f"block-{place}", **_object_part(block)} for place, block in enumerate(_list_part(old["core_memory"]))
+    ]
+    messages = [
+        {"id": f"message-{place}", **_object_part(each)} for place, each in enumerate(_list_part(old.get("messages")))
+    ]
+    tools = [{"id": f"tool-{place}", **_object_part(tool)} for place, tool in enumerate(_list_part(old.get("tools")))]
+    indices = [index for index in _list_part(old.get("in_context_message_indices")) if isinstance(index, int)]
+    variables = {
+        str(_object_part(each).get("key")): "" for each in _list_part(old.get("tool_exec_environment_variables"))
+    }
     agent = {
         **{name: part for name, part in old.items() if name not in named},
         "id": "agent-0",
@@ -141,14 +149,16 @@ def _of_one_agent(old: Json) -> Json:
     return document | {"created_at": old.get("created_at")}
 
 
-def _bare(name: str, part: Any, found: Counter[str]) -> Any:
+def _strip_credentials(name: str, part: Any, found: Counter[str]) -> Any:
     """Return a part of the document without what is a credential by its place."""
     if name == "agents":
-        return [_without(_object(agent), found) for agent in _list(part)]
-    return [_server(_object(server), found) for server in _list(part)] if name == "mcp_servers" else part
+        return [_agent_without(_object_part(agent), found) for agent in _list_part(part)]
+    return (
+        [_server_without(_object_part(server), found) for server in _list_part(part)] if name == "mcp_servers" else part
+    )
 
 
-def _without(agent: Json, found: Counter[str]) -> Json:
+def _agent_without(agent: Json, found: Counter[str]) -> Json:
     made = dict(agent)
     for name in _CREDENTIALS & agent.keys():
         values = agent[name]
@@ -162,7 +172,7 @@ def _without(agent: Json, found: Counter[str]) -> Json:
     return made
 
 
-def _server(server: Json, found: Counter[str]) -> Json:
+def _server_without(server: Json, found: Counter[str]) -> Json:
     made = dict(server)
     for name in _SERVER_CREDENTIALS:
         if made.get(name):
@@ -175,43 +185,48 @@ def _server(server: Json, found: Counter[str]) -> Json:
     return made
 
 
-def _clean(part: Any, found: Counter[str]) -> Any:
+def _clean_part(part: Any, found: Counter[str]) -> Any:
     if isinstance(part, str):
-        scrubbed = scrub(part)
+        scrubbed = scrub_secrets(part)
         found.update(scrubbed.found)
         return scrubbed.text
     if isinstance(part, list):
-        return [_clean(inner, found) for inner in cast("list[Any]", part)]
+        return [_clean_part(inner, found) for inner in cast("list[Any]", part)]
     if isinstance(part, dict):
-        return {name: _clean(inner, found) for name, inner in cast("Json", part).items()}
+        return {name: _clean_part(inner, found) for name, inner in cast("Json", part).items()}
     return part
 
 
-def _list(part: Any) -> list[Any]:
+def _list_part(part: Any) -> list[Any]:
     return cast("list[Any]", part) if isinstance(part, list) else []
 
 
-def _object(part: Any) -> Json:
+def _object_part(part: Any) -> Json:
     return cast("Json", part) if isinstance(part, dict) else {}
 
 
-_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT, "tool": Role.TOOL, "function": Role.TOOL}
+_ROLES: Final = {
+    "user": EvidenceRole.USER,
+    "assistant": EvidenceRole.ASSISTANT,
+    "tool": EvidenceRole.TOOL,
+    "function": EvidenceRole.TOOL,
+}
 _SAID_BY_TOOL: Final = "send_message"
 """With this tool the agents of the first kind speak."""
 
 
-def role_of(message: Json, /) -> Role | None:
+def role_of(message: Json, /) -> EvidenceRole | None:
     """Return in which role a message was given; None for what is no part of the talk, such as an instruction."""
     return _ROLES.get(str(message.get("role")))
 
 
 def words_of(message: Json, /) -> str:
     """Return the words of a message, without thoughts and calls; "" if it has none."""
-    text = _text(message.get("content"))
-    if role_of(message) is Role.USER:
-        return _unpacked(text, "user_message")
-    if not text.strip() and role_of(message) is Role.ASSISTANT:
-        return "\n".join(filter(None, map(_spoken, _part_list(message.get("tool_calls")))))
+    text = _content_text(message.get("content"))
+    if role_of(message) is EvidenceRole.USER:
+        return _unpack_message(text, "user_message")
+    if not text.strip() and role_of(message) is EvidenceRole.ASSISTANT:
+        return "\n".join(filter(None, map(_spoken_call, _part_list(message.get("tool_calls")))))
     return text
 
 
@@ -226,7 +241,7 @@ def moment_of(message: Json, /) -> Instant | None:
         return None
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if isinstance(content, str):
         return content
     parts = [cast("Json", part) for part in _part_list(content) if isinstance(part, dict)]
@@ -234,7 +249,7 @@ def _text(content: Any) -> str:
     return "\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
-def _unpacked(text: str, kind: str) -> str:
+def _unpack_message(text: str, kind: str) -> str:
     """Return the message in a text that packs one with its time; "" for a packed event, which is no one's words."""
     if not text.lstrip().startswith("{"):
         return text
@@ -249,7 +264,7 @@ def _unpacked(text: str, kind: str) -> str:
     return message if said.get("type") == kind and isinstance(message, str) else ""
 
 
-def _spoken(call: Any) -> str:
+def _spoken_call(call: Any) -> str:
     function = cast("Json", call).get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or cast("Json", function).get("name") != _SAID_BY_TOOL:
         return ""
@@ -276,7 +291,7 @@ SOURCE: Final = "agent file"
 _LABEL: Final = "a part of an agent file"
 
 
-class Shell:
+class ImportedShell:
     """The records of one imported file. None of them is shown to a model."""
 
     def __init__(self, records: RuntimeRecords, name: str, /) -> None:

@@ -12,14 +12,14 @@ from elytron_agent.agent_file.document import (
     MESSAGE,
     SOURCE,
     AgentFile,
+    ImportedShell,
     Json,
-    Shell,
     read_agent_file,
 )
-from elytron_agent.blocks.shelf import Block, BlockShelf
+from elytron_agent.blocks.shelf import BlockShelf, MemoryBlock
 from elytron_agent.runs.journal import journal_of
 from elytron_core import limits
-from elytron_core.clock import Instant, iso
+from elytron_core.clock import Instant, format_instant
 from elytron_core.contracts.transcript import (
     MemoryTranscriptReplayRequest,
     RedactedTranscriptMessage,
@@ -27,8 +27,8 @@ from elytron_core.contracts.transcript import (
     TranscriptReplayView,
 )
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.evidence import Role
-from elytron_core.planes.transcript import Lifecycle
+from elytron_core.evidence import EvidenceRole
+from elytron_core.planes.transcript import TurnLifecycle
 from elytron_core.scope import Scope
 
 _AGENT_TYPE: Final = "letta_v1_agent"
@@ -48,13 +48,13 @@ async def export_agent_file(
     if memory.scope is None:
         raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
     scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name, "chat": None})
-    shell = Shell(journal_of(memory, journal), name)
+    shell = ImportedShell(journal_of(memory, journal), name)
     head = await shell.get(HEAD)
     parts = {key: part async for key, part in shell.parts()} if head is not None else {}
     if head is None:
-        return await _own(memory, name, scope, blocks)
+        return await _own_document(memory, name, scope, blocks)
     names = cast("list[str]", head["agents"])
-    lists = {key: _elements(key, parts) for key in cast("Json", head["lists"])}
+    lists = {key: _file_elements(key, parts) for key in cast("Json", head["lists"])}
     agents: list[Json] = []
     kept: dict[str, Json] = {}
     for place, each in enumerate(names):
@@ -62,7 +62,9 @@ async def export_agent_file(
         found = await (blocks if blocks is not None and place == 0 else BlockShelf(memory, agent=each)).list()
         agent["block_ids"] = _with_blocks(agent, found, lists.get("blocks", []), kept)
         there = scope.model_copy(update={"agent": each, "conversation": each})
-        agent["messages"] = await _messages(memory, there, _wordless(parts, place), agent_id=str(agent["id"]))
+        agent["messages"] = await _thread_messages(
+            memory, there, _wordless_parts(parts, place), agent_id=str(agent["id"])
+        )
         agents.append(agent)
     given: dict[str, Any] = cast("Json", head["rest"]) | {
         key: [part["element"] for part in found] for key, found in lists.items()
@@ -71,9 +73,9 @@ async def export_agent_file(
     return read_agent_file({key: given[key] for key in cast("list[str]", head["keys"])})
 
 
-async def _own(memory: MemoryFace, name: str, scope: Scope, blocks: BlockShelf | None) -> AgentFile:
+async def _own_document(memory: MemoryFace, name: str, scope: Scope, blocks: BlockShelf | None) -> AgentFile:
     found = await (blocks or BlockShelf(memory, agent=name)).list()
-    messages = await _messages(memory, scope, [], agent_id="agent-0")
+    messages = await _thread_messages(memory, scope, [], agent_id="agent-0")
     if not messages and not found:
         raise NotFound(what="agent", name=name)
     if not found and blocks is None:
@@ -106,11 +108,11 @@ async def _own(memory: MemoryFace, name: str, scope: Scope, blocks: BlockShelf |
     return read_agent_file(document | {"agents": [agent], "blocks": elements, "metadata": {}})
 
 
-def _elements(key: str, parts: dict[str, Json]) -> list[Json]:
+def _file_elements(key: str, parts: dict[str, Json]) -> list[Json]:
     return [part for name, part in sorted(parts.items()) if name.startswith(f"{key}.") and "element" in part]
 
 
-def _with_blocks(agent: Json, found: Sequence[Block], elements: list[Json], kept: dict[str, Json]) -> list[str]:
+def _with_blocks(agent: Json, found: Sequence[MemoryBlock], elements: list[Json], kept: dict[str, Json]) -> list[str]:
     """Put the blocks that an agent has now into `kept`, by their ids, and return these, in the file's order."""
     wanted = cast("list[str]", agent.get("block_ids") or [])
     by_label = {block.label: block for block in found}
@@ -128,7 +130,7 @@ def _with_blocks(agent: Json, found: Sequence[Block], elements: list[Json], kept
             continue
         # Of a block that agents of the file shared, the word of the first one that changed it counts.
         if kept.get(block_id) in ({}, None, element):
-            kept[block_id] = _changed(element, block)
+            kept[block_id] = _changed_element(element, block)
         ids.append(block_id)
     used = {*of_id, *kept}
     for block in by_label.values():
@@ -145,7 +147,7 @@ def _in_order(kept: dict[str, Json], elements: list[Json]) -> list[Json]:
     return [block for block in found.values() if block]
 
 
-def _changed(element: Json, block: Block) -> Json:
+def _changed_element(element: Json, block: MemoryBlock) -> Json:
     """Return a block of the file with what was edited here."""
     changed: Json = {}
     if block.value != element["value"]:
@@ -157,7 +159,7 @@ def _changed(element: Json, block: Block) -> Json:
     return element | changed
 
 
-def _new_block(place: int, block: Block) -> Json:
+def _new_block(place: int, block: MemoryBlock) -> Json:
     return {
         "value": block.value,
         "limit": block.limit,
@@ -169,16 +171,21 @@ def _new_block(place: int, block: Block) -> Json:
     }
 
 
-def _wordless(parts: dict[str, Json], place: int) -> list[tuple[int, Json]]:
+def _wordless_parts(parts: dict[str, Json], place: int) -> list[tuple[int, Json]]:
     start = f"messages.{place:06}."
     return [(part["place"], part["message"]) for key, part in parts.items() if key.startswith(start)]
 
 
-async def _messages(memory: MemoryFace, scope: Scope, wordless: list[tuple[int, Json]], *, agent_id: str) -> list[Json]:
+async def _thread_messages(
+    memory: MemoryFace, scope: Scope, wordless: list[tuple[int, Json]], *, agent_id: str
+) -> list[Json]:
     """Return the messages of a thread: those of the file at their places, then what was said since."""
     placed, said = dict(wordless), list[Json]()
-    async for turn in _turns(memory, scope):
-        if any(turn.metadata.get(name) is value for name, value in _HIDDEN) or turn.lifecycle is not Lifecycle.ACTIVE:
+    async for turn in _thread_turns(memory, scope):
+        if (
+            any(turn.metadata.get(name) is value for name, value in _HIDDEN)
+            or turn.lifecycle is not TurnLifecycle.ACTIVE
+        ):
             continue
         place = turn.metadata.get("place") if turn.metadata.get("source") == SOURCE else None
         pieces = [item.body for item in turn.items if (item.kind, item.issuer) == (MESSAGE, ISSUER)]
@@ -188,7 +195,7 @@ async def _messages(memory: MemoryFace, scope: Scope, wordless: list[tuple[int, 
         made = [
             _new_message(message, agent_id, turn.recorded_at)
             for message in turn.messages
-            if message.text and message.role is not Role.SYSTEM
+            if message.text and message.role is not EvidenceRole.SYSTEM
         ]
         if isinstance(place, int) and made:
             placed[place] = made[0]
@@ -207,11 +214,11 @@ def _new_message(message: RedactedTranscriptMessage, agent_id: str, recorded_at:
         "content": [{"type": "text", "text": message.text}],
         "id": "",
         "agent_id": agent_id,
-        "created_at": iso(message.at if message.at is not None else recorded_at),
+        "created_at": format_instant(message.at if message.at is not None else recorded_at),
     }
 
 
-async def _turns(memory: MemoryFace, scope: Scope) -> AsyncIterator[RedactedTranscriptTurn]:
+async def _thread_turns(memory: MemoryFace, scope: Scope) -> AsyncIterator[RedactedTranscriptTurn]:
     cursor: str | None = None
     while True:
         request = MemoryTranscriptReplayRequest(

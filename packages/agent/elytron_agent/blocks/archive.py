@@ -8,26 +8,28 @@ from elytron_agent import limits
 from elytron_agent.tool import ToolAnswer
 from elytron_core.contracts.recall import (
     AnyOf,
-    Comparison,
-    Condition,
+    ComparisonOperator,
+    FieldCondition,
     MemoryRecallReport,
-    Plane,
     RecallFilters,
     RecallHit,
     RecallOutcome,
+    RecallPlane,
 )
-from elytron_core.evidence import Role, Trust
+from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.planes.transcript import PRIVATE, STORE, Message
 from elytron_core.policy.projection import sections
 
 _SOURCE: Final = "source"
 ARCHIVAL: Final = "archival"
 """The conversation that archival memories are stored in, and what the metadata of their turns names as source."""
-NOT_ARCHIVAL: Final = AnyOf(conditions=(Condition(field=_SOURCE, comparison=Comparison.NE, values=(ARCHIVAL,)),))
-_IS_ARCHIVAL: Final = AnyOf(conditions=(Condition(field=_SOURCE, values=(ARCHIVAL,)),))
+NOT_ARCHIVAL: Final = AnyOf(
+    conditions=(FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(ARCHIVAL,)),)
+)
+_IS_ARCHIVAL: Final = AnyOf(conditions=(FieldCondition(field=_SOURCE, values=(ARCHIVAL,)),))
 
 
-class Archive:
+class ArchivalMemory:
     """The archival memory of an agent; without an `agent`, that of all agents of the space.
 
     Each memory is a turn of the assistant, so that recall finds it too.
@@ -45,7 +47,7 @@ class Archive:
     async def insert(self, content: str, /, *, tags: Iterable[str] = (), call: str | None = None) -> str:
         """Store `content`, once for each `call`; return its id."""
         report = await self._memory.add(
-            Message(role=Role.ASSISTANT, text=content, speaker=self._agent),
+            Message(role=EvidenceRole.ASSISTANT, text=content, speaker=self._agent),
             conversation=self.conversation,
             agent_id=self._agent,
             tags=tags_of(tags),
@@ -59,15 +61,15 @@ class Archive:
     ) -> Sequence[RecallHit]:
         """Return what answers `query`, best first; with `tags`, only what has one of them."""
         filters = RecallFilters(
-            planes=(Plane.TRANSCRIPT,),
+            planes=(RecallPlane.TRANSCRIPT,),
             conversations=(self.conversation,),
             tags_any=tags_of(tags),
             where=(_IS_ARCHIVAL,),
         )
-        return answering(await self._memory.recall(query, limit=top_k, filters=filters))
+        return answering_hits(await self._memory.recall(query, limit=top_k, filters=filters))
 
 
-def answering(report: MemoryRecallReport, /) -> Sequence[RecallHit]:
+def answering_hits(report: MemoryRecallReport, /) -> Sequence[RecallHit]:
     """Return the hits of a recall that a model is shown: none if they are only the nearest there are."""
     return () if report.outcome is RecallOutcome.NOTHING else report.hits
 
@@ -81,7 +83,7 @@ def tags_of(tags: Iterable[str], /) -> tuple[str, ...]:
 
 
 _WITHHELD: Final = (
-    AnyOf(conditions=(Condition(field=PRIVATE, values=(True,)), Condition(field=STORE, values=(False,)))),
+    AnyOf(conditions=(FieldCondition(field=PRIVATE, values=(True,)), FieldCondition(field=STORE, values=(False,)))),
 )
 
 
@@ -99,18 +101,18 @@ async def search_conversations(
     conversation that has a private message.
     """
     filters = RecallFilters(
-        planes=(Plane.TRANSCRIPT, Plane.SUMMARY),
+        planes=(RecallPlane.TRANSCRIPT, RecallPlane.SUMMARY),
         conversations=() if conversation is None else (conversation,),
         where=(NOT_ARCHIVAL,),
     )
-    hits = answering(await memory.recall(query, limit=limit, filters=filters))
-    summed_up = {hit.conversation for hit in hits if hit.plane is Plane.SUMMARY and hit.conversation is not None}
+    hits = answering_hits(await memory.recall(query, limit=limit, filters=filters))
+    summed_up = {hit.conversation for hit in hits if hit.plane is RecallPlane.SUMMARY and hit.conversation is not None}
     withheld = {name for name in summed_up if await _has_withheld(memory, name)}
-    return [hit for hit in hits if hit.plane is not Plane.SUMMARY or hit.conversation not in withheld]
+    return [hit for hit in hits if hit.plane is not RecallPlane.SUMMARY or hit.conversation not in withheld]
 
 
 async def _has_withheld(memory: MemoryFace, conversation: str) -> bool:
-    filters = RecallFilters(planes=(Plane.TRANSCRIPT,), conversations=(conversation,), where=_WITHHELD)
+    filters = RecallFilters(planes=(RecallPlane.TRANSCRIPT,), conversations=(conversation,), where=_WITHHELD)
     return bool((await memory.list(filters=filters, limit=1, include_private=True)).items)
 
 
@@ -121,19 +123,20 @@ def answer_of(hits: Iterable[RecallHit], /) -> ToolAnswer:
     """Return the lines of `hits` for a model; marked as text from outside if one of them is."""
     found = list(hits)
     return ToolAnswer(
-        text="\n".join(map(_line, found)) or _NOTHING, is_outside=any(hit.trust is Trust.OUTSIDE for hit in found)
+        text="\n".join(map(_hit_line, found)) or _NOTHING,
+        is_outside=any(hit.trust is TrustLevel.OUTSIDE for hit in found),
     )
 
 
-def _line(hit: RecallHit) -> str:
+def _hit_line(hit: RecallHit) -> str:
     # A line that begins with a day and ends with an id is known as memory's own if it comes back.
     labels = (
-        sections.minute(hit.at),
+        sections.format_minute(hit.at),
         sections.label_of(hit.speaker or hit.role or hit.plane),
         f"in {sections.label_of(hit.conversation)}" if hit.conversation else "",
         *(f"#{sections.label_of(tag)}" for tag in hit.tags),
     )
     line = sections.line_of(
-        hit.id, labels, hit.text, most=limits.SEARCH_LINE_CHARS, is_outside=hit.trust is Trust.OUTSIDE
+        hit.id, labels, hit.text, most=limits.SEARCH_LINE_CHARS, is_outside=hit.trust is TrustLevel.OUTSIDE
     )
     return f"{line.head}{line.text} ({hit.id})"

@@ -9,7 +9,7 @@ from itertools import accumulate
 from typing import Concatenate, Final, ParamSpec
 
 from elytron_agent import limits, text_checks
-from elytron_agent.blocks.shelf import Author, Block, BlockDraft, BlockShelf
+from elytron_agent.blocks.shelf import BlockAuthor, BlockDraft, BlockShelf, MemoryBlock
 from elytron_agent.tool import ToolAnswer
 from elytron_core.errors import ElytronError, PreconditionFailed
 
@@ -27,7 +27,7 @@ class _NotDone(Exception):
     """Why a command was not done, in words for the model."""
 
 
-def _command(work: Callable[Concatenate["MemoryFiles", P], Awaitable[str]], /) -> Command[P]:
+def _file_command(work: Callable[Concatenate["MemoryFiles", P], Awaitable[str]], /) -> Command[P]:
     """Return `work` as a command that answers also what it does not do."""
 
     @wraps(work)
@@ -48,34 +48,34 @@ class MemoryFiles:
     def __init__(self, shelf: BlockShelf, /) -> None:
         self._shelf = shelf
 
-    @_command
+    @_file_command
     async def view(self, path: str, view_range: Sequence[int] | None = None) -> str:
         """Show a file with line numbers, or the files below a folder."""
         label, files = _label_of(path), await self._files()
         if (block := files.get(label)) is not None:
-            return _numbered(path, block.value, view_range)
-        if label and not _below(files, label):
+            return _numbered_lines(path, block.value, view_range)
+        if label and not _files_below(files, label):
             raise _NotDone(f"The path {path} does not exist. Please provide a valid path.")
-        return _listing(path, _below(files, label))
+        return _folder_listing(path, _files_below(files, label))
 
-    @_command
+    @_file_command
     async def create(self, path: str, file_text: str) -> str:
         """Create a file; one that exists is not overwritten."""
         label, files = _label_of(path), await self._files()
-        if not label or _below(files, label):
+        if not label or _files_below(files, label):
             raise _NotDone(f"The path {path} is not a file.")
         _require_harmless(file_text)
         try:
-            await self._shelf.create(BlockDraft(label=label, value=file_text), by=Author.MODEL)
+            await self._shelf.create(BlockDraft(label=label, value=file_text), by=BlockAuthor.MODEL)
         except PreconditionFailed:
             raise _NotDone(f"File {path} already exists") from None
         return f"File created successfully at: {path}"
 
-    @_command
+    @_file_command
     async def str_replace(self, path: str, old_str: str, new_str: str) -> str:
         """Replace a text that is in the file exactly once."""
         block = await self._file(path)
-        places = _places(block.value, old_str)
+        places = _part_places(block.value, old_str)
         if not places:
             raise _NotDone(f"No replacement was performed, old_str `{old_str}` did not appear verbatim in {path}.")
         if len(places) > 1:
@@ -89,12 +89,12 @@ class MemoryFiles:
         value = block.value[:place] + new_str + block.value[place + len(old_str) :]
         await self._write(path, block, value)
         changed = block.value.count("\n", 0, place)
-        shown = _lines(value.split("\n"), max(0, changed - _AROUND), changed + _AROUND + 1)
+        shown = _line_range(value.split("\n"), max(0, changed - _AROUND), changed + _AROUND + 1)
         return "\n".join(
             ("The memory file has been edited. Here is the snippet showing the change (with line numbers):", *shown)
         )
 
-    @_command
+    @_file_command
     async def insert(self, path: str, insert_line: int, insert_text: str) -> str:
         """Insert text behind a line; 0 is the beginning."""
         block = await self._file(path)
@@ -111,29 +111,29 @@ class MemoryFiles:
         await self._write(path, block, value if value.endswith("\n") else f"{value}\n")
         return f"The file {path} has been edited."
 
-    @_command
+    @_file_command
     async def delete(self, path: str) -> str:
         """Delete a file, or a folder with what it holds."""
         label, files = _label_of(path), await self._files()
         if not label:
             raise _NotDone(f"Cannot delete the {ROOT} directory itself")
-        gone = _taken(files, label)
+        gone = _taken_files(files, label)
         if not gone:
             raise _NotDone(f"The path {path} does not exist")
         for block in gone:
             await self._shelf.delete(block.label, expected_version=block.version)
         return f"Successfully deleted {path}"
 
-    @_command
+    @_file_command
     async def rename(self, old_path: str, new_path: str) -> str:
         """Rename a file or a folder; what exists is not overwritten."""
         old, new, files = _label_of(old_path), _label_of(new_path), await self._files()
         if not old:
             raise _NotDone(f"Cannot rename the {ROOT} directory itself")
-        moved = _taken(files, old)
+        moved = _taken_files(files, old)
         if not moved:
             raise _NotDone(f"The path {old_path} does not exist")
-        if not new or _taken(files, new):
+        if not new or _taken_files(files, new):
             raise _NotDone(f"The destination {new_path} already exists")
         if new.startswith(f"{old}/"):
             raise _NotDone(f"The destination {new_path} is inside {old_path}")
@@ -145,7 +145,7 @@ class MemoryFiles:
             await self._shelf.delete(block.label, expected_version=block.version)
         return f"Successfully renamed {old_path} to {new_path}"
 
-    @_command
+    @_file_command
     async def clear(self) -> str:
         """Delete every block that is not read-only."""
         for block in (await self._files()).values():
@@ -153,22 +153,24 @@ class MemoryFiles:
                 await self._shelf.delete(block.label, expected_version=block.version)
         return "All memory cleared"
 
-    async def _files(self) -> dict[str, Block]:
+    async def _files(self) -> dict[str, MemoryBlock]:
         return {block.label: block for block in await self._shelf.list()}
 
-    async def _file(self, path: str) -> Block:
+    async def _file(self, path: str) -> MemoryBlock:
         label, files = _label_of(path), await self._files()
         if (block := files.get(label)) is not None:
             return block
-        if not label or _below(files, label):
+        if not label or _files_below(files, label):
             raise _NotDone(f"The path {path} is not a file.")
         raise _NotDone(f"The path {path} does not exist. Please provide a valid path.")
 
-    async def _write(self, path: str, block: Block, value: str) -> None:
+    async def _write(self, path: str, block: MemoryBlock, value: str) -> None:
         try:
-            await self._shelf.edit(block.label, lambda _text: value, expected_version=block.version, by=Author.MODEL)
+            await self._shelf.edit(
+                block.label, lambda _text: value, expected_version=block.version, by=BlockAuthor.MODEL
+            )
         except PreconditionFailed:
-            now = _numbered(path, (await self._shelf.read(block.label)).value, None)
+            now = _numbered_lines(path, (await self._shelf.read(block.label)).value, None)
             raise _NotDone(f"The file {path} was changed by others, and nothing was written. {now}") from None
 
 
@@ -182,15 +184,15 @@ def _label_of(path: str) -> str:
     return "/".join(parts)
 
 
-def _below(files: Mapping[str, Block], label: str) -> dict[str, Block]:
+def _files_below(files: Mapping[str, MemoryBlock], label: str) -> dict[str, MemoryBlock]:
     """Return the files in a folder, by their path from there."""
     start = f"{label}/" if label else ""
     return {name.removeprefix(start): block for name, block in files.items() if name.startswith(start)}
 
 
-def _taken(files: Mapping[str, Block], label: str) -> list[Block]:
+def _taken_files(files: Mapping[str, MemoryBlock], label: str) -> list[MemoryBlock]:
     """Return the file of this label, or the files of this folder."""
-    return [files[label]] if label in files else list(_below(files, label).values())
+    return [files[label]] if label in files else list(_files_below(files, label).values())
 
 
 def _require_harmless(text: str) -> None:
@@ -199,12 +201,12 @@ def _require_harmless(text: str) -> None:
         raise _NotDone(f"The text was refused: {refusal}.")
 
 
-def _require_writable(blocks: Sequence[Block]) -> None:
+def _require_writable(blocks: Sequence[MemoryBlock]) -> None:
     if any(block.read_only for block in blocks):
         raise _NotDone("this block is read-only: nothing was changed")
 
 
-def _places(text: str, part: str) -> list[int]:
+def _part_places(text: str, part: str) -> list[int]:
     found: list[int] = []
     place = text.find(part) if part else -1
     while place >= 0:
@@ -213,7 +215,7 @@ def _places(text: str, part: str) -> list[int]:
     return found
 
 
-def _numbered(path: str, text: str, view_range: Sequence[int] | None) -> str:
+def _numbered_lines(path: str, text: str, view_range: Sequence[int] | None) -> str:
     lines = text.split("\n")
     if len(lines) > limits.FILE_LINES:
         raise _NotDone(f"File {path} exceeds maximum line limit of {limits.FILE_LINES:,} lines.")
@@ -221,14 +223,14 @@ def _numbered(path: str, text: str, view_range: Sequence[int] | None) -> str:
     if view_range is not None and len(view_range) == 2:
         start = max(1, view_range[0]) - 1
         end = end if view_range[1] == -1 else view_range[1]
-    return "\n".join((f"Here's the content of {path} with line numbers:", *_lines(lines, start, end)))
+    return "\n".join((f"Here's the content of {path} with line numbers:", *_line_range(lines, start, end)))
 
 
-def _lines(lines: Sequence[str], start: int, end: int) -> list[str]:
+def _line_range(lines: Sequence[str], start: int, end: int) -> list[str]:
     return [f"{number:>{_NUMBER_WIDTH}}\t{line}" for number, line in enumerate(lines[start:end], start + 1)]
 
 
-def _listing(path: str, files: Mapping[str, Block]) -> str:
+def _folder_listing(path: str, files: Mapping[str, MemoryBlock]) -> str:
     """Return the files and folders of a folder, two levels deep, with their sizes."""
     sizes = {name: len(block.value.encode()) for name, block in files.items() if not _is_hidden(name)}
     shown: dict[str, int] = {}
@@ -240,7 +242,10 @@ def _listing(path: str, files: Mapping[str, Block]) -> str:
         if len(parts) <= _DEPTH:
             shown[name] = size
     top = path.rstrip("/")
-    lines = [f"{_size(sum(sizes.values()))}\t{top}", *(f"{_size(shown[name])}\t{top}/{name}" for name in sorted(shown))]
+    lines = [
+        f"{_size_text(sum(sizes.values()))}\t{top}",
+        *(f"{_size_text(shown[name])}\t{top}/{name}" for name in sorted(shown)),
+    ]
     head = f"Here're the files and directories up to {_DEPTH} levels deep in {path}, excluding hidden items:"
     return "\n".join((head, *lines))
 
@@ -249,7 +254,7 @@ def _is_hidden(name: str) -> bool:
     return any(part.startswith(".") for part in name.split("/"))
 
 
-def _size(size: int) -> str:
+def _size_text(size: int) -> str:
     unit = 0
     value = float(size)
     while value >= 1024 and unit < len(_UNITS) - 1:

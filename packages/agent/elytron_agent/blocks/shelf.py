@@ -12,20 +12,20 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.records import RecordItem
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
 from elytron_core.model import Request, Value
-from elytron_core.policy.projection.escape import FenceTag, escape
+from elytron_core.policy.projection.escape import FenceTag, escape_line
 from elytron_core.policy.projection.sections import label_of
 from elytron_core.scope import Name
 
 PERSONA, HUMAN = "persona", "human"
 
 
-def _parted(label: str) -> str:
+def _parted_label(label: str) -> str:
     if any(part in {"", ".", ".."} for part in label.split("/")):
         raise ValueError("is no label: a part between slashes is empty or made of dots")
     return label
 
 
-Label = Annotated[Name, AfterValidator(_parted)]
+Label = Annotated[Name, AfterValidator(_parted_label)]
 """Label of a block. Slashes make folders, as the memory tool shows them."""
 Cap = Annotated[int, Field(ge=1, le=limits.BLOCK_CHARS_MAX)]
 
@@ -40,7 +40,7 @@ class BlockDraft(Request):
     read_only: bool = False
 
 
-class Block(BlockDraft):
+class MemoryBlock(BlockDraft):
     """A block as it is stored. `agent` is whose own it is; None: it is shared by the agents of the space."""
 
     agent: Name | None = None
@@ -59,19 +59,19 @@ DEFAULTS = (
 """The blocks that an agent begins with."""
 
 
-def replace(text: str, old: str, new: str, /) -> str:
+def replace_text(text: str, old: str, new: str, /) -> str:
     """Return `text` with every `old` replaced by `new`. Raises InvalidInput if it has none."""
     if not old or old not in text:
         raise InvalidInput(field="old", problem="does not stand in the block: repeat its text exactly")
     return text.replace(old, new)
 
 
-def append(text: str, content: str, /) -> str:
+def append_text(text: str, content: str, /) -> str:
     """Return `text` with `content` on a line of its own behind it."""
     return f"{text.rstrip()}\n{content}" if text.strip() else content
 
 
-def insert(text: str, content: str, line: int, /) -> str:
+def insert_text(text: str, content: str, line: int, /) -> str:
     """Return `text` with `content` behind its line `line`: 0 is its beginning, -1 its end. Raises InvalidInput."""
     lines = text.split("\n") if text else []
     if not -1 <= line <= len(lines):
@@ -85,7 +85,7 @@ _OWN: Final = ("blocks", "agents")
 Edit = Callable[[str], str]
 
 
-class _Stored(Value):
+class _StoredBlock(Value):
     """A block's record value. `calls` are the last calls of tools that edited it."""
 
     value: str
@@ -95,7 +95,7 @@ class _Stored(Value):
     calls: Annotated[tuple[str, ...], Field(max_length=limits.BLOCK_CALLS)] = ()
 
 
-class Author(StrEnum):
+class BlockAuthor(StrEnum):
     """Author of a block's new text."""
 
     HOST = "host"
@@ -116,7 +116,7 @@ class BlockShelf:
         self._agent = agent
         self._shared = frozenset(shared)
 
-    async def list(self) -> tuple[Block, ...]:
+    async def list(self) -> tuple[MemoryBlock, ...]:
         """Return the blocks by label."""
         found = await self._of(None if self._agent is None else self._agent)
         if self._agent is not None and self._shared:
@@ -124,11 +124,11 @@ class BlockShelf:
             found = [block for block in found if (block.agent is None) is (block.label in self._shared)]
         return tuple(sorted(found, key=lambda block: block.label))
 
-    async def read(self, label: str, /) -> Block:
+    async def read(self, label: str, /) -> MemoryBlock:
         """Return a block. Raises NotFound."""
         return _block_of(await self._item(label), self._owner(label))
 
-    async def create(self, draft: BlockDraft, /, *, by: Author = Author.HOST) -> Block:
+    async def create(self, draft: BlockDraft, /, *, by: BlockAuthor = BlockAuthor.HOST) -> MemoryBlock:
         """Store a new block. Raises PreconditionFailed if there is one of its label, LimitExceeded.
 
         Raises PermissionRefused for a text of a model that may not be learned.
@@ -136,7 +136,9 @@ class BlockShelf:
         await self._admit(draft.label, "", draft.value, limit=draft.limit, by=by)
         if len(await self.list()) >= limits.BLOCKS:
             raise LimitExceeded(what="blocks of one owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
-        stored = _Stored(value=draft.value, description=draft.description, limit=draft.limit, read_only=draft.read_only)
+        stored = _StoredBlock(
+            value=draft.value, description=draft.description, limit=draft.limit, read_only=draft.read_only
+        )
         return await self._put(draft.label, stored, expected=0)
 
     async def create_missing(self, drafts: Sequence[BlockDraft] = DEFAULTS, /) -> None:
@@ -155,8 +157,8 @@ class BlockShelf:
         *,
         expected_version: int | None = None,
         call: str = "",
-        by: Author = Author.HOST,
-    ) -> Block:
+        by: BlockAuthor = BlockAuthor.HOST,
+    ) -> MemoryBlock:
         """Store what `change` makes of a block's text. A `call` that edited it before changes nothing.
 
         Raises NotFound, PermissionRefused if it is read-only or a model's text may not be learned, LimitExceeded, and
@@ -186,7 +188,7 @@ class BlockShelf:
         limit: int | None = None,
         read_only: bool | None = None,
         expected_version: int | None = None,
-    ) -> Block:
+    ) -> MemoryBlock:
         """Change what the host decides of a block, also of a read-only one. Raises as `edit` does, and InvalidInput."""
         item = await self._item(label)
         if expected_version is not None and item.version != expected_version:
@@ -211,9 +213,9 @@ class BlockShelf:
         report = await self._memory.delete_record(self._namespace(label), label, expected_version=expected)
         return report.changed
 
-    async def _admit(self, label: str, before: str, after: str, *, limit: int, by: Author) -> None:
+    async def _admit(self, label: str, before: str, after: str, *, limit: int, by: BlockAuthor) -> None:
         _require_room(after, limit)
-        if by is Author.MODEL:
+        if by is BlockAuthor.MODEL:
             refusal = await text_checks.learning_refusal(self._memory, before, after, label=label)
             if refusal is not None:
                 raise PermissionRefused(refusal)
@@ -224,7 +226,7 @@ class BlockShelf:
     def _namespace(self, label: str) -> tuple[str, ...]:
         return _namespace_of(self._owner(label))
 
-    async def _of(self, agent: str | None) -> "list[Block]":
+    async def _of(self, agent: str | None) -> "list[MemoryBlock]":
         report = await self._memory.search_records(_namespace_of(agent), limit=limits.BLOCKS)
         return [_block_of(item, agent) for item in report.items]
 
@@ -238,7 +240,7 @@ class BlockShelf:
         except NotFound:
             raise NotFound(what="block", name=label) from None
 
-    async def _put(self, label: str, stored: _Stored, *, expected: int) -> Block:
+    async def _put(self, label: str, stored: _StoredBlock, *, expected: int) -> MemoryBlock:
         value: Any = stored.model_dump(mode="json", exclude_defaults=True) | {"value": stored.value}
         report = await self._memory.put_record(self._namespace(label), label, value, expected_version=expected)
         return _block_of(report.record, self._owner(label))
@@ -248,13 +250,13 @@ def _namespace_of(agent: str | None) -> tuple[str, ...]:
     return _SHARED if agent is None else (*_OWN, agent)
 
 
-def _stored_of(item: RecordItem) -> _Stored:
-    return _Stored.model_validate(item.value)
+def _stored_of(item: RecordItem) -> _StoredBlock:
+    return _StoredBlock.model_validate(item.value)
 
 
-def _block_of(item: RecordItem, agent: str | None) -> Block:
+def _block_of(item: RecordItem, agent: str | None) -> MemoryBlock:
     stored = _stored_of(item).model_dump(exclude={"calls"})
-    return Block(label=item.key, agent=agent, version=item.version, updated_at=item.updated_at, **stored)
+    return MemoryBlock(label=item.key, agent=agent, version=item.version, updated_at=item.updated_at, **stored)
 
 
 def _require_room(value: str, limit: int) -> None:
@@ -266,24 +268,24 @@ _BLOCKS: Final = FenceTag.BLOCKS.value
 _BLOCK: Final = FenceTag.BLOCK.value
 
 
-def text_of(blocks: Iterable[Block], /) -> str:
+def text_of(blocks: Iterable[MemoryBlock], /) -> str:
     """Return blocks as a system prompt shows them; nothing for none."""
-    shown = [_shown(block) for block in blocks]
+    shown = [_shown_block(block) for block in blocks]
     return "\n".join((f"<{_BLOCKS}>", *shown, f"</{_BLOCKS}>")) if shown else ""
 
 
-def _shown(block: Block) -> str:
+def _shown_block(block: MemoryBlock) -> str:
     label = label_of(block.label).replace('"', "'")
-    about = f' description="{_quoted(block.description)}"' if block.description else ""
+    about = f' description="{_quote_text(block.description)}"' if block.description else ""
     read_only = ' read_only="true"' if block.read_only else ""
     head = f'<{_BLOCK} label="{label}"{about} chars="{len(block.value)}/{block.limit}"{read_only}>'
     return "\n".join((head, *_lines_of(block.value), f"</{_BLOCK}>"))
 
 
-def _quoted(text: str) -> str:
-    return escape(text).replace('"', "'")
+def _quote_text(text: str) -> str:
+    return escape_line(text).replace('"', "'")
 
 
 def _lines_of(text: str) -> list[str]:
     """Return the lines of a block; none of them opens or closes a fence of blocks, or of a host's template."""
-    return [escape(line) for line in text.split("\n")] if text else []
+    return [escape_line(line) for line in text.split("\n")] if text else []

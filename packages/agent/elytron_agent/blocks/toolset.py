@@ -10,14 +10,14 @@ from pydantic import AliasChoices, BeforeValidator, Field
 from elytron.api import MemoryFace
 from elytron_agent import limits, text_checks
 from elytron_agent.blocks import shelf as edits
-from elytron_agent.blocks.archive import Archive, answer_of, search_conversations, tags_of
-from elytron_agent.blocks.shelf import Author, Block, BlockShelf
+from elytron_agent.blocks.archive import ArchivalMemory, answer_of, search_conversations, tags_of
+from elytron_agent.blocks.shelf import BlockAuthor, BlockShelf, MemoryBlock
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core import limits as core_limits
 from elytron_core.errors import NotFound, PreconditionFailed
 
 
-class Naming(StrEnum):
+class ToolNaming(StrEnum):
     """Naming of the tools; arguments are taken under either spelling."""
 
     SAGE = "sage"
@@ -33,16 +33,16 @@ _LETTA: Final = {
 }
 
 
-def _spelt(*names: str, **more: Any) -> Any:
+def _spelling_field(*names: str, **more: Any) -> Any:
     return Field(validation_alias=AliasChoices(*names), **more)
 
 
-def _listed(tags: object) -> object:
+def _list_tags(tags: object) -> object:
     return tags_of(tags) if isinstance(tags, str) else tags
 
 
-BlockName = Annotated[str, _spelt("block", "label", "name", description="Label of the block, such as human.")]
-Tags = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(max_length=core_limits.TAGS)]
+BlockName = Annotated[str, _spelling_field("block", "label", "name", description="Label of the block, such as human.")]
+Tags = Annotated[tuple[str, ...], BeforeValidator(_list_tags), Field(max_length=core_limits.TAGS)]
 """Tags as a model gives them: a list, or one text with commas; blank ones count for nothing."""
 Query = Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
 
@@ -52,10 +52,16 @@ class ReplaceArguments(ToolArguments):
 
     block: BlockName
     old: Annotated[
-        str, _spelt("old", "old_str", "old_string", "old_content", description="Text of the block to replace, exact.")
+        str,
+        _spelling_field(
+            "old", "old_str", "old_string", "old_content", description="Text of the block to replace, exact."
+        ),
     ]
     new: Annotated[
-        str, _spelt("new", "new_str", "new_string", "new_content", description="Text in its place; empty deletes it.")
+        str,
+        _spelling_field(
+            "new", "new_str", "new_string", "new_content", description="Text in its place; empty deletes it."
+        ),
     ]
 
 
@@ -63,17 +69,17 @@ class AppendArguments(ToolArguments):
     """Arguments of `memory_append`."""
 
     block: BlockName
-    content: Annotated[str, _spelt("content", "new_str", "text", min_length=1)]
+    content: Annotated[str, _spelling_field("content", "new_str", "text", min_length=1)]
 
 
 class InsertArguments(ToolArguments):
     """Arguments of `memory_insert`."""
 
     block: BlockName
-    content: Annotated[str, _spelt("content", "new", "new_str", "new_string", "text")]
+    content: Annotated[str, _spelling_field("content", "new", "new_str", "new_string", "text")]
     line: Annotated[
         int,
-        _spelt(
+        _spelling_field(
             "line", "insert_line", default=-1, description="Insert behind this line; 0 is the beginning, -1 the end."
         ),
     ]
@@ -84,7 +90,7 @@ class RethinkArguments(ToolArguments):
 
     block: BlockName
     content: Annotated[
-        str, _spelt("content", "new_memory", "new_value", description="The whole new text of the block.")
+        str, _spelling_field("content", "new_memory", "new_value", description="The whole new text of the block.")
     ]
 
 
@@ -123,9 +129,9 @@ class BlockTools:
         /,
         *,
         shelf: BlockShelf,
-        archive: Archive,
-        seen: Iterable[Block] = (),
-        naming: Naming = Naming.SAGE,
+        archive: ArchivalMemory,
+        seen: Iterable[MemoryBlock] = (),
+        naming: ToolNaming = ToolNaming.SAGE,
     ) -> None:
         self._memory = memory
         self._shelf = shelf
@@ -165,18 +171,20 @@ class BlockTools:
         )
 
     def _tool(self, name: str, description: str, arguments: Any, act: Any, *, read_only: bool = False) -> Tool:
-        named = _LETTA.get(name, name) if self._naming is Naming.LETTA else name
+        named = _LETTA.get(name, name) if self._naming is ToolNaming.LETTA else name
         return typed_tool(named, description, arguments, act, may_repeat=True, read_only=read_only)
 
     async def _replace(self, given: ReplaceArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, given.new, lambda text: edits.replace(text, given.old, given.new), key)
+        return await self._edit(
+            given.block, given.new, lambda text: edits.replace_text(text, given.old, given.new), key
+        )
 
     async def _append(self, given: AppendArguments, key: CallKey, /) -> ToolAnswer:
-        return await self._edit(given.block, given.content, lambda text: edits.append(text, given.content), key)
+        return await self._edit(given.block, given.content, lambda text: edits.append_text(text, given.content), key)
 
     async def _insert(self, given: InsertArguments, key: CallKey, /) -> ToolAnswer:
         def insert(text: str) -> str:
-            return edits.insert(text, given.content, given.line)
+            return edits.insert_text(text, given.content, given.line)
 
         return await self._edit(given.block, given.content, insert, key)
 
@@ -190,7 +198,7 @@ class BlockTools:
         async with self._order:
             try:
                 block = await self._shelf.edit(
-                    label, change, expected_version=self._seen.get(label), call=str(key), by=Author.MODEL
+                    label, change, expected_version=self._seen.get(label), call=str(key), by=BlockAuthor.MODEL
                 )
             except PreconditionFailed:
                 block = await self._shelf.read(label)

@@ -9,18 +9,18 @@ from typing import Annotated, Final, assert_never
 from pydantic import Field
 
 from elytron_agent import limits
-from elytron_agent.context.request import WindowTurn, clipped, said
+from elytron_agent.context.request import WindowTurn, clip_words, text_message
 from elytron_core.model import Value
 from elytron_core.ports.chat import (
+    ChatRole,
     ImagePart,
     InputMessage,
     Message,
+    ModelReply,
     ModelRequest,
-    Opaque,
-    Reply,
-    Role,
+    ModelTool,
+    OpaquePart,
     TextPart,
-    Tool,
     ToolCall,
     ToolResult,
 )
@@ -44,7 +44,7 @@ class CompactionPlan(Value):
     """With room for a summary."""
 
 
-def plan(
+def plan_compaction(
     turns: Sequence[TurnSize],
     /,
     *,
@@ -70,7 +70,7 @@ def plan(
     def after(cut: int) -> int:
         return fixed_tokens + limits.SUMMARY_TOKENS + sum(turn.tokens for turn in turns[cut:])
 
-    cuts = _cuts(len(turns), movable)
+    cuts = _tried_cuts(len(turns), movable)
     spared = [cut for cut in cuts if cut <= len(turns) - limits.RECENT_TURNS_KEPT]
     cut = next((cut for cut in spared if after(cut) <= wanted), None)
     if cut is None and spared and (after(spared[-1]) <= max_tokens * threshold):
@@ -86,7 +86,7 @@ def plan(
     )
 
 
-def _cuts(count: int, movable: int) -> list[int]:
+def _tried_cuts(count: int, movable: int) -> list[int]:
     """Return the cuts that are tried, smallest first, ending with all that may leave."""
     shares = [limits.EVICTED_SHARE + limits.EVICTED_STEP * step for step in range(8)]
     return sorted({min(max(math.ceil(count * share), 1), movable) for share in shares} | {movable})
@@ -102,7 +102,7 @@ ASKED: Final = (
 )
 
 
-class SummaryDraft(Value):
+class WindowSummaryDraft(Value):
     """A summary as a model writes it."""
 
     overview: Annotated[str, Field(max_length=limits.SUMMARY_CHARS)]
@@ -118,52 +118,52 @@ class SummaryDraft(Value):
         return _first_words(told, limits.SUMMARY_WORDS)
 
 
-def request(turns: Sequence[WindowTurn], previous: str, /) -> ModelRequest:
+def summary_request(turns: Sequence[WindowTurn], previous: str, /) -> ModelRequest:
     """Return what a model is asked for a summary of `turns` that takes in the `previous` one."""
-    told = "\n".join(_lines(turns))[-limits.SUMMARY_INPUT_CHARS :]
+    told = "\n".join(_turn_lines(turns))[-limits.SUMMARY_INPUT_CHARS :]
     before = f"Earlier summary:\n{previous}\n\n" if previous else ""
-    asked = said(Role.SYSTEM, ASKED), said(Role.USER, f"{before}Conversation:\n{told}")
+    asked = text_message(ChatRole.SYSTEM, ASKED), text_message(ChatRole.USER, f"{before}Conversation:\n{told}")
     return ModelRequest(messages=asked, max_tokens=4 * limits.SUMMARY_TOKENS)
 
 
-def problem_of(draft: SummaryDraft, turns: Sequence[WindowTurn], previous: str, /) -> str | None:
+def problem_of(draft: WindowSummaryDraft, turns: Sequence[WindowTurn], previous: str, /) -> str | None:
     """Return what speaks against a summary, or None: each passage that it quotes has to stand in what it sums up."""
     if not draft.text:
         return "it is empty"
-    source = _bare("\n".join((previous, *_lines(turns))))
+    source = _bare_text("\n".join((previous, *_turn_lines(turns))))
     quoted = [found[1] for found in _QUOTED.finditer(f"{draft.overview}\n{draft.state}\n{draft.next_step}")]
-    if any(_bare(passage) not in source for passage in quoted):
+    if any(_bare_text(passage) not in source for passage in quoted):
         return "it quotes what was not said"
-    if draft.quotes and not any(_bare(passage) in source for passage in draft.quotes if _bare(passage)):
+    if draft.quotes and not any(_bare_text(passage) in source for passage in draft.quotes if _bare_text(passage)):
         return "none of its quotes was said"
     if not draft.quotes:
         return "it names no passage that it rests on"
     return None
 
 
-def extract(turns: Sequence[WindowTurn], previous: str, /) -> str:
+def extract_summary(turns: Sequence[WindowTurn], previous: str, /) -> str:
     """Return a summary of the beginnings of the previous one and of what the user said, the latest turns first."""
     room = limits.SUMMARY_WORDS
     kept: list[str] = []
     if previous:
         kept.append(_first_words(previous, room // 3))
-        room -= _count(kept[0])
+        room -= _count_text(kept[0])
     told: list[str] = []
     for turn in reversed(turns):
-        line = f"The user said: {clipped(' '.join(turn.input.split()), limits.EXTRACT_LINE_CHARS)}"
-        if _count(line) > room:
+        line = f"The user said: {clip_words(' '.join(turn.input.split()), limits.EXTRACT_LINE_CHARS)}"
+        if _count_text(line) > room:
             break
-        room -= _count(line)
+        room -= _count_text(line)
         told.append(line)
     return " ".join((*kept, *reversed(told))) or "Nothing was said in words."
 
 
-def _lines(turns: Iterable[WindowTurn]) -> list[str]:
+def _turn_lines(turns: Iterable[WindowTurn]) -> list[str]:
     lines: list[str] = []
     for turn in turns:
         lines.append(f"user: {' '.join(turn.input.split())}")
         for item in turn.items:
-            if isinstance(item, Reply):
+            if isinstance(item, ModelReply):
                 lines += [f"assistant: {' '.join(p.text.split())}" for p in item.items if isinstance(p, TextPart)]
     return lines
 
@@ -173,20 +173,20 @@ def _first_words(text: str, most: int) -> str:
     return text.strip() if len(words) <= most else " ".join(words[:most]).rstrip("…") + "…"
 
 
-def _count(text: str) -> int:
+def _count_text(text: str) -> int:
     return len(text.split())
 
 
-def _bare(text: str) -> str:
+def _bare_text(text: str) -> str:
     return " ".join(_WORDS.findall(text.casefold()))
 
 
 _FACTOR_MIN, _FACTOR_MAX = 0.5, 4.0
 
 
-def bytes_of(messages: Iterable[Message], tools: Iterable[Tool] = (), /) -> int:
+def bytes_of(messages: Iterable[Message], tools: Iterable[ModelTool] = (), /) -> int:
     """Return how many bytes of text the messages and the declarations of tools have, with what each costs beside."""
-    said = sum(_size(message) + limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN for message in messages)
+    said = sum(_message_size(message) + limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN for message in messages)
     return said + sum(len(tool.name) + len(tool.description) + len(tool.parameters.encode()) for tool in tools)
 
 
@@ -202,29 +202,29 @@ def factor_of(size_bytes: int, tokens: int, /) -> float:
     return min(max(tokens * limits.BYTES_PER_TOKEN / size_bytes, _FACTOR_MIN), _FACTOR_MAX)
 
 
-def _size(message: Message) -> int:
+def _message_size(message: Message) -> int:
     match message:
         case InputMessage():
-            return sum(_part(part) for part in message.parts)
-        case Reply():
-            return sum(_item(item) for item in message.items)
+            return sum(_part_size(part) for part in message.parts)
+        case ModelReply():
+            return sum(_item_size(item) for item in message.items)
         case ToolResult():
             return len(message.text.encode())
         case _:
             assert_never(message)
 
 
-def _part(part: TextPart | ImagePart) -> int:
+def _part_size(part: TextPart | ImagePart) -> int:
     return len(part.text.encode()) if isinstance(part, TextPart) else len(part.url)
 
 
-def _item(item: TextPart | ToolCall | Opaque) -> int:
+def _item_size(item: TextPart | ToolCall | OpaquePart) -> int:
     match item:
         case TextPart():
             return len(item.text.encode())
         case ToolCall():
             return len(json.dumps(item.arguments)) + len(item.name)
-        case Opaque():
+        case OpaquePart():
             return len(item.body)
         case _:
             assert_never(item)

@@ -21,19 +21,28 @@ from elytron_agent.context import request
 from elytron_agent.hooks.contract import HookSettings
 from elytron_agent.hooks.items import TurnItem
 from elytron_agent.hooks.reference import ChunkLine, FactLine, InsightLine
-from elytron_core.clock import Instant, iso
+from elytron_core.clock import Instant, format_instant
 from elytron_core.contracts.facts import FactDraft, FactEntry, FactListRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit, RecallOutcome
-from elytron_core.evidence import Trust
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallHit, RecallOutcome, RecallPlane
+from elytron_core.evidence import TrustLevel
 from elytron_core.limits import PAGE_MAX, PROJECTED_SCORE, QUERY_CHARS, QUERY_TERMS, RECALL_MAX
 from elytron_core.model import Value
-from elytron_core.planes.facts import Authority, Confidence, FactOperation, Kind, State, Tier, end_after, topic_key
+from elytron_core.planes.facts import (
+    FactAuthority,
+    FactConfidence,
+    FactKind,
+    FactOperation,
+    FactState,
+    FactTier,
+    end_after,
+    topic_key,
+)
 from elytron_core.policy.admission.own_output import own_words
-from elytron_core.policy.extraction.rule_facts import sentences
+from elytron_core.policy.extraction.rule_facts import own_sentences
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import BETWEEN as SENTENCE_BREAK
 from elytron_core.policy.ranking.excerpts import passages_of
-from elytron_core.ports.chat import ModelRequest, Role
+from elytron_core.ports.chat import ChatRole, ModelRequest
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 from elytron_core.text.analyser import ENGLISH
@@ -41,11 +50,11 @@ from elytron_core.text.analyser import ENGLISH
 BETWEEN: Final = "::"
 MODEL_CERTAINTY: Final = 0.78
 KINDS: Final = {
-    "name": Kind.PROFILE,
-    "preference": Kind.PREFERENCE,
-    "like": Kind.PREFERENCE,
-    "today_task": Kind.TASK,
-    "weekly_task": Kind.TASK,
+    "name": FactKind.PROFILE,
+    "preference": FactKind.PREFERENCE,
+    "like": FactKind.PREFERENCE,
+    "today_task": FactKind.TASK,
+    "weekly_task": FactKind.TASK,
 }
 """The kinds of facts by their keys; those of another key are of the kind `fact`."""
 
@@ -56,7 +65,7 @@ class TurnFact(Value):
     fact_id: str
     key: str
     value: str
-    tier: Tier
+    tier: FactTier
     confidence: float
 
     @property
@@ -65,11 +74,11 @@ class TurnFact(Value):
 
 
 MARKERS: Final = {
-    "my name is": ("user_name", "name", Tier.L0, 0.95),
-    "i prefer": ("user_preference", "preference", Tier.L0, 0.92),
-    "i like": ("user_like", "like", Tier.L2, 0.85),
-    "today i need": ("today_task", "today_task", Tier.L1, 0.80),
-    "this week i need": ("weekly_task", "weekly_task", Tier.L2, 0.82),
+    "my name is": ("user_name", "name", FactTier.L0, 0.95),
+    "i prefer": ("user_preference", "preference", FactTier.L0, 0.92),
+    "i like": ("user_like", "like", FactTier.L2, 0.85),
+    "today i need": ("today_task", "today_task", FactTier.L1, 0.80),
+    "this week i need": ("weekly_task", "weekly_task", FactTier.L2, 0.82),
 }
 """Words that introduce a fact, with its id, key, tier and confidence."""
 _NOT_MEANT: Final = r"(?<!\bif )(?<!\bwhether )(?<!\bwhen )(?<!\bunless )"
@@ -89,7 +98,9 @@ class UpdatedFact(Value, extra="ignore"):
     fact_id: str = ""
     key: str = ""
     value: str = ""
-    tier: Annotated[Tier, BeforeValidator(lambda told: told if told in set(Tier) else Tier.L2)] = Tier.L2
+    tier: Annotated[FactTier, BeforeValidator(lambda told: told if told in set(FactTier) else FactTier.L2)] = (
+        FactTier.L2
+    )
     confidence: float | None = None
 
 
@@ -113,7 +124,7 @@ INSTRUCTION: Final = (
 def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
     """Return what the user says outright behind a marker; of one fact, the last word."""
     found: dict[str, TurnFact] = {}
-    for sentence in (" ".join(sentence.split()) for text in _said(items) for sentence in sentences(text)):
+    for sentence in (" ".join(sentence.split()) for text in _said_texts(items) for sentence in own_sentences(text)):
         if sentence.endswith(("?", "？")):
             continue
         for pattern, fact in _MARKED:
@@ -127,9 +138,9 @@ def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
 def extraction_request(items: Iterable[TurnItem], known: Sequence[TurnFact], /, *, max_tokens: int) -> ModelRequest:
     """Return what a model is asked: what the user said and the facts that are known, and nothing that a tool said."""
     shown = [fact.model_dump(mode="json") for fact in known[: limits.MODEL_FACTS]]
-    said = "\n".join(_said(items))[: limits.MODEL_INPUT_CHARS]
+    said = "\n".join(_said_texts(items))[: limits.MODEL_INPUT_CHARS]
     data = json.dumps({"user_said": said, "known_facts": shown}, ensure_ascii=False)
-    messages = request.said(Role.SYSTEM, INSTRUCTION), request.said(Role.USER, data)
+    messages = request.text_message(ChatRole.SYSTEM, INSTRUCTION), request.text_message(ChatRole.USER, data)
     return ModelRequest(messages=messages, max_tokens=max_tokens, temperature=0)
 
 
@@ -148,20 +159,20 @@ def told_facts(answer: ExtractedFacts, /) -> tuple[TurnFact, ...]:
     )
 
 
-def merged(ruled: Iterable[TurnFact], told: Iterable[TurnFact], /) -> tuple[TurnFact, ...]:
+def merge_facts(ruled: Iterable[TurnFact], told: Iterable[TurnFact], /) -> tuple[TurnFact, ...]:
     """Return the facts of both; of one that both tell, the model's."""
     return tuple({topic_key(fact.topic): fact for fact in (*ruled, *told)}.values())
 
 
 def draft_of(fact: TurnFact, /, *, at: Instant, citations: tuple[str, ...], l1_days: int, l2_days: int) -> FactDraft:
     """Return the draft of a fact, which holds as long as its tier does."""
-    days = {Tier.L0: None, Tier.L1: l1_days, Tier.L2: l2_days}[fact.tier]
+    days = {FactTier.L0: None, FactTier.L1: l1_days, FactTier.L2: l2_days}[fact.tier]
     return FactDraft(
-        fact_kind=KINDS.get(fact.key.casefold(), Kind.FACT),
+        fact_kind=KINDS.get(fact.key.casefold(), FactKind.FACT),
         topic=fact.topic,
         content=f"{fact.key}: {fact.value}",
         citations=citations,
-        authority=Authority.EXTRACTED,
+        authority=FactAuthority.EXTRACTED,
         confidence=confidence_of(fact.confidence),
         tier=fact.tier,
         certainty=fact.confidence,
@@ -174,30 +185,30 @@ def deletion_of(fact: TurnFact, /, *, at: Instant, citations: tuple[str, ...] = 
     """Return the draft that deletes a fact."""
     return FactDraft(
         operation=FactOperation.DELETE,
-        fact_kind=KINDS.get(fact.key.casefold(), Kind.FACT),
+        fact_kind=KINDS.get(fact.key.casefold(), FactKind.FACT),
         topic=fact.topic,
         citations=citations,
-        confidence=Confidence.HIGH,
+        confidence=FactConfidence.HIGH,
         observed_at=at,
     )
 
 
-def confidence_of(certainty: float, /) -> Confidence:
+def confidence_of(certainty: float, /) -> FactConfidence:
     """Return the word for a number."""
     if certainty >= 0.7:
-        return Confidence.HIGH
-    return Confidence.MEDIUM if certainty >= 0.5 else Confidence.LOW
+        return FactConfidence.HIGH
+    return FactConfidence.MEDIUM if certainty >= 0.5 else FactConfidence.LOW
 
 
-def fact_of(topic: str, content: str, /, *, tier: Tier | None, certainty: float) -> TurnFact:
+def fact_of(topic: str, content: str, /, *, tier: FactTier | None, certainty: float) -> TurnFact:
     """Return a stored fact as hooks know it; of one that was not drawn here, the topic is id and key."""
     fact_id, found, key = topic.partition(BETWEEN)
     key = key if found else topic
     value = content.removeprefix(f"{key}: ")
-    return TurnFact(fact_id=fact_id, key=key, value=value, tier=tier or Tier.L0, confidence=certainty)
+    return TurnFact(fact_id=fact_id, key=key, value=value, tier=tier or FactTier.L0, confidence=certainty)
 
 
-def _said(items: Iterable[TurnItem]) -> list[str]:
+def _said_texts(items: Iterable[TurnItem]) -> list[str]:
     texts: list[Any] = [own_words(text) for item in items if item.role == "user" for text in item.texts]
     return [text for text in texts if text]
 
@@ -212,7 +223,7 @@ class InsightType(StrEnum):
 CONFIDENCE = {InsightType.EVOLUTION: 0.84, InsightType.STABILITY: 0.78}
 
 
-class Insight(Value):
+class FactInsight(Value):
     """Insight from several versions of a fact, or several words for it."""
 
     id: str
@@ -223,27 +234,27 @@ class Insight(Value):
     """The ids of the versions that it rests on, oldest first."""
 
 
-def insights_of(entries: Iterable[FactEntry], /, *, at: Instant) -> tuple[Insight, ...]:
+def insights_of(entries: Iterable[FactEntry], /, *, at: Instant) -> tuple[FactInsight, ...]:
     """Return the insights of facts that hold at `at`, by type and then by summary."""
-    listed = sorted(entries, key=lambda entry: (*_slot(entry), entry.recorded_at, entry.id))
-    found = (_insight(tuple(versions), at) for _, versions in groupby(listed, key=_slot))
+    listed = sorted(entries, key=lambda entry: (*_fact_slot(entry), entry.recorded_at, entry.id))
+    found = (_version_insight(tuple(versions), at) for _, versions in groupby(listed, key=_fact_slot))
     return tuple(sorted((one for one in found if one is not None), key=lambda one: (one.type, one.summary)))
 
 
-def holds(entry: FactEntry, at: Instant, /) -> bool:
+def holds_at(entry: FactEntry, at: Instant, /) -> bool:
     """Return whether a fact is current, and its time is not over."""
-    return entry.state is State.ACTIVE and (entry.valid_to is None or at < entry.valid_to)
+    return entry.state is FactState.ACTIVE and (entry.valid_to is None or at < entry.valid_to)
 
 
-def _slot(entry: FactEntry) -> tuple[Kind, str]:
+def _fact_slot(entry: FactEntry) -> tuple[FactKind, str]:
     return entry.kind, topic_key(entry.topic)
 
 
-def _insight(versions: tuple[FactEntry, ...], at: Instant) -> Insight | None:
+def _version_insight(versions: tuple[FactEntry, ...], at: Instant) -> FactInsight | None:
     latest = versions[-1]
-    if not holds(latest, at):
+    if not holds_at(latest, at):
         return None
-    values = {similarity.plain(version.content) for version in versions}
+    values = {similarity.plain_text(version.content) for version in versions}
     said = sum(version.evidence_count for version in versions)
     if len(values) == 1 and said < 2:
         return None
@@ -251,8 +262,8 @@ def _insight(versions: tuple[FactEntry, ...], at: Instant) -> Insight | None:
     kind = InsightType.EVOLUTION if len(values) > 1 else InsightType.STABILITY
     told = "changed, and is now" if kind is InsightType.EVOLUTION else "was said more than once, and stayed"
     summary = f"{fact.key} {told}: {fact.value}"
-    basis = json.dumps([fact.topic, kind.value, iso(latest.observed_at), summary])
-    return Insight(
+    basis = json.dumps([fact.topic, kind.value, format_instant(latest.observed_at), summary])
+    return FactInsight(
         id=f"insight-{hashlib.sha256(basis.encode()).hexdigest()[:16]}",
         type=kind,
         summary=summary,
@@ -262,13 +273,13 @@ def _insight(versions: tuple[FactEntry, ...], at: Instant) -> Insight | None:
 
 
 HOUR_MS: Final = 3_600_000
-SURENESS: Final = {Confidence.LOW: 0.4, Confidence.MEDIUM: 0.6, Confidence.HIGH: 0.9}
+SURENESS: Final = {FactConfidence.LOW: 0.4, FactConfidence.MEDIUM: 0.6, FactConfidence.HIGH: 0.9}
 """The confidence of facts whose writer said no number."""
 LEAST_SHARE: Final = 0.05
 """A message of a smaller share of the best one's score is not worth its place in a context."""
 
 
-_TIER: Final = {Tier.L0: 0.35, Tier.L1: 0.10, Tier.L2: 0.20}
+_TIER: Final = {FactTier.L0: 0.35, FactTier.L1: 0.10, FactTier.L2: 0.20}
 _RECENCY, _RECENCY_HOURS = 0.25, 240
 """Points of a fresh fact, and the number of hours in which it would lose one point."""
 _MATCHED, _TERM, _INSIGHT_TERM = 0.25, 0.15, 0.30
@@ -276,7 +287,7 @@ _MATCHED, _TERM, _INSIGHT_TERM = 0.25, 0.15, 0.30
 
 def points_of(fact: TurnFact, terms: Collection[str], /, *, age_ms: int) -> float:
     """Return what a fact of that age is worth for a query of these terms."""
-    count = _matched(f"{fact.key} {fact.value} {fact.fact_id}", terms)
+    count = _matched_terms(f"{fact.key} {fact.value} {fact.fact_id}", terms)
     recency = max(0.0, _RECENCY - max(age_ms, 0) / HOUR_MS / _RECENCY_HOURS)
     return fact.confidence + _TIER[fact.tier] + recency + (_MATCHED + _TERM * count if count else 0.0)
 
@@ -289,11 +300,11 @@ class RankedFact(Value):
     score: float
 
 
-class Recollection(Value):
+class TurnRecollection(Value):
     """Facts for a turn, best first."""
 
     facts: tuple[RankedFact, ...] = ()
-    insights: tuple[Insight, ...] = ()
+    insights: tuple[FactInsight, ...] = ()
     chunks: tuple[ChunkLine, ...] = ()
 
     @property
@@ -305,7 +316,7 @@ class Recollection(Value):
                 key=one.fact.key,
                 value=one.fact.value,
                 confidence=f"{one.fact.confidence:.2f}",
-                from_outside=one.entry.trust is Trust.OUTSIDE,
+                from_outside=one.entry.trust is TrustLevel.OUTSIDE,
             )
             for one in self.facts
         )
@@ -323,7 +334,9 @@ async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, 
     found: list[FactEntry] = []
     cursor: str | None = None
     while len(found) < limits.FACTS_READ:
-        request = FactListRequest(scope=scope, states=(State.ACTIVE, State.SUPERSEDED), limit=PAGE_MAX, cursor=cursor)
+        request = FactListRequest(
+            scope=scope, states=(FactState.ACTIVE, FactState.SUPERSEDED), limit=PAGE_MAX, cursor=cursor
+        )
         page = await memory.list_facts(request)
         found += page.items
         cursor = page.next_cursor
@@ -333,12 +346,12 @@ async def fact_entries(memory: MemoryFace, scope: Scope, /) -> tuple[FactEntry, 
     return tuple(entry for entry in found if entry.chat is None or (entry.channel, entry.chat) == here)
 
 
-def ranked(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[RankedFact, ...]:
+def rank_facts(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[RankedFact, ...]:
     """Return the facts that hold at `at`, those first that are worth most for the query; of two alike, the newer."""
     terms = terms_of(query)
     found: list[RankedFact] = []
     for entry in entries:
-        if not holds(entry, at):
+        if not holds_at(entry, at):
             continue
         certainty = entry.certainty if entry.certainty is not None else SURENESS[entry.confidence]
         fact = fact_of(entry.topic, entry.content, tier=entry.tier, certainty=certainty)
@@ -348,35 +361,35 @@ def ranked(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple
     return tuple(order)
 
 
-def telling(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[Insight, ...]:
+def telling_insights(entries: Sequence[FactEntry], query: str, /, *, at: Instant) -> tuple[FactInsight, ...]:
     """Return the insights that hold a word of the query, those first that are worth most for it."""
     terms = terms_of(query)
-    counts = {one: _matched(one.summary, terms) for one in insights_of(entries, at=at)}
+    counts = {one: _matched_terms(one.summary, terms) for one in insights_of(entries, at=at)}
     found = [one for one, count in counts.items() if count]
     return tuple(sorted(found, key=lambda one: (-one.confidence - _INSIGHT_TERM * counts[one], one.id)))
 
 
-async def recollect(
+async def recollect_facts(
     memory: MemoryFace, scope: Scope, query: str, /, *, settings: HookSettings, at: Instant, seen: Collection[str]
-) -> Recollection:
+) -> TurnRecollection:
     """Return the reference of a turn; messages whose text is in `seen` are in its context already."""
     entries, chunks = await asyncio.gather(
-        fact_entries(memory, scope), _chunks(memory, scope, query, limit=settings.search_hits, seen=seen)
+        fact_entries(memory, scope), _message_chunks(memory, scope, query, limit=settings.search_hits, seen=seen)
     )
-    return Recollection(
-        facts=ranked(entries, query, at=at)[: settings.recall_facts],
-        insights=telling(entries, query, at=at)[: settings.recall_insights],
+    return TurnRecollection(
+        facts=rank_facts(entries, query, at=at)[: settings.recall_facts],
+        insights=telling_insights(entries, query, at=at)[: settings.recall_insights],
         chunks=chunks,
     )
 
 
 def terms_of(query: str, /) -> tuple[str, ...]:
     """Return the words of a query that say what it is about."""
-    words = similarity.normalise(query[:QUERY_CHARS]).split()
+    words = similarity.normalise_text(query[:QUERY_CHARS]).split()
     return tuple(dict.fromkeys(word for word in words if len(word) > 1 and word not in ENGLISH))[:QUERY_TERMS]
 
 
-async def _chunks(
+async def _message_chunks(
     memory: MemoryFace, scope: Scope, query: str, /, *, limit: int, seen: Collection[str]
 ) -> tuple[ChunkLine, ...]:
     """Return the messages that answer the query well enough for a projected block to show them."""
@@ -386,27 +399,27 @@ async def _chunks(
         scope=scope,
         query=query[:QUERY_CHARS],
         limit=min(limit + len(seen), RECALL_MAX),
-        filters=RecallFilters(planes=(Plane.TRANSCRIPT,)),
+        filters=RecallFilters(planes=(RecallPlane.TRANSCRIPT,)),
     )
     report = await memory.recall(asked)
-    hits = [hit for hit in report.hits if similarity.plain(hit.text) not in seen]
+    hits = [hit for hit in report.hits if similarity.plain_text(hit.text) not in seen]
     if report.outcome is RecallOutcome.NOTHING or weights.of_any(hit.score for hit in hits) < PROJECTED_SCORE:
         return ()
     terms, least = terms_of(query), hits[0].score * LEAST_SHARE
-    return tuple(_chunk(hit, terms) for hit in hits[:limit] if hit.score >= least)
+    return tuple(_hit_chunk(hit, terms) for hit in hits[:limit] if hit.score >= least)
 
 
-def _chunk(hit: RecallHit, terms: Sequence[str]) -> ChunkLine:
+def _hit_chunk(hit: RecallHit, terms: Sequence[str]) -> ChunkLine:
     spans = passages_of(hit.text, terms, limits.CHUNK_CHARS)
     return ChunkLine(
         id=hit.id,
         text=SENTENCE_BREAK.join(hit.text[start:end].strip() for start, end in spans),
         speaker=hit.speaker or hit.role or "",
-        at=iso(hit.at) if hit.at is not None else "",
-        from_outside=hit.trust is Trust.OUTSIDE,
+        at=format_instant(hit.at) if hit.at is not None else "",
+        from_outside=hit.trust is TrustLevel.OUTSIDE,
     )
 
 
-def _matched(text: str, terms: Collection[str]) -> int:
-    told = similarity.normalise(text)
-    return sum(similarity.holds(told, term) for term in terms)
+def _matched_terms(text: str, terms: Collection[str]) -> int:
+    told = similarity.normalise_text(text)
+    return sum(similarity.has_term(told, term) for term in terms)

@@ -30,7 +30,7 @@ IMAGES: Final = frozenset({"input_image", "image_url"})
 SYSTEM: Final = frozenset({"system", "developer"})
 
 
-class Form(StrEnum):
+class MessageForm(StrEnum):
     """Form of a host's messages."""
 
     RESPONSES = "responses"
@@ -105,34 +105,37 @@ class HostMessage(Value):
         return sum(item.tokens for item in self.items)
 
 
-def read(messages: HostMessages, /) -> tuple[HostMessage, ...]:
+def read_messages(messages: HostMessages, /) -> tuple[HostMessage, ...]:
     """Return the messages with the items that they hold. Raises InvalidInput for what is none, LimitExceeded."""
     if isinstance(messages, str):
         messages = {"role": "user", "content": messages}
     each = [messages] if isinstance(messages, Mapping | BaseModel) else list(messages)
     if len(each) > limits.HOST_MESSAGES:
         raise LimitExceeded(what="messages of one turn", limit=limits.HOST_MESSAGES, found=len(each))
-    return tuple(HostMessage(raw=raw, items=tuple(_items(_mapping(raw, number)))) for number, raw in enumerate(each))
+    return tuple(
+        HostMessage(raw=raw, items=tuple(_message_items(_message_mapping(raw, number))))
+        for number, raw in enumerate(each)
+    )
 
 
 def items_of(messages: HostMessages, /) -> tuple[TurnItem, ...]:
     """Return the items of messages in either form, in their order."""
-    return tuple(item for message in read(messages) for item in message.items)
+    return tuple(item for message in read_messages(messages) for item in message.items)
 
 
-def form_of(messages: Iterable[HostMessage], /) -> Form:
+def form_of(messages: Iterable[HostMessage], /) -> MessageForm:
     """Return how the host writes: as the Responses API does where anything shows that, else as chat completions do."""
     for message in messages:
-        raw = _mapping(message.raw, 0)
-        kinds = {_text(part, "type") for part in _mappings(raw.get("content"))}
+        raw = _message_mapping(message.raw, 0)
+        kinds = {_raw_text(part, "type") for part in _list_mappings(raw.get("content"))}
         if raw.get("type") is not None or kinds & {"input_text", "output_text", "input_image", "input_file"}:
-            return Form.RESPONSES
-    return Form.CHAT
+            return MessageForm.RESPONSES
+    return MessageForm.CHAT
 
 
-def written(items: Iterable[TurnItem], form: Form, /) -> list[Json]:
+def write_items(items: Iterable[TurnItem], form: MessageForm, /) -> list[Json]:
     """Return the items as a host of that form sends them."""
-    return responses_of(items) if form is Form.RESPONSES else chat_of(items)
+    return responses_of(items) if form is MessageForm.RESPONSES else chat_of(items)
 
 
 def responses_of(items: Iterable[TurnItem], /) -> list[Json]:
@@ -160,7 +163,7 @@ def chat_of(items: Iterable[TurnItem], /) -> list[Json]:
     return messages
 
 
-def paired(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
+def paired_items(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
     """Return the items without calls that have no result and results that have no call: model APIs refuse these."""
     listed = tuple(items)
     calls = {item.call_id for item in listed if item.type == CALL}
@@ -180,16 +183,16 @@ def reply_of(reply: HostMessages, /) -> tuple[TurnItem, ...]:
         part = ItemPart(type="output_text", text=reply)
         return (TurnItem(role="assistant", content=(part,)),)
     if isinstance(reply, Mapping | BaseModel):
-        whole = _mapping(reply, 0)
-        for choice in _mappings(whole.get("choices")):
-            return items_of(_mappings([choice.get("message")]))
+        whole = _message_mapping(reply, 0)
+        for choice in _list_mappings(whole.get("choices")):
+            return items_of(_list_mappings([choice.get("message")]))
         if isinstance(whole.get("output"), list) and "type" not in whole:
-            return items_of(_mappings(whole["output"]))
+            return items_of(_list_mappings(whole["output"]))
         return items_of(whole)
     return items_of(reply)
 
 
-def _mapping(raw: object, number: int) -> Json:
+def _message_mapping(raw: object, number: int) -> Json:
     if isinstance(raw, BaseModel):
         return raw.model_dump(exclude_none=True)
     if not isinstance(raw, Mapping):
@@ -197,82 +200,85 @@ def _mapping(raw: object, number: int) -> Json:
     return dict(cast("Mapping[str, Any]", raw))
 
 
-def _items(raw: Json) -> Iterable[TurnItem]:
+def _message_items(raw: Json) -> Iterable[TurnItem]:
     kind, role = raw.get("type", MESSAGE), raw.get("role")
     if kind == CALL:
         yield TurnItem(
-            type=CALL, name=_text(raw, "name"), call_id=_text(raw, "call_id"), arguments=_text(raw, "arguments")
+            type=CALL,
+            name=_raw_text(raw, "name"),
+            call_id=_raw_text(raw, "call_id"),
+            arguments=_raw_text(raw, "arguments"),
         )
     elif kind == RESULT:
-        yield TurnItem(type=RESULT, call_id=_text(raw, "call_id"), output=_output(raw.get("output")))
+        yield TurnItem(type=RESULT, call_id=_raw_text(raw, "call_id"), output=_output_text(raw.get("output")))
     elif role == "tool":
-        yield TurnItem(type=RESULT, call_id=_text(raw, "tool_call_id"), output=_output(raw.get("content")))
+        yield TurnItem(type=RESULT, call_id=_raw_text(raw, "tool_call_id"), output=_output_text(raw.get("content")))
     elif kind != MESSAGE or not isinstance(role, str):
-        yield TurnItem(type=OTHER if kind == MESSAGE else _sound(str(kind)), body=_json(raw))
+        yield TurnItem(type=OTHER if kind == MESSAGE else _sound_text(str(kind)), body=_json_text(raw))
     else:
-        calls = _mappings(raw.get("tool_calls"))
-        content = tuple(_parts(raw.get("content"), role))
+        calls = _list_mappings(raw.get("tool_calls"))
+        content = tuple(_content_parts(raw.get("content"), role))
         if content or not calls:
-            yield TurnItem(role=_sound(role), content=content)
+            yield TurnItem(role=_sound_text(role), content=content)
         for call in calls:
-            function = next(iter(_mappings([call.get("function")])), call)
-            arguments, name = _text(function, "arguments"), _text(function, "name")
-            yield TurnItem(type=CALL, name=name, call_id=_text(call, "id"), arguments=arguments)
+            function = next(iter(_list_mappings([call.get("function")])), call)
+            arguments, name = _raw_text(function, "arguments"), _raw_text(function, "name")
+            yield TurnItem(type=CALL, name=name, call_id=_raw_text(call, "id"), arguments=arguments)
 
 
-def _mappings(value: object) -> list[Json]:
+def _list_mappings(value: object) -> list[Json]:
     """Return the mappings of a list; what is none of them holds nothing that is read here."""
     each = cast("list[Any]", value) if isinstance(value, list) else []
     return [dict(cast("Mapping[str, Any]", one)) for one in each if isinstance(one, Mapping)]
 
 
-def _sound(text: str) -> str:
+def _sound_text(text: str) -> str:
     """Return `text` as valid UTF-8: half a character of a host's cut becomes a question mark."""
     return text.encode("utf-8", "replace").decode()
 
 
-def _text(raw: Json, name: str) -> str:
-    return _word(raw.get(name))
+def _raw_text(raw: Json, name: str) -> str:
+    return _value_word(raw.get(name))
 
 
-def _word(value: object) -> str:
-    return _sound(value) if isinstance(value, str) else "" if value is None else _json(value)
+def _value_word(value: object) -> str:
+    return _sound_text(value) if isinstance(value, str) else "" if value is None else _json_text(value)
 
 
-def _output(content: object) -> str:
+def _output_text(content: object) -> str:
     if isinstance(content, list):
-        return "\n".join(part.text or part.body for part in _parts(cast("object", content), "tool"))
-    return _word(content)
+        return "\n".join(part.text or part.body for part in _content_parts(cast("object", content), "tool"))
+    return _value_word(content)
 
 
-def _parts(content: object, role: str) -> Iterable[ItemPart]:
+def _content_parts(content: object, role: str) -> Iterable[ItemPart]:
     said = "output_text" if role == "assistant" else "input_text"
     if isinstance(content, str):
-        yield ItemPart(type=said, text=_sound(content))
+        yield ItemPart(type=said, text=_sound_text(content))
     for part in cast("list[Any]", content) if isinstance(content, list) else ():
         if isinstance(part, str):
-            yield ItemPart(type=said, text=_sound(part))
+            yield ItemPart(type=said, text=_sound_text(part))
         elif isinstance(part, Mapping):
-            yield _part(dict(cast("Mapping[str, Any]", part)), said)
+            yield _content_part(dict(cast("Mapping[str, Any]", part)), said)
 
 
-def _part(part: Json, said: str) -> ItemPart:
-    kind = _text(part, "type")
+def _content_part(part: Json, said: str) -> ItemPart:
+    kind = _raw_text(part, "type")
     if kind in TEXTS and isinstance(part.get("text"), str):
-        return ItemPart(type=said, text=_text(part, "text"))
+        return ItemPart(type=said, text=_raw_text(part, "text"))
     if kind in IMAGES:
         url: Any = part.get("image_url")
         inner: Json = cast("Json", url) if isinstance(url, dict) else {"url": url, "detail": part.get("detail")}
         return ItemPart(
             type="input_image",
-            image_url=_text(inner, "url"),
-            detail=_text(inner, "detail"),
-            file_id=_text(part, "file_id"),
+            image_url=_raw_text(inner, "url"),
+            detail=_raw_text(inner, "detail"),
+            file_id=_raw_text(part, "file_id"),
         )
-    file = next(iter(_mappings([part.get("file")])), part)
+    file = next(iter(_list_mappings([part.get("file")])), part)
     if kind in {"input_file", "file"} and not file.get("file_data"):
-        return ItemPart(type="input_file", file_id=_text(file, "file_id"), filename=_text(file, "filename"))
-    return ItemPart(type=kind, body=_json(part))
+        return ItemPart(type="input_file", file_id=_raw_text(file, "file_id"), filename=_raw_text(file, "filename"))
+    return ItemPart(type=kind, body=_json_text(part))
 
 
 def _response_item(item: TurnItem) -> Json:
@@ -311,5 +317,5 @@ def _chat_part(part: ItemPart) -> Json:
     return {"type": "file", "file": part.model_dump(include={"file_id", "filename"}, exclude_defaults=True)}
 
 
-def _json(value: object) -> str:
+def _json_text(value: object) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)

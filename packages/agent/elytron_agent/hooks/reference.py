@@ -14,7 +14,7 @@ from elytron_agent.hooks.items import MESSAGE, ItemPart, TurnItem
 from elytron_core.model import Value
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.projection.builder import POLICY as BLOCK_POLICY
-from elytron_core.policy.projection.escape import escape
+from elytron_core.policy.projection.escape import escape_line
 
 KIND: Final = "historical_memory"
 POLICY: Final = (
@@ -59,7 +59,7 @@ class ChunkLine(Value):
     from_outside: bool = False
 
 
-class Reference(Value):
+class TurnReference(Value):
     """Contents of a turn's reference."""
 
     summary: str = ""
@@ -73,13 +73,13 @@ class Reference(Value):
         return not (self.summary or self.facts or self.insights or self.chunks)
 
 
-def reference_items(reference: Reference, /, *, policy_role: str, reference_role: str) -> tuple[TurnItem, ...]:
+def reference_items(reference: TurnReference, /, *, policy_role: str, reference_role: str) -> tuple[TurnItem, ...]:
     """Return the policy and the data; nothing if there is nothing to be reminded of."""
     if reference.is_empty:
         return ()
-    data = json.dumps(_told(reference), ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
+    data = json.dumps(_reference_fields(reference), ensure_ascii=False, separators=(",", ":")).translate(_ESCAPES)
     mark = hashlib.sha256(data.encode()).hexdigest()[:_MARK_CHARS]
-    return _item(policy_role, POLICY), _item(reference_role, f"<memory-{mark}>\n{data}\n</memory-{mark}>")
+    return _text_item(policy_role, POLICY), _text_item(reference_role, f"<memory-{mark}>\n{data}\n</memory-{mark}>")
 
 
 def is_policy(item: TurnItem, /) -> bool:
@@ -102,42 +102,42 @@ def without_reference(items: Iterable[TurnItem], /) -> tuple[TurnItem, ...]:
     for item in items:
         if is_policy(item) or is_reference(item):
             continue
-        clean = _clean(item)
+        clean = _clean_item(item)
         if clean is not None:
             kept.append(clean)
     return tuple(kept)
 
 
-def _clean(item: TurnItem) -> TurnItem | None:
+def _clean_item(item: TurnItem) -> TurnItem | None:
     if not any("<memory-" in text or BLOCK_POLICY in text for text in item.texts):
         return item
     if item.type != MESSAGE:
-        return item.model_copy(update={"output": _stripped(item.output)})
-    parts = tuple(part.model_copy(update={"text": _stripped(part.text)}) for part in item.content)
+        return item.model_copy(update={"output": _stripped_text(item.output)})
+    parts = tuple(part.model_copy(update={"text": _stripped_text(part.text)}) for part in item.content)
     left = tuple(part for part, old in zip(parts, item.content, strict=True) if part.text or not old.text)
     return item.model_copy(update={"content": left}) if left else None
 
 
-def _stripped(text: str) -> str:
+def _stripped_text(text: str) -> str:
     return strip_own_output(text.replace(POLICY, BLOCK_POLICY)).text
 
 
-def _item(role: str, text: str) -> TurnItem:
+def _text_item(role: str, text: str) -> TurnItem:
     return TurnItem(role=role, content=(ItemPart(type="input_text", text=text),))
 
 
-def _told(reference: Reference) -> dict[str, Any]:
+def _reference_fields(reference: TurnReference) -> dict[str, Any]:
     told: dict[str, Any] = {"kind": KIND, "untrusted": True}
     if reference.summary:
-        told["summary"] = "\n".join(escape(line) for line in reference.summary.splitlines())
+        told["summary"] = "\n".join(escape_line(line) for line in reference.summary.splitlines())
     lists: tuple[tuple[str, Sequence[Value]], ...] = (
         ("facts", reference.facts),
         ("insights", reference.insights),
         ("chunks", reference.chunks),
     )
-    return told | {name: [_line(one) for one in lines] for name, lines in lists if lines}
+    return told | {name: [_line_fields(one) for one in lines] for name, lines in lists if lines}
 
 
-def _line(line: Value) -> dict[str, Any]:
+def _line_fields(line: Value) -> dict[str, Any]:
     shown = line.model_dump(exclude_defaults=True)
-    return {name: escape(value) if isinstance(value, str) else value for name, value in shown.items()}
+    return {name: escape_line(value) if isinstance(value, str) else value for name, value in shown.items()}

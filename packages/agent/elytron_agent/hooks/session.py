@@ -20,7 +20,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_agent import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 from elytron_core.limits import SPACE_CHARS
 
 PREFIX: Final = "ak-"
@@ -119,7 +119,7 @@ _SECRET_BYTES = 32
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldMemory:
     """The memory of a credential, once it is open, and how many turns use it now."""
 
     opening: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -135,12 +135,12 @@ class CredentialMemories:
     kept but in the client that it opened. Of those that no turn uses, the ones used last stay open.
     """
 
-    def __init__(self, url: str, /, *, clock: Clock, ids: Ids) -> None:
+    def __init__(self, url: str, /, *, clock: Clock, ids: IdSource) -> None:
         self._url = url
         self._clock = clock
         self._ids = ids
         self._secret = ids.secret(_SECRET_BYTES)
-        self._held: OrderedDict[bytes, _Held] = OrderedDict()
+        self._held: OrderedDict[bytes, _HeldMemory] = OrderedDict()
 
     @asynccontextmanager
     async def of(self, credential: str | None, /) -> AsyncGenerator[MemoryFace]:
@@ -149,7 +149,7 @@ class CredentialMemories:
             problem = "is required: memory on an MCP file server is opened with it"
             raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem=problem)
         key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
-        held = self._held.setdefault(key, _Held())
+        held = self._held.setdefault(key, _HeldMemory())
         self._held.move_to_end(key)
         held.users += 1
         try:
@@ -175,7 +175,7 @@ class CredentialMemories:
             if held.memory is not None:
                 await held.memory.close()
 
-    def _is_stale(self, held: _Held) -> bool:
+    def _is_stale(self, held: _HeldMemory) -> bool:
         return self._clock.now() - held.used_at >= limits.CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:

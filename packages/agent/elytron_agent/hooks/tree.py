@@ -8,15 +8,15 @@ from typing import Final
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.hooks.facts import fact_entries, holds, insights_of
-from elytron_core.clock import Clock, Instant, iso
+from elytron_agent.hooks.facts import fact_entries, holds_at, insights_of
+from elytron_core.clock import Clock, Instant, format_instant
 from elytron_core.contracts.facts import FactEntry
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
 from elytron_core.errors import InvalidInput, NotFound
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
-from elytron_core.planes.facts import Tier
-from elytron_core.planes.transcript import Lifecycle
+from elytron_core.planes.facts import FactTier
+from elytron_core.planes.transcript import TurnLifecycle
 from elytron_core.scope import Scope
 
 ROOT: Final = "/"
@@ -68,25 +68,25 @@ def checked_path(path: str, /) -> str:
     return path
 
 
-class Folders:
+class FileFolders:
     """Files in folders."""
 
     def __init__(self, files: Iterable[TreeFile], /, *, folders: Sequence[str] = ()) -> None:
         self._files = {file.path: file for file in sorted(files, key=lambda file: file.path)}
         self._folders: dict[str, list[TreeFile]] = {name: [] for name in (ROOT, *folders)}
         for file in self._files.values():
-            for name in _above(file.path):
+            for name in _folders_above(file.path):
                 self._folders.setdefault(name, []).append(file)
         for name in folders:
-            for above in _above(name):
+            for above in _folders_above(name):
                 self._folders.setdefault(above, [])
 
     def listed(self, path: str, /, *, depth: int, limit: int) -> TreeListing:
         """Return the entries up to `depth` levels below a folder. Raises NotFound."""
         if path not in self._folders:
             raise NotFound(what="folder", name=path)
-        found = [*map(self._folder, self._folders), *map(_file, self._files.values())]
-        below = [entry for entry in found if entry.path != path and 0 < _depth(path, entry.path) <= depth]
+        found = [*map(self._folder, self._folders), *map(_file_entry, self._files.values())]
+        below = [entry for entry in found if entry.path != path and 0 < _path_depth(path, entry.path) <= depth]
         below.sort(key=lambda entry: (entry.kind is EntryKind.FILE, entry.path))
         return TreeListing(path=path, entries=tuple(below[:limit]), has_more=len(below) > limit)
 
@@ -104,23 +104,23 @@ class Folders:
         files = self._newest(path)
         if not files:
             return f"{path} is empty."
-        span = f"{iso(files[-1].at)} to {iso(files[0].at)}"
+        span = f"{format_instant(files[-1].at)} to {format_instant(files[0].at)}"
         told = [f"{path} holds {len(files)} {'file' if len(files) == 1 else 'files'} of {span}."]
         told += (f"{file.path.rpartition('/')[2]}: {' '.join(file.text.split())}" for file in files)
-        return _words(told, limits.TREE_ABSTRACT_WORDS)
+        return _first_words(told, limits.TREE_ABSTRACT_WORDS)
 
     def overview(self, path: str, /) -> str:
         """Return figures of a folder and the paths of some of its files, as JSON."""
         files = self._newest(path)
         told: dict[str, object] = {
             "path": path,
-            "folders": sum(1 for name in self._folders if name != path and _depth(path, name) > 0),
+            "folders": sum(1 for name in self._folders if name != path and _path_depth(path, name) > 0),
             "files": len(files),
             "chars": sum(len(file.text) for file in files),
             "samples": [file.path for file in files[: limits.TREE_SAMPLES]],
         }
         if files:
-            told |= {"first_at": iso(files[-1].at), "last_at": iso(files[0].at)}
+            told |= {"first_at": format_instant(files[-1].at), "last_at": format_instant(files[0].at)}
         return json.dumps(told, indent=1)
 
     def _newest(self, path: str) -> list[TreeFile]:
@@ -132,23 +132,23 @@ class Folders:
         return TreeEntry(path=path, kind=EntryKind.FOLDER, chars=chars, files=len(files), abstract=self.abstract(path))
 
 
-def _file(file: TreeFile) -> TreeEntry:
+def _file_entry(file: TreeFile) -> TreeEntry:
     return TreeEntry(path=file.path, kind=EntryKind.FILE, chars=len(file.text))
 
 
-def _above(path: str) -> list[str]:
+def _folders_above(path: str) -> list[str]:
     """Return the folders of a path."""
     parts = path.split("/")[1:-1]
     return [ROOT, *("/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1))]
 
 
-def _depth(folder: str, path: str) -> int:
+def _path_depth(folder: str, path: str) -> int:
     """Return how many levels below a folder a path is; 0 if it is elsewhere."""
     start = folder if folder == ROOT else f"{folder}/"
     return path[len(start) :].count("/") + 1 if path.startswith(start) and path != folder else 0
 
 
-def _words(lines: Iterable[str], most: int) -> str:
+def _first_words(lines: Iterable[str], most: int) -> str:
     """Return the lines up to `most` words."""
     kept: list[str] = []
     for line in lines:
@@ -163,7 +163,7 @@ def _words(lines: Iterable[str], most: int) -> str:
 EVENTS: Final = "/events"
 TIERS: Final = "/memory_tiers"
 INSIGHTS: Final = "/insights"
-FOLDERS: Final = (EVENTS, TIERS, *(f"{TIERS}/{tier}" for tier in Tier), INSIGHTS)
+FOLDERS: Final = (EVENTS, TIERS, *(f"{TIERS}/{tier}" for tier in FactTier), INSIGHTS)
 
 
 class MemoryTree:
@@ -189,38 +189,40 @@ class MemoryTree:
         checked_path(path)
         return (await self._folders()).text(path)
 
-    async def _folders(self) -> Folders:
+    async def _folders(self) -> FileFolders:
         at = self._clock.now()
         entries = await fact_entries(self._memory, self._scope)
         files = [_turn_file(turn) for turn in await self._turns()]
-        files += [_fact_file(entry) for entry in entries if holds(entry, at)]
+        files += [_fact_file(entry) for entry in entries if holds_at(entry, at)]
         recorded = {entry.id: entry.recorded_at for entry in entries}
         files += [
             TreeFile(path=f"{INSIGHTS}/{one.id}", text=one.summary, at=recorded[one.fact_ids[-1]])
             for one in insights_of(entries, at=at)
         ]
-        return Folders((file for file in files if file.text), folders=FOLDERS)
+        return FileFolders((file for file in files if file.text), folders=FOLDERS)
 
     async def _turns(self) -> tuple[LedgerTurn, ...]:
         report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=limits.TREE_TURNS))
-        return tuple(turn for turn in report.turns if turn.lifecycle is Lifecycle.ACTIVE)
+        return tuple(turn for turn in report.turns if turn.lifecycle is TurnLifecycle.ACTIVE)
 
 
 def _turn_file(turn: LedgerTurn) -> TreeFile:
     said = [message for message in turn.messages if message.text and not message.forgotten]
     lines = [
-        f"{message.speaker or message.role}: {message.text}" for message in said if message.role is not Role.SYSTEM
+        f"{message.speaker or message.role}: {message.text}"
+        for message in said
+        if message.role is not EvidenceRole.SYSTEM
     ]
     at = next((message.at for message in said if message.at is not None), turn.recorded_at)
-    return TreeFile(path=f"{EVENTS}/{_day(at)}/{turn.sequence:06}", text="\n".join(lines), at=at)
+    return TreeFile(path=f"{EVENTS}/{_day_text(at)}/{turn.sequence:06}", text="\n".join(lines), at=at)
 
 
 def _fact_file(entry: FactEntry) -> TreeFile:
-    ends = f"\nuntil: {iso(entry.valid_to)}" if entry.valid_to is not None else ""
+    ends = f"\nuntil: {format_instant(entry.valid_to)}" if entry.valid_to is not None else ""
     sure = f"{entry.certainty:.2f}" if entry.certainty is not None else entry.confidence
     text = f"{entry.content}\ntopic: {entry.topic}\nconfidence: {sure}{ends}"
-    return TreeFile(path=f"{TIERS}/{entry.tier or Tier.L0}/{entry.id}", text=text, at=entry.observed_at)
+    return TreeFile(path=f"{TIERS}/{entry.tier or FactTier.L0}/{entry.id}", text=text, at=entry.observed_at)
 
 
-def _day(at: Instant) -> str:
-    return iso(at)[: len("2026-08-03")]
+def _day_text(at: Instant) -> str:
+    return format_instant(at)[: len("2026-08-03")]

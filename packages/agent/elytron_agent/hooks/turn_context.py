@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 from elytron_agent import limits
 from elytron_agent.hooks import items, window
 from elytron_agent.hooks.contract import BeforeTurn, BeforeTurnReport, HookSession, HookSettings, HookState
-from elytron_agent.hooks.facts import Recollection, recollect
+from elytron_agent.hooks.facts import TurnRecollection, recollect_facts
 from elytron_agent.hooks.items import HostMessage, TurnItem
-from elytron_agent.hooks.reference import POLICY, Reference, is_policy, is_reference, reference_items
-from elytron_agent.hooks.window import Group, Window
+from elytron_agent.hooks.reference import POLICY, TurnReference, is_policy, is_reference, reference_items
+from elytron_agent.hooks.window import HookWindow, ItemGroup
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.text import similarity
 
@@ -19,7 +19,7 @@ SUMMARY_SHARE: Final = 0.2
 """The share of the limit that a summary may have."""
 
 
-class Arranged(NamedTuple):
+class ArrangedMessages(NamedTuple):
     """A host's messages by their place in the context."""
 
     system: tuple[HostMessage, ...]
@@ -27,7 +27,7 @@ class Arranged(NamedTuple):
     current: tuple[HostMessage, ...]
 
 
-def arranged(host: Sequence[HostMessage], latest: int, /) -> Arranged:
+def arrange_messages(host: Sequence[HostMessage], latest: int, /) -> ArrangedMessages:
     """Return the messages in their places; what hooks put among them before goes."""
     leading = next((place for place, message in enumerate(host) if message.role not in items.SYSTEM), len(host))
     system: list[HostMessage] = []
@@ -40,10 +40,10 @@ def arranged(host: Sequence[HostMessage], latest: int, /) -> Arranged:
             system.append(message)
         else:
             (history if place < latest else current).append(message)
-    return Arranged(tuple(system), tuple(history), tuple(current))
+    return ArrangedMessages(tuple(system), tuple(history), tuple(current))
 
 
-class TurnContext:
+class HookContext:
     """Makes the context of one turn."""
 
     def __init__(self, session: HookSession, /) -> None:
@@ -54,54 +54,58 @@ class TurnContext:
         latest = items.latest_user([*host])
         if latest is None:
             return BeforeTurnReport(state=HookState.EMPTY, messages=[message.raw for message in host])
-        placed = arranged(host, latest)
+        placed = arrange_messages(host, latest)
         turns = min(self._settings.recent_items, limits.WINDOW_TURNS)
         known = await window.read_window(self._memory, self._scope, turns=turns)
         sent = frozenset(item.identity for message in host for item in message.items)
         recent = known.recent(sent, limit=self._settings.recent_items)
         recalled = await self._recalled(placed, host[latest], recent)
-        made = _Made(request, self._settings, placed, recent=recent, recalled=recalled, summary=known.summary_text)
+        made = _MadeContext(
+            request, self._settings, placed, recent=recent, recalled=recalled, summary=known.summary_text
+        )
         if made.is_too_large:
             made = await self._compacted(made, known)
         return made.report(items.form_of(host))
 
-    async def _recalled(self, placed: Arranged, latest: HostMessage, recent: Sequence[Group]) -> Recollection:
+    async def _recalled(
+        self, placed: ArrangedMessages, latest: HostMessage, recent: Sequence[ItemGroup]
+    ) -> TurnRecollection:
         """Return what the user's latest message brings to mind that does not stand in the context already."""
         shown = [item for message in (*placed.history, *placed.current) for item in message.items]
         shown += [item for group in recent for item in group.items]
         query = own_words("\n".join(item.words for item in latest.items))
-        return await recollect(
+        return await recollect_facts(
             self._memory,
             self._scope,
             query,
             settings=self._settings,
             at=self._clock.now(),
-            seen={similarity.plain(text) for item in shown for text in (item.words, *item.texts)},
+            seen={similarity.plain_text(text) for item in shown for text in (item.words, *item.texts)},
         )
 
-    async def _compacted(self, made: "_Made", known: Window) -> "_Made":
+    async def _compacted(self, made: "_MadeContext", known: HookWindow) -> "_MadeContext":
         """Return the context with its oldest groups in the summary."""
         groups = (*made.recent, *window.groups_of(made.placed.history, known.groups))
-        cut = window.plan(groups, room_tokens=made.room_tokens)
+        cut = window.plan_cut(groups, room_tokens=made.room_tokens)
         if not cut.cut:
             return made
-        summary = window.extract(known.summary_text, cut.cut)
+        summary = window.extract_lines(known.summary_text, cut.cut)
         await window.keep_summary(self._memory, self._scope, known.summary, summary, cut.cut)
         return made.after(cut, summary)
 
 
-class _Made:
+class _MadeContext:
     """A context as it is put together."""
 
     def __init__(
         self,
         request: BeforeTurn,
         settings: HookSettings,
-        placed: Arranged,
+        placed: ArrangedMessages,
         /,
         *,
-        recent: Sequence[Group],
-        recalled: Recollection,
+        recent: Sequence[ItemGroup],
+        recalled: TurnRecollection,
         summary: str,
         compacted: int = 0,
     ) -> None:
@@ -113,8 +117,8 @@ class _Made:
         self._compacted = compacted
         if request.max_input_tokens is not None:
             room = int(request.max_input_tokens * SUMMARY_SHARE) * limits.CHARS_PER_TOKEN
-            summary = window.fitting(summary, room)
-        reference = Reference(
+            summary = window.fit_summary(summary, room)
+        reference = TurnReference(
             summary=summary, facts=recalled.fact_lines, insights=recalled.insight_lines, chunks=recalled.chunks
         )
         self._reference = reference_items(
@@ -124,7 +128,7 @@ class _Made:
     @property
     def tokens(self) -> int:
         """Return about how many tokens the context has."""
-        return self._fixed + sum(group.tokens for group in self.recent) + _tokens(self.placed.history)
+        return self._fixed + sum(group.tokens for group in self.recent) + _message_tokens(self.placed.history)
 
     @property
     def is_too_large(self) -> bool:
@@ -140,16 +144,20 @@ class _Made:
 
     @property
     def _fixed(self) -> int:
-        own = _tokens(self.placed.system) + _tokens(self.placed.current) + sum(item.tokens for item in self._reference)
+        own = (
+            _message_tokens(self.placed.system)
+            + _message_tokens(self.placed.current)
+            + sum(item.tokens for item in self._reference)
+        )
         return own + len(self._request.instructions) // limits.CHARS_PER_TOKEN
 
-    def after(self, cut: window.Cut, summary: str, /) -> "_Made":
+    def after(self, cut: window.WindowCut, summary: str, /) -> "_MadeContext":
         """Return the context that a compaction leaves."""
         recent = [group for group in cut.kept if group.first is None]
         first = min((group.first for group in cut.kept if group.first is not None), default=len(self.placed.history))
         count = sum(len(group.items) for group in cut.cut)
         placed = self.placed._replace(history=self.placed.history[first:])
-        return _Made(
+        return _MadeContext(
             self._request,
             self._settings,
             placed,
@@ -159,11 +167,11 @@ class _Made:
             compacted=count,
         )
 
-    def report(self, form: items.Form, /) -> BeforeTurnReport:
+    def report(self, form: items.MessageForm, /) -> BeforeTurnReport:
         """Return the messages to send."""
         recent: list[TurnItem] = [item for group in self.recent for item in group.items]
         messages = [message.raw for message in self.placed.system]
-        messages += items.written((*self._reference, *recent), form)
+        messages += items.write_items((*self._reference, *recent), form)
         messages += [message.raw for message in (*self.placed.history, *self.placed.current)]
         return BeforeTurnReport(
             state=HookState.APPLIED if self._reference or recent else HookState.EMPTY,
@@ -177,7 +185,7 @@ class _Made:
         )
 
 
-def _tokens(messages: Sequence[HostMessage]) -> int:
+def _message_tokens(messages: Sequence[HostMessage]) -> int:
     return sum(message.tokens for message in messages)
 
 

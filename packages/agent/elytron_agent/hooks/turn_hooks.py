@@ -25,15 +25,15 @@ from elytron_agent.hooks.contract import (
     StorageKind,
     is_wanted,
 )
-from elytron_agent.hooks.facts import Insight, fact_entries, insights_of
+from elytron_agent.hooks.facts import FactInsight, fact_entries, insights_of
 from elytron_agent.hooks.items import HostMessages, Json
 from elytron_agent.hooks.session import CredentialMemories, TurnCode, TurnInvalid
 from elytron_agent.hooks.tree import MemoryTree
-from elytron_agent.hooks.turn_record import Counting, Figure, HookMetrics, figures_of
+from elytron_agent.hooks.turn_record import HookCounts, HookFigure, HookMetrics, figures_of
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unsupported
-from elytron_core.ids import Ids, RandomIds
+from elytron_core.ids import IdSource, RandomIds
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
 from elytron_models import ModelClient, open_model
@@ -88,7 +88,7 @@ class TurnHooks:
         session_secret: bytes = b"",
         admits: Admits | None = None,
         clock: Clock | None = None,
-        ids: Ids | None = None,
+        ids: IdSource | None = None,
     ) -> None:
         own = memory.context if isinstance(memory, MemoryRuntime) else None
         self._settings = settings if isinstance(settings, HookSettings) else HookSettings.read(settings or {})
@@ -98,8 +98,8 @@ class TurnHooks:
         self._ids = ids or (own.ids if own is not None else RandomIds(self._clock))
         self._memory = memory
         self._memories = self._of_credentials(memory)
-        self._counting = Counting()
-        self._opened = _opened(self._settings) if model is None else None
+        self._counting = HookCounts()
+        self._opened = _open_model(self._settings) if model is None else None
         self._model = model if model is not None else self._opened
 
     async def __aenter__(self) -> Self:
@@ -125,7 +125,7 @@ class TurnHooks:
         """Return what the hooks have done since they were made."""
         return self._counting.metrics
 
-    def figures(self) -> Iterator[Figure]:
+    def figures(self) -> Iterator[HookFigure]:
         """Yield the same as a server shows it: `create_app(memory, figures=(hooks.figures,))`."""
         return figures_of(self.metrics())
 
@@ -168,7 +168,7 @@ class TurnHooks:
     async def before_turn(self, request: BeforeTurn, /) -> BeforeTurnReport:
         """Return the messages to send, with what the turn is reminded of. Raises TurnInvalid, InvalidInput."""
         scope = self._scope(request)
-        host = items.read(request.current_input)
+        host = items.read_messages(request.current_input)
         if not host:
             raise TurnInvalid(code=TurnCode.CURRENT_INPUT_REQUIRED, field="current_input", problem="is required")
         unchanged: list[Json] = [message.raw for message in host]
@@ -179,7 +179,7 @@ class TurnHooks:
         self._counting.add("memory_before_turn_total")
         try:
             async with asyncio.timeout(self._settings.recall_timeout_seconds), self._memory_for(request) as memory:
-                report = await turn_context.TurnContext(self._session(memory, scope)).applied(host, request)
+                report = await turn_context.HookContext(self._session(memory, scope)).applied(host, request)
         except NotFound:  # a session that has nothing yet
             report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged)
         except (ElytronError, TimeoutError) as error:
@@ -196,7 +196,7 @@ class TurnHooks:
         state = self._gate(request)
         if state is not None:
             return AfterTurnReport(state=state)
-        sent, reply = items.read(request.input_items), items.reply_of(request.output_items)
+        sent, reply = items.read_messages(request.input_items), items.reply_of(request.output_items)
         began = self._clock.now()
         self._counting.add("memory_after_turn_total")
         try:
@@ -216,7 +216,9 @@ class TurnHooks:
         async with self._record(session_id, conversation, credential) as record:
             return await record.maintained()
 
-    async def insights(self, *, session_id: str | None = None, credential: str | None = None) -> tuple[Insight, ...]:
+    async def insights(
+        self, *, session_id: str | None = None, credential: str | None = None
+    ) -> tuple[FactInsight, ...]:
         """Return what the history of the session's facts shows."""
         scope = self._scope_of(self._settings.memory_project, session_id, None)
         async with self.memory_of(credential) as memory:
@@ -307,5 +309,5 @@ class TurnHooks:
         return key
 
 
-def _opened(settings: HookSettings) -> ModelClient | None:
+def _open_model(settings: HookSettings) -> ModelClient | None:
     return open_model(settings.memory_model) if settings.memory_model else None

@@ -17,15 +17,15 @@ from elytron_agent.hooks.facts import (
     extraction_request,
     fact_entries,
     marked_facts,
-    merged,
-    ranked,
+    merge_facts,
+    rank_facts,
     told_facts,
 )
 from elytron_agent.hooks.items import HostMessage, TurnItem
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.contracts.maintenance import (
     CommitStatus,
-    Extraction,
+    ExtractionMethod,
     MemoryFinalizeTurnReport,
     MemoryFinalizeTurnRequest,
     MemoryMaintainRequest,
@@ -42,7 +42,7 @@ BUCKETS: Final = (("0-9", 10), ("10-49", 50), ("50-99", 100), ("100-299", 300), 
 """Each bucket's name and the milliseconds that are no longer in it."""
 
 
-class Latency(Value):
+class HookLatency(Value):
     """Duration of a hook, in milliseconds."""
 
     buckets: dict[str, int] = {name: 0 for name, _ in BUCKETS}
@@ -50,11 +50,11 @@ class Latency(Value):
     last_ms: int = 0
     count: int = 0
 
-    def observed(self, ms: int, /) -> "Latency":
+    def observed(self, ms: int, /) -> "HookLatency":
         """Return the latency with one more call."""
         name = next(name for name, end in BUCKETS if end is None or ms < end)
         buckets = self.buckets | {name: self.buckets[name] + 1}
-        return Latency(buckets=buckets, sum_ms=self.sum_ms + ms, last_ms=ms, count=self.count + 1)
+        return HookLatency(buckets=buckets, sum_ms=self.sum_ms + ms, last_ms=ms, count=self.count + 1)
 
 
 class HookMetrics(Value):
@@ -65,15 +65,15 @@ class HookMetrics(Value):
     memory_after_turn_total: int = 0
     memory_after_turn_fail_total: int = 0
     memory_recall_fact_count: int = 0
-    memory_before_latency_ms: Latency = Latency()
-    memory_after_latency_ms: Latency = Latency()
+    memory_before_latency_ms: HookLatency = HookLatency()
+    memory_after_latency_ms: HookLatency = HookLatency()
     memory_maintenance_recovery_total: int = 0
     """Turns that were too large, were tried once more after maintenance, and then kept."""
     memory_maintenance_recovery_fail_total: int = 0
     """Those that were too large after it too."""
 
 
-class Counting:
+class HookCounts:
     """The figures of one set of hooks as they grow."""
 
     def __init__(self) -> None:
@@ -89,11 +89,11 @@ class Counting:
 
     def took(self, name: str, ms: int, /) -> None:
         """Count how long a hook took."""
-        latency: Latency = getattr(self._metrics, name)
+        latency: HookLatency = getattr(self._metrics, name)
         self._metrics = self._metrics.model_copy(update={name: latency.observed(max(ms, 0))})
 
 
-class Figure(NamedTuple):
+class HookFigure(NamedTuple):
     """One figure as a server shows it. A histogram has cumulative `buckets` by upper bound, and its sum as `value`."""
 
     name: str
@@ -115,18 +115,18 @@ TEXTS: Final = {
 }
 
 
-def figures_of(metrics: HookMetrics, /) -> Iterator[Figure]:
+def figures_of(metrics: HookMetrics, /) -> Iterator[HookFigure]:
     """Yield the figures one by one; buckets are cumulative, as Prometheus reads them."""
     for name, value in metrics:
-        if not isinstance(value, Latency):
-            yield Figure(name, TEXTS[name], value)
+        if not isinstance(value, HookLatency):
+            yield HookFigure(name, TEXTS[name], value)
             continue
         total, buckets = 0, list[tuple[str, float]]()
         for bucket, end in BUCKETS:
             total += value.buckets[bucket]
             # A bound of Prometheus is in its bucket, and these are whole milliseconds.
             buckets.append((f"{end - 1}" if end is not None else "+Inf", total))
-        yield Figure(name, TEXTS[name], value.sum_ms, tuple(buckets))
+        yield HookFigure(name, TEXTS[name], value.sum_ms, tuple(buckets))
 
 
 logger = logging.getLogger("elytron.hooks")
@@ -137,7 +137,7 @@ NOT_RECOVERED: Final = "memory_maintenance_recovery_fail_total"
 class TurnRecord:
     """Keeps the turns of one session."""
 
-    def __init__(self, session: HookSession, model: ChatModel | None, counting: Counting, /) -> None:
+    def __init__(self, session: HookSession, model: ChatModel | None, counting: HookCounts, /) -> None:
         self._memory, self._scope, self._settings, self._clock = session
         self._model = model
         self._counting = counting
@@ -166,7 +166,7 @@ class TurnRecord:
     async def maintained(self) -> MemoryMaintenanceReport:
         """Sum up old turns, and run the parts of maintenance that need no model."""
         await self._summed_up()
-        return await self._memory.maintain(MemoryMaintainRequest(scope=self._scope, extraction=Extraction.OFF))
+        return await self._memory.maintain(MemoryMaintainRequest(scope=self._scope, extraction=ExtractionMethod.OFF))
 
     async def deleted(self, fact_id: str, /) -> int:
         """Delete the standing facts of an id; return how many there were."""
@@ -179,7 +179,7 @@ class TurnRecord:
 
     async def _committed(self, delta: CanonicalTurnDelta) -> tuple[MemoryFinalizeTurnReport, bool]:
         """Return the receipt of the evidence, and whether it took maintenance to store it."""
-        request = MemoryFinalizeTurnRequest(scope=self._scope, delta=delta, extraction=Extraction.OFF)
+        request = MemoryFinalizeTurnRequest(scope=self._scope, delta=delta, extraction=ExtractionMethod.OFF)
         try:
             return await self._memory.finalize_turn_and_maintain(request), False
         except RateLimited:
@@ -208,7 +208,7 @@ class TurnRecord:
                 logger.warning("the model drew no facts; rules did", extra={"error_key": key})
             else:
                 gone = {name.strip().casefold() for name in answer.deleted_fact_ids}
-                source, facts = FactSource.MODEL, merged(facts, told_facts(answer))
+                source, facts = FactSource.MODEL, merge_facts(facts, told_facts(answer))
                 deleted = tuple(fact for fact in known if fact.fact_id.casefold() in gone)
         return source, await self._proposed(facts, deleted, committed)
 
@@ -244,7 +244,7 @@ class TurnRecord:
     async def _standing(self, fact_id: str | None = None) -> tuple[TurnFact, ...]:
         """Return the facts that stand, those of an id if one is given."""
         entries = await fact_entries(self._memory, self._scope)
-        standing = [one.fact for one in ranked(entries, "", at=self._clock.now())]
+        standing = [one.fact for one in rank_facts(entries, "", at=self._clock.now())]
         return tuple(fact for fact in standing if fact_id is None or fact.fact_id.casefold() == fact_id.casefold())
 
     async def _settled(self, committed: MemoryFinalizeTurnReport) -> None:
@@ -260,7 +260,7 @@ class TurnRecord:
             return
         kept = len(known.recent(frozenset(), limit=self._settings.recent_items))
         old = known.groups[: len(known.groups) - kept]
-        text = window.extract(known.summary_text, old)
+        text = window.extract_lines(known.summary_text, old)
         await window.keep_summary(self._memory, self._scope, known.summary, text, old)
 
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.hooks.items import CALL, MESSAGE, RESULT, SYSTEM, HostMessage, TurnItem, paired
+from elytron_agent.hooks.items import CALL, MESSAGE, RESULT, SYSTEM, HostMessage, TurnItem, paired_items
 from elytron_agent.hooks.reference import without_reference
 from elytron_core.contracts.continuity import ContinuityRequest, SummaryDraft, SummaryWrite
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
@@ -25,28 +25,28 @@ from elytron_core.contracts.transcript import (
     RedactedTranscriptTurn,
     TranscriptReplayView,
 )
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import is_role_name
 from elytron_core.limits import ATTRIBUTE_CHARS, NAME_CHARS, SUMMARY_CHARS, TOOL_OBSERVATIONS
-from elytron_core.model import Value, invalid
+from elytron_core.model import Value, invalid_input
 from elytron_core.planes.continuity import SessionSummary
 from elytron_core.planes.transcript import (
-    Attribute,
-    Delivery,
     HostRefVisibility,
-    Lifecycle,
     Message,
-    Redaction,
+    MessageAttribute,
+    TextRedaction,
     ToolObservation,
+    TurnDelivery,
+    TurnLifecycle,
 )
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
 KEY: Final = "host.item"
-_ROLES: Final = {"user": Role.USER, "assistant": Role.ASSISTANT}
+_ROLES: Final = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
 
-class Group(Value):
+class ItemGroup(Value):
     """Items that stay together: a turn, or what a host sent from one message of the user to the next."""
 
     items: tuple[TurnItem, ...]
@@ -60,22 +60,22 @@ class Group(Value):
         return sum(item.tokens for item in self.items)
 
 
-class Window(Value):
+class HookWindow(Value):
     """The turns that are known word for word, oldest first, and the summary of those before them."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ItemGroup, ...] = ()
     summary: SessionSummary | None = None
 
     @property
     def summary_text(self) -> str:
         return self.summary.text if self.summary is not None and self.summary.forgotten_at is None else ""
 
-    def recent(self, known: frozenset[str], /, *, limit: int) -> tuple[Group, ...]:
+    def recent(self, known: frozenset[str], /, *, limit: int) -> tuple[ItemGroup, ...]:
         """Return the groups of the last `limit` items that the host did not send itself, no call without its result."""
-        found: list[Group] = []
+        found: list[ItemGroup] = []
         room = limit
         for group in reversed(self.groups):
-            items = paired(item for item in group.items if item.identity not in known)
+            items = paired_items(item for item in group.items if item.identity not in known)
             room -= len(items)
             if room < 0:
                 break
@@ -84,14 +84,14 @@ class Window(Value):
         return tuple(reversed(found))
 
 
-class Cut(NamedTuple):
+class WindowCut(NamedTuple):
     """Groups that a compaction keeps and cuts, each oldest first."""
 
-    kept: tuple[Group, ...]
-    cut: tuple[Group, ...]
+    kept: tuple[ItemGroup, ...]
+    cut: tuple[ItemGroup, ...]
 
 
-def plan(groups: Sequence[Group], /, *, room_tokens: int) -> Cut:
+def plan_cut(groups: Sequence[ItemGroup], /, *, room_tokens: int) -> WindowCut:
     """Return the newest groups that have room together, and the older ones."""
     kept = 0
     for group in reversed(groups):
@@ -100,10 +100,10 @@ def plan(groups: Sequence[Group], /, *, room_tokens: int) -> Cut:
             break
         kept += 1
     place = len(groups) - kept
-    return Cut(tuple(groups[place:]), tuple(groups[:place]))
+    return WindowCut(tuple(groups[place:]), tuple(groups[:place]))
 
 
-def extract(summary: str, groups: Iterable[Group], /) -> str:
+def extract_lines(summary: str, groups: Iterable[ItemGroup], /) -> str:
     """Return the summary with a line for each message of the groups that it does not tell of yet, the newest kept."""
     lines = summary.splitlines()
     known = set(lines)
@@ -114,19 +114,19 @@ def extract(summary: str, groups: Iterable[Group], /) -> str:
         if line not in known:
             known.add(line)
             lines.append(line)
-    return "\n".join(_last(lines, SUMMARY_CHARS))
+    return "\n".join(_last_lines(lines, SUMMARY_CHARS))
 
 
-def fitting(summary: str, most_chars: int, /) -> str:
+def fit_summary(summary: str, most_chars: int, /) -> str:
     """Return the summary within a number of characters: its lines cut short, and only then the oldest left out."""
     lines = summary.splitlines()
     if len(summary) <= most_chars:
         return summary
     size = max(most_chars // len(lines) - 1, limits.SUMMARY_LINE_CHARS_MIN)
-    return "\n".join(_last([line[:size] for line in lines], most_chars))
+    return "\n".join(_last_lines([line[:size] for line in lines], most_chars))
 
 
-def _last(lines: Sequence[str], most_chars: int) -> list[str]:
+def _last_lines(lines: Sequence[str], most_chars: int) -> list[str]:
     """Return the last lines that have room together."""
     kept: list[str] = []
     for line in reversed(lines):
@@ -137,28 +137,28 @@ def _last(lines: Sequence[str], most_chars: int) -> list[str]:
     return kept[::-1]
 
 
-def groups_of(messages: Sequence[HostMessage], known: Sequence[Group], /) -> tuple[Group, ...]:
+def groups_of(messages: Sequence[HostMessage], known: Sequence[ItemGroup], /) -> tuple[ItemGroup, ...]:
     """Return a host's messages in groups, each with the turn that it is, where the memory knows it."""
     places: list[int] = []
     for place, message in enumerate(messages):
         begins = message.role == "user" or not places
         places.append(place if begins else places[-1])
     sequences = {group.items[0].identity: group.sequence for group in known if group.items}
-    found: list[Group] = []
+    found: list[ItemGroup] = []
     for first, numbered in groupby(range(len(messages)), key=places.__getitem__):
         items = tuple(item for place in numbered for item in messages[place].items)
         sequence = sequences.get(items[0].identity) if items else None
-        found.append(Group(items=items, first=first, sequence=sequence))
+        found.append(ItemGroup(items=items, first=first, sequence=sequence))
     return tuple(found)
 
 
-async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Window:
+async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> HookWindow:
     """Return the last turns of a conversation that no summary covers, and the summary."""
     if turns == 0:
-        return Window()
+        return HookWindow()
     ledger = await memory.replay(MemoryReplayRequest(scope=scope, limit=turns + 1))
     if not ledger.turns:
-        return Window()
+        return HookWindow()
     summary = (await memory.read_continuity(ContinuityRequest(scope=scope))).summary
     before = ledger.turns[0] if len(ledger.turns) > turns else None
     shown = await memory.replay_transcript(
@@ -172,15 +172,15 @@ async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Win
     views = {turn.id: turn for turn in shown.slice.turns}
     covered = summary.through_sequence if summary is not None else 0
     groups = [
-        Group(items=_stored_items(turn, views.get(turn.id)), sequence=turn.sequence)
+        ItemGroup(items=_stored_items(turn, views.get(turn.id)), sequence=turn.sequence)
         for turn in ledger.turns[-turns:]
-        if turn.sequence > covered and turn.lifecycle is Lifecycle.ACTIVE
+        if turn.sequence > covered and turn.lifecycle is TurnLifecycle.ACTIVE
     ]
-    return Window(groups=tuple(group for group in groups if group.items), summary=summary)
+    return HookWindow(groups=tuple(group for group in groups if group.items), summary=summary)
 
 
 async def keep_summary(
-    memory: MemoryFace, scope: Scope, known: SessionSummary | None, text: str, cut: Sequence[Group], /
+    memory: MemoryFace, scope: Scope, known: SessionSummary | None, text: str, cut: Sequence[ItemGroup], /
 ) -> None:
     """Store the summary as that of all turns up to the last of `cut`; nothing if the memory knows none of them."""
     covered = known.through_sequence if known is not None else 0
@@ -205,40 +205,40 @@ def delta_of(items: Iterable[TurnItem], /, *, turn_id: str, speaker: str | None)
         return None
     name = speaker if speaker and _is_name(speaker) and not is_role_name(speaker) else None
     try:
-        return _delta(kept, turn_id, name)
+        return _turn_delta(kept, turn_id, name)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
-def _delta(kept: Sequence[TurnItem], turn_id: str, name: str | None) -> CanonicalTurnDelta:
-    messages = [_message(item, name) for item in kept]
-    is_answered = messages[-1].role is Role.ASSISTANT and kept[-1].type == MESSAGE
+def _turn_delta(kept: Sequence[TurnItem], turn_id: str, name: str | None) -> CanonicalTurnDelta:
+    messages = [_item_message(item, name) for item in kept]
+    is_answered = messages[-1].role is EvidenceRole.ASSISTANT and kept[-1].type == MESSAGE
     return CanonicalTurnDelta(
         turn_id=turn_id,
-        delivery=Delivery.DELIVERED,
+        delivery=TurnDelivery.DELIVERED,
         input_messages=tuple(messages[:-1] if is_answered else messages),
         assistant_message=messages[-1] if is_answered else None,
-        tool_observations=tuple(_observations(kept)),
-        attributes=tuple(_attributes(kept)),
+        tool_observations=tuple(_tool_observations(kept)),
+        attributes=tuple(_item_attributes(kept)),
     )
 
 
-def _message(item: TurnItem, name: str | None) -> Message:
+def _item_message(item: TurnItem, name: str | None) -> Message:
     match item.type:
         case "function_call":
-            return Message(role=Role.ASSISTANT, text="")
+            return Message(role=EvidenceRole.ASSISTANT, text="")
         case "function_call_output":
-            return Message(role=Role.TOOL, text=item.output)
+            return Message(role=EvidenceRole.TOOL, text=item.output)
         case _:
-            role = _ROLES.get(item.role, Role.TOOL)
-            return Message(role=role, text=item.words, speaker=name if role is Role.USER else None)
+            role = _ROLES.get(item.role, EvidenceRole.TOOL)
+            return Message(role=role, text=item.words, speaker=name if role is EvidenceRole.USER else None)
 
 
 def _is_name(text: str) -> bool:
     return 0 < len(text) <= NAME_CHARS and text.isprintable() and text == text.strip()
 
 
-def _observations(items: Sequence[TurnItem]) -> list[ToolObservation]:
+def _tool_observations(items: Sequence[TurnItem]) -> list[ToolObservation]:
     results = {item.call_id for item in items if item.type == RESULT}
     named = {item.call_id: item.name for item in items if item.type == CALL and item.call_id in results}
     found = [
@@ -249,39 +249,39 @@ def _observations(items: Sequence[TurnItem]) -> list[ToolObservation]:
     return found[:TOOL_OBSERVATIONS]
 
 
-def _attributes(items: Sequence[TurnItem]) -> list[Attribute]:
+def _item_attributes(items: Sequence[TurnItem]) -> list[MessageAttribute]:
     """Return what of the items their messages do not say, in pieces; of what is too large, nothing."""
-    found: list[Attribute] = []
+    found: list[MessageAttribute] = []
     for part, item in enumerate(items):
-        told = _beside(item)
+        told = _beside_words(item)
         if told is None:
             continue
         pieces = [told[start : start + ATTRIBUTE_CHARS] for start in range(0, len(told), ATTRIBUTE_CHARS)]
         if len(pieces) > limits.ITEM_DETAIL_PIECES or len(found) + len(pieces) > limits.ITEM_DETAILS:
             continue
         found += [
-            Attribute(key=f"{KEY}.{number}", value=piece, part=part, visibility=HostRefVisibility.HOST_UI)
+            MessageAttribute(key=f"{KEY}.{number}", value=piece, part=part, visibility=HostRefVisibility.HOST_UI)
             for number, piece in enumerate(pieces)
         ]
     return found
 
 
-def _beside(item: TurnItem) -> str | None:
+def _beside_words(item: TurnItem) -> str | None:
     """Return an item without its words as JSON text, None if its words are all that it is."""
     if item.type == RESULT:
-        return _json({"type": RESULT, "call_id": item.call_id})
+        return _json_text({"type": RESULT, "call_id": item.call_id})
     if item.type == CALL:
-        return _json(item.model_dump(exclude_defaults=True))
+        return _json_text(item.model_dump(exclude_defaults=True))
     if len(item.content) == 1 and item.texts:
         return None
     single = len(item.texts) == 1
     parts = [part.model_dump(exclude_defaults=True, exclude={"text"} if single else None) for part in item.content]
-    return _json({"role": item.role, "content": parts})
+    return _json_text({"role": item.role, "content": parts})
 
 
 def _stored_items(turn: LedgerTurn, view: RedactedTranscriptTurn | None) -> tuple[TurnItem, ...]:
     """Return the items of a stored turn; those of messages that were hidden or removed are left out."""
-    if view is None or view.redaction is not Redaction.RAW_AVAILABLE:
+    if view is None or view.redaction is not TextRedaction.RAW_AVAILABLE:
         return ()
     # Results of tools are no part of the view that hosts show; of a turn that lost a message, they are left out.
     is_whole = len(turn.messages) == len(view.messages)
@@ -296,13 +296,13 @@ def _stored_items(turn: LedgerTurn, view: RedactedTranscriptTurn | None) -> tupl
             for one in sorted(message.attributes, key=lambda one: one.key)
             if one.key.startswith(f"{KEY}.")
         )
-        item = _item(message.role, text, beside)
+        item = _restored_item(message.role, text, beside)
         if item is not None:
             found.append(item)
-    return paired(found)
+    return paired_items(found)
 
 
-def _item(role: Role, text: str, beside: str) -> TurnItem | None:
+def _restored_item(role: EvidenceRole, text: str, beside: str) -> TurnItem | None:
     told: dict[str, Any] = {}
     if beside:
         try:
@@ -314,8 +314,8 @@ def _item(role: Role, text: str, beside: str) -> TurnItem | None:
             return TurnItem.model_validate(told)
         case "function_call_output", _:
             return TurnItem(type=RESULT, call_id=str(told.get("call_id", "")), output=text)
-        case _, Role.USER | Role.ASSISTANT:
-            content = told.get("content") or [{"type": "input_text" if role is Role.USER else "output_text"}]
+        case _, EvidenceRole.USER | EvidenceRole.ASSISTANT:
+            content = told.get("content") or [{"type": "input_text" if role is EvidenceRole.USER else "output_text"}]
             parts = [{"text": text, **part} if str(part["type"]).endswith("text") else part for part in content]
             item = TurnItem.model_validate({"role": role.value, "content": parts})
             return item if beside or not similarity.is_blank(text) else None
@@ -323,5 +323,5 @@ def _item(role: Role, text: str, beside: str) -> TurnItem | None:
             return None
 
 
-def _json(value: object) -> str:
+def _json_text(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))

@@ -9,31 +9,31 @@ from typing import Final, Self
 from elytron.api import MemoryFace
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.agent_file.document import HEAD, Shell
-from elytron_agent.blocks.archive import Archive
+from elytron_agent.agent_file.document import HEAD, ImportedShell
+from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
-from elytron_agent.context.request import Summary, ThreadHead, WindowTurn
+from elytron_agent.context.request import ThreadHead, WindowSummary, WindowTurn
 from elytron_agent.loop.run import by_name, run_of, source_of
 from elytron_agent.loop.run_input import check_input, end_of, input_of, known_run, tell_end
 from elytron_agent.loop.tools.run_tools import MemoryMode, SubagentShelf, done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
-from elytron_agent.runs.compactor import Compactor
+from elytron_agent.runs.compactor import ThreadCompactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason, ThreadAwaited
-from elytron_agent.runs.journal import AGENTS, Journal, RunRecord, journal_of
+from elytron_agent.runs.journal import AGENTS, RunJournal, RunRecord, journal_of
 from elytron_agent.runs.parts import AgentModels, AgentParts, TurnRecall
-from elytron_agent.runs.settings import AgentSettings, Approve, Approver, Deadline, Preferences
+from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
 from elytron_agent.runs.source import is_first_time
-from elytron_agent.runs.thread import Thread
+from elytron_agent.runs.thread import AgentThread
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
 from elytron_core import limits as elytron_core_limits
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.contracts.control import Hidden, MemoryEraseRequest, MemoryListRequest
+from elytron_core.contracts.control import HiddenFilter, MemoryEraseRequest, MemoryListRequest
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.records import RecordSearchRequest
 from elytron_core.errors import Conflict, InvalidInput, NotFound, Overloaded
-from elytron_core.ids import Ids, RandomIds
+from elytron_core.ids import IdSource, RandomIds
 from elytron_core.model import Value
 from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
 from elytron_core.ports.chat import ChatModel
@@ -76,7 +76,7 @@ class Agent:
         journal: MemoryFace | None = None,
         approve: Approve | None = None,
         clock: Clock | None = None,
-        ids: Ids | None = None,
+        ids: IdSource | None = None,
     ) -> None:
         if memory.scope is None:
             raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
@@ -90,8 +90,8 @@ class Agent:
         self.subagents = SubagentShelf(records, agent=name)
         own = _own_tools(self.set_preferences, None if purpose else self.subagents, web_search)
         alone = name if memory_mode is MemoryMode.OWN else None
-        self._journal = Journal(memory, records, scope, agent=name, by=self._ids.new())
-        self._thread = Thread(self._journal, name, self._clock, self.settings.lease_seconds)
+        self._journal = RunJournal(memory, records, scope, agent=name, by=self._ids.new())
+        self._thread = AgentThread(self._journal, name, self._clock, self.settings.lease_seconds)
         self._lock, self._waiting = asyncio.Lock(), 0
         self._parts = AgentParts(
             memory=memory,
@@ -107,11 +107,11 @@ class Agent:
             ),
             settings=self.settings,
             blocks=(blocks or BlockShelf(memory, agent=alone)) if strategy is None else None,
-            archive=Archive(memory, agent=alone),
+            archive=ArchivalMemory(memory, agent=alone),
             strategy=strategy,
             tools=tuple(by_name([*own, *given]).values()),
             host_tools=frozenset(tool.name for tool in given),
-            approver=Approver(approve, given),
+            approver=HostApprover(approve, given),
             clock=self._clock,
             ids=self._ids,
             purpose=purpose,
@@ -214,15 +214,15 @@ class Agent:
             await self._thread.settle()
             return self._thread.past[-1] if self._thread.past else None
 
-    async def preferences(self) -> Preferences:
+    async def preferences(self) -> UserPreferences:
         """Return what the person set, else what the settings say."""
         return await self._journal.preferences() or self.settings.preferences
 
-    async def set_preferences(self, timezone: str | None = None, locale: str | None = None) -> Preferences:
+    async def set_preferences(self, timezone: str | None = None, locale: str | None = None) -> UserPreferences:
         """Store the person's time zone and language; what is None stays. Raises InvalidInput."""
         given = {"timezone": timezone, "locale": locale}
         kept = (await self.preferences()).model_dump()
-        made = Preferences(**kept | {name: value for name, value in given.items() if value is not None})
+        made = UserPreferences(**kept | {name: value for name, value in given.items() if value is not None})
         await self._journal.put_preferences(made)
         return made
 
@@ -232,9 +232,9 @@ class Agent:
             await self._thread.wait(0)
             await self._thread.settle()
             zone = (await self.preferences()).timezone
-            return Compactor(self._parts).plan(0, zone=zone, is_forced=True)
+            return ThreadCompactor(self._parts).plan(0, zone=zone, is_forced=True)
 
-    async def compact(self, planned: CompactionPlan | None = None) -> Summary | None:
+    async def compact(self, planned: CompactionPlan | None = None) -> WindowSummary | None:
         """Carry out a plan, or the one that `preview_compaction` gives now. Raises InvalidInput for one of the past."""
         planned = planned or await self.preview_compaction()
         if planned is None:
@@ -242,14 +242,14 @@ class Agent:
         async with self._queued():
             await self._thread.wait(0)
             await self._thread.settle()
-            return await Compactor(self._parts).carry_out(planned)
+            return await ThreadCompactor(self._parts).carry_out(planned)
 
-    async def undo_compaction(self) -> Summary:
+    async def undo_compaction(self) -> WindowSummary:
         """Bring the turns of the latest summary back, and return it; recall finds it no more. Raises NotFound."""
         async with self._queued():
             await self._thread.wait(0)
             await self._thread.settle()
-            return await Compactor(self._parts).undo()
+            return await ThreadCompactor(self._parts).undo()
 
     async def subagent(self, name: str, /, *, settings: AgentSettings | None = None) -> "Agent":
         """Return a subagent by its name, with this agent's models; the caller closes it. Raises NotFound."""
@@ -321,18 +321,20 @@ class Agent:
             except Conflict:
                 continue
 
-    async def _running(self, record: RunRecord, deadline: Deadline, *, is_resumed: bool) -> AsyncGenerator[AgentEvent]:
+    async def _running(
+        self, record: RunRecord, deadline: RunDeadline, *, is_resumed: bool
+    ) -> AsyncGenerator[AgentEvent]:
         run = await run_of(self._parts, record, await self.preferences(), deadline, is_resumed=is_resumed)
         async with aclosing(run.events()) as events:
             async for event in events:
                 yield event
 
-    def _deadline(self) -> Deadline:
-        return Deadline(self._clock, self.settings.budget.seconds)
+    def _deadline(self) -> RunDeadline:
+        return RunDeadline(self._clock, self.settings.budget.seconds)
 
 
 def _own_tools(
-    set_preferences: Callable[[str | None, str | None], Awaitable[Preferences]],
+    set_preferences: Callable[[str | None, str | None], Awaitable[UserPreferences]],
     subagents: SubagentShelf | None,
     web_search: WebSearch | None,
 ) -> list[Tool]:
@@ -366,7 +368,7 @@ async def delete_agent(
     """
     if memory.scope is None:
         raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
-    removal = _Removal(memory, journal_of(memory, journal), memory.scope, reason)
+    removal = _ThreadRemoval(memory, journal_of(memory, journal), memory.scope, reason)
     agents = await removal.with_subagents(name)
     runs = await removal.runs_of(frozenset(agents))
     namespaces = [space for agent in agents for space in _namespaces_of(agent)]
@@ -388,17 +390,17 @@ def _namespaces_of(agent: str) -> tuple[tuple[str, ...], ...]:
     return ((*COPIES_OF_BLOCKS, agent), copies_of_conversation(agent), (AGENTS, agent))
 
 
-class _Removal:
+class _ThreadRemoval:
     def __init__(self, memory: MemoryFace, records: RuntimeRecords, scope: Scope, reason: str) -> None:
         self.records = records
         self._memory = memory
         self._scope = scope
         self._reason = reason
-        self._journal = Journal(memory, records, scope, agent="", by="")
+        self._journal = RunJournal(memory, records, scope, agent="", by="")
 
     async def with_subagents(self, name: str) -> list[str]:
         """Return the agent and all agents below it."""
-        head = await Shell(self.records, name).get(HEAD)
+        head = await ImportedShell(self.records, name).get(HEAD)
         of_file: list[str] = head["agents"] if head is not None else []
         found = list(dict.fromkeys((name, *of_file)))
         for agent in found:
@@ -432,14 +434,14 @@ class _Removal:
 
     async def memories_of(self, agent: str) -> AsyncIterator[str]:
         """Yield the ids of what was said in an agent's thread and own archive, and of what these conversations keep."""
-        conversations = (agent, Archive(self._memory, agent=agent).conversation)
+        conversations = (agent, ArchivalMemory(self._memory, agent=agent).conversation)
         filters = RecallFilters(channels=(self._scope.channel,), conversations=conversations)
         cursor: str | None = None
         while True:
             request = MemoryListRequest(
                 scope=self._scope,
                 filters=filters,
-                hidden=Hidden.LISTED,
+                hidden=HiddenFilter.LISTED,
                 limit=elytron_core_limits.PAGE_MAX,
                 cursor=cursor,
                 include_private=True,

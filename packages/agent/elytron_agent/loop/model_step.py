@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from elytron_agent import limits
 from elytron_agent.runs.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
 from elytron_agent.runs.parts import AgentParts
-from elytron_agent.runs.settings import Deadline, WorkCancelled, abandon, finished
+from elytron_agent.runs.settings import RunDeadline, WorkCancelled, abandon_task, finish_work
 from elytron_core.errors import ModelError
 from elytron_core.ports.chat import (
     ChatModel,
-    Failed,
     FailureReason,
-    Finished,
     Message,
     ModelEvent,
     ModelRequest,
+    ModelTool,
     ReasoningDelta,
+    ReplyFailed,
+    ReplyFinished,
     TextDelta,
     TokenCounter,
-    Tool,
 )
 from elytron_models.answer import ModelAnswer, answer_of
 from elytron_models.server import error_of
@@ -32,12 +32,12 @@ class ModelStep:
     """Asks a model. After `events`, either `answer` or `failed` is there, or neither, if time ran out."""
 
     agent: AgentParts
-    deadline: Deadline
+    deadline: RunDeadline
     answer: ModelAnswer | None = None
-    failed: Failed | None = None
+    failed: ReplyFailed | None = None
     has_spoken: bool = False
 
-    async def events(self, messages: Sequence[Message], tools: Sequence[Tool], /) -> AsyncGenerator[AgentEvent]:
+    async def events(self, messages: Sequence[Message], tools: Sequence[ModelTool], /) -> AsyncGenerator[AgentEvent]:
         """Yield the pieces of the answer as they come."""
         while True:
             self.answer, self.failed, self.has_spoken = None, None, False
@@ -49,14 +49,14 @@ class ModelStep:
                 return
             self.agent.is_plain = True
 
-    async def count(self, messages: Sequence[Message], tools: Sequence[Tool], /) -> int | None:
+    async def count(self, messages: Sequence[Message], tools: Sequence[ModelTool], /) -> int | None:
         """Return how many tokens the model counts in what it would be asked; None if it does not tell in time."""
         model = self.agent.models.main
         if not isinstance(model, TokenCounter):
             return None
         try:
             timeout_s = self.deadline.timeout_s(limits.COUNT_DEADLINE_S)
-            return await finished(model.count(self._request(messages, tools)), timeout_s=timeout_s)
+            return await finish_work(model.count(self._request(messages, tools)), timeout_s=timeout_s)
         except (TimeoutError, WorkCancelled, ModelError):
             return None
 
@@ -69,7 +69,7 @@ class ModelStep:
     async def _asked(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:
         heard: list[ModelEvent] = []
         model = self.agent.models.main
-        async with aclosing(_streamed(model, request, self.deadline)) as events:
+        async with aclosing(_stream_answer(model, request, self.deadline)) as events:
             async for event in events:
                 heard.append(event)
                 match event:
@@ -78,19 +78,19 @@ class ModelStep:
                         yield TextSaid(text=event.text)
                     case ReasoningDelta():
                         yield ReasoningSaid(text=event.text)
-                    case Failed():
+                    case ReplyFailed():
                         self.failed = event
                         return
                     case _:
                         pass
-        if self.deadline.is_over and not any(isinstance(event, Finished) for event in heard):
+        if self.deadline.is_over and not any(isinstance(event, ReplyFinished) for event in heard):
             return
         try:
             self.answer = answer_of(heard, name=model.info.name)
         except ModelError:
-            self.failed = Failed(reason=FailureReason.MALFORMED)
+            self.failed = ReplyFailed(reason=FailureReason.MALFORMED)
 
-    def _request(self, messages: Sequence[Message], tools: Sequence[Tool]) -> ModelRequest:
+    def _request(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> ModelRequest:
         is_plain, settings = self.agent.is_plain, self.agent.settings
         return ModelRequest(
             messages=tuple(messages),
@@ -100,7 +100,7 @@ class ModelStep:
         )
 
 
-async def _streamed(model: ChatModel, request: ModelRequest, deadline: Deadline) -> AsyncGenerator[ModelEvent]:
+async def _stream_answer(model: ChatModel, request: ModelRequest, deadline: RunDeadline) -> AsyncGenerator[ModelEvent]:
     """Yield the events of an answer until the deadline, also while the model is silent."""
     events: asyncio.Queue[ModelEvent | None] = asyncio.Queue()
 
@@ -126,14 +126,14 @@ async def _streamed(model: ChatModel, request: ModelRequest, deadline: Deadline)
             return
     finally:
         if not reader.done():
-            await abandon(reader)
+            await abandon_task(reader)
     if reader.cancelled():
-        yield Failed(reason=FailureReason.CUT)
+        yield ReplyFailed(reason=FailureReason.CUT)
     else:
         reader.result()
 
 
-def stop_of(failed: Failed | None, /) -> StopReason:
+def stop_of(failed: ReplyFailed | None, /) -> StopReason:
     """Return why a run ends whose model gave no answer."""
     if failed is None:
         return StopReason.SECONDS

@@ -17,40 +17,40 @@ from elytron_agent.loop import tool_call
 from elytron_agent.loop.model_step import ModelStep, stop_of
 from elytron_agent.loop.run_input import NoDocuments, RunDocuments, end_of, tell_end
 from elytron_agent.loop.tool_call import DONE, ReadCall, ShownPart, distinct_calls, read_result_tool
-from elytron_agent.runs.compactor import Compactor
+from elytron_agent.runs.compactor import ThreadCompactor
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,
-    Compacted,
     ContextGiven,
     RunEnded,
     StepTaken,
     StopReason,
     ToolAnswered,
     ToolCalled,
+    TurnsCompacted,
 )
 from elytron_agent.runs.journal import CallApproval, CallResult, GivenMemory, RunEnd, RunRecord, StepReply
 from elytron_agent.runs.parts import AgentParts
-from elytron_agent.runs.settings import Deadline, Preferences, RunBudget, WorkCancelled, finished
+from elytron_agent.runs.settings import RunBudget, RunDeadline, UserPreferences, WorkCancelled, finish_work
 from elytron_agent.runs.source import (
     NO_TOOLS,
     READ_RESULT,
     ContextSource,
     MemoryTools,
     TurnContext,
-    fingerprint,
     memory_tools_of,
+    prefix_fingerprint,
     turn_of,
 )
-from elytron_agent.strategies.strategy import Placement, RunMemory
+from elytron_agent.strategies.strategy import ReferencePlacement, RunMemory
 from elytron_agent.tool import CallKey, Tool
 from elytron_core.errors import ElytronError, InvalidInput, TurnConflict
 from elytron_core.ports import chat
-from elytron_core.ports.chat import Failed, FailureReason, FinishReason, Opaque, ToolCall
+from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall
 from elytron_models.answer import ModelAnswer
 
 
-class Doing(StrEnum):
+class NextDoing(StrEnum):
     """Next action."""
 
     ASK = "ask"
@@ -58,10 +58,10 @@ class Doing(StrEnum):
     END = "end"
 
 
-class Action(NamedTuple):
+class NextAction(NamedTuple):
     """Next action: a question to the model, calls of its last reply by their places, or the end."""
 
-    doing: Doing
+    doing: NextDoing
     reason: StopReason = StopReason.ANSWERED
     places: tuple[int, ...] = ()
 
@@ -69,32 +69,32 @@ class Action(NamedTuple):
 _ENDS = {FinishReason.LENGTH: StopReason.LENGTH, FinishReason.REFUSED: StopReason.REFUSED}
 
 
-def next_action(record: RunRecord, budget: RunBudget, /, *, readers: Collection[str] = ()) -> Action:
+def next_action(record: RunRecord, budget: RunBudget, /, *, readers: Collection[str] = ()) -> NextAction:
     """Return what the run does next.
 
     Calls of a reply are made in its order; neighbours that only read, those of tools named in `readers`, side by side.
     """
     if not record.replies:
-        return Action(Doing.ASK)
+        return NextAction(NextDoing.ASK)
     last = record.replies[-1]
     made = {result.place for result in record.results if result.step == last.step}
     missing = [place for place in range(len(last.calls)) if place not in made]
     if missing:
-        return Action(Doing.CALL, places=_side_by_side(last.calls, missing, readers))
+        return NextAction(NextDoing.CALL, places=_side_by_side(last.calls, missing, readers))
     if record.corrections > limits.CORRECTIONS:
-        return Action(Doing.END, StopReason.MALFORMED)
+        return NextAction(NextDoing.END, StopReason.MALFORMED)
     if not last.calls and not last.correction:
-        return Action(Doing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
+        return NextAction(NextDoing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
     if [call.name for call in last.calls] == [DONE]:
-        return Action(Doing.END, StopReason.DONE)
+        return NextAction(NextDoing.END, StopReason.DONE)
     usage = record.usage
     if len(record.replies) >= budget.steps:
-        return Action(Doing.END, StopReason.STEPS)
+        return NextAction(NextDoing.END, StopReason.STEPS)
     if budget.calls is not None and usage.calls > budget.calls:
-        return Action(Doing.END, StopReason.CALLS)
+        return NextAction(NextDoing.END, StopReason.CALLS)
     if budget.tokens is not None and usage.tokens >= budget.tokens:
-        return Action(Doing.END, StopReason.TOKENS)
-    return Action(Doing.ASK)
+        return NextAction(NextDoing.END, StopReason.TOKENS)
+    return NextAction(NextDoing.ASK)
 
 
 def _side_by_side(calls: Sequence[ToolCall], missing: Sequence[int], readers: Collection[str]) -> tuple[int, ...]:
@@ -109,17 +109,17 @@ NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
 
 
 @dataclass(slots=True)
-class Run:
+class AgentRun:
     """A run that goes on from its documents."""
 
     agent: AgentParts
     record: RunRecord
-    preferences: Preferences
+    preferences: UserPreferences
     source: ContextSource
     before: RunMemory
     """The strategy's part of this run."""
     tools: Mapping[str, Tool]
-    deadline: Deadline
+    deadline: RunDeadline
     may_have_called: bool
     """True if the process that began the run may have ended in the middle of a call."""
     model: ModelStep = field(init=False)
@@ -142,17 +142,17 @@ class Run:
         readers = frozenset(name for name, tool in self.tools.items() if tool.read_only)
         while True:
             action = next_action(self.record, self.agent.settings.budget, readers=readers)
-            if action.doing is not Doing.END and self.deadline.is_over:
-                action = Action(Doing.END, StopReason.SECONDS)
+            if action.doing is not NextDoing.END and self.deadline.is_over:
+                action = NextAction(NextDoing.END, StopReason.SECONDS)
             match action.doing:
-                case Doing.END:
+                case NextDoing.END:
                     yield await self.ended(action.reason)
                     return
-                case Doing.CALL:
+                case NextDoing.CALL:
                     async with aclosing(self._call(action.places)) as made:
                         async for event in made:
                             yield event
-                case Doing.ASK:
+                case NextDoing.ASK:
                     async with aclosing(self._ask()) as asked:
                         async for event in asked:
                             yield event
@@ -187,7 +187,7 @@ class Run:
         is_first = context is None
         if context is None:
             context = self._context = await self.source.turn(
-                self.record.input.text, self.preferences, strategy_reference=self._reference(Placement.TAIL)
+                self.record.input.text, self.preferences, strategy_reference=self._reference(ReferencePlacement.TAIL)
             )
         parts, size = await self._sized(context)
         if self._is_full(size):
@@ -231,7 +231,7 @@ class Run:
 
     async def _shorten(self, context: TurnContext, size: int) -> AsyncGenerator[AgentEvent]:
         """Have the next request fit: results of earlier steps go first, then old turns, then the rest of this one."""
-        fit = Compactor(self.agent)
+        fit = ThreadCompactor(self.agent)
         wanted = fit.max_bytes(context_limits.KEPT_SHARE)
         self.part = self.part.without_results(self.record, size - wanted)
         _, size = await self._sized(context)
@@ -254,7 +254,7 @@ class Run:
         is_empty = not answer.text.strip() and not calls and answer.reason is FinishReason.STOP
         items = distinct_calls(answer.reply.items)
         if sum(len(item.model_dump_json()) for item in items) > limits.REPLY_BYTES:
-            items = tuple(item for item in items if not isinstance(item, Opaque))
+            items = tuple(item for item in items if not isinstance(item, OpaquePart))
         reply = StepReply(
             step=len(self.record.replies) + 1,
             items=items,
@@ -280,7 +280,7 @@ class Run:
         made: list[Coroutine[Any, Any, CallResult]] = []
         for place in places:
             call = last.calls[place]
-            found = tool_call.read(call, self.tools)
+            found = tool_call.read_call(call, self.tools)
             result = self._not_made(found, place, number=self.record.usage.calls + len(results))
             if result is None:
                 result = await self._admitted(call, place, may_have_called=may_have_called)
@@ -289,7 +289,7 @@ class Run:
                 yield ToolCalled(step=last.step, call=call.id, tool=call.name, arguments=call.arguments)
                 key = CallKey(self.record.input.run, last.step, str(place), self.agent.thread.name)
                 timeout_s = self.deadline.timeout_s(self.agent.settings.budget.tool_seconds)
-                made.append(tool_call.make(self.tools[call.name], found, key, place=place, timeout_s=timeout_s))
+                made.append(tool_call.make_call(self.tools[call.name], found, key, place=place, timeout_s=timeout_s))
         answers = iter(await tool_call.make_side_by_side(made))
         for result in results:
             yield await self._answered(result if result is not None else next(answers))
@@ -299,13 +299,13 @@ class Run:
         call, step, most = found.call, self.record.replies[-1].step, self.agent.settings.budget.calls
         if call.name == tool_call.DONE:
             problem = tool_call.DONE_TOGETHER if len(self.record.replies[-1].calls) > 1 else ""
-            result = tool_call.refused(call, problem or "ok", step=step, place=place)
+            result = tool_call.refused_call(call, problem or "ok", step=step, place=place)
             return result.model_copy(update={"is_error": bool(problem)})
         if found.problem:
-            result = tool_call.refused(call, found.problem, step=step, place=place)
+            result = tool_call.refused_call(call, found.problem, step=step, place=place)
             return result.model_copy(update={"is_malformed": found.is_malformed})
         if most is not None and number >= most:
-            return tool_call.refused(call, NO_CALLS_LEFT, step=step, place=place)
+            return tool_call.refused_call(call, NO_CALLS_LEFT, step=step, place=place)
         return None
 
     async def _admitted(self, call: ToolCall, place: int, *, may_have_called: bool) -> CallResult | None:
@@ -318,12 +318,12 @@ class Run:
         if may_have_called and approver.is_needed(call.name) and last.asks_first and not is_approved:
             may_have_called = False
         if may_have_called and not (is_known and (tool.may_repeat or tool.read_only)):
-            return tool_call.refused(call, tool_call.UNKNOWN, step=step, place=place, is_unknown=True)
+            return tool_call.refused_call(call, tool_call.UNKNOWN, step=step, place=place, is_unknown=True)
         if not approver.is_needed(call.name) or is_approved:
             return None
         answer = await approver.ask(call, run=run, step=step, deadline=self.deadline)
         if not answer.is_granted:
-            return tool_call.denied(call, answer.reason, step=step, place=place)
+            return tool_call.denied_call(call, answer.reason, step=step, place=place)
         approval = CallApproval(step=step, place=place)
         await self.documents.approve(run, approval)
         self.record = self.record.model_copy(update={"approvals": (*self.record.approvals, approval)})
@@ -357,19 +357,17 @@ class Run:
         return tokens is not None
 
     @property
-    def _declared(self) -> tuple[chat.Tool, ...]:
+    def _declared(self) -> tuple[chat.ModelTool, ...]:
         hidden = {READ_RESULT} - self.agent.host_tools if self.part.is_whole else set[str]()
         return tuple(tool.declared for tool in self.tools.values() if tool.name not in hidden)
 
     async def _parts(self, context: TurnContext) -> ContextParts:
+        first = filter(None, (self.before.standing, self._reference(ReferencePlacement.BEFORE_HISTORY)))
         return await self.source.parts(
-            context,
-            self.part.turn_of(self.record),
-            zone=self.preferences.timezone,
-            before_history="\n\n".join(filter(None, (self.before.standing, self._reference(Placement.BEFORE_HISTORY)))),
+            context, self.part.turn_of(self.record), zone=self.preferences.timezone, before_history="\n\n".join(first)
         )
 
-    def _reference(self, placement: Placement) -> str | None:
+    def _reference(self, placement: ReferencePlacement) -> str | None:
         """Return what the strategy found for this run, if it is to stand there."""
         return self.before.reference if self.before.placement is placement else None
 
@@ -379,17 +377,17 @@ class Run:
         return parts, bytes_of(messages_of(parts), self._declared)
 
     def _is_full(self, size: int) -> bool:
-        return size > Compactor(self.agent).max_bytes(1)
+        return size > ThreadCompactor(self.agent).max_bytes(1)
 
     def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
         if not self.agent.settings.compacts:
             return None
         total = tokens_of(size, factor=self.agent.factor)
-        return Compactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
+        return ThreadCompactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
 
-    async def _compact(self, planned: CompactionPlan) -> Compacted:
-        made = await Compactor(self.agent, self.deadline).carry_out(planned)
-        return Compacted(
+    async def _compact(self, planned: CompactionPlan) -> TurnsCompacted:
+        made = await ThreadCompactor(self.agent, self.deadline).carry_out(planned)
+        return TurnsCompacted(
             summary=made.number,
             turns=len(made.covers),
             tokens_before=planned.tokens_before,
@@ -407,11 +405,11 @@ class Run:
             turns=len(parts.window),
             tokens=tokens_of(size, factor=self.agent.factor),
             epoch=self.agent.thread.head.epoch,
-            stable_fingerprint=fingerprint(parts),
+            stable_fingerprint=prefix_fingerprint(parts),
         )
 
 
-def _may_pass(failed: Failed) -> bool:
+def _may_pass(failed: ReplyFailed) -> bool:
     return failed.is_passing or failed.reason is FailureReason.MALFORMED
 
 
@@ -428,10 +426,10 @@ POLICY: Final = (
 
 
 async def run_of(
-    parts: AgentParts, record: RunRecord, preferences: Preferences, deadline: Deadline, /, *, is_resumed: bool
-) -> Run:
+    parts: AgentParts, record: RunRecord, preferences: UserPreferences, deadline: RunDeadline, /, *, is_resumed: bool
+) -> AgentRun:
     """Return the run of a record, ready to go on."""
-    before = await _before(parts, record, deadline)
+    before = await _strategy_part(parts, record, deadline)
     labels, block_tools = await _block_tools(parts)
     tools = [*parts.tools, *block_tools, *before.tools] if parts.settings.uses_tools else []
     if not record.input.is_stored:
@@ -439,7 +437,7 @@ async def run_of(
         kept = {DONE, *parts.host_tools}
         tools = [tool for tool in tools if tool.read_only or tool.name in kept]
     offered = by_name(tools)
-    return Run(
+    return AgentRun(
         parts,
         record=record,
         preferences=preferences,
@@ -462,13 +460,13 @@ def source_of(
     return ContextSource(parts, policy="\n\n".join(part for part in told if part), memory=memory)
 
 
-async def _before(parts: AgentParts, record: RunRecord, deadline: Deadline) -> RunMemory:
+async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDeadline) -> RunMemory:
     """Return the strategy's part of the run: its prompt is the one from the beginning of the run."""
     if parts.strategy is None:
         return RunMemory()
     thread = parts.thread.name
     try:
-        given = await finished(parts.strategy.before_run(thread, record.input.text), timeout_s=deadline.timeout_s())
+        given = await finish_work(parts.strategy.before_run(thread, record.input.text), timeout_s=deadline.timeout_s())
     except (ElytronError, OSError, WorkCancelled) as error:
         logger_assembly.warning("a strategy gives nothing: the run goes on without (%s)", type(error).__name__)
         given = RunMemory()

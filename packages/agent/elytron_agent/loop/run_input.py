@@ -5,15 +5,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from elytron_agent import limits
-from elytron_agent.loop.tools.run_tools import described, digests_of
+from elytron_agent.loop.tools.run_tools import describe_images, digests_of
 from elytron_agent.runs.events import ANSWERS, RunEnded
-from elytron_agent.runs.journal import CallApproval, CallResult, Journal, RunEnd, RunInput, RunRecord, StepReply
+from elytron_agent.runs.journal import CallApproval, CallResult, RunEnd, RunInput, RunJournal, RunRecord, StepReply
 from elytron_agent.runs.parts import AgentParts
-from elytron_agent.runs.settings import AgentSettings, Deadline, WorkCancelled, finished
-from elytron_agent.strategies.strategy import Ending, Exchange, MemoryStrategy
+from elytron_agent.runs.settings import AgentSettings, RunDeadline, WorkCancelled, finish_work
+from elytron_agent.strategies.strategy import MemoryStrategy, RunEnding, TurnExchange
 from elytron_core.errors import ElytronError, IdempotencyConflict, InvalidInput, PermissionRefused
 from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.privacy import scrub
+from elytron_core.policy.privacy import scrub_secrets
 
 
 def check_input(settings: AgentSettings, text: str, images: Sequence[str], /) -> None:
@@ -31,7 +31,7 @@ def check_input(settings: AgentSettings, text: str, images: Sequence[str], /) ->
 
 
 async def known_run(
-    journal: Journal, run: str | None, text: str, images: Sequence[str], /, *, is_stored: bool
+    journal: RunJournal, run: str | None, text: str, images: Sequence[str], /, *, is_stored: bool
 ) -> RunRecord | None:
     """Return what is stored of a host's run. Raises IdempotencyConflict if other words began it."""
     found = await journal.load(run) if run is not None else None
@@ -43,11 +43,11 @@ async def known_run(
 
 
 async def input_of(
-    parts: AgentParts, run: str | None, text: str, images: Sequence[str], deadline: Deadline, /, *, is_stored: bool
+    parts: AgentParts, run: str | None, text: str, images: Sequence[str], deadline: RunDeadline, /, *, is_stored: bool
 ) -> RunInput:
     """Return what a new run is asked: its words without what memory showed, and what was seen in its images."""
     if images:
-        seen = await described(parts.models.vision, images, text, deadline=deadline)
+        seen = await describe_images(parts.models.vision, images, text, deadline=deadline)
         text = seen[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text:
@@ -64,7 +64,7 @@ async def input_of(
 
 def _is_same(known: RunInput, text: str, images: Sequence[str]) -> bool:
     """Return whether a run was begun by this text and these images; its own text has what was seen in them."""
-    own = scrub(strip_own_output(text).text).text
+    own = scrub_secrets(strip_own_output(text).text).text
     is_same = known.text.startswith(f"{own}\n[image" if own else "[image") if images else known.text == own
     return is_same and known.images == digests_of(images)
 
@@ -120,17 +120,17 @@ async def tell_end(strategy: MemoryStrategy | None, record: RunRecord, /) -> Non
     if strategy is None or end is None or not record.input.is_stored:
         return
     asked_at = record.input.at
-    exchange = Exchange(
+    exchange = TurnExchange(
         prompt=record.input.text,
         answer=record.text,
         asked_at=asked_at,
         answered_at=max(end.at if end.at is not None else asked_at, asked_at),
-        ending=Ending.COMPLETED if end.reason in ANSWERS else Ending.FAILED,
+        ending=RunEnding.COMPLETED if end.reason in ANSWERS else RunEnding.FAILED,
         turn=record.input.run,
         is_stored=True,
     )
     try:
-        await finished(strategy.after_run(record.input.thread, exchange))
+        await finish_work(strategy.after_run(record.input.thread, exchange))
     except (ElytronError, OSError, WorkCancelled) as error:
         # The end is stored: a strategy that fails here does not keep the thread from going on.
         logger.warning("a strategy could not take the end of a run (%s)", type(error).__name__)

@@ -10,15 +10,15 @@ from pydantic import Field
 
 from elytron_agent import limits
 from elytron_agent import limits as context_limits
-from elytron_agent.context.request import WindowTurn, clipped, reference
-from elytron_agent.runs.journal import CallResult, RunRecord, corrected, shown
-from elytron_agent.runs.settings import REFUSED, WorkCancelled, finished
+from elytron_agent.context.request import WindowTurn, clip_words, reference_message
+from elytron_agent.runs.journal import CallResult, RunRecord, correction_message, shown_result
+from elytron_agent.runs.settings import REFUSED, WorkCancelled, finish_work
 from elytron_agent.runs.source import READ_RESULT
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
-from elytron_core.ports.chat import Message, Reply, ReplyItem, ToolCall
+from elytron_core.ports.chat import Message, ModelReply, ReplyItem, ToolCall
 
 DONE: Final = "done"
 DONE_TOGETHER: Final = "`done` was called beside other tools. Call it alone, when nothing else is left to do."
@@ -40,15 +40,15 @@ class ReadCall(Value):
     """True if the arguments are no JSON object, so that the model has to be asked again."""
 
 
-def read(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
+def read_call(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
     """Return the call with its arguments; what is nearly JSON is repaired."""
     if call.name not in tools:
         names = ", ".join(sorted(tools))
         return ReadCall(call=call, problem=f"There is no tool of this name. There are: {names or 'none'}.")
     try:
-        found: object = strict_json.parse((call.arguments.strip() or "{}").encode("utf-8", "replace"))
+        found: object = strict_json.parse_json((call.arguments.strip() or "{}").encode("utf-8", "replace"))
     except ElytronError:
-        found = _repaired(call.arguments)
+        found = _repair_json(call.arguments)
     if not isinstance(found, dict):
         problem = "The arguments are no JSON object. Call the tool again with one that fits its schema."
         return ReadCall(call=call, problem=problem, is_malformed=True)
@@ -74,25 +74,25 @@ def digest_of(call: ToolCall, /) -> str:
     return hashlib.sha256(call.arguments.encode()).hexdigest()[:16]
 
 
-async def make(tool: Tool, found: ReadCall, key: CallKey, /, *, place: int, timeout_s: float | None) -> CallResult:
+async def make_call(tool: Tool, found: ReadCall, key: CallKey, /, *, place: int, timeout_s: float | None) -> CallResult:
     """Call the tool and return what came of it. A failure of the tool is a result too: a run goes on after it."""
     is_unknown = False
     try:
-        answer = await finished(tool.call(found.arguments, key), timeout_s=timeout_s)
+        answer = await finish_work(tool.call(found.arguments, key), timeout_s=timeout_s)
         text, is_error, is_outside = answer.text, answer.is_error, answer.is_outside
     except TimeoutError:
         text, is_error, is_outside, is_unknown = LATE, True, False, not tool.read_only
     except WorkCancelled:
         text, is_error, is_outside = "The tool failed: it cancelled its own work.", True, False
     except Exception as error:  # noqa: BLE001 - a tool is foreign code, and its failure is reported to the model
-        told = clipped(str(error), limits.PROBLEM_CHARS)
+        told = clip_words(str(error), limits.PROBLEM_CHARS)
         text, is_error, is_outside = f"The tool failed: {type(error).__name__}: {told}", True, True
     return CallResult(
         step=key.step,
         place=place,
         call=found.call.id,
         tool=found.call.name,
-        text=clipped(text, limits.RESULT_CHARS),
+        text=clip_words(text, limits.RESULT_CHARS),
         is_error=is_error,
         is_outside=is_outside,
         is_unknown=is_unknown,
@@ -112,20 +112,20 @@ async def make_side_by_side(calls: Sequence[Coroutine[Any, Any, CallResult]], /)
         await asyncio.wait(tasks)
 
 
-def denied(call: ToolCall, reason: str, /, *, step: int, place: int) -> CallResult:
+def denied_call(call: ToolCall, reason: str, /, *, step: int, place: int) -> CallResult:
     """Return the result of a call that was not approved."""
-    told = REFUSED.format(reason=clipped(" ".join(reason.split()), limits.PROBLEM_CHARS) or "no reason was given")
-    return refused(call, told, step=step, place=place).model_copy(update={"is_refused": True})
+    told = REFUSED.format(reason=clip_words(" ".join(reason.split()), limits.PROBLEM_CHARS) or "no reason was given")
+    return refused_call(call, told, step=step, place=place).model_copy(update={"is_refused": True})
 
 
-def refused(call: ToolCall, problem: str, /, *, step: int, place: int, is_unknown: bool = False) -> CallResult:
+def refused_call(call: ToolCall, problem: str, /, *, step: int, place: int, is_unknown: bool = False) -> CallResult:
     """Return the result of a call that is not made."""
     return CallResult(
         step=step, place=place, call=call.id, tool=call.name, text=problem, is_error=True, is_unknown=is_unknown
     )
 
 
-def _repaired(text: str) -> object | None:
+def _repair_json(text: str) -> object | None:
     try:
         import json_repair
     except ImportError:
@@ -159,12 +159,12 @@ class ShownPart(Value):
             told = (
                 f"[Steps 1 to {self.first - 1} of this turn are no longer shown: `{READ_RESULT}` reads their results.]"
             )
-            items.append(reference(told))
+            items.append(reference_message(told))
         for reply in record.replies:
             if reply.step >= self.first:
-                items.append(Reply(items=reply.items))
+                items.append(ModelReply(items=reply.items))
                 items += [self._shown(each, record.input.run) for each in record.results if each.step == reply.step]
-                items += [corrected(reply.correction)] if reply.correction else []
+                items += [correction_message(reply.correction)] if reply.correction else []
         return record.turn_of(tuple(items))
 
     def without_results(self, record: RunRecord, excess_bytes: int, /, *, with_last: bool = False) -> "ShownPart":
@@ -178,7 +178,7 @@ class ShownPart(Value):
             if excess_bytes <= 0:
                 break
             place = (result.step, result.place)
-            saved = len(shown(result, record.input.run).text.encode()) - len(_line(result).encode())
+            saved = len(shown_result(result, record.input.run).text.encode()) - len(_result_line(result).encode())
             if place not in away and saved > 0 and (with_last or result.step < last):
                 away.add(place)
                 excess_bytes -= saved
@@ -189,9 +189,9 @@ class ShownPart(Value):
         return self.model_copy(update={"first": self.first + 1}) if self.first < len(record.replies) else None
 
     def _shown(self, result: CallResult, run: str) -> Message:
-        whole = shown(result, run)
+        whole = shown_result(result, run)
         is_away = (result.step, result.place) in self.away
-        return whole.model_copy(update={"text": _line(result)}) if is_away else whole
+        return whole.model_copy(update={"text": _result_line(result)}) if is_away else whole
 
 
 class ReadResultArguments(ToolArguments):
@@ -208,16 +208,16 @@ def read_result_tool(record: Callable[[], RunRecord], /) -> Tool:
     async def read(given: ReadResultArguments, _key: CallKey, /) -> ToolAnswer:
         results = [each for each in record().results if each.tool != READ_RESULT]
         if given.id:
-            results = [each for each in results if _id(each) == given.id.strip()]
+            results = [each for each in results if _result_id(each) == given.id.strip()]
             if not results:
                 return ToolAnswer(text=f"There is no result {given.id!r}.", is_error=True)
         if given.query.strip():
-            text = "\n\n".join(_passages(results, given.query)) or "No result has these words."
+            text = "\n\n".join(_best_passages(results, given.query)) or "No result has these words."
         elif given.id:
-            text = _page(results[0], given.offset)
+            text = _result_page(results[0], given.offset)
         else:
             text = (
-                "\n".join(_line(each) for each in results[-context_limits.RESULTS_LISTED :])
+                "\n".join(_result_line(each) for each in results[-context_limits.RESULTS_LISTED :])
                 or "There are no results yet."
             )
         return ToolAnswer(text=text, is_outside=any(each.is_outside for each in results))
@@ -225,32 +225,33 @@ def read_result_tool(record: Callable[[], RunRecord], /) -> Tool:
     return typed_tool(READ_RESULT, _ABOUT, ReadResultArguments, read, read_only=True)
 
 
-def _id(result: CallResult) -> str:
+def _result_id(result: CallResult) -> str:
     return f"{result.step}.{result.place}"
 
 
-def _line(result: CallResult) -> str:
-    return f"[`{result.tool}`: {len(result.text):,} characters, put away; `{READ_RESULT}` has them, id {_id(result)}]"
+def _result_line(result: CallResult) -> str:
+    size = f"{len(result.text):,} characters"
+    return f"[`{result.tool}`: {size}, put away; `{READ_RESULT}` has them, id {_result_id(result)}]"
 
 
-def _page(result: CallResult, offset: int) -> str:
+def _result_page(result: CallResult, offset: int) -> str:
     page = result.text[offset : offset + context_limits.RESULT_PAGE_CHARS]
-    head = f"{_id(result)}, characters {offset:,} to {offset + len(page):,} of {len(result.text):,}:"
+    head = f"{_result_id(result)}, characters {offset:,} to {offset + len(page):,} of {len(result.text):,}:"
     return f"{head}\n{page}"
 
 
-def _passages(results: list[CallResult], query: str) -> list[str]:
+def _best_passages(results: list[CallResult], query: str) -> list[str]:
     """Return the passages that have most of the query's words, the latest first of equal ones."""
     wanted = set(_WORD.findall(query.casefold()))
-    ranked = sorted(_pieces(results, wanted), key=lambda piece: piece[0], reverse=True)
+    ranked = sorted(_result_pieces(results, wanted), key=lambda piece: piece[0], reverse=True)
     return [text for _, text in ranked[: context_limits.RESULT_PASSAGES]]
 
 
-def _pieces(results: list[CallResult], wanted: set[str]) -> Iterator[tuple[int, str]]:
+def _result_pieces(results: list[CallResult], wanted: set[str]) -> Iterator[tuple[int, str]]:
     size = context_limits.RESULT_PASSAGE_CHARS
     for result in reversed(results):
         # Pieces overlap, so that a passage at an edge is whole in one of them.
         for start in range(0, max(len(result.text), 1), size // 2):
             piece = result.text[start : start + size]
             if count := len(wanted & set(_WORD.findall(piece.casefold()))):
-                yield count, f"{_id(result)} (`{result.tool}`), from character {start:,}:\n{piece}"
+                yield count, f"{_result_id(result)} (`{result.tool}`), from character {start:,}:\n{piece}"

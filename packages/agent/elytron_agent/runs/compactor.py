@@ -6,27 +6,27 @@ from typing import Final
 
 from elytron_agent import limits
 from elytron_agent.context import compaction
-from elytron_agent.context.compaction import CompactionPlan, TurnSize, bytes_of, plan, tokens_of
-from elytron_agent.context.request import Summary, WindowTurn, said, turn_messages
+from elytron_agent.context.compaction import CompactionPlan, TurnSize, bytes_of, plan_compaction, tokens_of
+from elytron_agent.context.request import WindowSummary, WindowTurn, text_message, turn_messages
 from elytron_agent.runs.parts import AgentParts
-from elytron_agent.runs.settings import Deadline, WorkCancelled, finished
+from elytron_agent.runs.settings import RunDeadline, WorkCancelled, finish_work
 from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
 from elytron_core.contracts.control import MemoryForgetRequest, MemoryListRequest
-from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import ElytronError, InvalidInput, ModelError
-from elytron_core.ports.chat import Role
+from elytron_core.ports.chat import ChatRole
 from elytron_models.answer import ask_for
 
 _UNDONE: Final = "the compaction was undone"
 
 
 @dataclass(slots=True)
-class Compactor:
+class ThreadCompactor:
     """Compacts one thread."""
 
     agent: AgentParts
-    deadline: Deadline | None = None
+    deadline: RunDeadline | None = None
     """That of the run which compacts; a summary that is late is an extract."""
 
     @property
@@ -48,7 +48,7 @@ class Compactor:
         """Return what leaves the window if its request has `total_tokens`, or None if nothing does or may."""
         settings = self.agent.settings
         sizes = self._sizes(zone)
-        return plan(
+        return plan_compaction(
             sizes,
             fixed_tokens=max(total_tokens - sum(size.tokens for size in sizes), 0),
             max_tokens=self.max_tokens,
@@ -56,7 +56,7 @@ class Compactor:
             is_forced=is_forced,
         )
 
-    async def carry_out(self, planned: CompactionPlan, /) -> Summary:
+    async def carry_out(self, planned: CompactionPlan, /) -> WindowSummary:
         """Sum up what `planned` evicts, and commit it. Raises InvalidInput if the window is another by now."""
         thread = self.agent.thread
         turns = tuple(turn for turn in thread.past if turn.run in planned.evicted)
@@ -64,9 +64,9 @@ class Compactor:
             raise InvalidInput(field="plan", problem="is of another window: make a new one")
         head, before = thread.head, thread.summary
         written = await self._written(turns, before.text if before is not None else "")
-        made = Summary(
+        made = WindowSummary(
             number=head.summaries + 1,
-            text=written or compaction.extract(turns, before.text if before is not None else ""),
+            text=written or compaction.extract_summary(turns, before.text if before is not None else ""),
             covers=planned.evicted,
             previous=head.summary,
             at=self.agent.clock.now(),
@@ -76,7 +76,7 @@ class Compactor:
         await self._keep(made)
         return made
 
-    async def undo(self) -> Summary:
+    async def undo(self) -> WindowSummary:
         """Bring the turns of the latest summary back into the window, and return it. Raises NotFound if there is none.
 
         Recall finds it no more, and the one before it again.
@@ -97,32 +97,32 @@ class Compactor:
 
     async def _written(self, turns: Sequence[WindowTurn], previous: str) -> str | None:
         """Return a model's summary whose quotes are in the turns, asked for again once; else None."""
-        asked = compaction.request(turns, previous)
+        asked = compaction.summary_request(turns, previous)
         for _ in range(2):
             timeout_s = self.deadline.timeout_s() if self.deadline is not None else None
             try:
-                answer = ask_for(self.agent.models.summary, asked, compaction.SummaryDraft)
-                draft = (await finished(answer, timeout_s=timeout_s)).value
+                answer = ask_for(self.agent.models.summary, asked, compaction.WindowSummaryDraft)
+                draft = (await finish_work(answer, timeout_s=timeout_s)).value
             except (ModelError, TimeoutError, WorkCancelled):
                 return None
             problem = compaction.problem_of(draft, turns, previous)
             if problem is None:
                 return draft.text
-            again = said(Role.USER, f"Your summary was not taken: {problem}. Write it again.")
+            again = text_message(ChatRole.USER, f"Your summary was not taken: {problem}. Write it again.")
             asked = asked.model_copy(update={"messages": (*asked.messages, again)})
         return None
 
-    async def _withdraw(self, undone: Summary) -> None:
+    async def _withdraw(self, undone: WindowSummary) -> None:
         """Have memory no longer find a summary; one that was written of the conversation since then stays."""
         agent = self.agent
         channel, conversation = agent.scope.conversation_key
-        filters = RecallFilters(planes=(Plane.SUMMARY,), channels=(channel,), conversations=(conversation,))
+        filters = RecallFilters(planes=(RecallPlane.SUMMARY,), channels=(channel,), conversations=(conversation,))
         request = MemoryListRequest(scope=agent.scope, filters=filters, limit=1)
         stored = [hit for hit in (await agent.memory.list(request)).items if hit.text == _stored_text(undone)]
         if stored:
             await agent.memory.forget(MemoryForgetRequest(scope=agent.scope, ids=(stored[0].id,), reason=_UNDONE))
 
-    async def _keep(self, made: Summary) -> None:
+    async def _keep(self, made: WindowSummary) -> None:
         """Have memory find the summary too. The thread has it already, so a refusal changes nothing."""
         head = self.agent.thread.head
         covered = head.runs - len(head.window)
@@ -134,6 +134,6 @@ class Compactor:
             return
 
 
-def _stored_text(summary: Summary) -> str:
+def _stored_text(summary: WindowSummary) -> str:
     """Return the text of a summary as memory has it."""
     return summary.text[: limits.SUMMARY_CHARS]

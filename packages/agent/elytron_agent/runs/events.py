@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from elytron_agent.context.reference import Recalled, ShownBlock
-from elytron_agent.runs.settings import Usage
+from elytron_agent.context.reference import RecalledMemory, ShownBlock
+from elytron_agent.runs.settings import RunUsage
 from elytron_core.model import Value
 
 
@@ -69,7 +69,7 @@ class ContextGiven(Value):
 
     kind: Literal["context_given"] = "context_given"
     run: str
-    recalled: tuple[Recalled, ...] = ()
+    recalled: tuple[RecalledMemory, ...] = ()
     recall: Literal["found", "nothing", "late", "failed", "off"] = "nothing"
     """`late`: memory did not answer before its deadline, and the run went on without it."""
     blocks: tuple[ShownBlock, ...] = ()
@@ -138,7 +138,7 @@ class ToolAnswered(Value):
     """True if the call was not made, because its host said no."""
 
 
-class Compacted(Value):
+class TurnsCompacted(Value):
     """Old turns left the window for a summary; memory still finds them."""
 
     kind: Literal["compacted"] = "compacted"
@@ -157,7 +157,7 @@ class RunEnded(Value):
     reason: StopReason
     text: str = ""
     problem: str = ""
-    usage: Usage = Usage()
+    usage: RunUsage = RunUsage()
     turn: str | None = None
 
 
@@ -171,7 +171,7 @@ AgentEvent = Annotated[
     | StepTaken
     | ToolCalled
     | ToolAnswered
-    | Compacted
+    | TurnsCompacted
     | RunEnded,
     Field(discriminator="kind"),
 ]

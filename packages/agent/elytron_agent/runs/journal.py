@@ -11,10 +11,17 @@ from typing import Any, Final, TypeVar
 from elytron.api import MemoryFace
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent import limits
-from elytron_agent.context.reference import Stable
-from elytron_agent.context.request import Summary, ThreadHead, WindowTurn, fenced_outside, guarded, said
+from elytron_agent.context.reference import StableContext
+from elytron_agent.context.request import (
+    ThreadHead,
+    WindowSummary,
+    WindowTurn,
+    fenced_outside,
+    guard_text,
+    text_message,
+)
 from elytron_agent.runs.events import StopReason
-from elytron_agent.runs.settings import Preferences, Usage
+from elytron_agent.runs.settings import RunUsage, UserPreferences
 from elytron_core import limits as core_limits
 from elytron_core import strict_json
 from elytron_core.clock import Instant
@@ -24,7 +31,16 @@ from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
 from elytron_core.policy.admission.own_output import of_others
-from elytron_core.ports.chat import FinishReason, Message, Opaque, Reply, Role, TextPart, ToolCall, ToolResult
+from elytron_core.ports.chat import (
+    ChatRole,
+    FinishReason,
+    Message,
+    ModelReply,
+    OpaquePart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
 from elytron_core.scope import Scope
 
 AGENTS = "elytron:agent"
@@ -55,7 +71,7 @@ class StepReply(Value):
     """A reply of the model, its calls not yet made."""
 
     step: int
-    items: tuple[TextPart | ToolCall | Opaque, ...]
+    items: tuple[TextPart | ToolCall | OpaquePart, ...]
     input_tokens: int = 0
     output_tokens: int = 0
     finish: FinishReason = FinishReason.STOP
@@ -109,7 +125,7 @@ class RunEnd(Value):
     problem: str = ""
     turn: str | None = None
     memories: tuple[str, ...] = ()
-    usage: Usage = Usage()
+    usage: RunUsage = RunUsage()
     at: Instant | None = None
 
 
@@ -141,10 +157,10 @@ class RunRecord(Value):
         """Return the replies, each with the results of its calls, as a model is given them again."""
         found: list[Message] = []
         for reply in self.replies:
-            found.append(Reply(items=reply.items))
-            found += [shown(each, self.input.run) for each in self.results if each.step == reply.step]
+            found.append(ModelReply(items=reply.items))
+            found += [shown_result(each, self.input.run) for each in self.results if each.step == reply.step]
             if reply.correction:
-                found.append(corrected(reply.correction))
+                found.append(correction_message(reply.correction))
         return tuple(found)
 
     @property
@@ -176,8 +192,8 @@ class RunRecord(Value):
         return len(malformed | {reply.step for reply in self.replies if reply.correction})
 
     @property
-    def usage(self) -> Usage:
-        return Usage(
+    def usage(self) -> RunUsage:
+        return RunUsage(
             steps=len(self.replies),
             calls=len(self.results),
             input_tokens=sum(reply.input_tokens for reply in self.replies),
@@ -185,19 +201,19 @@ class RunRecord(Value):
         )
 
 
-def shown(result: CallResult, run: str, /) -> ToolResult:
+def shown_result(result: CallResult, run: str, /) -> ToolResult:
     """Return a result in the form for the model; text from outside is in a fence."""
     key = f"{run}/{result.step}/{result.place}"
-    text = fenced_outside(result.text, key=key) if result.is_outside else guarded(result.text)
+    text = fenced_outside(result.text, key=key) if result.is_outside else guard_text(result.text)
     return ToolResult(call_id=result.call, tool=result.tool, text=text, is_error=result.is_error)
 
 
-def corrected(text: str, /) -> Message:
+def correction_message(text: str, /) -> Message:
     """Return what is said to a model about a reply that cannot be acted on."""
-    return said(Role.USER, text)
+    return text_message(ChatRole.USER, text)
 
 
-class Journal:
+class RunJournal:
     """The documents of one agent over one memory. `by` names this process, so that two do not share a run."""
 
     def __init__(
@@ -220,12 +236,12 @@ class Journal:
         """Store the current state of the thread, in the place of `version`. Raises Conflict if another process did."""
         return await self._put((AGENTS, self._agent), thread, head, expected=version)
 
-    async def stable(self, thread: str, epoch: int, /) -> Stable | None:
+    async def stable(self, thread: str, epoch: int, /) -> StableContext | None:
         """Return the stable part of an epoch, None before it is made."""
-        found = await self._read(self._shown(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", Stable)
+        found = await self._read(self._shown(thread), f"epoch.{epoch:0{limits.EPOCH_DIGITS}}", StableContext)
         return found[0] if found is not None else None
 
-    async def put_stable(self, thread: str, epoch: int, part: Stable, /) -> None:
+    async def put_stable(self, thread: str, epoch: int, part: StableContext, /) -> None:
         """Store the stable part of an epoch."""
         key = f"epoch.{epoch:0{limits.EPOCH_DIGITS}}"
         await self._put(self._shown(thread), key, part, expected=None)
@@ -239,30 +255,30 @@ class Journal:
         """Store what a strategy gave the open run, in the place of what it gave the one before."""
         await self._put(self._shown(thread), _GIVEN, given, expected=None)
 
-    async def summary(self, thread: str, number: int, /) -> Summary | None:
+    async def summary(self, thread: str, number: int, /) -> WindowSummary | None:
         """Return a summary of the thread, without its text if a turn that it may tell of was erased; None for 0."""
         if number == 0:
             return None
         key = f"summary.{number:0{limits.EPOCH_DIGITS}}"
-        found = await self._read((AGENTS, self._agent, thread), key, Summary)
+        found = await self._read((AGENTS, self._agent, thread), key, WindowSummary)
         if found is None:
             raise NotFound(what="summary", name=str(number))
         told = await self._read(copies_of_conversation(thread), key, SummaryText)
         text = {"text": told[0].text} if told is not None else {"is_erased": True}
         return found[0].model_copy(update=text)
 
-    async def put_summary(self, thread: str, summary: Summary, /) -> None:
+    async def put_summary(self, thread: str, summary: WindowSummary, /) -> None:
         """Store a summary; it is used once the head names it."""
         key = f"summary.{summary.number:0{limits.EPOCH_DIGITS}}"
         await self._put(copies_of_conversation(thread), key, SummaryText(text=summary.text), expected=None)
         await self._put((AGENTS, self._agent, thread), key, summary.model_copy(update={"text": ""}), expected=None)
 
-    async def preferences(self) -> Preferences | None:
+    async def preferences(self) -> UserPreferences | None:
         """Return what the person set, None before anything was."""
-        found = await self._read((AGENTS, self._agent, "settings"), "preferences", Preferences)
+        found = await self._read((AGENTS, self._agent, "settings"), "preferences", UserPreferences)
         return found[0] if found is not None else None
 
-    async def put_preferences(self, preferences: Preferences, /) -> None:
+    async def put_preferences(self, preferences: UserPreferences, /) -> None:
         """Store what the person set."""
         await self._put((AGENTS, self._agent, "settings"), "preferences", preferences, expected=None)
 
@@ -274,7 +290,7 @@ class Journal:
         names = (copies_of_turn(asked.run, self._agent), _INPUT), ((AGENTS, self._agent), asked.thread)
         values = asked.model_copy(update={"by": self.by}), head
         drafts = [
-            RecordDraft(*name, _document(value), text=_LABEL, expected_version=expected)
+            RecordDraft(*name, _document_value(value), text=_LABEL, expected_version=expected)
             for name, value, expected in zip(names, values, (0, version), strict=True)
         ]
         try:
@@ -360,7 +376,7 @@ class Journal:
 
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
-        told = _document(value)
+        told = _document_value(value)
         try:
             stored = await self._records.put(namespace, key, told, text=_LABEL, expected_version=expected)
         except PreconditionFailed:
@@ -374,7 +390,7 @@ class Journal:
         return stored.version
 
 
-def _document(value: Value) -> Any:
+def _document_value(value: Value) -> Any:
     return of_others(value.model_dump(mode="json", exclude_none=True))
 
 

@@ -7,12 +7,12 @@ from typing import Literal
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.archive import Archive
+from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import BlockShelf
-from elytron_agent.context.reference import Recalled, is_outside
-from elytron_agent.runs.journal import Journal
-from elytron_agent.runs.settings import AgentSettings, Approver
-from elytron_agent.runs.thread import Thread
+from elytron_agent.context.reference import RecalledMemory, is_outside
+from elytron_agent.runs.journal import RunJournal
+from elytron_agent.runs.settings import AgentSettings, HostApprover
+from elytron_agent.runs.thread import AgentThread
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
 from elytron_core import limits as core_limits
@@ -20,13 +20,13 @@ from elytron_core.clock import Clock
 from elytron_core.contracts.recall import (
     MemoryRecallReport,
     MemoryRecallRequest,
-    Plane,
     RecallFilters,
     RecallHit,
     RecallOutcome,
+    RecallPlane,
 )
 from elytron_core.errors import ElytronError, InvalidInput
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
 from elytron_models.client import ModelClient, open_model
@@ -45,7 +45,7 @@ class TurnRecall:
     """The agent whose turns alone are recalled; None: all of the space."""
     _late: set[asyncio.Task[MemoryRecallReport]] = field(default_factory=set[asyncio.Task[MemoryRecallReport]])
 
-    async def recall(self, text: str, /, *, beside: Collection[str]) -> tuple[tuple[Recalled, ...], Outcome]:
+    async def recall(self, text: str, /, *, beside: Collection[str]) -> tuple[tuple[RecalledMemory, ...], Outcome]:
         """Return what memory has for `text` and the window has not: `beside` are the ids of what is shown already."""
         if self.deadline_s <= 0 or not text.strip():
             return (), "off" if self.deadline_s <= 0 else "nothing"
@@ -69,7 +69,7 @@ class TurnRecall:
             return (), "nothing"
         new = [hit for hit in report.hits if not self._is_shown(hit, beside)]
         found = tuple(
-            Recalled(
+            RecalledMemory(
                 id=hit.id,
                 text=hit.text,
                 score=hit.score,
@@ -84,7 +84,7 @@ class TurnRecall:
     def _is_shown(self, hit: RecallHit, beside: Collection[str]) -> bool:
         """Return whether the window has a recalled memory: the message itself, or the thread's own summary."""
         is_own = self.scope is not None and hit.conversation == self.scope.conversation
-        return hit.id in beside or (hit.plane is Plane.SUMMARY and is_own)
+        return hit.id in beside or (hit.plane is RecallPlane.SUMMARY and is_own)
 
     async def close(self) -> None:
         """Wait for what is still under way."""
@@ -137,19 +137,19 @@ class AgentParts:
 
     memory: MemoryFace
     scope: Scope
-    journal: Journal
-    thread: Thread
+    journal: RunJournal
+    thread: AgentThread
     recall: TurnRecall
     models: AgentModels
     settings: AgentSettings
     blocks: BlockShelf | None
-    archive: Archive
+    archive: ArchivalMemory
     strategy: MemoryStrategy | None
     tools: tuple[Tool, ...]
     host_tools: frozenset[str]
-    approver: Approver
+    approver: HostApprover
     clock: Clock
-    ids: Ids
+    ids: IdSource
     purpose: str = ""
     factor: float = limits.COUNT_MARGIN
     """Measure of estimates, as the model's provider counted the last request."""

@@ -18,7 +18,7 @@ from elytron_core.ports.chat import ToolCall
 _LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
 
 
-class Preferences(Request):
+class UserPreferences(Request):
     """A person's preferences: time zone and language. Raises InvalidInput."""
 
     timezone: Annotated[str, AfterValidator(zone_of)] = "UTC"
@@ -44,7 +44,7 @@ class AgentSettings(Request):
     max_context_tokens: Annotated[int, Field(ge=1_000)] = context_limits.MAX_CONTEXT_TOKENS
     compaction_threshold: Annotated[float, Field(gt=0, le=1)] = context_limits.COMPACTION_THRESHOLD
     system_prompt: str | None = None
-    preferences: Preferences = Preferences()
+    preferences: UserPreferences = UserPreferences()
     temperature: Annotated[float, Field(ge=0, le=2)] | None = limits.TEMPERATURE
     max_tokens: Annotated[int, Field(ge=1)] | None = limits.MAX_TOKENS
     uses_tools: bool = True
@@ -59,7 +59,7 @@ class AgentSettings(Request):
     budget: RunBudget = RunBudget()
 
 
-class Usage(Value):
+class RunUsage(Value):
     """Usage of a run."""
 
     steps: int = 0
@@ -81,7 +81,7 @@ class WorkCancelled(Exception):
     """Foreign work ended with a CancelledError that was not asked for here."""
 
 
-class Deadline:
+class RunDeadline:
     """Moment at which a run's time is over, by its clock and by the time of the event loop, whichever comes first."""
 
     def __init__(self, clock: Clock, seconds: float | None, /) -> None:
@@ -111,14 +111,14 @@ class Deadline:
         """Return what a person answers; the time that it takes is not the run's."""
         at_ms, at_s = self._clock.now(), self._loop.time()
         try:
-            return await finished(work)
+            return await finish_work(work)
         finally:
             if self._until_ms is not None and self._until_s is not None:
                 self._until_ms += self._clock.now() - at_ms
                 self._until_s += self._loop.time() - at_s
 
 
-async def finished(work: Coroutine[Any, Any, T], /, *, timeout_s: float | None = None) -> T:
+async def finish_work(work: Coroutine[Any, Any, T], /, *, timeout_s: float | None = None) -> T:
     """Return what foreign work returns.
 
     Raises TimeoutError if it takes longer than `timeout_s`, WorkCancelled if it cancelled itself, and what it raises.
@@ -128,7 +128,7 @@ async def finished(work: Coroutine[Any, Any, T], /, *, timeout_s: float | None =
         done, _ = await asyncio.wait({task}, timeout=timeout_s)
     finally:
         if not task.done():
-            await abandon(task)
+            await abandon_task(task)
     if not done:
         raise TimeoutError
     if task.cancelled():
@@ -136,7 +136,7 @@ async def finished(work: Coroutine[Any, Any, T], /, *, timeout_s: float | None =
     return task.result()
 
 
-async def abandon(task: asyncio.Task[Any], /) -> None:
+async def abandon_task(task: asyncio.Task[Any], /) -> None:
     """Cancel a task, and leave it alone if it does not end in time; what it raises is dropped."""
     task.cancel()
     task.add_done_callback(_take_error)
@@ -163,18 +163,18 @@ class ApprovalRequest(Value):
     """Description of the tool."""
 
 
-class Approval(Value):
+class HostApproval(Value):
     """Answer to a request. The model reads the `reason` of a no."""
 
     is_granted: bool
     reason: str = ""
 
 
-Approve = Callable[[ApprovalRequest], Awaitable[Approval | bool]]
+Approve = Callable[[ApprovalRequest], Awaitable[HostApproval | bool]]
 """Answers whether a call is made. It may take its time: a run's budget of seconds does not count it."""
 
 
-class Approver:
+class HostApprover:
     """Asks a host about calls of the tools that it gave, but for those that only read.
 
     The agent's own tools change nothing but its memory, and are never asked about. Without `approve` all is granted.
@@ -192,7 +192,7 @@ class Approver:
         """Return whether a call of the tool waits for an answer."""
         return self._approve is not None and tool in self._tools
 
-    async def ask(self, call: ToolCall, /, *, run: str, step: int, deadline: Deadline) -> Approval:
+    async def ask(self, call: ToolCall, /, *, run: str, step: int, deadline: RunDeadline) -> HostApproval:
         """Return the host's answer. An answer that fails is a no: nothing is done without a yes."""
         assert self._approve is not None
         about = self._tools[call.name].description
@@ -201,9 +201,11 @@ class Approver:
             answer = await deadline.paused(self._answer(self._approve, request))
         except (Exception, WorkCancelled) as error:  # noqa: BLE001 - the host's code; its failure is a no
             logger.warning("a call of a tool could not be approved (%s)", type(error).__name__)
-            return Approval(is_granted=False, reason="the host could not be asked")
-        return answer if isinstance(answer, Approval) else Approval(is_granted=answer, reason="the user said no")
+            return HostApproval(is_granted=False, reason="the host could not be asked")
+        return (
+            answer if isinstance(answer, HostApproval) else HostApproval(is_granted=answer, reason="the user said no")
+        )
 
     @staticmethod
-    async def _answer(approve: Approve, request: ApprovalRequest) -> Approval | bool:
+    async def _answer(approve: Approve, request: ApprovalRequest) -> HostApproval | bool:
         return await approve(request)

@@ -9,18 +9,18 @@ from elytron_agent import limits
 from elytron_agent import limits as context_limits
 from elytron_agent.blocks.shelf import HUMAN
 from elytron_agent.context import reference
-from elytron_agent.context.reference import Recalled, ShownBlock, Stable, TailParts
-from elytron_agent.context.request import ContextParts, WindowTurn, clipped
+from elytron_agent.context.reference import RecalledMemory, ShownBlock, StableContext, TailParts
+from elytron_agent.context.request import ContextParts, WindowTurn, clip_words
 from elytron_agent.runs.events import ANSWERS, StopReason
 from elytron_agent.runs.journal import CallResult, RunRecord
 from elytron_agent.runs.parts import AgentParts, Outcome
-from elytron_agent.runs.settings import Preferences
+from elytron_agent.runs.settings import UserPreferences
 from elytron_core import limits as core_limits
 from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.errors import ElytronError
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.planes import transcript
 from elytron_core.policy.projection.builder import POLICY
 from elytron_core.scope import Scope
@@ -67,7 +67,7 @@ class TurnContext:
     """Context of a run beside its conversation, and its origin."""
 
     tail: str
-    recalled: tuple[Recalled, ...]
+    recalled: tuple[RecalledMemory, ...]
     recall: Outcome
     blocks: tuple[ShownBlock, ...]
 
@@ -80,25 +80,25 @@ class ContextSource:
     policy: str
     memory: MemoryTools = NO_TOOLS
 
-    async def stable(self) -> Stable:
+    async def stable(self) -> StableContext:
         """Return the stable part of the epoch; the first run of an epoch makes it."""
         found = await self.agent.thread.read_stable()
         return found if found is not None else await self._made(await self._facts() or "")
 
-    async def renewed(self) -> Stable:
+    async def renewed(self) -> StableContext:
         """Return the stable part, rebuilt if one of its facts is not current: a withdrawn fact is not shown."""
         found, facts = await self.agent.thread.read_stable(), await self._facts()
         if found is not None and (facts is None or set(found.facts.splitlines()) <= set(facts.splitlines())):
             return found
         return await self._made(facts or "")
 
-    async def _made(self, facts: str) -> Stable:
+    async def _made(self, facts: str) -> StableContext:
         blocks = await self.shown_blocks()
-        made = Stable(blocks=blocks, facts=facts, mark=self.agent.ids.secret(6).hex(), at=self.agent.clock.now())
+        made = StableContext(blocks=blocks, facts=facts, mark=self.agent.ids.secret(6).hex(), at=self.agent.clock.now())
         await self.agent.thread.keep_stable(made)
         return made
 
-    async def turn(self, text: str, preferences: Preferences, /, *, strategy_reference: str | None) -> TurnContext:
+    async def turn(self, text: str, preferences: UserPreferences, /, *, strategy_reference: str | None) -> TurnContext:
         """Return what is true of this turn alone."""
         stable, blocks = await self.renewed(), await self.shown_blocks()
         past = self.agent.thread.past
@@ -114,11 +114,11 @@ class ContextSource:
             is_first_time=is_first_time(head.runs, blocks),
             writes_human=self.memory.writes_human,
             searches=self.memory.searches,
-            changed_blocks=reference.changed(blocks, stable.blocks),
+            changed_blocks=reference.changed_blocks(blocks, stable.blocks),
             recalled=recalled,
             reference=strategy_reference,
         )
-        tail = reference.tail(parts, mark=self.agent.ids.secret(6).hex())
+        tail = reference.context_tail(parts, mark=self.agent.ids.secret(6).hex())
         return TurnContext(tail=tail, recalled=recalled, recall=outcome, blocks=blocks)
 
     async def parts(self, turn: TurnContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
@@ -178,7 +178,7 @@ def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
     return runs <= limits.WELCOME_RUNS and not known
 
 
-def fingerprint(parts: ContextParts, /) -> str:
+def prefix_fingerprint(parts: ContextParts, /) -> str:
     """Return a digest of the part before the window."""
     told = f"{parts.policy}\0{parts.stable}\0{parts.summary}"
     return hashlib.sha256(told.encode()).hexdigest()[:16]
@@ -187,16 +187,16 @@ def fingerprint(parts: ContextParts, /) -> str:
 READ_RESULT: Final = "read_result"
 """Tool that repeats results of the run, which are evidence once."""
 _DELIVERIES: Final = {
-    StopReason.CANCELLED: transcript.Delivery.CANCELLED,
-    StopReason.FAILED: transcript.Delivery.UPSTREAM_FAILED,
-    StopReason.MALFORMED: transcript.Delivery.UPSTREAM_FAILED,
+    StopReason.CANCELLED: transcript.TurnDelivery.CANCELLED,
+    StopReason.FAILED: transcript.TurnDelivery.UPSTREAM_FAILED,
+    StopReason.MALFORMED: transcript.TurnDelivery.UPSTREAM_FAILED,
 }
 
 
-def delivery_of(reason: StopReason, text: str, /) -> transcript.Delivery:
+def delivery_of(reason: StopReason, text: str, /) -> transcript.TurnDelivery:
     """Return how a run's turn was delivered: an answer counts only if there is one, and the run came to its end."""
     if reason in ANSWERS or reason is StopReason.REFUSED:
-        return transcript.Delivery.DELIVERED if text else transcript.Delivery.USER_ONLY
+        return transcript.TurnDelivery.DELIVERED if text else transcript.TurnDelivery.USER_ONLY
     return _DELIVERIES[reason]
 
 
@@ -208,27 +208,31 @@ def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> Me
     delivery = delivery_of(reason, record.text)
     new = (result for result in record.results if result.tool != READ_RESULT)
     outside = [result for result in new if result.is_outside and not result.is_error]
-    said = transcript.Message(role=Role.USER, text=record.input.text, at=record.input.at)
+    said = transcript.Message(role=EvidenceRole.USER, text=record.input.text, at=record.input.at)
     heard = (
-        transcript.Message(role=Role.TOOL, text=clipped(result.text, limits.OUTSIDE_CHARS), speaker=result.tool)
+        transcript.Message(
+            role=EvidenceRole.TOOL, text=clip_words(result.text, limits.OUTSIDE_CHARS), speaker=result.tool
+        )
         for result in outside[: core_limits.TOOL_OBSERVATIONS]
         if result.text.strip()
     )
-    answer = transcript.Message(role=Role.ASSISTANT, text=record.text)
+    answer = transcript.Message(role=EvidenceRole.ASSISTANT, text=record.text)
     return MemoryFinalizeTurnRequest(
         scope=scope,
         delta=CanonicalTurnDelta(
             turn_id=record.input.run,
             delivery=delivery,
             input_messages=(said, *heard),
-            assistant_message=answer if delivery is transcript.Delivery.DELIVERED else None,
-            tool_observations=tuple(_observed(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]),
+            assistant_message=answer if delivery is transcript.TurnDelivery.DELIVERED else None,
+            tool_observations=tuple(
+                _observe_result(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]
+            ),
             external_content_used=bool(outside),
         ),
     )
 
 
-def _observed(result: CallResult) -> transcript.ToolObservation:
+def _observe_result(result: CallResult) -> transcript.ToolObservation:
     told = "failed" if result.is_error else "answered"
     return transcript.ToolObservation(
         observation_id=f"{result.step}.{result.place}",

@@ -6,18 +6,25 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 from elytron_agent import limits
-from elytron_agent.context.reference import Stable
-from elytron_agent.context.request import Summary, ThreadHead, ThreadLease, WindowTurn, compacted, uncompacted
-from elytron_agent.runs.journal import Journal, RunInput
+from elytron_agent.context.reference import StableContext
+from elytron_agent.context.request import (
+    ThreadHead,
+    ThreadLease,
+    WindowSummary,
+    WindowTurn,
+    compact_head,
+    uncompact_head,
+)
+from elytron_agent.runs.journal import RunInput, RunJournal
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import ElytronError, NotFound, ThreadBusy
 
 
 @dataclass(slots=True)
-class Thread:
+class AgentThread:
     """One thread. Its state is cached, and read again if another process changed the head."""
 
-    journal: Journal
+    journal: RunJournal
     name: str
     clock: Clock
     lease_s: float = limits.LEASE_SECONDS
@@ -26,8 +33,8 @@ class Thread:
     head: ThreadHead = field(default_factory=ThreadHead)
     version: int = -1
     turns: dict[str, WindowTurn] = field(default_factory=dict[str, WindowTurn])
-    summary: Summary | None = None
-    stable: Stable | None = None
+    summary: WindowSummary | None = None
+    stable: StableContext | None = None
     _storing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def refresh(self) -> None:
@@ -158,29 +165,29 @@ class Thread:
         window = tuple(run for run in self.head.window if run != self.head.open)
         await self.store(self.head.model_copy(update={"open": None, "window": window}))
 
-    async def compact(self, summary: Summary, /) -> None:
+    async def compact(self, summary: WindowSummary, /) -> None:
         """Put `summary` in the place of the turns that it covers."""
         await self.journal.put_summary(self.name, summary)
-        await self.store(compacted(self.head, summary))
+        await self.store(compact_head(self.head, summary))
         self.summary = summary
 
-    async def uncompact(self) -> Summary:
+    async def uncompact(self) -> WindowSummary:
         """Bring the turns of the latest summary back, and return it. Raises NotFound if there is none."""
         latest = self.summary
         if latest is None:
             raise NotFound(what="summary", name="", way_out="nothing was summed up")
         back = await self._turns(latest.covers)
-        await self.store(uncompacted(self.head, latest.model_copy(update={"covers": tuple(back)})))
+        await self.store(uncompact_head(self.head, latest.model_copy(update={"covers": tuple(back)})))
         self.turns = back | self.turns
         self.summary = await self.journal.summary(self.name, latest.previous)
         return latest
 
-    async def keep_stable(self, part: Stable, /) -> None:
+    async def keep_stable(self, part: StableContext, /) -> None:
         """Store the stable part of the epoch."""
         await self.journal.put_stable(self.name, self.head.epoch, part)
         self.stable = part
 
-    async def read_stable(self) -> Stable | None:
+    async def read_stable(self) -> StableContext | None:
         """Return the stable part of the epoch, None before it is made."""
         if self.stable is None:
             self.stable = await self.journal.stable(self.name, self.head.epoch)

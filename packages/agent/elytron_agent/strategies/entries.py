@@ -18,8 +18,8 @@ from elytron_core.clock import Clock
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, NotFound, PreconditionFailed, StoreBusy
 from elytron_core.model import Value
 from elytron_core.policy.admission.own_output import strip_own_output
-from elytron_core.policy.privacy import scrub
-from elytron_store.file.disk import NEW_SUFFIX, locked, make_folder, write_file
+from elytron_core.policy.privacy import scrub_secrets
+from elytron_store.file.disk import NEW_SUFFIX, locked_file, make_folder, write_file
 
 DELIMITER: Final = "\n§\n"
 _MARK: Final = DELIMITER.strip()
@@ -27,7 +27,7 @@ _MARK: Final = DELIMITER.strip()
 Entries = tuple[str, ...]
 
 
-class Target(StrEnum):
+class ListTarget(StrEnum):
     """A list: the assistant's own notes, or its knowledge of the user."""
 
     MEMORY = "memory"
@@ -35,10 +35,10 @@ class Target(StrEnum):
 
     @property
     def file_name(self) -> str:
-        return "MEMORY.md" if self is Target.MEMORY else "USER.md"
+        return "MEMORY.md" if self is ListTarget.MEMORY else "USER.md"
 
 
-class Action(StrEnum):
+class EntryAction(StrEnum):
     """Action on an entry."""
 
     ADD = "add"
@@ -46,15 +46,15 @@ class Action(StrEnum):
     REMOVE = "remove"
 
 
-class Operation(ToolArguments):
+class EntryOperation(ToolArguments):
     """One change: `content` is the new text, `old_text` a part of the entry that is meant."""
 
-    action: Action
+    action: EntryAction
     content: Annotated[str, Field(max_length=limits.CURATED_CHARS_MAX)] = ""
     old_text: Annotated[str, Field(max_length=limits.CURATED_CHARS_MAX)] = ""
 
 
-class Refusal(NamedTuple):
+class EntryRefusal(NamedTuple):
     """Why nothing was changed. `shows_entries`: the model needs the entries to do better."""
 
     error: str
@@ -62,12 +62,12 @@ class Refusal(NamedTuple):
     shows_entries: bool = False
 
 
-def parsed(text: str, /) -> Entries:
+def parse_entries(text: str, /) -> Entries:
     """Return the entries of a file's text, trimmed, each once."""
     return tuple(dict.fromkeys(entry for part in text.split(DELIMITER) if (entry := part.strip())))
 
 
-def written(entries: Sequence[str], /) -> str:
+def write_entries(entries: Sequence[str], /) -> str:
     """Return the text of a file with these entries."""
     return DELIMITER.join(entries)
 
@@ -75,46 +75,48 @@ def written(entries: Sequence[str], /) -> str:
 def is_written(text: str, /, *, limit: int) -> bool:
     """Return whether a file's text is a list of entries: parsed and written it is the same text."""
     parts = [entry for part in text.split(DELIMITER) if (entry := part.strip())]
-    return text.strip() == written(parts) and all(len(entry) <= limit for entry in parts)
+    return text.strip() == write_entries(parts) and all(len(entry) <= limit for entry in parts)
 
 
-def applied(entries: Entries, operations: Sequence[Operation], /, *, limit: int) -> Entries | Refusal:
+def apply_operations(
+    entries: Entries, operations: Sequence[EntryOperation], /, *, limit: int
+) -> Entries | EntryRefusal:
     """Return the entries after all operations, or why none was done; only the result has to fit the limit."""
     working = list(entries)
     for number, operation in enumerate(operations, 1):
-        refusal = _change(working, operation)
+        refusal = _apply_operation(working, operation)
         if refusal is not None:
             return _of_batch(refusal, number, operation) if len(operations) > 1 else refusal
-    before, after = len(written(entries)), len(written(working))
+    before, after = len(write_entries(entries)), len(write_entries(working))
     if after > limit and after >= before:
         error = (
             f"The entries would have {after:,} of {limit:,} characters. Nothing was written. "
             "Shorten, merge or remove entries in the same call, as a list of operations."
         )
-        return Refusal(error, shows_entries=True)
+        return EntryRefusal(error, shows_entries=True)
     return tuple(working)
 
 
-def _of_batch(refusal: Refusal, number: int, operation: Operation) -> Refusal:
+def _of_batch(refusal: EntryRefusal, number: int, operation: EntryOperation) -> EntryRefusal:
     error = f"Operation {number} ({operation.action}): {refusal.error} No operation was done: all are, or none."
     return refusal._replace(error=error, shows_entries=True)
 
 
-def _change(working: list[str], operation: Operation) -> Refusal | None:
+def _apply_operation(working: list[str], operation: EntryOperation) -> EntryRefusal | None:
     """Apply one operation to `working`, or return why not."""
     content = operation.content.strip()
-    if operation.action is not Action.REMOVE:
+    if operation.action is not EntryAction.REMOVE:
         refusal = _refused_content(content)
         if refusal is not None:
             return refusal
-    if operation.action is Action.ADD:
+    if operation.action is EntryAction.ADD:
         if content not in working:
             working.append(content)
         return None
-    found = _found(working, operation)
-    if isinstance(found, Refusal):
+    found = _find_entry(working, operation)
+    if isinstance(found, EntryRefusal):
         return found
-    if operation.action is Action.REMOVE:
+    if operation.action is EntryAction.REMOVE:
         working.pop(found)
     elif content in working and working[found] != content:
         working.pop(found)  # the same entry twice says nothing more
@@ -123,31 +125,33 @@ def _change(working: list[str], operation: Operation) -> Refusal | None:
     return None
 
 
-def _refused_content(content: str) -> Refusal | None:
+def _refused_content(content: str) -> EntryRefusal | None:
     if not content:
-        return Refusal("content is needed and is empty.")
+        return EntryRefusal("content is needed and is empty.")
     if any(line.strip() == _MARK for line in content.split("\n")):
-        return Refusal(f"content has a line of {_MARK} alone, which parts entries.")
+        return EntryRefusal(f"content has a line of {_MARK} alone, which parts entries.")
     refusal = text_checks.refusal_of(content)
-    return Refusal(f"content was refused: {refusal}.") if refusal is not None else None
+    return EntryRefusal(f"content was refused: {refusal}.") if refusal is not None else None
 
 
-def _found(working: Sequence[str], operation: Operation) -> int | Refusal:
+def _find_entry(working: Sequence[str], operation: EntryOperation) -> int | EntryRefusal:
     """Return the place of the one entry that `old_text` is part of; of equal entries, the first."""
     old = operation.old_text.strip()
     if not old:
-        return Refusal(f"{operation.action} needs old_text: a part of the entry that no other has.", shows_entries=True)
+        return EntryRefusal(
+            f"{operation.action} needs old_text: a part of the entry that no other has.", shows_entries=True
+        )
     places = [place for place, entry in enumerate(working) if old in entry]
     if not places:
-        return Refusal("No entry has this old_text: repeat a part of one exactly.", shows_entries=True)
+        return EntryRefusal("No entry has this old_text: repeat a part of one exactly.", shows_entries=True)
     different = list(dict.fromkeys(working[place] for place in places))
     if len(different) > 1:
-        previews = tuple(_preview(entry) for entry in different)
-        return Refusal("Several entries have this old_text: give more of the one that is meant.", previews)
+        previews = tuple(_entry_preview(entry) for entry in different)
+        return EntryRefusal("Several entries have this old_text: give more of the one that is meant.", previews)
     return places[0]
 
 
-def _preview(entry: str) -> str:
+def _entry_preview(entry: str) -> str:
     most = limits.CURATED_PREVIEW_CHARS
     return entry if len(entry) <= most else f"{entry[:most]}..."
 
@@ -170,13 +174,13 @@ class EntryFiles:
         self._clock = clock
 
     @contextmanager
-    def lock(self, target: Target, /) -> Generator[None]:
+    def lock(self, target: ListTarget, /) -> Generator[None]:
         """Hold the file against other threads and processes. Raises StoreBusy at once if it is held, InvalidInput."""
         make_folder(self._folder)
-        with locked(self._place(f".{target.file_name}.lock"), wait_s=0):
+        with locked_file(self._place(f".{target.file_name}.lock"), wait_s=0):
             yield
 
-    def read(self, target: Target, /) -> FileText | None:
+    def read(self, target: ListTarget, /) -> FileText | None:
         """Return what the file holds, None if there is none. Raises LimitExceeded, InvalidInput."""
         try:
             with self._place(target.file_name).open("rb") as file:
@@ -190,16 +194,16 @@ class EntryFiles:
         except UnicodeDecodeError:
             return FileText(None, data)
 
-    def write(self, target: Target, entries: Entries, /) -> None:
+    def write(self, target: ListTarget, entries: Entries, /) -> None:
         """Leave the file with these entries, whole and for good, or as it was. Raises InvalidInput."""
-        self._write(target.file_name, written(entries).encode())
+        self._write(target.file_name, write_entries(entries).encode())
 
-    def append(self, target: Target, text: str, entry: str, /) -> None:
+    def append(self, target: ListTarget, text: str, entry: str, /) -> None:
         """Leave the file with `entry` behind `text`, which stays as it is. Raises InvalidInput."""
         whole = f"{text.rstrip()}{DELIMITER}{entry}" if text.strip() else entry
         self._write(target.file_name, whole.encode())
 
-    def back_up(self, target: Target, data: bytes, /) -> str:
+    def back_up(self, target: ListTarget, data: bytes, /) -> str:
         """Keep a copy of a file that was edited by hand, one for each state of it; return its name."""
         beginning = f"{target.file_name}{_BACKUPS}"
         for path in sorted(self._folder.glob(f"{beginning}*")):
@@ -229,7 +233,7 @@ class EntryFiles:
 
 def entries_of(found: FileText | None, /) -> Entries:
     """Return the entries that can be read of a file."""
-    return parsed(found.text) if found is not None and found.text is not None else ()
+    return parse_entries(found.text) if found is not None and found.text is not None else ()
 
 
 def is_edited_by_hand(found: FileText | None, /, *, limit: int) -> bool:
@@ -243,15 +247,15 @@ _NAMESPACE: Final = ("curated",)
 _ENGINE: Final = "curated"
 
 
-class _Stored(Value):
+class _StoredList(Value):
     """The record of a list. `calls` are the last calls of tools that changed it."""
 
     entries: Entries = ()
     calls: Annotated[tuple[str, ...], Field(max_length=limits.BLOCK_CALLS)] = ()
 
 
-class _Version(Value):
-    stored: _Stored = _Stored()
+class _ListVersion(Value):
+    stored: _StoredList = _StoredList()
     version: int = 0
 
 
@@ -261,16 +265,18 @@ class EntryStore:
     With `files`, the files count: entries that a person wrote into one in the same form are taken over.
     """
 
-    def __init__(self, memory: MemoryFace, /, *, bounds: Mapping[Target, int], files: EntryFiles | None = None) -> None:
+    def __init__(
+        self, memory: MemoryFace, /, *, bounds: Mapping[ListTarget, int], files: EntryFiles | None = None
+    ) -> None:
         self._memory = memory
         self._bounds = dict(bounds)
         self._files = files
 
-    def limit_of(self, target: Target, /) -> int:
+    def limit_of(self, target: ListTarget, /) -> int:
         """Return how many characters the entries may have, separators included."""
         return self._bounds[target]
 
-    async def read(self, target: Target, /) -> Entries:
+    async def read(self, target: ListTarget, /) -> Entries:
         """Return the entries as they are now."""
         if self._files is not None:
             found = await asyncio.to_thread(self._files.read, target)
@@ -278,7 +284,9 @@ class EntryStore:
                 return entries_of(found)
         return (await self._version(target)).stored.entries
 
-    async def change(self, target: Target, operations: Sequence[Operation], /, *, call: str) -> Entries | Refusal:
+    async def change(
+        self, target: ListTarget, operations: Sequence[EntryOperation], /, *, call: str
+    ) -> Entries | EntryRefusal:
         """Store what the operations make of the entries. A `call` that changed them before changes nothing.
 
         Raises StoreBusy if others hold the file, or change the record, for too long.
@@ -287,16 +295,18 @@ class EntryStore:
         if self._files is None:
             return await self._change_record(target, own, call)
         with ExitStack() as held:
-            await _hold(held, self._files, target)
+            await _hold_file(held, self._files, target)
             return await self._change_file(self._files, target, own, call)
 
-    async def _change_record(self, target: Target, operations: Sequence[Operation], call: str) -> Entries | Refusal:
+    async def _change_record(
+        self, target: ListTarget, operations: Sequence[EntryOperation], call: str
+    ) -> Entries | EntryRefusal:
         for _ in range(limits.CURATED_ATTEMPTS):
             known = await self._version(target)
             if call in known.stored.calls:
                 return known.stored.entries
             made = await self._applied(target, known.stored.entries, operations)
-            if isinstance(made, Refusal):
+            if isinstance(made, EntryRefusal):
                 return made
             try:
                 return await self._put(target, known, made, call)
@@ -305,8 +315,8 @@ class EntryStore:
         raise StoreBusy(engine=_ENGINE, waited_s=0)
 
     async def _change_file(
-        self, files: EntryFiles, target: Target, operations: Sequence[Operation], call: str
-    ) -> Entries | Refusal:
+        self, files: EntryFiles, target: ListTarget, operations: Sequence[EntryOperation], call: str
+    ) -> Entries | EntryRefusal:
         """Change the file, then the record: what a crash leaves between the two is taken over from the file."""
         limit = self.limit_of(target)
         known, found = await self._version(target), await asyncio.to_thread(files.read, target)
@@ -316,12 +326,12 @@ class EntryStore:
         by_hand = is_edited_by_hand(found, limit=limit)
         if by_hand and found is not None and not _only_adds(found, operations):
             name = await asyncio.to_thread(files.back_up, target, found.data)
-            return Refusal(
+            return EntryRefusal(
                 f"{target.file_name} was edited by hand and is no list of entries, so it is not written over. "
                 f"A copy is in {name}. Only adding single entries is possible until a person brings it into order."
             )
         made = await self._applied(target, entries, operations)
-        if isinstance(made, Refusal):
+        if isinstance(made, EntryRefusal):
             return made
         if by_hand and found is not None and found.text is not None:
             if made != entries:
@@ -335,28 +345,30 @@ class EntryStore:
             logger.warning("the record of %s is behind its file (%s)", target.file_name, type(error).__name__)
             return made
 
-    async def _applied(self, target: Target, entries: Entries, operations: Sequence[Operation]) -> Entries | Refusal:
-        made = applied(entries, operations, limit=self.limit_of(target))
-        if isinstance(made, Refusal):
+    async def _applied(
+        self, target: ListTarget, entries: Entries, operations: Sequence[EntryOperation]
+    ) -> Entries | EntryRefusal:
+        made = apply_operations(entries, operations, limit=self.limit_of(target))
+        if isinstance(made, EntryRefusal):
             return made
-        refusal = await text_checks.learning_refusal(self._memory, written(entries), written(made))
-        return made if refusal is None else Refusal(refusal)
+        refusal = await text_checks.learning_refusal(self._memory, write_entries(entries), write_entries(made))
+        return made if refusal is None else EntryRefusal(refusal)
 
-    async def _version(self, target: Target) -> _Version:
+    async def _version(self, target: ListTarget) -> _ListVersion:
         try:
             item = (await self._memory.get_record(_NAMESPACE, target.file_name)).record
         except NotFound:
-            return _Version()
-        return _Version(stored=_Stored.model_validate(item.value), version=item.version)
+            return _ListVersion()
+        return _ListVersion(stored=_StoredList.model_validate(item.value), version=item.version)
 
-    async def _put(self, target: Target, known: _Version, entries: Entries, call: str) -> Entries:
-        stored = _Stored(entries=entries, calls=(*known.stored.calls, call)[-limits.BLOCK_CALLS :])
+    async def _put(self, target: ListTarget, known: _ListVersion, entries: Entries, call: str) -> Entries:
+        stored = _StoredList(entries=entries, calls=(*known.stored.calls, call)[-limits.BLOCK_CALLS :])
         value: Any = stored.model_dump(mode="json")
         report = await self._memory.put_record(_NAMESPACE, target.file_name, value, expected_version=known.version)
-        return _Stored.model_validate(report.record.value).entries
+        return _StoredList.model_validate(report.record.value).entries
 
 
-async def _hold(held: ExitStack, files: EntryFiles, target: Target) -> None:
+async def _hold_file(held: ExitStack, files: EntryFiles, target: ListTarget) -> None:
     """Take the lock of a file. While others hold it, no thread waits: the one that holds it needs a thread too."""
     clock = asyncio.get_running_loop().time
     until = clock() + limits.CURATED_LOCK_S
@@ -372,10 +384,10 @@ async def _hold(held: ExitStack, files: EntryFiles, target: Target) -> None:
             return
 
 
-def _only_adds(found: FileText, operations: Sequence[Operation]) -> bool:
-    return found.text is not None and len(operations) == 1 and operations[0].action is Action.ADD
+def _only_adds(found: FileText, operations: Sequence[EntryOperation]) -> bool:
+    return found.text is not None and len(operations) == 1 and operations[0].action is EntryAction.ADD
 
 
-def _own_words(operation: Operation) -> Operation:
+def _own_words(operation: EntryOperation) -> EntryOperation:
     """Return an operation whose content holds no credential and nothing that memory itself put out."""
-    return operation.model_copy(update={"content": strip_own_output(scrub(operation.content).text).text})
+    return operation.model_copy(update={"content": strip_own_output(scrub_secrets(operation.content).text).text})

@@ -12,26 +12,26 @@ from pydantic.alias_generators import to_camel
 
 from elytron.api import MemoryFace
 from elytron_agent import limits as agent_limits
-from elytron_agent.context.request import fenced
-from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMemory
+from elytron_agent.context.request import fence_text
+from elytron_agent.strategies.strategy import ReferencePlacement, RunEnding, RunMemory, TurnExchange
 from elytron_agent.tool import Tool
 from elytron_core import limits
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError, GatewayRefused
-from elytron_core.evidence import EvidenceAuthority, Role
-from elytron_core.ids import Ids, RandomIds
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
+from elytron_core.ids import IdSource, RandomIds
 from elytron_core.model import Request, Value
 from elytron_core.planes.transcript import Message
 from elytron_core.policy.admission.own_output import REFERENCE_HEADING
-from elytron_core.policy.projection.escape import escape
+from elytron_core.policy.projection.escape import escape_line
 from elytron_core.scope import Name, Scope
-from elytron_core.strict_json import digest
+from elytron_core.strict_json import sha256_digest
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
-from elytron_gateway.client import Failure, calls
-from elytron_gateway.client.calls import Call
-from elytron_gateway.client.clients import Failure as FailureClients
+from elytron_gateway.client import CallFailure, calls
+from elytron_gateway.client.calls import GatewayCall
+from elytron_gateway.client.clients import CallFailure as FailureClients
 from elytron_gateway.client.clients import MemoryGatewayClient, NoAnswer, is_address
 from elytron_gateway.names import DEFAULT, Id
 from elytron_gateway.wire import Scope as ScopeWire
@@ -59,7 +59,7 @@ class RunEvent(Value):
     scope: tuple[SearchScope, ...] | None = None
     results: int | None = None
     messages: int | None = None
-    failure: Failure | None = None
+    failure: CallFailure | None = None
     status: int | None = None
     add_succeeded: bool | None = None
 
@@ -80,7 +80,7 @@ def stored_events(memory: MemoryFace, /) -> Tell:
     """
 
     async def tell(conversation: str, event: RunEvent, /) -> None:
-        message = Message(role=Role.SYSTEM, text=event.told, authority=EvidenceAuthority.OPERATOR_DIAGNOSTIC)
+        message = Message(role=EvidenceRole.SYSTEM, text=event.told, authority=EvidenceAuthority.OPERATOR_DIAGNOSTIC)
         own = memory.scope
         scope = own.model_copy(update={"conversation": conversation}) if isinstance(own, Scope) else None
         write = TranscriptWrite(turns=(TurnDraft(messages=(message,), metadata={"context_visible": False}),))
@@ -101,7 +101,7 @@ _UNAUTHORIZED: Final = frozenset({401, 403})
 AnswerT = TypeVar("AnswerT", bound=Value)
 
 
-def _address(base_url: str) -> str:
+def _service_address(base_url: str) -> str:
     if not is_address(base_url):
         raise ValueError("is no address of a server that begins with http:// or https://")
     return base_url
@@ -112,7 +112,7 @@ class GatewayPlace(Request):
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
-    base_url: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS), AfterValidator(_address)]
+    base_url: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS), AfterValidator(_service_address)]
     user_id: Id
     user_key: Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS, repr=False)]
     app_id: Id = DEFAULT
@@ -131,15 +131,15 @@ class GatewayPlace(Request):
         return cls(**section)
 
 
-def _usable(results: object) -> object:
+def _usable_results(results: object) -> object:
     """Return of each result the fields that are of the right type; what is no list is left to be refused."""
     if not isinstance(results, list):
         return results
     items = cast("list[object]", results)
-    return [_fields(cast("dict[object, object]", item)) for item in items if isinstance(item, dict)]
+    return [_typed_fields(cast("dict[object, object]", item)) for item in items if isinstance(item, dict)]
 
 
-def _fields(item: dict[object, object]) -> dict[str, str | int | float]:
+def _typed_fields(item: dict[object, object]) -> dict[str, str | int | float]:
     found = {name: value for name in SHOWN if isinstance(value := item.get(name), str | int | float)}
     return {name: value for name, value in found.items() if isinstance(value, str) is not (name == "score")}
 
@@ -158,10 +158,10 @@ class RunResult(Value):
 class RunResults(Value):
     """Fields of a search's answer that a run reads: the list of results has to be there."""
 
-    results: Annotated[tuple[RunResult, ...], BeforeValidator(_usable)]
+    results: Annotated[tuple[RunResult, ...], BeforeValidator(_usable_results)]
 
 
-class Done(Value):
+class DoneAnswer(Value):
     """An answer that says that a call was done, in any words."""
 
 
@@ -179,7 +179,7 @@ class GatewayStrategy:
         tell: Tell,
         tools: Sequence[Tool] = (),
         client: MemoryGatewayClient | None = None,
-        ids: Ids | None = None,
+        ids: IdSource | None = None,
     ) -> None:
         self._place = place
         self._ids = ids or RandomIds(SystemClock())
@@ -196,37 +196,41 @@ class GatewayStrategy:
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         """Return the rule, and what was found as a reference."""
         place = self._place
-        asked = _sound(prompt)[: limits.QUERY_CHARS]
-        call = calls.search(
+        asked = _sound_text(prompt)[: limits.QUERY_CHARS]
+        call = calls.search_memories(
             asked, scope=place.scope, conversation_id=conversation, top_k=place.top_k, raw=False, **self._where()
         )
-        found = await self._once(_as(call, RunResults), RunEventKind.RECALL_FAILED, conversation)
+        found = await self._once(_read_as(call, RunResults), RunEventKind.RECALL_FAILED, conversation)
         reference = None
         if found is not None:
             shown = [result for result in found.results if result.score is None or result.score >= place.min_score]
             reference = reference_of(shown, mark=self._ids.secret(6).hex())
             kind, count = RunEventKind.RECALL_SUCCEEDED, len(found.results)
-            session = names.chat(conversation)
+            session = names.chat_session(conversation)
             await self._report(conversation, RunEvent(kind=kind, session_id=session, scope=place.scope, results=count))
-        return RunMemory(system=RULE, reference=reference, placement=Placement.BEFORE_HISTORY, tools=self._tools)
+        return RunMemory(
+            system=RULE, reference=reference, placement=ReferencePlacement.BEFORE_HISTORY, tools=self._tools
+        )
 
-    async def after_run(self, conversation: str, exchange: Exchange, /) -> None:
+    async def after_run(self, conversation: str, exchange: TurnExchange, /) -> None:
         """Add what was said and answered, and flush once that is done; nothing of a run that failed.
 
         An add of a named turn has an idempotency key: if a crash hid what became of it, it is made again under that.
         """
-        if exchange.ending is Ending.FAILED:
+        if exchange.ending is RunEnding.FAILED:
             return
-        session, where = names.chat(conversation), self._where()
-        messages = _messages(self._place, exchange)
+        session, where = names.chat_session(conversation), self._where()
+        messages = _exchange_messages(self._place, exchange)
         key = None if exchange.turn is None else key_of(session, exchange.turn)
         app, project = where["app_id"], where["project_id"]
-        add = _as(calls.add(session, messages, app_id=app, project_id=project, idempotency_key=key), Done)
+        add = _read_as(
+            calls.add_messages(session, messages, app_id=app, project_id=project, idempotency_key=key), DoneAnswer
+        )
         if await self._once(add, RunEventKind.ADD_FAILED, conversation) is None:
             return
         added = RunEvent(kind=RunEventKind.ADD_SUCCEEDED, session_id=session, messages=len(messages))
         await self._report(conversation, added)
-        flush = _as(calls.flush(session, **where), Done)
+        flush = _read_as(calls.flush_session(session, **where), DoneAnswer)
         if await self._once(flush, RunEventKind.FLUSH_FAILED, conversation, add_succeeded=True) is not None:
             await self._report(conversation, RunEvent(kind=RunEventKind.FLUSH_SUCCEEDED, session_id=session))
 
@@ -246,7 +250,7 @@ class GatewayStrategy:
             logger.warning("an audit event of the gateway cannot be stored (%s)", type(error).__name__)
 
     async def _once(
-        self, call: Call[AnswerT], failed: RunEventKind, conversation: str, *, add_succeeded: bool | None = None
+        self, call: GatewayCall[AnswerT], failed: RunEventKind, conversation: str, *, add_succeeded: bool | None = None
     ) -> AnswerT | None:
         """Return the answer to a call, or None once the reason was reported."""
         try:
@@ -260,7 +264,7 @@ class GatewayStrategy:
         except GatewayRefused as error:
             failure = FailureClients.AUTH if error.status in _UNAUTHORIZED else FailureClients.HTTP_STATUS
             status = error.status
-        session = names.chat(conversation)
+        session = names.chat_session(conversation)
         told = RunEvent(kind=failed, session_id=session, failure=failure, status=status, add_succeeded=add_succeeded)
         await self._report(conversation, told)
         return None
@@ -268,13 +272,13 @@ class GatewayStrategy:
 
 def key_of(session: str, turn: str, /) -> str:
     """Return the idempotency key of a turn's add."""
-    return f"run-{digest(f'{session} {turn}'.encode())[:32]}"
+    return f"run-{sha256_digest(f'{session} {turn}'.encode())[:32]}"
 
 
 def reference_of(results: "Sequence[RunResult | SearchResult]", /, *, mark: str) -> str | None:
     """Return the results for a model in a fence, one a line as JSON; None if none of them has words."""
-    lines = [_line(result) for result in results if result.text and result.text.strip()]
-    return fenced("\n".join(lines), mark, about=REFERENCE_HEADING) if lines else None
+    lines = [_result_line(result) for result in results if result.text and result.text.strip()]
+    return fence_text("\n".join(lines), mark, about=REFERENCE_HEADING) if lines else None
 
 
 def _client_of(place: GatewayPlace) -> MemoryGatewayClient:
@@ -283,42 +287,42 @@ def _client_of(place: GatewayPlace) -> MemoryGatewayClient:
     )
 
 
-def _as(call: Call[Any], answer: type[AnswerT]) -> Call[AnswerT]:
+def _read_as(call: GatewayCall[Any], answer: type[AnswerT]) -> GatewayCall[AnswerT]:
     """Return `call`, whose answer is read as `answer`: gateways differ in more than a run needs."""
-    return Call(call.method, call.path, answer, call.fields, idempotency_key=call.idempotency_key)
+    return GatewayCall(call.method, call.path, answer, call.fields, idempotency_key=call.idempotency_key)
 
 
-def _line(result: "RunResult | SearchResult") -> str:
+def _result_line(result: "RunResult | SearchResult") -> str:
     """Return a result as one line of JSON, without marks that a host's template may take for its own."""
     most = agent_limits.REFERENCE_CHARS
     shown: dict[str, str | float] = {}
     for name in SHOWN:
         value = getattr(result, name)
         if isinstance(value, str):
-            shown[name] = escape(value if len(value) <= most else f"{value[:most]}…")
+            shown[name] = escape_line(value if len(value) <= most else f"{value[:most]}…")
         elif value is not None:
             shown[name] = value
     return json.dumps(shown, ensure_ascii=False)
 
 
-def _messages(place: GatewayPlace, exchange: Exchange) -> list[dict[str, Any]]:
+def _exchange_messages(place: GatewayPlace, exchange: TurnExchange) -> list[dict[str, Any]]:
     answered_at = max(exchange.asked_at, exchange.answered_at)
     return [
         {
             "sender_id": place.user_id,
             "role": "user",
             "timestamp": exchange.asked_at,
-            "content": _sound(exchange.prompt),
+            "content": _sound_text(exchange.prompt),
         },
         {
             "sender_id": place.assistant_id,
             "role": "assistant",
             "timestamp": answered_at,
-            "content": _sound(exchange.answer),
+            "content": _sound_text(exchange.answer),
         },
     ]
 
 
-def _sound(text: str) -> str:
+def _sound_text(text: str) -> str:
     """Return `text` as valid UTF-8: half a character of a host's cut becomes a question mark."""
     return text.encode("utf-8", "replace").decode()

@@ -31,7 +31,7 @@ _STORE: Final = "memory.db"
 RequestT = TypeVar("RequestT", bound=Request)
 
 
-class Mode(StrEnum):
+class StrategyMode(StrEnum):
     """Name of a strategy."""
 
     CURATED = "curated"
@@ -50,7 +50,7 @@ class MemorySection(Request):
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
 
-    mode: Mode = Mode.CURATED
+    mode: StrategyMode = StrategyMode.CURATED
     store: str | None = None
     space: Space = SpaceId("default")
     curated: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class LoadedStrategy:
         return f"LoadedStrategy({self.mode.value!r})"
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> StrategyMode:
         """Return which strategy it is."""
         return self._section.mode
 
@@ -135,7 +135,7 @@ def load_strategy(
     UnreadableFile, and InvalidInput by the name of a field, never with its value.
     """
     path = Path(path)
-    return strategy_of(_read(path), memory, folder=path.absolute().parent, tell=tell, clock=clock)
+    return strategy_of(_read_settings(path), memory, folder=path.absolute().parent, tell=tell, clock=clock)
 
 
 def strategy_of(
@@ -149,20 +149,20 @@ def strategy_of(
 ) -> LoadedStrategy:
     """Return the strategy that a configuration chooses in its section `memory`. Relative paths begin at `folder`."""
     given = configuration.get(_SECTION)
-    section = _section(MemorySection, given if given is not None else {}, _SECTION)
+    section = _settings_section(MemorySection, given if given is not None else {}, _SECTION)
     match section.mode:
-        case Mode.CURATED:
-            settings = _section(CuratedSettings, section.curated, f"{_SECTION}.curated")
-        case Mode.MEMORY_GATEWAY:
-            settings = _section(GatewayPlace, section.gateway, f"{_SECTION}.gateway")
-        case Mode.RUNTIME:
-            settings = _section(RuntimeSettings, section.runtime, f"{_SECTION}.runtime")
+        case StrategyMode.CURATED:
+            settings = _settings_section(CuratedSettings, section.curated, f"{_SECTION}.curated")
+        case StrategyMode.MEMORY_GATEWAY:
+            settings = _settings_section(GatewayPlace, section.gateway, f"{_SECTION}.gateway")
+        case StrategyMode.RUNTIME:
+            settings = _settings_section(RuntimeSettings, section.runtime, f"{_SECTION}.runtime")
         case _:
             assert_never(section.mode)
     return LoadedStrategy(section, settings, folder=folder, memory=memory, tell=tell, clock=clock)
 
 
-def _section(kind: type[RequestT], given: object, name: str) -> RequestT:
+def _settings_section(kind: type[RequestT], given: object, name: str) -> RequestT:
     """Return a section. Raises InvalidInput by the whole name of the field."""
     if not isinstance(given, dict):
         raise InvalidInput(field=name, problem="is no section of names and values")
@@ -172,7 +172,7 @@ def _section(kind: type[RequestT], given: object, name: str) -> RequestT:
         raise InvalidInput(field=f"{name}.{error.field}", problem=error.problem) from None
 
 
-def _read(path: Path) -> Mapping[str, Any]:
+def _read_settings(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(limits.CONFIGURATION_BYTES + 1)
@@ -185,7 +185,7 @@ def _read(path: Path) -> Mapping[str, Any]:
             # The parser's own message repeats what it read, which may be a key.
             raise UnreadableFile(name=path.name, problem="is no TOML") from None
     try:
-        found = strict_json.parse(data, limit=limits.CONFIGURATION_BYTES)
+        found = strict_json.parse_json(data, limit=limits.CONFIGURATION_BYTES)
     except InvalidInput as error:
         raise UnreadableFile(name=path.name, problem=error.problem) from None
     if not isinstance(found, dict):

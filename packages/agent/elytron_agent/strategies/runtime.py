@@ -9,15 +9,15 @@ from pydantic.alias_generators import to_camel
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.archive import Archive
-from elytron_agent.blocks.shelf import Block, BlockShelf, text_of
-from elytron_agent.blocks.toolset import BlockTools, Naming
-from elytron_agent.strategies.strategy import Ending, Exchange, Placement, RunMemory, session_search
+from elytron_agent.blocks.archive import ArchivalMemory
+from elytron_agent.blocks.shelf import BlockShelf, MemoryBlock, text_of
+from elytron_agent.blocks.toolset import BlockTools, ToolNaming
+from elytron_agent.strategies.strategy import ReferencePlacement, RunEnding, RunMemory, TurnExchange, session_search
 from elytron_core import limits as core_limits
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import ElytronError
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Request
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import Name, Scope
@@ -39,7 +39,7 @@ class RuntimeSettings(Request):
     max_chars: Annotated[int, Field(ge=0, le=core_limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS
     """The most characters of what is recalled for a run."""
     timeout_seconds: Annotated[float, Field(gt=0)] = limits.RUNTIME_DEADLINE_S
-    tool_names: Naming = Naming.SAGE
+    tool_names: ToolNaming = ToolNaming.SAGE
 
 
 class RuntimeStrategy:
@@ -50,7 +50,7 @@ class RuntimeStrategy:
         self._settings = settings or RuntimeSettings()
         agent = self._settings.agent
         self._shelf = BlockShelf(memory, agent=agent, shared=self._settings.shared_blocks)
-        self._archive = Archive(memory, agent=agent)
+        self._archive = ArchivalMemory(memory, agent=agent)
 
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         """Return the blocks, what answers the prompt, and the tools of memory."""
@@ -65,7 +65,7 @@ class RuntimeStrategy:
             system=RULE,
             standing=text_of(blocks),
             reference=reference,
-            placement=Placement.TAIL,
+            placement=ReferencePlacement.TAIL,
             tools=(
                 *BlockTools(
                     self._memory,
@@ -78,13 +78,13 @@ class RuntimeStrategy:
             ),
         )
 
-    async def after_run(self, conversation: str, exchange: Exchange, /) -> None:
+    async def after_run(self, conversation: str, exchange: TurnExchange, /) -> None:
         """Store what was said and answered as one turn, unless the host stored it already, or the run failed."""
-        if exchange.ending is Ending.FAILED or exchange.is_stored:
+        if exchange.ending is RunEnding.FAILED or exchange.is_stored:
             return
         messages = (
-            Message(role=Role.USER, text=exchange.prompt, at=exchange.asked_at),
-            Message(role=Role.ASSISTANT, text=exchange.answer, at=max(exchange.asked_at, exchange.answered_at)),
+            Message(role=EvidenceRole.USER, text=exchange.prompt, at=exchange.asked_at),
+            Message(role=EvidenceRole.ASSISTANT, text=exchange.answer, at=max(exchange.asked_at, exchange.answered_at)),
         )
         write = TranscriptWrite(turns=(TurnDraft(messages=messages, host_id=exchange.turn),))
         try:
@@ -95,7 +95,7 @@ class RuntimeStrategy:
     async def close(self) -> None:
         """Do nothing: who opened the memory closes it."""
 
-    async def _blocks(self) -> tuple[Block, ...]:
+    async def _blocks(self) -> tuple[MemoryBlock, ...]:
         blocks = await self._shelf.list()
         if blocks:
             return blocks

@@ -18,7 +18,7 @@ from elytron_core.ports import chat
 from elytron_core.scope import Name
 
 
-class Ending(StrEnum):
+class RunEnding(StrEnum):
     """End of a run."""
 
     COMPLETED = "completed"
@@ -26,21 +26,21 @@ class Ending(StrEnum):
     FAILED = "failed"
 
 
-class Exchange(Value):
+class TurnExchange(Value):
     """Content of a run: the user's message and the final answer. There is no place for other messages."""
 
     prompt: str
     answer: str
     asked_at: Annotated[Instant, Field(gt=0)]
     answered_at: Annotated[Instant, Field(gt=0)]
-    ending: Ending = Ending.COMPLETED
+    ending: RunEnding = RunEnding.COMPLETED
     turn: Name | None = None
     """The host's id of the turn: a turn that is stored twice under it is stored once."""
     is_stored: bool = False
     """True if the host itself stored the turn in the memory that the strategy uses."""
 
 
-class Placement(StrEnum):
+class ReferencePlacement(StrEnum):
     """Place of the reference among the messages. The current input is always the last one."""
 
     BEFORE_HISTORY = "before_history"
@@ -61,30 +61,30 @@ class RunMemory:
     system: str = ""
     standing: str = ""
     reference: str | None = None
-    placement: Placement = Placement.BEFORE_HISTORY
+    placement: ReferencePlacement = ReferencePlacement.BEFORE_HISTORY
     tools: tuple[Tool, ...] = ()
 
     def arranged(
         self, head: Sequence[chat.Message], history: Sequence[chat.Message], current: chat.Message, /
     ) -> tuple[chat.Message, ...]:
         """Return the messages for the model: `head` is the system prompt and the activated skills."""
-        head = (*head, reference(self.standing)) if self.standing else head
-        found = () if self.reference is None else (reference(self.reference),)
+        head = (*head, strategy_reference(self.standing)) if self.standing else head
+        found = () if self.reference is None else (strategy_reference(self.reference),)
         match self.placement:
-            case Placement.BEFORE_HISTORY:
+            case ReferencePlacement.BEFORE_HISTORY:
                 return (*head, *found, *history, current)
-            case Placement.TAIL:
+            case ReferencePlacement.TAIL:
                 return (*head, *history, *found, current)
             case _:
                 assert_never(self.placement)
 
 
-def reference(text: str, /) -> chat.InputMessage:
+def strategy_reference(text: str, /) -> chat.InputMessage:
     """Return reference data as a message, which stays apart from words in every dialect."""
-    return chat.InputMessage(role=chat.Role.USER, parts=(chat.TextPart(text=text),), is_reference=True)
+    return chat.InputMessage(role=chat.ChatRole.USER, parts=(chat.TextPart(text=text),), is_reference=True)
 
 
-def said(text: str, /, *, role: chat.Role = chat.Role.USER) -> chat.InputMessage:
+def role_message(text: str, /, *, role: chat.ChatRole = chat.ChatRole.USER) -> chat.InputMessage:
     """Return `text` as a message."""
     return chat.InputMessage(role=role, parts=(chat.TextPart(text=text),))
 
@@ -96,7 +96,7 @@ class MemoryStrategy(Protocol):
         """Return what the run begins with; if memory fails, less of it."""
         ...
 
-    async def after_run(self, conversation: str, exchange: Exchange, /) -> None:
+    async def after_run(self, conversation: str, exchange: TurnExchange, /) -> None:
         """Store the run's content, if that is this strategy's task.
 
         After a crash it is called again, with the same `turn` and the same words: that is to have one effect.

@@ -14,7 +14,7 @@ from elytron_core.clock import Instant, instant
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, InvalidJson
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
@@ -56,7 +56,7 @@ class HookInstallReport(Value):
 def read_event(data: bytes, /) -> HookEvent:
     """Return the event in what a hook was given. Raises InvalidJson, InvalidInput."""
     try:
-        return HookEvent.model_validate(strict_json.parse(data, limit=limits.JSON_BYTES))
+        return HookEvent.model_validate(strict_json.parse_json(data, limit=limits.JSON_BYTES))
     except ValidationError:
         raise InvalidInput(field="standard input", problem="is no event of a Claude Code hook") from None
 
@@ -90,13 +90,17 @@ def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
     A repeat changes nothing. Raises InvalidInput if the transcript cannot be read and the event has no reply.
     """
     try:
-        prompt, reply = _last_turn(_entries(event.transcript_path))
+        prompt, reply = _last_turn(_last_entries(event.transcript_path))
     except InvalidInput:
         if not event.last_assistant_message:
             raise
         prompt, reply = None, _TranscriptText("")
     answer = replace(reply, text=event.last_assistant_message or reply.text)
-    parts = [(Role.USER, prompt), (Role.ASSISTANT, answer)] if prompt is not None else [(Role.ASSISTANT, answer)]
+    parts = (
+        [(EvidenceRole.USER, prompt), (EvidenceRole.ASSISTANT, answer)]
+        if prompt is not None
+        else [(EvidenceRole.ASSISTANT, answer)]
+    )
     turns = tuple(
         TurnDraft(
             messages=(Message(role=role, text=part.text[: limits.MESSAGE_CHARS], at=part.at),),
@@ -112,7 +116,7 @@ def require_transcript(event: HookEvent, /) -> None:
     """Raise InvalidInput if the event names a transcript that cannot be read, so that its prompt was not stored."""
     if event.transcript_path:
         try:
-            next(_entries(event.transcript_path), None)
+            next(_last_entries(event.transcript_path), None)
         except InvalidInput:
             raise InvalidInput(
                 field="transcript_path",
@@ -120,17 +124,19 @@ def require_transcript(event: HookEvent, /) -> None:
             ) from None
 
 
-def configure(file: Path, /, *, recall: str, keep: str) -> HookInstallReport:
+def configure_hooks(file: Path, /, *, recall: str, keep: str) -> HookInstallReport:
     """Set both commands in Claude Code's settings `file`; other hooks stay, and an equal file is not written.
 
     Raises InvalidInput if the file holds no settings.
     """
-    before = _settings(file)
+    before = _read_settings(file)
     hooks = before.get("hooks", {})
     if not isinstance(hooks, dict):
         raise InvalidInput(field=file.name, problem="has hooks that are no object: mend the file first")
     found = cast("Json", hooks)
-    after = before | {"hooks": found | {_PROMPT: _with(found, _PROMPT, recall), _STOP: _with(found, _STOP, keep)}}
+    after = before | {
+        "hooks": found | {_PROMPT: _with_command(found, _PROMPT, recall), _STOP: _with_command(found, _STOP, keep)}
+    }
     if after != before:
         file.parent.mkdir(parents=True, exist_ok=True)
         fresh = file.with_name(f"{file.name}.new")
@@ -139,11 +145,11 @@ def configure(file: Path, /, *, recall: str, keep: str) -> HookInstallReport:
     return HookInstallReport(file=str(file), recall=recall, keep=keep, changed=after != before)
 
 
-def _settings(file: Path) -> Json:
+def _read_settings(file: Path) -> Json:
     if not file.exists():
         return {}
     try:
-        found = strict_json.parse(file.read_bytes(), limit=limits.JSON_BYTES)
+        found = strict_json.parse_json(file.read_bytes(), limit=limits.JSON_BYTES)
     except InvalidJson:
         found = None
     if not isinstance(found, dict):
@@ -151,7 +157,7 @@ def _settings(file: Path) -> Json:
     return cast("Json", found)
 
 
-def _with(hooks: Json, event: str, command: str) -> list[Any]:
+def _with_command(hooks: Json, event: str, command: str) -> list[Any]:
     """Return the hooks of `event` with `command` in the place of an earlier one of ours."""
     verb = {_PROMPT: " hooks recall", _STOP: " hooks keep"}[event]
     groups: list[Any] = hooks.get(event, [])
@@ -172,7 +178,7 @@ def _last_turn(entries: Iterator[Json]) -> tuple[_TranscriptText | None, _Transc
     for entry in entries:
         if entry.get("isMeta") or entry.get("isSidechain"):
             continue
-        text = _words(entry.get("message"))
+        text = _message_words(entry.get("message"))
         if entry.get("type") == "user" and text and not text.startswith(_COMMANDS):
             prompt, reply = _TranscriptText(text, _time_of(entry), str(entry.get("uuid", ""))), _TranscriptText("")
         elif entry.get("type") == "assistant" and text:
@@ -189,7 +195,7 @@ def _time_of(entry: Json) -> Instant | None:
         return None
 
 
-def _entries(path: str) -> Iterator[Json]:
+def _last_entries(path: str) -> Iterator[Json]:
     """Yield the last entries of a transcript. Lines without a JSON object are skipped.
 
     Raises InvalidInput for a file that is missing or cannot be read.
@@ -210,7 +216,7 @@ def _entries(path: str) -> Iterator[Json]:
             yield cast("Json", found)
 
 
-def _words(message: object) -> str:
+def _message_words(message: object) -> str:
     """Return the text of a message or of its text parts; empty for a message with the result of a tool."""
     content = cast("Json", message).get("content") if isinstance(message, dict) else None
     if isinstance(content, str):
@@ -223,6 +229,6 @@ def _words(message: object) -> str:
     return "\n".join(str(part.get("text", "")) for part in parts if part.get("type") == "text").strip()
 
 
-def _host_id(session: str, prompt: str, role: Role, text: str) -> str:
+def _host_id(session: str, prompt: str, role: EvidenceRole, text: str) -> str:
     told = f"{session}\n{prompt}\n{role.value}\n{text}"
     return hashlib.blake2b(told.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from elytron_cli.config import Settings
+from elytron_cli.config import RunSettings
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.model import Value
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
@@ -20,7 +20,7 @@ KEY = "ELYTRON_API_KEY"
 Json = dict[str, Any]
 
 
-class Host(StrEnum):
+class McpHost(StrEnum):
     """A program that speaks MCP."""
 
     CLAUDE_CODE = "claude-code"
@@ -39,14 +39,14 @@ class Host(StrEnum):
 class McpConfigReport(Value):
     """A text to paste, and the file that it goes to."""
 
-    host: Host
+    host: McpHost
     file: str
     text: str
     note: str
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class HostForm:
     """The format of a host's configuration: its file, and its text for a command and for an address."""
 
     file: str
@@ -57,7 +57,7 @@ class Form:
 
 
 def config_of(
-    host: Host, /, *, settings: Settings, url: str | None, sets: frozenset[ToolSet] = DEFAULT_SETS
+    host: McpHost, /, *, settings: RunSettings, url: str | None, sets: frozenset[ToolSet] = DEFAULT_SETS
 ) -> McpConfigReport:
     """Return what `host` needs to reach the server at `url`, or to start one over the settings' store.
 
@@ -66,8 +66,8 @@ def config_of(
     """
     form = HOSTS[host]
     if url is None:
-        note = f"{form.note}; {_whereabouts()}"
-        return McpConfigReport(host=host, file=form.file, text=form.command(_command(settings, sets)), note=note)
+        note = f"{form.note}; {_path_hint()}"
+        return McpConfigReport(host=host, file=form.file, text=form.command(_server_command(settings, sets)), note=note)
     if sets != DEFAULT_SETS:
         raise InvalidInput(field="--tools", problem="is for the server to choose: start it with --mcp-tools")
     if form.address is None:
@@ -89,25 +89,25 @@ def mcp_address(url: str, /) -> str:
     return base if base.endswith("/mcp") else f"{base}/mcp"
 
 
-def _whereabouts() -> str:
+def _path_hint() -> str:
     """Return a hint for a host that does not find the command, because no shell started it."""
     found = shutil.which("elytron")
     place = f": {found}" if found is not None else ""
     return f"a host that does not find `elytron` wants its whole path{place}"
 
 
-def _command(settings: Settings, sets: frozenset[ToolSet]) -> list[str]:
+def _server_command(settings: RunSettings, sets: frozenset[ToolSet]) -> list[str]:
     """Return the command line of the server."""
     chosen = [part for item in sorted(sets) for part in ("--tools", item.value)] if sets != DEFAULT_SETS else []
     return ["elytron", "mcp", *chosen, *setting_options(settings)]
 
 
-def setting_options(settings: Settings, /) -> list[str]:
+def setting_options(settings: RunSettings, /) -> list[str]:
     """Return `settings` as options of a command that may be started in any folder: paths are absolute."""
     found: list[str] = []
     store = settings.store
     if store.origin != "default":
-        found += ["--store", _placed(store.value)]
+        found += ["--store", _placed_store(store.value)]
     if settings.space.origin != "default":
         found += ["--space", settings.space.value]
     if settings.key_file is not None:
@@ -119,7 +119,7 @@ def setting_options(settings: Settings, /) -> list[str]:
     return found
 
 
-def _placed(store: str) -> str:
+def _placed_store(store: str) -> str:
     from elytron_store import parse_url
 
     address = parse_url(store)
@@ -128,31 +128,31 @@ def _placed(store: str) -> str:
     return f"{address.engine}://{quote(address.path.resolve().as_posix())}"
 
 
-def _text(value: Json) -> str:
+def _toml_text(value: Json) -> str:
     return json.dumps(value, indent=2, ensure_ascii=False)
 
 
-def _split(command: list[str], **more: str) -> Json:
+def _split_command(command: list[str], **more: str) -> Json:
     return {**more, "command": command[0], "args": command[1:]}
 
 
-def _bearer(variable: str) -> Json:
+def _bearer_header(variable: str) -> Json:
     return {"Authorization": f"Bearer {variable}"}
 
 
-def _servers(entry: Json, *, key: str = "mcpServers") -> str:
-    return _text({key: {"elytron": entry}})
+def _servers_entry(entry: Json, *, key: str = "mcpServers") -> str:
+    return _toml_text({key: {"elytron": entry}})
 
 
-def _opencode(entry: Json) -> str:
-    return _text({"mcp": {"servers": {"elytron": entry}}})
+def _opencode_entry(entry: Json) -> str:
+    return _toml_text({"mcp": {"servers": {"elytron": entry}}})
 
 
-def _yaml(*lines: str) -> str:
+def _yaml_entry(*lines: str) -> str:
     return "\n".join(("name: Elytron", "version: 0.0.1", "schema: v1", "mcpServers:", "  - name: elytron", *lines))
 
 
-def _quoted(command: list[str]) -> str:
+def _quote_command(command: list[str]) -> str:
     return json.dumps(command, ensure_ascii=False)
 
 
@@ -163,33 +163,33 @@ _VSCODE_INPUT: Json = {
     "password": True,
 }
 
-HOSTS: dict[Host, Form] = {
-    Host.CLAUDE_CODE: Form(
+HOSTS: dict[McpHost, HostForm] = {
+    McpHost.CLAUDE_CODE: HostForm(
         ".mcp.json",
-        lambda command: _servers(_split(command)),
-        lambda url: _servers({"type": "http", "url": url, "headers": _bearer(f"${{{KEY}}}")}),
+        lambda command: _servers_entry(_split_command(command)),
+        lambda url: _servers_entry({"type": "http", "url": url, "headers": _bearer_header(f"${{{KEY}}}")}),
     ),
-    Host.CLAUDE_DESKTOP: Form(
+    McpHost.CLAUDE_DESKTOP: HostForm(
         "claude_desktop_config.json",
-        lambda command: _servers(_split(command)),
+        lambda command: _servers_entry(_split_command(command)),
         None,
         note="add this to what is there (Settings, Developer, Edit Config) and start the program again",
     ),
-    Host.CLINE: Form(
+    McpHost.CLINE: HostForm(
         "cline_mcp_settings.json",
-        lambda command: _servers(_split(command)),
-        lambda url: _servers({"type": "streamableHttp", "url": url, "headers": _bearer(f"<{KEY}>")}),
+        lambda command: _servers_entry(_split_command(command)),
+        lambda url: _servers_entry({"type": "streamableHttp", "url": url, "headers": _bearer_header(f"<{KEY}>")}),
         address_note=f"put the value of {KEY} in its place: the host reads no variable there",
     ),
-    Host.CODEX: Form(
+    McpHost.CODEX: HostForm(
         "~/.codex/config.toml",
-        lambda command: f'[mcp_servers.elytron]\ncommand = "{command[0]}"\nargs = {_quoted(command[1:])}',
+        lambda command: f'[mcp_servers.elytron]\ncommand = "{command[0]}"\nargs = {_quote_command(command[1:])}',
         lambda url: f'[mcp_servers.elytron]\nurl = "{url}"\nbearer_token_env_var = "{KEY}"',
     ),
-    Host.CONTINUE: Form(
+    McpHost.CONTINUE: HostForm(
         ".continue/mcpServers/elytron.yaml",
-        lambda command: _yaml(f"    command: {command[0]}", f"    args: {_quoted(command[1:])}"),
-        lambda url: _yaml(
+        lambda command: _yaml_entry(f"    command: {command[0]}", f"    args: {_quote_command(command[1:])}"),
+        lambda url: _yaml_entry(
             "    type: streamable-http",
             f"    url: {url}",
             "    requestOptions:",
@@ -199,43 +199,45 @@ HOSTS: dict[Host, Form] = {
         note="this is the whole file",
         address_note=f"keep the key as the secret {KEY}",
     ),
-    Host.CURSOR: Form(
+    McpHost.CURSOR: HostForm(
         "~/.cursor/mcp.json",
-        lambda command: _servers(_split(command)),
-        lambda url: _servers({"url": url, "headers": _bearer(f"${{env:{KEY}}}")}),
+        lambda command: _servers_entry(_split_command(command)),
+        lambda url: _servers_entry({"url": url, "headers": _bearer_header(f"${{env:{KEY}}}")}),
     ),
-    Host.GEMINI_CLI: Form(
+    McpHost.GEMINI_CLI: HostForm(
         "~/.gemini/settings.json",
-        lambda command: _servers(_split(command)),
-        lambda url: _servers({"httpUrl": url, "headers": _bearer(f"${{{KEY}}}")}),
+        lambda command: _servers_entry(_split_command(command)),
+        lambda url: _servers_entry({"httpUrl": url, "headers": _bearer_header(f"${{{KEY}}}")}),
     ),
-    Host.OPENCODE: Form(
+    McpHost.OPENCODE: HostForm(
         "opencode.json",
-        lambda command: _opencode({"type": "local", "command": command}),
+        lambda command: _opencode_entry({"type": "local", "command": command}),
         # The host tries OAuth unless it is switched off, and a server that asks for a key has none.
-        lambda url: _opencode({"type": "remote", "url": url, "oauth": False, "headers": _bearer(f"{{env:{KEY}}}")}),
+        lambda url: _opencode_entry(
+            {"type": "remote", "url": url, "oauth": False, "headers": _bearer_header(f"{{env:{KEY}}}")}
+        ),
         note="add this to what is there; opencode 1 wants the content of `servers` directly under `mcp`",
     ),
-    Host.VSCODE: Form(
+    McpHost.VSCODE: HostForm(
         ".vscode/mcp.json",
-        lambda command: _servers(_split(command, type="stdio"), key="servers"),
-        lambda url: _text(
+        lambda command: _servers_entry(_split_command(command, type="stdio"), key="servers"),
+        lambda url: _toml_text(
             {
                 "inputs": [_VSCODE_INPUT],
-                "servers": {"elytron": {"type": "http", "url": url, "headers": _bearer("${input:elytron-key}")}},
+                "servers": {"elytron": {"type": "http", "url": url, "headers": _bearer_header("${input:elytron-key}")}},
             }
         ),
         address_note="the host asks for the key once and keeps it",
     ),
-    Host.WINDSURF: Form(
+    McpHost.WINDSURF: HostForm(
         "~/.codeium/windsurf/mcp_config.json",
-        lambda command: _servers(_split(command)),
-        lambda url: _servers({"serverUrl": url, "headers": _bearer(f"${{env:{KEY}}}")}),
+        lambda command: _servers_entry(_split_command(command)),
+        lambda url: _servers_entry({"serverUrl": url, "headers": _bearer_header(f"${{env:{KEY}}}")}),
     ),
-    Host.ZED: Form(
+    McpHost.ZED: HostForm(
         "~/.config/zed/settings.json",
-        lambda command: _servers(_split(command, source="custom"), key="context_servers"),
-        lambda url: _servers({"url": url, "headers": _bearer(f"<{KEY}>")}, key="context_servers"),
+        lambda command: _servers_entry(_split_command(command, source="custom"), key="context_servers"),
+        lambda url: _servers_entry({"url": url, "headers": _bearer_header(f"<{KEY}>")}, key="context_servers"),
         address_note=f"put the value of {KEY} in its place: the host reads no variable there",
     ),
 }
@@ -245,7 +247,7 @@ TOOLS = ("search", "context", "add", "remember_fact", "list_recent")
 """The tools that the rules name; the set of tools that is shown by default has them."""
 
 
-class Target(StrEnum):
+class RulesTarget(StrEnum):
     """A program that reads rules."""
 
     CLAUDE_CODE = "claude-code"
@@ -265,7 +267,7 @@ class Target(StrEnum):
 class RulesReport(Value):
     """The rules, the file that the program reads them from, and what else is to be done."""
 
-    target: Target
+    target: RulesTarget
     file: str
     text: str
     note: str
@@ -273,13 +275,13 @@ class RulesReport(Value):
 
 
 @dataclass(frozen=True, slots=True)
-class _Form:
+class _RulesForm:
     file: str
     write: Callable[[str | None], str]
     note: str
 
 
-def rules_of(target: Target, /, *, url: str | None) -> RulesReport:
+def rules_of(target: RulesTarget, /, *, url: str | None) -> RulesReport:
     """Return the rules for `target`; they name the server at `url` if it is given. Raises InvalidInput."""
     base = mcp_address(url).removesuffix("/mcp") if url is not None else None
     form = _FORMS[target]
@@ -301,17 +303,17 @@ _BY_TOOLS = f"""\
 {_MANNERS}"""
 
 
-def _mcp(base: str | None) -> str:
+def _mcp_rules(base: str | None) -> str:
     place = f"the MCP server `elytron` at {base}/mcp" if base is not None else "the MCP server `elytron`"
     return f"# Memory\n\nA governed memory is behind {place}.\n\n{_BY_TOOLS}\n"
 
 
-def _headed(**fields: str) -> Callable[[str | None], str]:
+def _headed_rules(**fields: str) -> Callable[[str | None], str]:
     head = "\n".join(("---", *(f"{name}: {value}" for name, value in fields.items()), "---"))
-    return lambda base: f"{head}\n\n{_mcp(base)}"
+    return lambda base: f"{head}\n\n{_mcp_rules(base)}"
 
 
-def _aider(base: str | None) -> str:
+def _aider_rules(base: str | None) -> str:
     recall, add = 'elytron recall "the question"', 'elytron add "what was said"'
     if base is not None:
         recall, add = f'elytron client recall --url {base} "the question"', f'elytron client add --url {base} "..."'
@@ -337,34 +339,38 @@ A governed memory is behind the tool server `elytron` at {place}.
 
 _CONFIG = "let the program reach the memory with `elytron mcp config --host"
 
-_FORMS: dict[Target, _Form] = {
-    Target.CLAUDE_CODE: _Form(
+_FORMS: dict[RulesTarget, _RulesForm] = {
+    RulesTarget.CLAUDE_CODE: _RulesForm(
         ".claude/rules/elytron.md",
-        _mcp,
+        _mcp_rules,
         f"{_CONFIG} claude-code`; `elytron hooks claude-code install` recalls and keeps without being asked",
     ),
-    Target.CURSOR: _Form(
+    RulesTarget.CURSOR: _RulesForm(
         ".cursor/rules/elytron.mdc",
-        _headed(description="How to use the memory", alwaysApply="true"),
+        _headed_rules(description="How to use the memory", alwaysApply="true"),
         f"{_CONFIG} cursor`",
     ),
-    Target.CODEX: _Form("AGENTS.md", _mcp, f"{_CONFIG} codex`"),
-    Target.WINDSURF: _Form(".windsurf/rules/elytron.md", _headed(trigger="always_on"), f"{_CONFIG} windsurf`"),
-    Target.GEMINI_CLI: _Form("GEMINI.md", _mcp, f"{_CONFIG} gemini-cli`"),
-    Target.CONTINUE: _Form(
-        ".continue/rules/elytron.md", _headed(name="Elytron memory", alwaysApply="true"), f"{_CONFIG} continue`"
+    RulesTarget.CODEX: _RulesForm("AGENTS.md", _mcp_rules, f"{_CONFIG} codex`"),
+    RulesTarget.WINDSURF: _RulesForm(
+        ".windsurf/rules/elytron.md", _headed_rules(trigger="always_on"), f"{_CONFIG} windsurf`"
     ),
-    Target.CLINE: _Form(".clinerules/elytron.md", _mcp, f"{_CONFIG} cline`"),
-    Target.AIDER: _Form(
-        "elytron-memory.md", _aider, "name it in .aider.conf.yml: `read: elytron-memory.md`; aider speaks no MCP"
+    RulesTarget.GEMINI_CLI: _RulesForm("GEMINI.md", _mcp_rules, f"{_CONFIG} gemini-cli`"),
+    RulesTarget.CONTINUE: _RulesForm(
+        ".continue/rules/elytron.md", _headed_rules(name="Elytron memory", alwaysApply="true"), f"{_CONFIG} continue`"
     ),
-    Target.ZED: _Form(".rules", _mcp, f"{_CONFIG} zed`"),
-    Target.OPENCODE: _Form("AGENTS.md", _mcp, f"{_CONFIG} opencode`"),
-    Target.OPEN_WEBUI: _Form(
+    RulesTarget.CLINE: _RulesForm(".clinerules/elytron.md", _mcp_rules, f"{_CONFIG} cline`"),
+    RulesTarget.AIDER: _RulesForm(
+        "elytron-memory.md", _aider_rules, "name it in .aider.conf.yml: `read: elytron-memory.md`; aider speaks no MCP"
+    ),
+    RulesTarget.ZED: _RulesForm(".rules", _mcp_rules, f"{_CONFIG} zed`"),
+    RulesTarget.OPENCODE: _RulesForm("AGENTS.md", _mcp_rules, f"{_CONFIG} opencode`"),
+    RulesTarget.OPEN_WEBUI: _RulesForm(
         "elytron-open-webui.md",
         _open_webui,
         "paste it as a model's system prompt; add the server's /mcp as an MCP (streamable HTTP) tool server, with the"
         f" value of {KEY} as its bearer key",
     ),
-    Target.VSCODE: _Form(".github/instructions/elytron.instructions.md", _headed(applyTo="'**'"), f"{_CONFIG} vscode`"),
+    RulesTarget.VSCODE: _RulesForm(
+        ".github/instructions/elytron.instructions.md", _headed_rules(applyTo="'**'"), f"{_CONFIG} vscode`"
+    ),
 }

@@ -9,17 +9,17 @@ from enum import StrEnum
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from elytron_adapter.failures import failure
-from elytron_agent.blocks.shelf import Block, BlockDraft, BlockShelf
+from elytron_adapter.failures import failure_of
+from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
 from elytron_agent.loop.agent import Agent
 from elytron_agent.runs.events import AgentEvent, RunEnded, StopReason
 from elytron_cli.chat.line_input import LineInput
-from elytron_cli.chat.screen import CommandAnswer, Screen
+from elytron_cli.chat.screen import ChatScreen, CommandAnswer
 from elytron_cli.exit_codes import FAILURE, INTERRUPTED, TERMINATED
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
 
 if TYPE_CHECKING:
-    from elytron_agent.runs.settings import Approval, ApprovalRequest, Approve
+    from elytron_agent.runs.settings import ApprovalRequest, Approve, HostApproval
 
 
 HELP: Final = (
@@ -36,12 +36,12 @@ _CODES: Final = {StopReason.ANSWERED: None, StopReason.DONE: None, StopReason.CA
 
 
 @dataclass(slots=True)
-class Conversation:
+class ChatConversation:
     """Talks with an agent until the input ends."""
 
     agent: Agent
     blocks: BlockShelf
-    screen: Screen
+    screen: ChatScreen
     lines: LineInput
     code: int | None = None
     """Exit code by the last line: that of its error, else that of its run's end."""
@@ -108,7 +108,7 @@ class Conversation:
             self.screen.show(ended)
 
     def _refuse(self, error: ElytronError) -> None:
-        self.code = failure(error.key).exit
+        self.code = failure_of(error.key).exit
         self.screen.refuse(error)
 
     async def _run(self, events: AsyncGenerator[AgentEvent]) -> None:
@@ -155,7 +155,7 @@ class Conversation:
                 raise InvalidInput(field="line", problem=problem)
         self.screen.answer(answer)
 
-    async def _write(self, label: str, text: str) -> Block:
+    async def _write(self, label: str, text: str) -> MemoryBlock:
         try:
             return await self.blocks.change(label, value=text)
         except NotFound:
@@ -199,29 +199,29 @@ class ApprovalMode(StrEnum):
     NONE = "none"
 
 
-def approver(mode: ApprovalMode | None, lines: "LineInput", screen: "Screen", /) -> "Approve | None":
+def call_approver(mode: ApprovalMode | None, lines: "LineInput", screen: "ChatScreen", /) -> "Approve | None":
     """Return what answers whether a call is made; None if all are. Raises InvalidInput for `ask` without a terminal."""
     match mode or (ApprovalMode.ASK if lines.is_terminal else ApprovalMode.NONE):
         case ApprovalMode.ALL:
             return None
         case ApprovalMode.NONE:
-            return _refuse
+            return _refuse_call
         case ApprovalMode.ASK:
             if not lines.is_terminal:
                 raise InvalidInput(field="--approve", problem="is `ask`, and there is no terminal: say all or none")
-            return _Person(lines, screen).approve
+            return _TerminalPerson(lines, screen).approve
 
 
-async def _refuse(_request: "ApprovalRequest", /) -> "Approval":
-    from elytron_agent.runs.settings import Approval
+async def _refuse_call(_request: "ApprovalRequest", /) -> "HostApproval":
+    from elytron_agent.runs.settings import HostApproval
 
-    return Approval(is_granted=False, reason=NONE)
+    return HostApproval(is_granted=False, reason=NONE)
 
 
-class _Person:
+class _TerminalPerson:
     """The person at the terminal, and the tools that always may be called in this chat."""
 
-    def __init__(self, lines: "LineInput", screen: "Screen", /) -> None:
+    def __init__(self, lines: "LineInput", screen: "ChatScreen", /) -> None:
         self._lines, self._screen = lines, screen
         self._always: set[str] = set()
 

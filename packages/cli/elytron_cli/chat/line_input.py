@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from elytron_core.errors import InvalidInput
-from elytron_core.policy.privacy import scrub
+from elytron_core.policy.privacy import scrub_secrets
 
 HISTORY_LINES: Final = 1_000
 HISTORY_BYTES: Final = 4 * 1024 * 1024
@@ -53,7 +53,7 @@ class LineHistory:
     def add(self, text: str, /) -> None:
         """Append a text."""
         with suppress(OSError):
-            self._write(json.dumps(scrub(text).text).encode() + b"\n", os.O_APPEND)
+            self._write(json.dumps(scrub_secrets(text).text).encode() + b"\n", os.O_APPEND)
 
     def _write(self, content: bytes, flag: int) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -107,14 +107,14 @@ class LineInput:
             return await asyncio.to_thread(sys.stdin.readline)
         loop = asyncio.get_running_loop()
         line: asyncio.Future[str] = loop.create_future()
-        loop.add_reader(sys.stdin.fileno(), _reader(line))
+        loop.add_reader(sys.stdin.fileno(), _line_reader(line))
         try:
             return await line
         finally:
             loop.remove_reader(sys.stdin.fileno())
 
 
-def _reader(line: "asyncio.Future[str]") -> Callable[[], None]:
+def _line_reader(line: "asyncio.Future[str]") -> Callable[[], None]:
     def read() -> None:
         # Not `sys.stdin`, whose buffer would keep from the next prompt what was typed ahead.
         typed = os.read(sys.stdin.fileno(), 4096)

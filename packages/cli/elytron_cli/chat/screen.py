@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
-from elytron_agent.blocks.shelf import Block
+from elytron_agent.blocks.shelf import MemoryBlock
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.reference import ShownBlock
 from elytron_agent.context.request import WindowTurn
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,
-    Compacted,
     ContextGiven,
     ReasoningSaid,
     RunEnded,
@@ -23,12 +22,13 @@ from elytron_agent.runs.events import (
     ThreadAwaited,
     ToolAnswered,
     ToolCalled,
+    TurnsCompacted,
 )
-from elytron_cli.terminal.output import line, safe
-from elytron_core.clock import iso
+from elytron_cli.terminal.output import safe_line, safe_text
+from elytron_core.clock import format_instant
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
-from elytron_core.ports.chat import Reply, TextPart
+from elytron_core.ports.chat import ModelReply, TextPart
 
 RESULT_CHARS: Final = 200
 LATEST_CHARS: Final = 400
@@ -57,7 +57,7 @@ class CommandAnswer(Value):
     kind: Literal["command_answer"] = "command_answer"
     command: str
     text: str = ""
-    blocks: tuple[Block, ...] = ()
+    blocks: tuple[MemoryBlock, ...] = ()
     given: ContextGiven | None = None
     plan: CompactionPlan | None = None
 
@@ -79,7 +79,7 @@ class LineRefused(Value):
 
 
 @dataclass(slots=True)
-class Screen:
+class ChatScreen:
     """The output of a conversation."""
 
     is_json: bool
@@ -97,7 +97,7 @@ class Screen:
             return
         match event:
             case TextSaid():
-                self._write(safe(event.text))
+                self._write(safe_text(event.text))
             case StepTaken():
                 self._break()
             case RunEnded():
@@ -120,29 +120,31 @@ class Screen:
     def place(self, text: str, /) -> None:
         """Say with whom and where a person talks."""
         if not self.is_json:
-            self.say(safe(text))
+            self.say(safe_text(text))
 
     def latest(self, turn: WindowTurn, /) -> None:
         """Show what was said last, at an earlier start."""
-        self.note(f"last said, {iso(turn.at)[:16].replace('T', ' ')} UTC: {line(turn.input)[:LATEST_CHARS]}")
-        replies = [item for item in turn.items if isinstance(item, Reply)]
+        self.note(
+            f"last said, {format_instant(turn.at)[:16].replace('T', ' ')} UTC: {safe_line(turn.input)[:LATEST_CHARS]}"
+        )
+        replies = [item for item in turn.items if isinstance(item, ModelReply)]
         parts = [part.text for part in replies[-1].items if isinstance(part, TextPart)] if replies else []
         if parts:
-            self.note(f"answered: {line(' '.join(parts))[:LATEST_CHARS]}")
+            self.note(f"answered: {safe_line(' '.join(parts))[:LATEST_CHARS]}")
 
     def refuse(self, error: ElytronError, /) -> None:
         """Say why a line was refused."""
         if self.is_json:
             self.say(LineRefused(key=error.key, reason=error.message).model_dump_json())
         else:
-            self.note(safe(error.message))
+            self.note(safe_text(error.message))
 
     def ask(self, question: ApprovalAsked, /) -> None:
         """Show a call that waits for a yes, whole: what is not seen is not approved."""
         if self.is_json:
             self.say(question.model_dump_json())
         else:
-            self.note(f"may {line(question.tool)} be called with {line(question.arguments)}")
+            self.note(f"may {safe_line(question.tool)} be called with {safe_line(question.arguments)}")
 
     def answer(self, answer: CommandAnswer, /) -> None:
         """Print the answer to a line that begins with a slash."""
@@ -150,7 +152,7 @@ class Screen:
             self.say(answer.model_dump_json(exclude_none=True))
             return
         if answer.text:
-            self.say(safe(answer.text))
+            self.say(safe_text(answer.text))
         self._blocks(answer.blocks)
         if answer.given is not None:
             self._memory(answer.given)
@@ -166,30 +168,32 @@ class Screen:
         self._blocks(given.blocks)
         for memory in given.recalled:
             outside = ", from outside" if memory.is_outside else ""
-            self.say(f"  recalled ({memory.score:.2f}{outside}) {line(memory.text)}\n    {memory.id}")
+            self.say(f"  recalled ({memory.score:.2f}{outside}) {safe_line(memory.text)}\n    {memory.id}")
         if not given.recalled:
             self.say(f"  {_RECALLS[given.recall]}")
 
-    def _blocks(self, blocks: Sequence[Block | ShownBlock]) -> None:
+    def _blocks(self, blocks: Sequence[MemoryBlock | ShownBlock]) -> None:
         for block in blocks:
-            self.say(f"  block {line(block.label)}: {line(block.value) or '(empty)'}")
+            self.say(f"  block {safe_line(block.label)}: {safe_line(block.value) or '(empty)'}")
 
-    def _tell(self, event: ThreadAwaited | RunStarted | AnswerDropped | ToolCalled | ToolAnswered | Compacted) -> None:
+    def _tell(
+        self, event: ThreadAwaited | RunStarted | AnswerDropped | ToolCalled | ToolAnswered | TurnsCompacted
+    ) -> None:
         match event:
             case ThreadAwaited():
-                told = f"another terminal or process talks with {line(event.thread)!r} now: waiting for its answer"
+                told = f"another terminal or process talks with {safe_line(event.thread)!r} now: waiting for its answer"
                 self.note(f"{told}, {event.wait_s:g} s at most (Ctrl-C stops that)")
             case RunStarted():
                 if event.is_resumed:
-                    self.note(f"going on with what was broken off: {line(event.input)}")
+                    self.note(f"going on with what was broken off: {safe_line(event.input)}")
             case AnswerDropped():
                 self.note("the answer broke off")
             case ToolCalled():
-                self.note(f"{event.tool} {line(event.arguments)[:RESULT_CHARS]}")
+                self.note(f"{event.tool} {safe_line(event.arguments)[:RESULT_CHARS]}")
             case ToolAnswered():
                 mark = "!" if event.is_error else "="
-                self.note(f"{mark} {line(event.text)[:RESULT_CHARS]}")
-            case Compacted():
+                self.note(f"{mark} {safe_line(event.text)[:RESULT_CHARS]}")
+            case TurnsCompacted():
                 self.note(f"{event.turns} earlier turns were summed up; they can still be found")
             case _:
                 assert_never(event)
@@ -206,6 +210,6 @@ class Screen:
     def _end(self, event: RunEnded) -> None:
         self._break()
         if event.reason is StopReason.FAILED:
-            self.note(line(event.problem) or "the model did not answer")
+            self.note(safe_line(event.problem) or "the model did not answer")
         elif event.reason in _STOPS:
             self.note(_STOPS[event.reason])

@@ -13,16 +13,24 @@ import click
 from elytron.erasure.reapplication import erase_all_again, gather_all, known_erasures, read_erasures, write_erasures
 from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport, import_transcript
 from elytron.importers import bundle
-from elytron.transfer.migration import CopiedSpace
-from elytron.transfer.migration import migrate as migrate_store
-from elytron_adapter.failures import failure
+from elytron.transfer.migration import CopiedSpace, migrate_store
+from elytron_adapter.failures import failure_of
 from elytron_cli.input.files import STANDARD_INPUT, as_file, require_free
-from elytron_cli.input.options import Group, OneOf, asking, choosing, command, common, dry, overwriting
-from elytron_cli.runner import answer, output, run, scope_of, settings, storing
-from elytron_cli.session import Session, keys_of, opened
+from elytron_cli.input.options import (
+    OneOf,
+    PageGroup,
+    choice_option,
+    common_options,
+    dry_run_option,
+    force_option,
+    page_command,
+    yes_option,
+)
+from elytron_cli.runner import answer_request, run_output, run_settings, run_work, scope_of, storing_missing
+from elytron_cli.session import CommandSession, keys_of, open_session
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.confirmation import confirm
-from elytron_cli.terminal.output import Bar, Output, line
+from elytron_cli.terminal.confirmation import confirm_question
+from elytron_cli.terminal.output import CommandOutput, ProgressBar, safe_line
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.archive import (
     ErasuresOutcome,
@@ -34,9 +42,9 @@ from elytron_core.contracts.archive import (
     MemorySpaceExportReport,
     MemorySpaceExportRequest,
 )
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import Conflict, InvalidInput
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.ports.store import KeyProvider
@@ -68,16 +76,16 @@ class MigrationReport(Value):
     spaces: tuple[CopiedSpace, ...]
 
 
-@command("backup")
+@page_command("backup")
 @click.argument("file", type=click.Path(path_type=Path))
-@common
-def backup(*, file: Path) -> None:
+@common_options
+def backup_command(*, file: Path) -> None:
     """Copy the whole store to FILE, while it is in use; if the store is a folder, FILE becomes one.
 
     Nothing may be at FILE. The copy is on the device and was read through when this ends; a sealed store stays sealed.
     It is a store like any other: --store FILE opens it.
     """
-    report_copy(settings().store.value, file)
+    report_copy(run_settings().store.value, file)
 
 
 def report_copy(source: str, target: Path, /) -> None:
@@ -94,34 +102,34 @@ def report_copy(source: str, target: Path, /) -> None:
         blobs=found.check.blobs,
     )
     rows = [(name.replace("_", " "), str(value)) for name, value in report]
-    output().report(report, lambda console, _: tables_common.pairs(console, rows))
+    run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
 
 
-@command("migrate")
+@page_command("migrate")
 @click.option("--to", "target", required=True, metavar="URL", help="An empty or new store, of any kind.")
 @click.option("--to-key-file", metavar="PATH", help="Keys under which the other store is sealed.")
-@common
-def migrate(*, target: str, to_key_file: str | None) -> None:
+@common_options
+def migrate_command(*, target: str, to_key_file: str | None) -> None:
     """Copy every space of the store into another store, exactly: documents, journal, and the bytes of files.
 
     The other store must be empty. Write nothing meanwhile. Each space is compared afterwards; indexes are built again
     there, and idempotency keys are not copied. A new store appears whole or not at all. A store that exists gets each
     space whole or not at all, and a second run goes on after an interruption.
     """
-    found = settings()
-    out = output()
+    found = run_settings()
+    out = run_output()
     if parse_url(found.store.value) == parse_url(target):
         raise InvalidInput(field="--to", problem="is the store itself")
     copied = migrate_store(
-        found.store.value, target, clock=SystemClock(), keys=keys_of(found), target_keys=_keys(to_key_file)
+        found.store.value, target, clock=SystemClock(), keys=keys_of(found), target_keys=_file_keys(to_key_file)
     )
     spaces = asyncio.run(copied)
     report = MigrationReport(engine=parse_url(target).engine, sealed=to_key_file is not None, spaces=spaces)
     rows = [(item.space, f"{item.documents} documents, {item.entries} entries, {item.blobs} files") for item in spaces]
-    out.report(report, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
+    out.report(report, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))
 
 
-def _keys(file: str | None) -> KeyProvider | None:
+def _file_keys(file: str | None) -> KeyProvider | None:
     if file is None:
         return None
     from elytron_store.sealed.providers import FileKeys
@@ -135,25 +143,25 @@ _WITH_AGENTS: Final = click.option(
 )
 
 
-@command("import")
+@page_command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--conversation", metavar="NAME", help="Where messages go that name no conversation.")
-@choosing("--mode", ImportMode.FULL_RESTORE, "For archives: exactly into an empty space, or what is new into any.")
+@choice_option("--mode", ImportMode.FULL_RESTORE, "For archives: exactly into an empty space, or what is new into any.")
 @click.option(
     "--include",
     multiple=True,
-    type=OneOf((Role.SYSTEM, Role.TOOL)),
+    type=OneOf((EvidenceRole.SYSTEM, EvidenceRole.TOOL)),
     help="Also what a system or a tool said; may be repeated.",
 )
 @_WITH_AGENTS
-@dry("Only read and judge the file.")
-@common
+@dry_run_option("Only read and judge the file.")
+@common_options
 def import_file(
     *,
     file: Path,
     conversation: str | None,
     mode: ImportMode,
-    include: tuple[Role, ...],
+    include: tuple[EvidenceRole, ...],
     with_agents: bool,
     dry_run: bool,
 ) -> int | None:
@@ -169,25 +177,25 @@ def import_file(
             request = MemoryImportRequest(
                 path=os.fspath(read), mode=mode, with_agents=with_agents and mode is _WHOLE, dry_run=dry_run
             )
-            return answer(request, _imported, when_missing=storing(dry_run=dry_run))
+            return answer_request(request, _show_imported, when_missing=storing_missing(dry_run=dry_run))
         scope = scope_of(conversation or (_of_stream(read) if file == STANDARD_INPUT else None))
 
-        async def work(session: Session, out: Output) -> None:
-            with Bar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar:
+        async def work(session: CommandSession, out: CommandOutput) -> None:
+            with ProgressBar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar:
                 report = await import_transcript(
                     session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include
                 )
-            out.report(report, _stored)
+            out.report(report, _show_stored)
 
-        return run(work, when_missing=storing(dry_run=dry_run))
+        return run_work(work, when_missing=storing_missing(dry_run=dry_run))
 
 
-@command("export")
+@page_command("export")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--public", is_flag=True, help="Only what may leave your hands: no transcript, no private fact.")
-@overwriting
-@common
-def export(*, file: Path, public: bool, force: bool) -> int | None:
+@force_option
+@common_options
+def export_command(*, file: Path, public: bool, force: bool) -> int | None:
     """Write the whole space to the archive FILE, which `elytron restore` brings back.
 
     With --public it holds only what may leave your hands, and can be added to a space (`import --mode bootstrap`). An
@@ -195,16 +203,16 @@ def export(*, file: Path, public: bool, force: bool) -> int | None:
     """
     require_free(file, force=force)
 
-    async def work(session: Session, out: Output) -> None:
+    async def work(session: CommandSession, out: CommandOutput) -> None:
         if public:
             await _require_something(session)
         request = MemorySpaceExportRequest(path=os.fspath(file), include_private=not public, overwrite=force)
-        out.report(await session.call(request, MemorySpaceExportReport), _exported)
+        out.report(await session.call(request, MemorySpaceExportReport), _show_exported)
 
-    return run(work)
+    return run_work(work)
 
 
-async def _require_something(session: Session) -> None:
+async def _require_something(session: CommandSession) -> None:
     """Raise InvalidInput where a public archive would hold nothing, before it replaces a file."""
     with TemporaryDirectory(prefix="elytron-export-") as folder:
         request = MemorySpaceExportRequest(path=os.fspath(Path(folder) / "public.ely"))
@@ -214,18 +222,18 @@ async def _require_something(session: Session) -> None:
         raise InvalidInput(field="--public", problem=problem)
 
 
-@command("restore")
+@page_command("restore")
 @click.argument("file", type=click.Path(path_type=Path))
-@common
-def restore(*, file: Path) -> int | None:
+@common_options
+def restore_command(*, file: Path) -> int | None:
     """Bring back FILE: a backup as the store, which must not be there yet; or an archive into an empty space.
 
     What `elytron backup` and `elytron export` wrote is checked first, and comes back exactly.
     """
     if _is_archive(file):
         request = MemoryImportRequest(path=os.fspath(file), mode=_WHOLE, with_agents=True)
-        return answer(request, _imported, when_missing=WhenMissing.MAKE)
-    target = parse_url(settings().store.value).path
+        return answer_request(request, _show_imported, when_missing=WhenMissing.MAKE)
+    target = parse_url(run_settings().store.value).path
     if target is None:
         raise InvalidInput(field="--store", problem="is no file or folder here, as which a backup could come back")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -250,28 +258,28 @@ def _of_stream(read: Path) -> str:
         return f"stdin-{hashlib.file_digest(file, 'sha256').hexdigest()[:PLACE_DIGITS]}"
 
 
-def _exported(console: "Console", report: MemorySpaceExportReport) -> None:
+def _show_exported(console: "Console", report: MemorySpaceExportReport) -> None:
     rows = [("file", report.path), ("bytes", f"{report.size_bytes:,}"), ("entries", str(report.entries))]
     counts = [(name, str(count)) for name, count in report.documents.items()]
     left = ", ".join(f"{count} {name}" for name, count in report.redacted.items())
     left_out = [("left out", f"{left}: without --public they are written too")] if left else []
-    tables_common.pairs(console, [*rows, *counts, *left_out])
+    tables_common.show_pairs(console, [*rows, *counts, *left_out])
 
 
-def _imported(console: "Console", report: MemoryImportReport) -> None:
+def _show_imported(console: "Console", report: MemoryImportReport) -> None:
     imported = ", ".join(f"{count} {name}" for name, count in report.imported.items()) or "nothing"
     skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
     done = "would import" if report.dry_run else "imported"
     left_out = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
-    tables_common.pairs(console, [(done, imported), ("there already", skipped), ("left out", left_out)])
+    tables_common.show_pairs(console, [(done, imported), ("there already", skipped), ("left out", left_out)])
 
 
-def _stored(console: "Console", report: TranscriptImportReport) -> None:
+def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
     formats = ", ".join(form.value for form in report.formats)
     found = f"{report.messages} messages in {report.conversations} conversations ({formats})"
     left_out = ", ".join(f"{count} {reason.value.replace('_', ' ')}" for reason, count in report.left_out.items())
     span = (
-        f"{tables_common.when(report.first_at)} to {tables_common.when(report.last_at)}"
+        f"{tables_common.minute_text(report.first_at)} to {tables_common.minute_text(report.last_at)}"
         if report.first_at is not None
         else ""
     )
@@ -282,7 +290,7 @@ def _stored(console: "Console", report: TranscriptImportReport) -> None:
         ("there already", str(report.duplicates) if report.duplicates else ""),
         ("left out", left_out),
     ]
-    tables_common.pairs(console, rows)
+    tables_common.show_pairs(console, rows)
 
 
 class ErasuresKept(Value):
@@ -298,48 +306,48 @@ class ErasuresApplied(Value):
     changed: bool
 
 
-@click.group("erasures", cls=Group)
-@common
-def erasures() -> None:
+@click.group("erasures", cls=PageGroup)
+@common_options
+def erasures_group() -> None:
     """Keep what was erased in a file elsewhere, and erase it again after an older copy was put back."""
 
 
-@erasures.command("keep")
+@erasures_group.command("keep")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--gone", multiple=True, metavar="NAME", help="A space that was erased as a whole; may be repeated.")
-@common
-def keep(*, file: Path, gone: tuple[str, ...]) -> None:
+@common_options
+def keep_command(*, file: Path, gone: tuple[str, ...]) -> None:
     """Add what was erased in every space of the store to FILE.
 
     FILE holds ids and names of spaces, and no content. Keep it apart from the store and its backups. A space that was
     erased as a whole leaves no trace in the store: name it with --gone, once FILE knows it.
     """
-    told = asyncio.run(_kept(file, gone))
-    rows = [(line(each.space), _told(each)) for each in told.spaces]
-    output().report(told, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
+    told = asyncio.run(_keep_erasures(file, gone))
+    rows = [(safe_line(each.space), _erasures_line(each)) for each in told.spaces]
+    run_output().report(told, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))
 
 
-@erasures.command("apply")
+@erasures_group.command("apply")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
-@asking
-@common
-def apply(*, file: Path, dry_run: bool, yes: bool) -> int | None:
+@yes_option
+@common_options
+def apply_command(*, file: Path, dry_run: bool, yes: bool) -> int | None:
     """Erase again, in every space, what was erased according to FILE and is there again. A repeat is harmless.
 
     What was written since stays. A space that was erased as a whole and written to after it was put back stays too:
     it is named, and the command exits with 4.
     """
-    confirm(f"Erase what {file.name} lists from every space, with no way back?", yes=yes or dry_run)
-    done = asyncio.run(_applied(file, dry_run=dry_run))
-    rows = [(line(each.space), _done(each)) for each in done.spaces]
-    output().report(done, lambda console, _: tables_common.pairs(console, rows or [("spaces", "none")]))
+    confirm_question(f"Erase what {file.name} lists from every space, with no way back?", yes=yes or dry_run)
+    done = asyncio.run(_apply_erasures(file, dry_run=dry_run))
+    rows = [(safe_line(each.space), _applied_line(each)) for each in done.spaces]
+    run_output().report(done, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))
     is_left = any(each.outcome is ErasuresOutcome.WRITTEN_SINCE for each in done.spaces)
-    return failure(Conflict.key).exit if is_left else None
+    return failure_of(Conflict.key).exit if is_left else None
 
 
-async def _kept(file: Path, gone: tuple[str, ...]) -> ErasuresKept:
-    async with opened(settings()) as session:
+async def _keep_erasures(file: Path, gone: tuple[str, ...]) -> ErasuresKept:
+    async with open_session(run_settings()) as session:
         found = known_erasures(file)
         await gather_all(session.runtime.context, found, gone=tuple(map(SpaceId, gone)))
         write_erasures(file, found)
@@ -352,27 +360,27 @@ async def _kept(file: Path, gone: tuple[str, ...]) -> ErasuresKept:
     return ErasuresKept(spaces=tuple(reports))
 
 
-async def _applied(file: Path, *, dry_run: bool) -> ErasuresApplied:
+async def _apply_erasures(file: Path, *, dry_run: bool) -> ErasuresApplied:
     found = read_erasures(file)
-    async with opened(settings()) as session:
+    async with open_session(run_settings()) as session:
         done = await erase_all_again(session.runtime.context, found, dry_run=dry_run)
     return ErasuresApplied(spaces=done, changed=any(each.changed for each in done))
 
 
-def _told(report: MemoryErasuresKeepReport) -> str:
+def _erasures_line(report: MemoryErasuresKeepReport) -> str:
     whole = "erased as a whole; " if report.is_whole else ""
-    return f"{whole}{_counted(report.erased) or 'nothing erased'}"
+    return f"{whole}{_count_erased(report.erased) or 'nothing erased'}"
 
 
-def _done(report: MemoryErasuresApplyReport) -> str:
+def _applied_line(report: MemoryErasuresApplyReport) -> str:
     match report.outcome:
         case ErasuresOutcome.WRITTEN_SINCE:
             return "was written to since: erase it, or what of it must go"
         case ErasuresOutcome.NOTHING:
             return "nothing to erase"
         case ErasuresOutcome.APPLIED:
-            return f"{'would erase' if report.dry_run else 'erased'} {_counted(report.erased) or 'all of it'}"
+            return f"{'would erase' if report.dry_run else 'erased'} {_count_erased(report.erased) or 'all of it'}"
 
 
-def _counted(erased: Mapping[Plane, int]) -> str:
+def _count_erased(erased: Mapping[RecallPlane, int]) -> str:
     return ", ".join(f"{count} {plane.value}" for plane, count in erased.items())

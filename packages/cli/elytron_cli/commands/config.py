@@ -3,8 +3,8 @@
 import click
 
 from elytron_cli.config import OPTIONS, OTHER_VARIABLES, SECRETS, ways_to_set
-from elytron_cli.input.options import Group, command, common
-from elytron_cli.runner import output, settings
+from elytron_cli.input.options import PageGroup, common_options, page_command
+from elytron_cli.runner import run_output, run_settings
 from elytron_cli.tables import common as tables_common
 from elytron_core.model import Value
 
@@ -24,23 +24,23 @@ class ConfigReport(Value):
     variables: dict[str, str]
 
 
-@click.group("config", cls=Group)
-@common
-def config() -> None:
+@click.group("config", cls=PageGroup)
+@common_options
+def config_group() -> None:
     """See the command's settings."""
 
 
-@config.command("show")
+@config_group.command("show")
 @click.option("--origin/--no-origin", "with_origin", default=True, show_default=True, help="Show the source of each.")
-@common
-def show(*, with_origin: bool) -> None:
+@common_options
+def show_command(*, with_origin: bool) -> None:
     """Show each setting and where it came from, what else can be set, and the variables of single commands.
 
     No store is opened.
     """
     found = {
         name: ConfigItem(value=item.shown, origin=item.origin if with_origin else None)
-        for name, item in settings().told().items()
+        for name, item in run_settings().told().items()
     }
     unset = {name: ways_to_set(name) for name in (*OPTIONS, *SECRETS) if name not in found}
     rows = [
@@ -49,17 +49,17 @@ def show(*, with_origin: bool) -> None:
         *OTHER_VARIABLES.items(),
     ]
     report = ConfigReport(settings=found, unset=unset, variables=OTHER_VARIABLES)
-    output().report(report, lambda console, _: tables_common.pairs(console, rows))
+    run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
 
 
 SHELLS = ("bash", "zsh", "fish")
 _VARIABLE = "_ELYTRON_COMPLETE"
 
 
-@command("completion")
+@page_command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
-@common
-def completion(*, shell: str) -> None:
+@common_options
+def completion_command(*, shell: str) -> None:
     """Print what lets SHELL complete commands and options.
 
     Let the shell read it at its start: eval "$(elytron completion bash)" in ~/.bashrc, the same with zsh in ~/.zshrc,
@@ -67,10 +67,10 @@ def completion(*, shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from elytron_cli.app import cli
+    from elytron_cli.app import elytron_group
 
     found = get_completion_class(shell)
     assert found is not None
-    made = found(cli, {}, "elytron", _VARIABLE)
+    made = found(elytron_group, {}, "elytron", _VARIABLE)
     # Not source(), which runs a bash to ask for its version.
     print(made.source_template % made.source_vars())

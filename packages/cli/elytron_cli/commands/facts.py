@@ -5,34 +5,35 @@ from typing import Any
 
 import click
 
-from elytron_cli.input.files import read_value, valid
+from elytron_cli.input.files import read_value, valid_value
 from elytron_cli.input.options import (
-    Group,
     OneOf,
-    asking,
-    choosing,
-    command,
-    common,
-    dated,
-    disclosing,
-    dry,
+    PageGroup,
+    choice_option,
+    common_options,
+    dry_run_option,
+    global_options,
     in_conversation,
-    limited,
-    paged,
-    reasoned,
-    told,
+    limit_option,
+    page_command,
+    page_options,
+    private_option,
+    reason_option,
+    time_option,
+    yes_option,
 )
-from elytron_cli.runner import answer, run, scope_of, storing
-from elytron_cli.session import Session
+from elytron_cli.runner import answer_request, run_work, scope_of, storing_missing
+from elytron_cli.session import CommandSession
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import planes
 from elytron_cli.tables import planes as tables_facts
-from elytron_cli.terminal.confirmation import at_terminal, confirm
-from elytron_cli.terminal.output import Output
+from elytron_cli.terminal.confirmation import at_terminal, confirm_question
+from elytron_cli.terminal.output import CommandOutput
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.facts import (
     CandidateListRequest,
+    CandidateResolution,
     CandidateResolveReport,
     CandidateResolveRequest,
     CandidatesWrite,
@@ -47,14 +48,13 @@ from elytron_core.contracts.facts import (
     MemoryMergeRequest,
     ProfileRequest,
     ProfileWording,
-    Resolution,
 )
 from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteRequest
-from elytron_core.planes.candidates import CandidateState, Target
-from elytron_core.planes.facts import Authority, Kind, LearningAction, Privacy, Reach, State
+from elytron_core.planes.candidates import CandidateState, CandidateTarget
+from elytron_core.planes.facts import FactAuthority, FactKind, FactPrivacy, FactReach, FactState, LearningAction
 from elytron_store import WhenMissing
 
-_KINDS = click.option("--kind", "kinds", multiple=True, type=OneOf(Kind), help="Of which kind.")
+_KINDS = click.option("--kind", "kinds", multiple=True, type=OneOf(FactKind), help="Of which kind.")
 _VERSION = click.option(
     "--expect",
     "expected_version",
@@ -63,216 +63,218 @@ _VERSION = click.option(
 )
 
 
-@click.group("facts", cls=Group)
-@common
-def facts() -> None:
+@click.group("facts", cls=PageGroup)
+@common_options
+def facts_group() -> None:
     """State facts, read and change them, forget them by query, and say what is not to be learned."""
 
 
-@facts.command("add")
+@facts_group.command("add")
 @click.argument("topic")
 @click.argument("content")
-@choosing("--kind", Kind.FACT, "What it is about.")
-@choosing("--authority", Authority.OPERATOR, "Who vouches for it.")
-@dated("--at", "When it was observed, in ISO 8601; default: now.")
+@choice_option("--kind", FactKind.FACT, "What it is about.")
+@choice_option("--authority", FactAuthority.OPERATOR, "Who vouches for it.")
+@time_option("--at", "When it was observed, in ISO 8601; default: now.")
 @click.option("--citation", "citations", multiple=True, metavar="ID", help="A message it rests on; may be repeated.")
-@dry("Only say what would be decided.")
-@common
-def add(*, kind: Kind, at: Instant | None, dry_run: bool, **asked: Any) -> int | None:
+@dry_run_option("Only say what would be decided.")
+@common_options
+def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **asked: Any) -> int | None:
     """Propose CONTENT as the current fact on TOPIC; admission judges it, and says why it refuses one."""
-    draft = valid(FactDraft, fact_kind=kind, observed_at=at, **asked)
+    draft = valid_value(FactDraft, fact_kind=kind, observed_at=at, **asked)
     request = MemoryWriteRequest(scope=scope_of(None), write=LongTermExtraction(facts=(draft,)), dry_run=dry_run)
-    return answer(request, tables_common.written, when_missing=storing(dry_run=dry_run))
+    return answer_request(request, tables_common.show_written, when_missing=storing_missing(dry_run=dry_run))
 
 
-@facts.command("list")
+@facts_group.command("list")
 @click.argument("query", default="")
 @click.option(
     "--state",
     "states",
     multiple=True,
-    type=OneOf(State),
+    type=OneOf(FactState),
     help="In which state, at any time; may be repeated. Default: those that hold now.",
 )
 @_KINDS
-@disclosing
-@paged("How many facts to show at most.")
-@common
-def list_facts(*, states: tuple[State, ...], **asked: Any) -> int | None:
+@private_option
+@page_options("How many facts to show at most.")
+@common_options
+def list_facts(*, states: tuple[FactState, ...], **asked: Any) -> int | None:
     """Show the facts that hold every word of QUERY, with what they are worth, and what is not learned."""
-    return answer(FactListRequest(states=states or None, **asked), tables_facts.fact_table)
+    return answer_request(FactListRequest(states=states or None, **asked), tables_facts.fact_table)
 
 
-@facts.command("show")
+@facts_group.command("show")
 @click.argument("fact")
-@disclosing
-@common
-def show(*, fact: str, include_private: bool) -> int | None:
+@private_option
+@common_options
+def show_command(*, fact: str, include_private: bool) -> int | None:
     """Show the fact with the id FACT in full, in any state."""
-    return answer(FactDetailRequest(id=fact, include_private=include_private), tables_facts.fact_details)
+    return answer_request(FactDetailRequest(id=fact, include_private=include_private), tables_facts.fact_details)
 
 
-@facts.command("correct")
+@facts_group.command("correct")
 @click.argument("fact")
 @click.argument("text")
 @_VERSION
-@reasoned()
-@dry()
-@common
-def correct(*, fact: str, text: str, **asked: Any) -> int | None:
+@reason_option()
+@dry_run_option()
+@common_options
+def correct_command(*, fact: str, text: str, **asked: Any) -> int | None:
     """Put TEXT in the place of the fact with the id FACT, which was wrong; history stays."""
-    return _change(id=fact, action=FactAction.CORRECT, content=text, **asked)
+    return _change_fact(id=fact, action=FactAction.CORRECT, content=text, **asked)
 
 
-@facts.command("change")
+@facts_group.command("change")
 @click.argument("fact")
 @click.argument("action", type=OneOf(FactAction))
 @click.option("--content", metavar="TEXT", help="For correct and supersede: what takes its place.")
-@dated("--at", "For supersede and invalidate: since when, in ISO 8601; now without it.")
-@click.option("--privacy", type=OneOf(Privacy), help="For change_privacy.")
-@click.option("--reach", type=OneOf(Reach), help="For change_scope.")
+@time_option("--at", "For supersede and invalidate: since when, in ISO 8601; now without it.")
+@click.option("--privacy", type=OneOf(FactPrivacy), help="For change_privacy.")
+@click.option("--reach", type=OneOf(FactReach), help="For change_scope.")
 @in_conversation
 @_VERSION
-@reasoned()
-@dry()
-@common
-def change(*, fact: str, conversation: str | None, **asked: Any) -> int | None:
+@reason_option()
+@dry_run_option()
+@common_options
+def change_command(*, fact: str, conversation: str | None, **asked: Any) -> int | None:
     """Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope."""
-    channel = told(click.get_current_context()).get("channel")
+    channel = global_options(click.get_current_context()).get("channel")
     where = {name: value for name, value in (("conversation", conversation), ("channel", channel)) if value}
-    return _change(id=fact, scope=scope_of(None).model_copy(update=where) if where else None, **asked)
+    return _change_fact(id=fact, scope=scope_of(None).model_copy(update=where) if where else None, **asked)
 
 
-def _change(**asked: Any) -> int | None:
-    return answer(FactChangeRequest(**asked), tables_facts.changed)
+def _change_fact(**asked: Any) -> int | None:
+    return answer_request(FactChangeRequest(**asked), tables_facts.show_changed_fact)
 
 
-@facts.command("merge")
-@limited("How many pairs to fold at most.", most=limits.WRITES_PER_REQUEST)
+@facts_group.command("merge")
+@limit_option("How many pairs to fold at most.", most=limits.WRITES_PER_REQUEST)
 @click.option("--undo", multiple=True, metavar="FACT", help="Bring this folded fact back instead; may be repeated.")
-@dry()
-@common
-def merge(**asked: Any) -> int | None:
+@dry_run_option()
+@common_options
+def merge_command(**asked: Any) -> int | None:
     """Fold each fact that says nearly what another does into the surer of the two; history and citations stay."""
-    return answer(MemoryMergeRequest(**asked), planes.facts_merged)
+    return answer_request(MemoryMergeRequest(**asked), planes.facts_merged)
 
 
-@facts.command("forget")
+@facts_group.command("forget")
 @click.argument("query")
 @_KINDS
-@disclosing
+@private_option
 @click.option("--token", metavar="TOKEN", help="Of a dry run: forget what it named, without asking.")
-@asking
-@reasoned()
-@dry()
-@common
-def forget(*, token: str | None, yes: bool, dry_run: bool, **asked: Any) -> int | None:
+@yes_option
+@reason_option()
+@dry_run_option()
+@common_options
+def forget_command(*, token: str | None, yes: bool, dry_run: bool, **asked: Any) -> int | None:
     """Forget every fact that holds each word of QUERY; it is named first, and not learned again until allowed."""
     first = FactForgetRequest(**asked, token=token, dry_run=dry_run or token is None)
 
-    async def work(session: Session, out: Output) -> None:
+    async def work(session: CommandSession, out: CommandOutput) -> None:
         report = await session.call(first, FactForgetReport)
         if not dry_run and token is None and report.items and (yes or at_terminal()):
             if not yes:
-                out.report(report, tables_facts.forgotten)
-            confirm(f"Forget these {len(report.items)} facts?", yes=yes)
+                out.report(report, tables_facts.show_forgotten)
+            confirm_question(f"Forget these {len(report.items)} facts?", yes=yes)
             report = await session.call(FactForgetRequest(**asked, token=report.token), FactForgetReport)
-        out.report(report, tables_facts.forgotten)
+        out.report(report, tables_facts.show_forgotten)
 
-    return run(work)
+    return run_work(work)
 
 
-def _learning(action: LearningAction, about: str, *, needs_topic: bool) -> None:
+def _learning_command(action: LearningAction, about: str, *, needs_topic: bool) -> None:
     """Add the command that does `action`."""
 
-    @facts.command(action.value, help=about)
+    @facts_group.command(action.value, help=about)
     @click.argument("topic", required=needs_topic)
-    @reasoned()
-    @dry()
-    @common
+    @reason_option()
+    @dry_run_option()
+    @common_options
     def learn(**asked: Any) -> int | None:
-        return answer(LearningRequest(action=action, **asked), tables_facts.learned)
+        return answer_request(LearningRequest(action=action, **asked), tables_facts.show_learning)
 
 
-_learning(LearningAction.PAUSE, "Learn nothing, or not about TOPIC, until resumed.", needs_topic=False)
-_learning(LearningAction.RESUME, "Learn again what was paused.", needs_topic=False)
-_learning(LearningAction.SUPPRESS, "Learn nothing about TOPIC until it is allowed.", needs_topic=True)
-_learning(LearningAction.ALLOW, "Learn about TOPIC again, also what was forgotten of it.", needs_topic=True)
+_learning_command(LearningAction.PAUSE, "Learn nothing, or not about TOPIC, until resumed.", needs_topic=False)
+_learning_command(LearningAction.RESUME, "Learn again what was paused.", needs_topic=False)
+_learning_command(LearningAction.SUPPRESS, "Learn nothing about TOPIC until it is allowed.", needs_topic=True)
+_learning_command(LearningAction.ALLOW, "Learn about TOPIC again, also what was forgotten of it.", needs_topic=True)
 
 
-@command("profile")
+@page_command("profile")
 @click.argument("person", default="")
-@dated("--as-of", "What held at this time, in ISO 8601.")
-@dated("--known-at", "What was believed at this time.")
+@time_option("--as-of", "What held at this time, in ISO 8601.")
+@time_option("--known-at", "What was believed at this time.")
 @click.option("--written", is_flag=True, help="Have the language model word it; each sentence cites its facts.")
-@disclosing
-@limited("How many facts to show at most.", most=limits.PROFILE_LINES_MAX, usual=limits.PROFILE_LINES)
-@common
-def profile(*, written: bool, **asked: Any) -> int | None:
+@private_option
+@limit_option("How many facts to show at most.", most=limits.PROFILE_LINES_MAX, usual=limits.PROFILE_LINES)
+@common_options
+def profile_command(*, written: bool, **asked: Any) -> int | None:
     """Show what is known of PERSON, grouped and cited; without a name, of the owner of the space."""
     wording = ProfileWording.MODEL if written else ProfileWording.RULES
-    return answer(ProfileRequest(wording=wording, **asked), tables_facts.profiled)
+    return answer_request(ProfileRequest(wording=wording, **asked), tables_facts.show_profile)
 
 
 REFUSED = 2
-_REASON = reasoned("Why; it is kept.")
-_DRY_RUN = dry("Only say what would become of it.")
+_REASON = reason_option("Why; it is kept.")
+_DRY_RUN = dry_run_option("Only say what would become of it.")
 
 
-@click.group("candidates", cls=Group)
-@common
-def candidates() -> None:
+@click.group("candidates", cls=PageGroup)
+@common_options
+def candidates_group() -> None:
     """See proposed beliefs that wait, and decide on them."""
 
 
-@candidates.command("list")
+@candidates_group.command("list")
 @click.option(
     "--state", "states", multiple=True, type=OneOf(CandidateState), help="Only these; without, those that wait."
 )
-@click.option("--target", "targets", multiple=True, type=OneOf(Target), help="Only for that plane; may be repeated.")
-@paged("How many.")
-@disclosing
-@common
+@click.option(
+    "--target", "targets", multiple=True, type=OneOf(CandidateTarget), help="Only for that plane; may be repeated."
+)
+@page_options("How many.")
+@private_option
+@common_options
 def list_candidates(**asked: Any) -> int | None:
     """List candidates, oldest first."""
     if not asked["states"]:
         del asked["states"]
-    return answer(CandidateListRequest(**asked), planes.candidates_listed)
+    return answer_request(CandidateListRequest(**asked), planes.candidates_listed)
 
 
-@candidates.command("propose")
+@candidates_group.command("propose")
 @click.argument("file", type=click.Path(path_type=Path))
 @in_conversation
-@common
-def propose(*, file: Path, conversation: str | None) -> int | None:
+@common_options
+def propose_command(*, file: Path, conversation: str | None) -> int | None:
     """Propose the beliefs in FILE (JSON); rules judge them, and what they do not decide waits."""
     request = MemoryWriteRequest(scope=scope_of(conversation), write=read_value(CandidatesWrite, file))
-    return answer(request, tables_common.written, when_missing=WhenMissing.MAKE)
+    return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)
 
 
-@candidates.command("accept")
+@candidates_group.command("accept")
 @click.argument("candidate")
 @_REASON
 @_DRY_RUN
-@common
-def accept(*, candidate: str, reason: str, dry_run: bool) -> int | None:
+@common_options
+def accept_command(*, candidate: str, reason: str, dry_run: bool) -> int | None:
     """Make the candidate with the id CANDIDATE a belief, if the merge guards let it."""
-    return _resolve(candidate, Resolution.ACCEPT, reason, dry_run=dry_run)
+    return _resolve_candidate(candidate, CandidateResolution.ACCEPT, reason, dry_run=dry_run)
 
 
-@candidates.command("reject")
+@candidates_group.command("reject")
 @click.argument("candidate")
 @_REASON
 @_DRY_RUN
-@common
-def reject(*, candidate: str, reason: str, dry_run: bool) -> int | None:
+@common_options
+def reject_command(*, candidate: str, reason: str, dry_run: bool) -> int | None:
     """Turn the candidate with the id CANDIDATE down; the same one is not taken up again."""
-    return _resolve(candidate, Resolution.REJECT, reason, dry_run=dry_run)
+    return _resolve_candidate(candidate, CandidateResolution.REJECT, reason, dry_run=dry_run)
 
 
-def _resolve(candidate: str, resolution: Resolution, reason: str, *, dry_run: bool) -> int | None:
+def _resolve_candidate(candidate: str, resolution: CandidateResolution, reason: str, *, dry_run: bool) -> int | None:
     def code(report: CandidateResolveReport) -> int | None:
         return None if report.changed or dry_run else REFUSED
 
     request = CandidateResolveRequest(id=candidate, resolution=resolution, reason=reason, dry_run=dry_run)
-    return answer(request, planes.candidate_resolved, code=code)
+    return answer_request(request, planes.candidate_resolved, code=code)

@@ -12,24 +12,24 @@ import click
 from pydantic import Field
 
 from elytron.journal.verification import VerifiedSpace, verify_store
-from elytron_adapter.envelope import Rejected
-from elytron_adapter.failures import EXIT_DAMAGE, failure, rejection
+from elytron_adapter.envelope import RejectedAnswer
+from elytron_adapter.failures import EXIT_DAMAGE, failure_of, reject_error
 from elytron_cli.commands.config import ConfigItem
-from elytron_cli.config import Settings
+from elytron_cli.config import RunSettings
 from elytron_cli.input.files import read_value, replace_file
-from elytron_cli.input.options import Group, command, common, common_but_profile, paged
-from elytron_cli.input.profile_names import profiled
-from elytron_cli.refusal import Refused
-from elytron_cli.runner import answer, output, settings
-from elytron_cli.session import keys_of, opened
+from elytron_cli.input.options import PageGroup, common_but_profile, common_options, page_command, page_options
+from elytron_cli.input.profile_names import profile_option
+from elytron_cli.refusal import OperationRefused
+from elytron_cli.runner import answer_request, run_output, run_settings
+from elytron_cli.session import keys_of, open_session
 from elytron_cli.tables import common as tables_common
-from elytron_cli.tables.common import pairs
-from elytron_cli.terminal.output import line
+from elytron_cli.tables.common import show_pairs
+from elytron_cli.terminal.output import safe_line
 from elytron_core import limits
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.inspection import (
     HEAD,
-    Capability,
+    CapabilityState,
     MemoryCapabilitiesRequest,
     MemoryCapabilityCatalog,
     MemoryInspectionReport,
@@ -41,7 +41,7 @@ from elytron_core.contracts.inspection import (
 from elytron_core.errors import ElytronError, LimitExceeded, StoreMissing
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.policy.host import snapshot
+from elytron_core.policy.host import profile_snapshot
 from elytron_core.profiles import ProfileName, StoreCapabilities
 from elytron_core.scope import Space
 from elytron_core.strict_json import canonical_bytes
@@ -51,22 +51,22 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@command("inspect")
+@page_command("inspect")
 @click.option("--check", is_flag=True, help="Read every byte of the store and report damage.")
 @click.option("--repair", is_flag=True, help="Check, and move what is damaged aside; nothing is thrown away.")
 @click.option("--head", metavar="HEAD", help="A head that was kept elsewhere: say whether the space still holds it.")
-@common
-def inspect(*, check: bool, repair: bool, head: str | None) -> int | None:
+@common_options
+def inspect_command(*, check: bool, repair: bool, head: str | None) -> int | None:
     """Say what the space holds.
 
     Exits with 13 where a check finds damage, or anything that the journal did not tell of, and where the space does not
     hold the head: an older state was put back.
     """
     request = MemoryInspectionRequest(check=check or repair, repair=repair, head=head)
-    return answer(request, tables_common.inspected, code=_code)
+    return answer_request(request, tables_common.show_inspection, code=_check_code)
 
 
-def _code(report: MemoryInspectionReport) -> int | None:
+def _check_code(report: MemoryInspectionReport) -> int | None:
     account = report.journal_account
     is_told = account is None or not (account.altered or account.unproven)
     is_held = report.head_standing is None or report.head_standing.is_sound
@@ -74,42 +74,46 @@ def _code(report: MemoryInspectionReport) -> int | None:
     return None if is_sound else EXIT_DAMAGE
 
 
-@click.group("platform", cls=Group)
-@common
+@click.group("platform", cls=PageGroup)
+@common_options
 def platform_commands() -> None:
     """Say what a memory can do: in a profile, or here."""
 
 
 @platform_commands.command("capability-snapshot")
-@profiled("The kind of place.")
+@profile_option("The kind of place.")
 @common_but_profile
 def capability_snapshot(*, profile: ProfileName) -> None:
     """Print what a profile can do as this version ships it: the same on every machine. No store is opened."""
-    output().report(snapshot(profile), lambda console, made: _shown(console, made.catalog))
+    run_output().report(profile_snapshot(profile), lambda console, made: _show_catalog(console, made.catalog))
 
 
 @platform_commands.command("capabilities")
-@common
-def capabilities() -> int | None:
+@common_options
+def capabilities_command() -> int | None:
     """Say what can be done with this store, here and now."""
-    return answer(MemoryCapabilitiesRequest(), _shown)
+    return answer_request(MemoryCapabilitiesRequest(), _show_catalog)
 
 
-def _shown(console: "Console", catalog: MemoryCapabilityCatalog) -> None:
+def _show_catalog(console: "Console", catalog: MemoryCapabilityCatalog) -> None:
     rows = [("profile", catalog.profile.value)]
     for name, value in catalog:
-        if isinstance(value, Capability):
-            rows.append((name.rstrip("_"), _told(value)))
+        if isinstance(value, CapabilityState):
+            rows.append((name.rstrip("_"), _yes_or_reason(value)))
         elif isinstance(value, Value):
-            rows += [(f"{name}.{inner.rstrip('_')}", _told(found)) for inner, found in value if _is_capability(found)]
-    pairs(console, rows)
+            rows += [
+                (f"{name}.{inner.rstrip('_')}", _yes_or_reason(found))
+                for inner, found in value
+                if _is_capability(found)
+            ]
+    show_pairs(console, rows)
 
 
 def _is_capability(value: object) -> bool:
-    return isinstance(value, Capability)
+    return isinstance(value, CapabilityState)
 
 
-def _told(found: Capability) -> str:
+def _yes_or_reason(found: CapabilityState) -> str:
     """Return yes, or what says no."""
     if found.visible:
         return "yes"
@@ -117,28 +121,28 @@ def _told(found: Capability) -> str:
     return f"no: {', '.join(missing)}"
 
 
-@command("spaces")
-@paged("Spaces on a page.")
-@common
-def spaces(**asked: Any) -> int | None:
+@page_command("spaces")
+@page_options("Spaces on a page.")
+@common_options
+def spaces_command(**asked: Any) -> int | None:
     """List the spaces of the store, and what they hold of conversations."""
-    return answer(MemorySpacesRequest(**asked), _listed, hints=False)
+    return answer_request(MemorySpacesRequest(**asked), _show_spaces, hints=False)
 
 
-def _listed(console: "Console", report: MemorySpacesReport) -> None:
+def _show_spaces(console: "Console", report: MemorySpacesReport) -> None:
     rows = (
         (
             found.space,
             *((found.conversations, found.turns) if found.readable else ("cannot be read", "")),
-            tables_common.when(found.first_at),
-            tables_common.when(found.last_at),
+            tables_common.minute_text(found.first_at),
+            tables_common.minute_text(found.last_at),
         )
         for found in report.spaces
     )
     columns = ("space", "conversations", "turns", "from", "to")
     numbers = ("conversations", "turns")
-    tables_common.table(console, columns, rows, numbers=numbers, none="no space was written to yet")
-    tables_common.more(console, report.next_cursor)
+    tables_common.show_table(console, columns, rows, numbers=numbers, none="no space was written to yet")
+    tables_common.show_more(console, report.next_cursor)
 
 
 _SCHEMA: Final = "elytron.state.conversation_heads"
@@ -160,36 +164,38 @@ class VerifyReport(Value):
     renewed: bool
 
 
-@command("verify")
+@page_command("verify")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--accept", is_flag=True, help="Keep the current heads in place of those in FILE; needed the first time.")
-@common
-def verify(*, file: Path, accept: bool) -> int | None:
+@common_options
+def verify_command(*, file: Path, accept: bool) -> int | None:
     """Say whether the store still holds what it held: compare every space with the heads kept in FILE.
 
     Keep FILE where those who can write the store cannot write. A space that is shorter than its head, has another
     history, or is gone was put back, changed or erased: exits with 13 and leaves FILE as it is. Also compares each
     document with the last journal entry about it. If all is well, FILE then holds the present heads.
     """
-    found = settings()
+    found = run_settings()
     # Asked of `os`, which has a no also for what is no name of a file.
     is_first = accept and not os.path.exists(file)  # noqa: PTH110
     kept = {} if is_first else read_value(HeadsFile, file).heads
-    spaces = asyncio.run(_verified(found, kept))
+    spaces = asyncio.run(_verify_spaces(found, kept))
     ok = all(space.is_sound for space in spaces)
     renewed = ok or accept
     if renewed:
         replace_file(file, _file_of(spaces))
     report = VerifyReport(spaces=spaces, ok=ok, renewed=renewed)
-    out = output()
+    out = run_output()
     out.report(
         report,
-        lambda console, _: tables_common.pairs(console, [(line(each.space), _check_text(each)) for each in spaces]),
+        lambda console, _: tables_common.show_pairs(
+            console, [(safe_line(each.space), _check_text(each)) for each in spaces]
+        ),
     )
     return None if ok or accept else EXIT_DAMAGE
 
 
-async def _verified(found: Settings, kept: Mapping[SpaceId, str]) -> tuple[VerifiedSpace, ...]:
+async def _verify_spaces(found: RunSettings, kept: Mapping[SpaceId, str]) -> tuple[VerifiedSpace, ...]:
     store = await open_as_made(
         found.store.value, clock=SystemClock(), keys=keys_of(found), when_missing=WhenMissing.REFUSE
     )
@@ -209,7 +215,7 @@ def _file_of(spaces: tuple[VerifiedSpace, ...]) -> bytes:
 def _check_text(space: VerifiedSpace) -> str:
     standing = space.standing.value if space.standing is not None else "new"
     is_told = space.head or not space.account.ok
-    return f"{standing}; {tables_common.accounted(space.account)}" if is_told else standing
+    return f"{standing}; {tables_common.account_text(space.account)}" if is_told else standing
 
 
 _LIBRARIES = ("pydantic", "numpy", "cryptography", "click")
@@ -244,39 +250,39 @@ class DoctorReport(Value):
     store: StoreReport
 
 
-@command("doctor")
-@common
-def doctor() -> int | None:
+@page_command("doctor")
+@common_options
+def doctor_command() -> int | None:
     """Show each setting with its source, the versions installed, and whether the store is sound.
 
     A missing store is not made. Exits with 13 if the store is damaged, and with the error's code if it cannot be
     opened.
     """
-    found = settings()
+    found = run_settings()
     report = DoctorReport(
         config={name: ConfigItem(value=item.shown, origin=item.origin) for name, item in found.told().items()},
-        versions=_versions(),
-        sqlite=_sqlite(),
-        store=asyncio.run(_store(found)),
+        versions=_installed_versions(),
+        sqlite=_sqlite_report(),
+        store=asyncio.run(_store_report(found)),
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
     rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite)), ("store is", _store_line(report.store))]
-    output().report(report, lambda console, _: tables_common.pairs(console, rows))
+    run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
         case "refused":
-            return failure(report.store.error_key or "").exit
+            return failure_of(report.store.error_key or "").exit
         case "damaged":
             return EXIT_DAMAGE
         case _:
             return None
 
 
-def _versions() -> dict[str, str]:
+def _installed_versions() -> dict[str, str]:
     python = f"{platform.python_version()} {platform.python_implementation()} on {platform.system()}"
     return {"elytron": version_of("elytron"), "python": python} | {name: version_of(name) for name in _LIBRARIES}
 
 
-def _sqlite() -> SqliteReport:
+def _sqlite_report() -> SqliteReport:
     from elytron_store.sqlite.driver import driver_report
 
     found = driver_report()
@@ -285,19 +291,19 @@ def _sqlite() -> SqliteReport:
     )
 
 
-async def _store(found: Settings) -> StoreReport:
+async def _store_report(found: RunSettings) -> StoreReport:
     from elytron_store import parse_url
 
     try:
-        async with opened(found) as session:
+        async with open_session(found) as session:
             report = await session.call(MemoryInspectionRequest(check=True), MemoryInspectionReport)
     except StoreMissing:
         engine = parse_url(found.store.value).engine
         return StoreReport(state="absent", engine=engine, reason="it is made at the first write")
     except ElytronError as error:
-        return _refused(rejection(error, request_id=""))
-    except Refused as refused:
-        return _refused(refused.rejected)
+        return _refused_report(reject_error(error, request_id=""))
+    except OperationRefused as refused:
+        return _refused_report(refused.rejected)
     check = report.store_check
     sound = check is not None and check.ok
     return StoreReport(
@@ -305,7 +311,7 @@ async def _store(found: Settings) -> StoreReport:
     )
 
 
-def _refused(rejected: Rejected) -> StoreReport:
+def _refused_report(rejected: RejectedAnswer) -> StoreReport:
     return StoreReport(state="refused", error_key=rejected.error_key, reason=rejected.reason)
 
 
@@ -314,5 +320,5 @@ def _sqlite_line(sqlite: SqliteReport) -> str:
 
 
 def _store_line(store: StoreReport) -> str:
-    able = tables_common.promised(store.capabilities) if store.capabilities is not None else ""
+    able = tables_common.promises_text(store.capabilities) if store.capabilities is not None else ""
     return "  ".join(part for part in (store.state, store.engine or "", able, store.reason) if part)

@@ -6,16 +6,25 @@ from typing import Any
 import click
 
 from elytron.flows.maintenance import BacklogReport, read_backlog, work_off
-from elytron_cli.input.options import Group, OneOf, asking, choosing, command, common, dry, limited
-from elytron_cli.runner import answer, run, scope_of
-from elytron_cli.session import Session
+from elytron_cli.input.options import (
+    OneOf,
+    PageGroup,
+    choice_option,
+    common_options,
+    dry_run_option,
+    limit_option,
+    page_command,
+    yes_option,
+)
+from elytron_cli.runner import answer_request, run_work, scope_of
+from elytron_cli.session import CommandSession
 from elytron_cli.tables import jobs
 from elytron_cli.tables import jobs as tables_jobs
-from elytron_cli.terminal.confirmation import confirm
-from elytron_cli.terminal.output import Bar, Output
+from elytron_cli.terminal.confirmation import confirm_question
+from elytron_cli.terminal.output import CommandOutput, ProgressBar
 from elytron_core import limits
 from elytron_core.contracts.maintenance import (
-    Extraction,
+    ExtractionMethod,
     JobCancelRequest,
     JobListRequest,
     JobRetryRequest,
@@ -24,17 +33,17 @@ from elytron_core.contracts.maintenance import (
     MemoryMaintainRequest,
     MemoryMaintenanceReport,
 )
-from elytron_core.planes.jobs import JobState, Pass
+from elytron_core.planes.jobs import JobState, MaintenancePass
 
 
-@command("maintain")
+@page_command("maintain")
 @click.option("--conversation", metavar="NAME", help="Which conversation's turns to look at.")
-@choosing(
+@choice_option(
     "--extraction",
-    Extraction.AUTO,
+    ExtractionMethod.AUTO,
     "How lasting facts are drawn from turns; auto is by the model if one is named, else by rules.",
 )
-@click.option("--only", "passes", multiple=True, type=OneOf(Pass), help="Only this part.")
+@click.option("--only", "passes", multiple=True, type=OneOf(MaintenancePass), help="Only this part.")
 @click.option(
     "--turns",
     type=click.IntRange(1, limits.MAINTAIN_TURNS),
@@ -43,14 +52,14 @@ from elytron_core.planes.jobs import JobState, Pass
     help="How many turns to look at, at most.",
 )
 @click.option("--all", "everything", is_flag=True, help="Every conversation of the space, until nothing is left.")
-@dry("With --all: only say what waits, and what a model would be asked.")
-@asking
-@common
-def maintain(
+@dry_run_option("With --all: only say what waits, and what a model would be asked.")
+@yes_option
+@common_options
+def maintain_command(
     *,
     conversation: str | None,
-    extraction: Extraction,
-    passes: tuple[Pass, ...],
+    extraction: ExtractionMethod,
+    passes: tuple[MaintenancePass, ...],
     turns: int,
     everything: bool,
     dry_run: bool,
@@ -65,33 +74,33 @@ def maintain(
     if dry_run and not everything:
         raise click.UsageError("--dry-run needs --all")
     request = MemoryMaintainRequest(
-        scope=scope_of(conversation), extraction=extraction, passes=passes or tuple(Pass), turns_max=turns
+        scope=scope_of(conversation), extraction=extraction, passes=passes or tuple(MaintenancePass), turns_max=turns
     )
 
-    async def work(session: Session, out: Output) -> None:
+    async def work(session: CommandSession, out: CommandOutput) -> None:
         if everything:
             await _work_off(session, out, request, dry_run=dry_run, yes=yes)
             return
         report = await session.call(request, MemoryMaintenanceReport)
-        out.report(report, jobs.maintained)
+        out.report(report, jobs.show_maintenance)
         if not report.turns:
-            await _hint(session, out, request, report)
+            await _hint_waiting(session, out, request, report)
 
-    return run(work)
+    return run_work(work)
 
 
-@command("compact")
-@common
-def compact() -> int | None:
+@page_command("compact")
+@common_options
+def compact_command() -> int | None:
     """Leave one journal entry for each run of entries that tell of nothing any more; memories stay as they are.
 
     A bounded store does so by itself. The names of what was erased go: `elytron erasures keep` comes before.
     """
-    return answer(JournalCompactRequest(), jobs.compacted)
+    return answer_request(JournalCompactRequest(), jobs.show_compaction)
 
 
 async def _work_off(
-    session: Session, out: Output, request: MemoryMaintainRequest, /, *, dry_run: bool, yes: bool
+    session: CommandSession, out: CommandOutput, request: MemoryMaintainRequest, /, *, dry_run: bool, yes: bool
 ) -> None:
     """Do every conversation's backlog, after what it may cost was agreed to."""
     assert request.scope is not None
@@ -100,20 +109,20 @@ async def _work_off(
         report = BacklogReport(space=backlog.space, backlog=backlog, left=backlog.turns, dry_run=True)
     else:
         if backlog.calls:
-            confirm(f"{jobs.waiting(backlog)}. Go on?", yes=yes)
-        with Bar("maintaining", unit="turns", shown=not out.is_json) as bar:
+            confirm_question(f"{jobs.waiting_text(backlog)}. Go on?", yes=yes)
+        with ProgressBar("maintaining", unit="turns", shown=not out.is_json) as bar:
             report = await work_off(
                 lambda asked: session.call(asked, MemoryMaintenanceReport), request, backlog, progress=bar.at
             )
     out.report(report, jobs.worked_off)
 
 
-async def _hint(
-    session: Session, out: Output, request: MemoryMaintainRequest, report: MemoryMaintenanceReport, /
+async def _hint_waiting(
+    session: CommandSession, out: CommandOutput, request: MemoryMaintainRequest, report: MemoryMaintenanceReport, /
 ) -> None:
     """Say that turns wait in other conversations, where in this one none do."""
     assert request.scope is not None
-    backlog = await read_backlog(session.runtime.context, request.scope, of=Extraction.OFF)
+    backlog = await read_backlog(session.runtime.context, request.scope, of=ExtractionMethod.OFF)
     if backlog.turns:
         here = f"{report.channel}/{report.conversation}"
         count = len(backlog.conversations)
@@ -124,8 +133,8 @@ async def _hint(
         )
 
 
-@click.group("jobs", cls=Group)
-@common
+@click.group("jobs", cls=PageGroup)
+@common_options
 def jobs_commands() -> None:
     """See and do what was put off because it needs a language model."""
 
@@ -134,33 +143,33 @@ def jobs_commands() -> None:
 @click.option(
     "--state", "states", multiple=True, type=OneOf(JobState), help="Only jobs in this state; may be repeated."
 )
-@limited("How many jobs at most.")
-@common
+@limit_option("How many jobs at most.")
+@common_options
 def list_jobs(**asked: Any) -> int | None:
     """List the space's jobs, and say whether they get done and what models may still cost today."""
-    return answer(JobListRequest(**asked), tables_jobs.jobs_listed)
+    return answer_request(JobListRequest(**asked), tables_jobs.jobs_listed)
 
 
 @jobs_commands.command("run")
 @click.argument("job", required=False)
-@limited("How many jobs at most.", most=limits.JOBS_RUN_MAX, usual=limits.JOBS_RUN_MAX)
-@common
+@limit_option("How many jobs at most.", most=limits.JOBS_RUN_MAX, usual=limits.JOBS_RUN_MAX)
+@common_options
 def run_jobs(*, job: str | None, limit: int) -> int | None:
     """Do the jobs that are due, or the one with the id JOB. Needs --language-model."""
-    return answer(JobRunRequest(id=job, limit=limit), tables_jobs.jobs_run)
+    return answer_request(JobRunRequest(id=job, limit=limit), tables_jobs.jobs_run)
 
 
 @jobs_commands.command("retry")
 @click.argument("job")
-@common
-def retry(*, job: str) -> int | None:
+@common_options
+def retry_command(*, job: str) -> int | None:
     """Let the job with the id JOB be tried again at once, also one that was given up."""
-    return answer(JobRetryRequest(id=job), tables_jobs.job_moved)
+    return answer_request(JobRetryRequest(id=job), tables_jobs.job_moved)
 
 
 @jobs_commands.command("cancel")
 @click.argument("job")
-@common
-def cancel(*, job: str) -> int | None:
+@common_options
+def cancel_command(*, job: str) -> int | None:
     """Give the job with the id JOB up; what it did already stays."""
-    return answer(JobCancelRequest(id=job), tables_jobs.job_moved)
+    return answer_request(JobCancelRequest(id=job), tables_jobs.job_moved)

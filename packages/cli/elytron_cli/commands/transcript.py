@@ -5,26 +5,32 @@ from typing import Any
 import click
 
 from elytron_adapter.failures import EXIT_DAMAGE
-from elytron_cli.input.files import spoken, valid
-from elytron_cli.input.filters import filtered
+from elytron_cli.input.files import spoken_text, valid_value
+from elytron_cli.input.filters import filter_options
 from elytron_cli.input.options import (
-    Group,
     OneOf,
-    asking,
-    choosing,
-    command,
-    common,
-    dated,
-    disclosing,
-    paged,
-    reasoned,
+    PageGroup,
+    choice_option,
+    common_options,
+    page_command,
+    page_options,
+    private_option,
+    reason_option,
+    time_option,
+    yes_option,
 )
-from elytron_cli.runner import answer, scope_of
+from elytron_cli.runner import answer_request, scope_of
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import recall as tables_transcript
-from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.confirmation import confirm_question
 from elytron_core.clock import Instant
-from elytron_core.contracts.control import Hidden, ListOrder, MemoryGetRequest, MemoryHistoryRequest, MemoryListRequest
+from elytron_core.contracts.control import (
+    HiddenFilter,
+    ListOrder,
+    MemoryGetRequest,
+    MemoryHistoryRequest,
+    MemoryListRequest,
+)
 from elytron_core.contracts.transcript import (
     MemoryTranscriptExportRequest,
     MemoryTranscriptLifecycleRequest,
@@ -37,47 +43,51 @@ from elytron_core.contracts.transcript import (
     TranscriptWrite,
     TurnDraft,
 )
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.transcript import Message
 from elytron_store import WhenMissing
 
 _WHERE = click.option("--conversation", metavar="NAME", help="Whose turns.")
-_PAGE = paged("Turns on a page.")
+_PAGE = page_options("Turns on a page.")
 
 
-@click.group("transcript", cls=Group)
-@common
-def transcript() -> None:
+@click.group("transcript", cls=PageGroup)
+@common_options
+def transcript_group() -> None:
     """Show a conversation as one audience may see it, put its text away or delete it, check its links."""
 
 
-@transcript.command("replay")
+@transcript_group.command("replay")
 @_WHERE
-@choosing("--view", TranscriptReplayView.HOST_UI, "Whose eyes.")
+@choice_option("--view", TranscriptReplayView.HOST_UI, "Whose eyes.")
 @_PAGE
-@common
-def replay(*, conversation: str | None, **asked: Any) -> int | None:
+@common_options
+def replay_command(*, conversation: str | None, **asked: Any) -> int | None:
     """Show turns as the view may see them, and what was left out and why."""
-    return answer(MemoryTranscriptReplayRequest(scope=scope_of(conversation), **asked), tables_transcript.viewed)
+    return answer_request(
+        MemoryTranscriptReplayRequest(scope=scope_of(conversation), **asked), tables_transcript.show_view
+    )
 
 
-@transcript.command("export")
+@transcript_group.command("export")
 @_WHERE
 @_PAGE
-@common
-def export(*, conversation: str | None, **asked: Any) -> int | None:
+@common_options
+def export_command(*, conversation: str | None, **asked: Any) -> int | None:
     """Show turns as they may leave the house: the export view."""
-    return answer(MemoryTranscriptExportRequest(scope=scope_of(conversation), **asked), tables_transcript.viewed)
+    return answer_request(
+        MemoryTranscriptExportRequest(scope=scope_of(conversation), **asked), tables_transcript.show_view
+    )
 
 
-@transcript.command("lifecycle")
+@transcript_group.command("lifecycle")
 @click.argument("transition", type=OneOf(TranscriptLifecycleTransition))
 @click.argument("turns", nargs=-1, metavar="[TURN]...")
 @_WHERE
-@reasoned("Why; the report holds it.")
-@asking
-@common
-def lifecycle(
+@reason_option("Why; the report holds it.")
+@yes_option
+@common_options
+def lifecycle_command(
     *,
     transition: TranscriptLifecycleTransition,
     turns: tuple[str, ...],
@@ -88,80 +98,82 @@ def lifecycle(
     """Archive, restore, mask or delete the raw text of TURNs, or of the whole conversation; review changes nothing."""
     if transition is TranscriptLifecycleTransition.DELETE_RAW:
         what = f"{len(turns)} turns" if turns else "the whole conversation"
-        confirm(f"Delete the text of {what}, with no way back?", yes=yes)
+        confirm_question(f"Delete the text of {what}, with no way back?", yes=yes)
     scope = scope_of(conversation)
     request = MemoryTranscriptLifecycleRequest(scope=scope, transition=transition, turn_ids=turns, reason=reason)
-    return answer(request, tables_transcript.turned)
+    return answer_request(request, tables_transcript.show_lifecycle)
 
 
-@transcript.command("repair")
+@transcript_group.command("repair")
 @_WHERE
-@common
-def repair(*, conversation: str | None) -> int | None:
+@common_options
+def repair_command(*, conversation: str | None) -> int | None:
     """Say which links of the conversation are broken. Exits with 13 if any is."""
 
     def code(report: MemoryTranscriptRepairReport) -> int | None:
         return EXIT_DAMAGE if report.fail_closed else None
 
-    return answer(MemoryTranscriptRepairRequest(scope=scope_of(conversation)), tables_transcript.checked, code=code)
+    return answer_request(
+        MemoryTranscriptRepairRequest(scope=scope_of(conversation)), tables_transcript.show_links, code=code
+    )
 
 
-@command("get")
+@page_command("get")
 @click.argument("memory")
-@disclosing
-@common
-def get(*, memory: str, include_private: bool) -> int | None:
+@private_option
+@common_options
+def get_command(*, memory: str, include_private: bool) -> int | None:
     """Show the memory with the id MEMORY."""
-    return answer(MemoryGetRequest(id=memory, include_private=include_private), tables_common.memory)
+    return answer_request(MemoryGetRequest(id=memory, include_private=include_private), tables_common.show_memory)
 
 
-@command("list")
-@paged("Memories on a page.")
+@page_command("list")
+@page_options("Memories on a page.")
 @click.option("--hidden", is_flag=True, help="Also what was forgotten, put away, replaced or retired.")
 @click.option("--latest", is_flag=True, help="What was stored last comes first; one page.")
-@disclosing
-@filtered
-@common
+@private_option
+@filter_options
+@common_options
 def list_memories(*, hidden: bool, latest: bool, **asked: Any) -> int | None:
     """List memories in the order in which they were stored."""
-    which = Hidden.LISTED if hidden else Hidden.LEFT_OUT
+    which = HiddenFilter.LISTED if hidden else HiddenFilter.LEFT_OUT
     order = ListOrder.LATEST if latest else ListOrder.STORED
-    return answer(MemoryListRequest(hidden=which, order=order, **asked), tables_common.listed)
+    return answer_request(MemoryListRequest(hidden=which, order=order, **asked), tables_common.show_memories)
 
 
-@command("history")
+@page_command("history")
 @click.argument("memory")
-@disclosing
-@common
-def history(*, memory: str, include_private: bool) -> int | None:
+@private_option
+@common_options
+def history_command(*, memory: str, include_private: bool) -> int | None:
     """Show what happened to the memory with the id MEMORY, oldest first."""
-    return answer(MemoryHistoryRequest(id=memory, include_private=include_private), tables_common.history)
+    return answer_request(MemoryHistoryRequest(id=memory, include_private=include_private), tables_common.show_history)
 
 
-@command("add")
+@page_command("add")
 @click.argument("text")
 @click.option("--speaker", metavar="NAME", help="Who said it.")
-@choosing("--role", Role.USER, "As what.")
-@dated("--at", "When it was said, in ISO 8601; default: now.")
+@choice_option("--role", EvidenceRole.USER, "As what.")
+@time_option("--at", "When it was said, in ISO 8601; default: now.")
 @click.option("--conversation", metavar="NAME", help="The conversation it belongs to.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be repeated.")
 @click.option("--idempotency-key", metavar="KEY", help="Store it once, however often this is run.")
-@common
-def add(
+@common_options
+def add_command(
     *,
     text: str,
     speaker: str | None,
-    role: Role,
+    role: EvidenceRole,
     at: Instant | None,
     conversation: str | None,
     tags: tuple[str, ...],
     idempotency_key: str | None,
 ) -> int | None:
     """Store TEXT as evidence ("-" reads standard input). It can be recalled at once."""
-    words = spoken(text)
+    words = spoken_text(text)
     if not words.strip():
         raise click.UsageError("the text is empty: there is nothing to store")
-    message: Message = valid(Message, role=role, text=words, speaker=speaker, at=at)
-    write = TranscriptWrite(turns=(valid(TurnDraft, messages=(message,), tags=tags),))
+    message: Message = valid_value(Message, role=role, text=words, speaker=speaker, at=at)
+    write = TranscriptWrite(turns=(valid_value(TurnDraft, messages=(message,), tags=tags),))
     request = MemoryWriteRequest(scope=scope_of(conversation), write=write, idempotency_key=idempotency_key)
-    return answer(request, tables_common.written, when_missing=WhenMissing.MAKE)
+    return answer_request(request, tables_common.show_written, when_missing=WhenMissing.MAKE)

@@ -5,14 +5,14 @@ from importlib.metadata import version as version_of
 
 import click
 
-from elytron_cli.input.options import as_json, command, common
-from elytron_cli.terminal.output import Output
+from elytron_cli.input.options import as_json, common_options, page_command
+from elytron_cli.terminal.output import CommandOutput
 
 
-@command("version")
-@common
-def version() -> None:
+@page_command("version")
+@common_options
+def version_command() -> None:
     """Print the version."""
     found = version_of("elytron")
-    out = Output(as_json(click.get_current_context()))
+    out = CommandOutput(as_json(click.get_current_context()))
     click.echo(json.dumps({"version": found}) if out.is_json else f"elytron {found}")

@@ -16,7 +16,7 @@ from elytron_adapter.envelope import decode_as
 from elytron_core import limits, strict_json
 from elytron_core.contracts.transcript import RuntimeSkillWrite
 from elytron_core.errors import InvalidInput, InvalidJson, PayloadTooLarge, UnreadableFile
-from elytron_core.model import Value, invalid
+from elytron_core.model import Value, invalid_input
 from elytron_core.policy.skills import front_matter
 from elytron_core.strict_json import canonical_bytes
 
@@ -52,7 +52,7 @@ def standard_input(limit: int, /) -> bytes:
     return data
 
 
-def spoken(given: str, /) -> str:
+def spoken_text(given: str, /) -> str:
     """Return the text of a message: `given`, or for "-" that of standard input. Raises PayloadTooLarge."""
     if given != "-":
         return given
@@ -120,17 +120,17 @@ def replace_file(path: Path, data: bytes, /) -> None:
 ValueTValues = TypeVar("ValueTValues", bound=Value)
 
 
-def valid(kind: type[ValueTValues], /, **fields: object) -> ValueTValues:
+def valid_value(kind: type[ValueTValues], /, **fields: object) -> ValueTValues:
     """Return the value of `fields`. Raises InvalidInput, as requests themselves do."""
     try:
         return kind(**fields)
     except ValidationError as error:
-        raise invalid(error, model=kind) from None
+        raise invalid_input(error, model=kind) from None
 
 
 def skill_writes(name: str, text: str, /) -> Iterator[RuntimeSkillWrite]:
     """Yield the procedures in the file `name` with this text. Raises UnreadableFile, InvalidInput."""
-    document = front_matter.read(text)
+    document = front_matter.read_skill_file(text)
     if document is not None:
         yield _from_markdown(name, document)
     elif text.lstrip().startswith(("[", "{")):
@@ -140,13 +140,13 @@ def skill_writes(name: str, text: str, /) -> Iterator[RuntimeSkillWrite]:
         raise UnreadableFile(name=name, problem=problem)
 
 
-def _from_markdown(name: str, document: front_matter.Document) -> RuntimeSkillWrite:
+def _from_markdown(name: str, document: front_matter.SkillFile) -> RuntimeSkillWrite:
     fields = document.fields
     missing = [field for field in ("name", "topic", "title") if not fields.get(field)]
     if missing:
         way_out = "is no runtime skill: a SKILL.md is read in place, see --agent-skill-dirs"
         raise UnreadableFile(name=name, problem=f"has no {missing[0]} in its front matter and {way_out}")
-    return valid(
+    return valid_value(
         RuntimeSkillWrite,
         name=fields["name"],
         topic=fields["topic"],
@@ -161,7 +161,7 @@ def _from_json(name: str, text: str) -> Iterator[RuntimeSkillWrite]:
     """Yield the objects of a JSON list, of one object, or of one object a line."""
     data = text.encode("utf-8")
     try:
-        whole = strict_json.parse(data)
+        whole = strict_json.parse_json(data)
     except InvalidJson:
         lines = [line for line in data.splitlines() if line.strip()]
         if len(lines) < 2:

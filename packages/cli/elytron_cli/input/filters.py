@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 
 import click
 
-from elytron_cli.input.files import valid
-from elytron_cli.input.options import OneOf, dated
+from elytron_cli.input.files import valid_value
+from elytron_cli.input.options import OneOf, time_option
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 
 ResultT = TypeVar("ResultT")
 
@@ -18,15 +18,15 @@ _FILTERS = (
     click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Only what NAME said; may be repeated."),
     click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
-    dated("--since", "Not before WHEN: a date or time in ISO 8601, UTC."),
-    dated("--until", "Before WHEN."),
+    time_option("--since", "Not before WHEN: a date or time in ISO 8601, UTC."),
+    time_option("--until", "Before WHEN."),
     click.option(
-        "--trust", type=OneOf(Trust), help="Only what may be relied on so far at least, by where it came from."
+        "--trust", type=OneOf(TrustLevel), help="Only what may be relied on so far at least, by where it came from."
     ),
 )
 
 
-def filtered(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
+def filter_options(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
     """Give a command the options that narrow what is read, as one argument `filters`."""
 
     @wraps(body)
@@ -37,10 +37,10 @@ def filtered(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
         tags: tuple[str, ...],
         since: Instant | None,
         until: Instant | None,
-        trust: Trust | None,
+        trust: TrustLevel | None,
         **more: Any,
     ) -> ResultT:
-        filters = valid(
+        filters = valid_value(
             RecallFilters,
             speakers=speakers,
             conversations=conversations,

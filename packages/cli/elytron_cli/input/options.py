@@ -18,18 +18,18 @@ Word = TypeVar("Word", bound=StrEnum)
 _META = "elytron."
 
 
-def _keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+def _keep_option(context: click.Context, parameter: click.Parameter, value: Any) -> None:
     """Keep a global option for the whole run; one after the command is read last and wins."""
     if value is not None:
         context.meta[f"{_META}{parameter.name}"] = value
 
 
-def _named(name: str, what: str, told: str) -> Callable[[Body], Body]:
+def _named_option(name: str, what: str, told: str) -> Callable[[Body], Body]:
     spelt = (name, *ALIASES.get(name, ()), name.removeprefix("--").replace("-", "_"))
-    return click.option(*spelt, metavar=what, callback=_keep, expose_value=False, help=told)
+    return click.option(*spelt, metavar=what, callback=_keep_option, expose_value=False, help=told)
 
 
-class Command(click.Command):
+class PageCommand(click.Command):
     """A command whose help is the page that is kept of it."""
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
@@ -37,43 +37,45 @@ class Command(click.Command):
         click.echo(page_of(ctx))
 
 
-class Group(click.Group):
+class PageGroup(click.Group):
     """Subcommands whose help is a page too."""
 
-    command_class = Command
+    command_class = PageCommand
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
         """Show the page."""
         click.echo(page_of(ctx))
 
 
-_JSON = click.option("--json/--no-json", "json", default=None, callback=_keep, expose_value=False, help=FLAGS[0][1])
+_JSON = click.option(
+    "--json/--no-json", "json", default=None, callback=_keep_option, expose_value=False, help=FLAGS[0][1]
+)
 _PROFILE = "--profile"
 
 
-def command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command]:
+def page_command(name: str, /) -> Callable[[Callable[..., int | None]], click.Command]:
     """Make a function the command called `name`."""
-    return click.command(name, cls=Command)
+    return click.command(name, cls=PageCommand)
 
 
-def common(body: Body) -> Body:
+def common_options(body: Body) -> Body:
     """Give a command the options of every command."""
-    return _with(body, OPTIONS)
+    return _with_options(body, OPTIONS)
 
 
 def common_but_profile(body: Body) -> Body:
     """Give a command the options of every command, where its own --profile is not that of the store."""
-    return _with(body, [option for option in OPTIONS if option[0] != _PROFILE])
+    return _with_options(body, [option for option in OPTIONS if option[0] != _PROFILE])
 
 
-def _with(body: Body, options: Sequence[tuple[str, str, str]]) -> Body:
+def _with_options(body: Body, options: Sequence[tuple[str, str, str]]) -> Body:
     body = _JSON(body)
     for option in reversed(options):
-        body = _named(*option)(body)
+        body = _named_option(*option)(body)
     return body
 
 
-def told(context: click.Context, /) -> dict[str, str]:
+def global_options(context: click.Context, /) -> dict[str, str]:
     """Return the global options of this run that name something."""
     found = {name: context.meta.get(f"{_META}{name}") for name in SETTINGS}
     return {name: value for name, value in found.items() if isinstance(value, str)}
@@ -91,7 +93,7 @@ def json_choice(arguments: Sequence[str], /) -> bool | None:
     return said[-1] if said else None
 
 
-def limited(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:
+def limit_option(told: str, /, *, most: int = limits.PAGE_MAX, usual: int = 100) -> Callable[[Body], Body]:
     """Give a command `--limit`, from 1 to `most`."""
     return click.option("--limit", type=click.IntRange(1, most), default=usual, show_default=True, help=told)
 
@@ -107,53 +109,53 @@ class OneOf(click.Choice[Word]):
         return str(choice)
 
 
-def choosing(name: str, usual: StrEnum, told: str, /) -> Callable[[Body], Body]:
+def choice_option(name: str, usual: StrEnum, told: str, /) -> Callable[[Body], Body]:
     """Give a command an option for one of the words of which `usual` is the default."""
     return click.option(name, type=OneOf(type(usual)), default=usual.value, show_default=True, help=told)
 
 
-def dated(name: str, told: str, /) -> Callable[[Body], Body]:
+def time_option(name: str, told: str, /) -> Callable[[Body], Body]:
     """Give a command an option for a time in ISO 8601."""
-    return click.option(name, metavar="WHEN", callback=_instant, help=told)
+    return click.option(name, metavar="WHEN", callback=_parse_instant, help=told)
 
 
-def _instant(_context: click.Context, parameter: click.Parameter, value: str | None) -> Instant | None:
+def _parse_instant(_context: click.Context, parameter: click.Parameter, value: str | None) -> Instant | None:
     return instant(value, field=parameter.opts[0]) if value is not None else None
 
 
-def dry(told: str = "Only say what would be done.", /) -> Callable[[Body], Body]:
+def dry_run_option(told: str = "Only say what would be done.", /) -> Callable[[Body], Body]:
     """Give a command that changes something `--dry-run`."""
     return click.option("--dry-run", is_flag=True, help=told)
 
 
-def reasoned(told: str = "Why; it is kept in the history.", /) -> Callable[[Body], Body]:
+def reason_option(told: str = "Why; it is kept in the history.", /) -> Callable[[Body], Body]:
     """Give a command `--reason`."""
     return click.option("--reason", default="", metavar="TEXT", help=told)
 
 
-def sized(usual: int, told: str, /) -> Callable[[Body], Body]:
+def size_option(usual: int, told: str, /) -> Callable[[Body], Body]:
     """Give a command that makes a block `--max-chars`."""
     most = click.IntRange(0, limits.PROJECTION_CHARS_MAX)
     return click.option("--max-chars", "--max-len", "max_chars", type=most, default=usual, show_default=True, help=told)
 
 
-def paged(told: str, /) -> Callable[[Body], Body]:
+def page_options(told: str, /) -> Callable[[Body], Body]:
     """Give a command that lists pages `--limit` and `--cursor`."""
     cursor = click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
-    return lambda body: limited(told)(cursor(body))
+    return lambda body: limit_option(told)(cursor(body))
 
 
-def overwriting(body: Body) -> Body:
+def force_option(body: Body) -> Body:
     """Give a command that writes a file `--force`."""
     return click.option("--force", is_flag=True, help="Replace FILE if it exists.")(body)
 
 
-def asking(body: Body) -> Body:
+def yes_option(body: Body) -> Body:
     """Give a command that cannot be undone `--yes`."""
     return click.option("--yes", is_flag=True, help="Do not ask at a terminal.")(body)
 
 
-def disclosing(body: Body) -> Body:
+def private_option(body: Body) -> Body:
     """Give a command that reads memories `--private`."""
     return click.option("--private", "include_private", is_flag=True, help="Also private memories.")(body)
 

@@ -16,7 +16,7 @@ class _ProfileChoice(OneOf[ProfileName]):
         return super().normalize_choice(choice, ctx).removeprefix("profile-")
 
 
-def profiled(told: str, /) -> Callable[[Body], Body]:
+def profile_option(told: str, /) -> Callable[[Body], Body]:
     """Give a command a `--profile` of its own."""
     usual = ProfileName.SERVER_DEV_FULL.value
     return click.option("--profile", type=_ProfileChoice(ProfileName), default=usual, show_default=True, help=told)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from elytron_cli.input.options import common
+from elytron_cli.input.options import common_options
 from elytron_store import parse_url
 
 DEFAULT_URL = "http://127.0.0.1:8010"
@@ -21,7 +21,7 @@ _ADDRESS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class NamedServer:
     """The address of a server, the caller's key, and the proxy in between."""
 
     url: str
@@ -29,17 +29,17 @@ class Server:
     proxy: str | None = field(repr=False)
 
 
-def addressed(body: Callable[..., Any]) -> Callable[..., Any]:
+def server_options(body: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options that say which server, and `body` that server."""
 
     @wraps(body)
     def given(*, url: str, key: str | None, proxy: str | None, **rest: Any) -> Any:
-        return body(server=Server(url, key, proxy), **rest)
+        return body(server=NamedServer(url, key, proxy), **rest)
 
     decorated: Callable[..., Any] = given
     for option in reversed(_ADDRESS):
         decorated = option(decorated)
-    return common(decorated)
+    return common_options(decorated)
 
 
 @contextmanager

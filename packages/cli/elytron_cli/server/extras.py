@@ -7,12 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elytron.flows.worker import Worker
+from elytron.flows.worker import JobWorker
 from elytron.ops.inspection import catalog_of
 from elytron.runtime import MemoryRuntime
 from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.identity.access_keys import Authenticator
-from elytron_core.contracts.inspection import Capability
+from elytron_core.contracts.inspection import CapabilityState
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
     from elytron_proxy import ProxySettings
 
 
-def allows(context: "OperationContext", entry: str, /) -> bool:
+def profile_allows(context: "OperationContext", entry: str, /) -> bool:
     """True if the profile of a memory allows `entry`, by the catalog's name, and lets private material through."""
-    found: Capability = getattr(catalog_of(context).entry, entry)
+    found: CapabilityState = getattr(catalog_of(context).entry, entry)
     return found.profile_allows and found.privacy_permits
 
 
 def require_entry(context: "OperationContext", entry: str, /) -> None:
     """Raise Unsupported unless the profile of a memory allows `entry`."""
-    if not allows(context, entry):
+    if not profile_allows(context, entry):
         name = context.profile.name.value
         raise Unsupported(f"the profile {name} has no {entry}: take another profile, or open the memory in process")
 
@@ -48,7 +48,7 @@ def speaks_a2a() -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedSurfaces:
     """The surfaces and bounds that the command line asked for."""
 
     share_store: bool = False
@@ -70,7 +70,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SurfacesBeside:
     """Families of surfaces, who is let in beside the holders of access keys, and the protocols that are spoken."""
 
     further: "tuple[Family, ...]"
@@ -79,7 +79,7 @@ class Beside:
 
 
 @asynccontextmanager
-async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Beside]:
+async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> AsyncGenerator[SurfacesBeside]:
     """Give the surfaces beside the operations of `runtime` while it is served.
 
     Raises Unsupported if its profile has no server; protocols that the profile does not allow are left out.
@@ -87,9 +87,9 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
     from elytron_adapter.http.store import store_surfaces
     from elytron_gateway.accounts.users import UserKeys
     from elytron_gateway.extraction.file_type import readable_types
-    from elytron_gateway.resources import Allowed
+    from elytron_gateway.resources import AllowedSources
     from elytron_gateway.routes.surfaces import gateway_surfaces
-    from elytron_gateway.service import CatchingUp, Gateway, GatewayOptions, Quota
+    from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings, UpstreamCatchUp
     from elytron_gateway.upstream.everos import EverOsUpstream
     from elytron_proxy.app import llm_surfaces
 
@@ -101,22 +101,24 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             stack.push_async_callback(there.close)
         options = GatewayOptions(
             secret=wanted.secret.encode() if wanted.secret is not None else None,
-            allowed=Allowed(frozenset(wanted.hosts), wanted.folders),
+            allowed=AllowedSources(frozenset(wanted.hosts), wanted.folders),
             resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
-            resource_types=_types(wanted.types, readable_types(reads_media=there is not None and there.reads_media)),
-            quota=Quota(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
+            resource_types=_media_types(
+                wanted.types, readable_types(reads_media=there is not None and there.reads_media)
+            ),
+            quota=QuotaSettings(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
         )
-        gateway = Gateway(runtime, upstream=there, options=options)
+        gateway = MemoryGateway(runtime, upstream=there, options=options)
         if there is not None:
-            catching_up = CatchingUp(gateway)
+            catching_up = UpstreamCatchUp(gateway)
             catching_up.start()
             stack.push_async_callback(catching_up.stop)
         if wanted.work:
-            worker = Worker(runtime.context)
+            worker = JobWorker(runtime.context)
             worker.start()
             stack.push_async_callback(worker.stop)
         shared = (store_surfaces,) if wanted.share_store else ()
-        spoken = [found for found in _spoken(wanted) if allows(runtime.context, found.entry)]
+        spoken = [found for found in _spoken_protocols(wanted) if profile_allows(runtime.context, found.entry)]
         models = (llm_surfaces(wanted.llm),) if wanted.llm is not None else ()
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
         if models:
@@ -124,14 +126,14 @@ async def beside(runtime: MemoryRuntime, wanted: Wanted, /) -> AsyncGenerator[Be
             entries.add("llm_gateway")
         runtime.context.entries.update(entries)
         stack.callback(runtime.context.entries.difference_update, entries)
-        yield Beside(
+        yield SurfacesBeside(
             further=(gateway_surfaces(gateway), *(found.family for found in spoken), *models, *shared),
             known=(UserKeys(gateway.users),),
             protocols=("http", "websocket", "sse", *(found.name for found in spoken), *(("llm",) if models else ())),
         )
 
 
-def _types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
+def _media_types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
     """Return the media types that are asked for. Raises InvalidInput for one that is not `readable`."""
     if not readable.issuperset(asked):
         problem = f"is none that can be read here; there are {', '.join(sorted(readable))}"
@@ -140,7 +142,7 @@ def _types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Spoken:
+class _SpokenProtocol:
     """A protocol whose extra is installed: its name, the catalog's name of what serves it, and its surfaces."""
 
     name: str
@@ -148,11 +150,11 @@ class _Spoken:
     family: "Family"
 
 
-def _spoken(wanted: Wanted) -> tuple[_Spoken, ...]:
+def _spoken_protocols(wanted: WantedSurfaces) -> tuple[_SpokenProtocol, ...]:
     mcp = (
-        (_Spoken("mcp", "mcp_server", mcp_surfaces(frozenset(wanted.tools), is_private=wanted.mcp_private)),)
+        (_SpokenProtocol("mcp", "mcp_server", mcp_surfaces(frozenset(wanted.tools), is_private=wanted.mcp_private)),)
         if speaks_mcp()
         else ()
     )
-    a2a = (_Spoken("a2a", "a2a_bridge", a2a_surfaces(wanted.public_url)),) if speaks_a2a() else ()
+    a2a = (_SpokenProtocol("a2a", "a2a_bridge", a2a_surfaces(wanted.public_url)),) if speaks_a2a() else ()
     return (*mcp, *a2a)

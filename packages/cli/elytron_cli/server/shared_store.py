@@ -12,12 +12,12 @@ from elytron import MemoryRuntime
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.errors import MissingExtra
-from elytron_core.ids import Ids
+from elytron_core.ids import IdSource
 from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import KeyProvider
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
-from elytron_replay.engines import SEALED, Engine, passing_key
+from elytron_replay.engines import SEALED, ReplayEngine, passing_key
 
 _LOOPBACK = "127.0.0.1"
 
@@ -31,30 +31,30 @@ def is_shared(name: str, /) -> bool:
     return name.removesuffix(SEALED) == SHARED
 
 
-def shared_engine(name: str, /, *, keys: KeyProvider | None = None) -> Engine:
+def shared_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngine:
     """Return the engine called `name`: a runtime here whose store is an SQLite file behind a server that shares it.
 
     A sealed one is sealed here with `keys`, else with a random key that is thrown away.
     """
     sealing = (keys or passing_key()) if name.endswith(SEALED) else None
-    return Engine(name, partial(_opened, keys=sealing), kind=SHARED)
+    return ReplayEngine(name, partial(_open_shared, keys=sealing), kind=SHARED)
 
 
 @asynccontextmanager
-async def _opened(
+async def _open_shared(
     folder: Path,
     /,
     *,
     keys: KeyProvider | None,
     scope: Scope | None,
     clock: Clock,
-    ids: Ids,
+    ids: IdSource,
     language_model: LanguageModel | None = None,
     profile: ProfileName | None = None,
 ) -> AsyncGenerator[MemoryRuntime]:
     async with (
         elytron.open(f"sqlite:///{folder}/store.db", space=None, clock=clock) as behind,
-        _served(behind) as port,
+        _serve_shared(behind) as port,
         elytron.open(
             f"gateway+http://{_LOOPBACK}:{port}",
             space=None,
@@ -70,18 +70,18 @@ async def _opened(
 
 
 @asynccontextmanager
-async def _served(memory: MemoryRuntime) -> AsyncGenerator[int]:
+async def _serve_shared(memory: MemoryRuntime) -> AsyncGenerator[int]:
     """Share the store of `memory` on a port of its own, and give the port."""
     try:
         import uvicorn
 
         from elytron_adapter.http.store import store_surfaces
-        from elytron_adapter.identity.access_keys import Development
+        from elytron_adapter.identity.access_keys import DevelopmentCallers
         from elytron_http_shell import create_app
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="stories on a store behind a server") from error
 
-    app = create_app(memory, authenticator=Development(), further=(store_surfaces,))
+    app = create_app(memory, authenticator=DevelopmentCallers(), further=(store_surfaces,))
     # Named as TCP: asyncio lets answers out at once only on sockets that say so.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
         listening.bind((_LOOPBACK, 0))

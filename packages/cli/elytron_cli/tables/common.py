@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
-from elytron_cli.terminal.output import line, safe
+from elytron_cli.terminal.output import safe_line, safe_text
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
 from elytron_core.contracts.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport
 from elytron_core.contracts.projection import MemoryProjectionReport, MissReason
 from elytron_core.contracts.recall import RecallHit
 from elytron_core.contracts.transcript import MemoryWriteReport
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 
 if TYPE_CHECKING:
@@ -28,109 +28,113 @@ _MISSES: Final = {
 }
 
 
-def when(at: Instant | None, /) -> str:
+def minute_text(at: Instant | None, /) -> str:
     """Return `at` to the minute, in UTC."""
     return as_datetime(at).strftime("%Y-%m-%d %H:%M") if at is not None else ""
 
 
-def bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
+def share_bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
     """Return a bar whose filled part is `share`, between 0 and 1, of its cells."""
     filled = round(min(max(share, 0.0), 1.0) * cells)
     return "█" * filled + "·" * (cells - filled)
 
 
-def hits(console: "Console", found: Sequence[RecallHit], /) -> None:
+def show_hits(console: "Console", found: Sequence[RecallHit], /) -> None:
     """Show memories best first, with date, speaker, score, text and id."""
-    rows = [((when(hit.at), _who(hit), f"{hit.score:.3f}", hit.text), hit.id) for hit in found]
+    rows = [((minute_text(hit.at), _hit_speaker(hit), f"{hit.score:.3f}", hit.text), hit.id) for hit in found]
     known_by_id(console, ("date", "who", "score", "text"), rows, numbers=("score",))
 
 
 def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[str], /) -> None:
     """Show memories best first, a mark before each, with date, speaker, score and text."""
     rows = (
-        (mark, when(hit.at), _who(hit), f"{hit.score:.3f}", hit.text) for mark, hit in zip(marks, found, strict=True)
+        (mark, minute_text(hit.at), _hit_speaker(hit), f"{hit.score:.3f}", hit.text)
+        for mark, hit in zip(marks, found, strict=True)
     )
-    table(console, ("", "date", "who", "score", "text"), rows, numbers=("score",))
+    show_table(console, ("", "date", "who", "score", "text"), rows, numbers=("score",))
 
 
-def projected(console: "Console", report: MemoryProjectionReport, /) -> None:
+def show_projection(console: "Console", report: MemoryProjectionReport, /) -> None:
     """Show the block and, beneath it, how its budget was used."""
     nothing = _MISSES[report.miss_reason] if report.miss_reason is not None else ""
-    console.print(safe(report.system_memory_block) or f"nothing is shown: {nothing}", soft_wrap=True)
+    console.print(safe_text(report.system_memory_block) or f"nothing is shown: {nothing}", soft_wrap=True)
     console.print()
-    budget(console, report)
+    show_budget(console, report)
 
 
-def budget(console: "Console", report: MemoryProjectionReport, /) -> None:
+def show_budget(console: "Console", report: MemoryProjectionReport, /) -> None:
     """Show a bar for the whole block and one for each part of it."""
     used = len(report.system_memory_block)
     parts = [("block", used, report.budget, "", "")]
     parts += [(part.name, part.chars, part.budget, len(part.included), len(part.dropped)) for part in report.sections]
-    rows = ((name, f"{used}/{room}", bar(used / room if room else 0.0), *counts) for name, used, room, *counts in parts)
+    rows = (
+        (name, f"{used}/{room}", share_bar(used / room if room else 0.0), *counts)
+        for name, used, room, *counts in parts
+    )
     columns = ("part", "characters", "", "shown", "left out")
-    table(console, columns, rows, numbers=("characters", "shown", "left out"))
+    show_table(console, columns, rows, numbers=("characters", "shown", "left out"))
 
 
-def listed(console: "Console", report: MemoryListReport, /) -> None:
+def show_memories(console: "Console", report: MemoryListReport, /) -> None:
     """Show a page of memories by id."""
-    rows = [((when(hit.at), _who(hit), hit.text), hit.id) for hit in report.items]
+    rows = [((minute_text(hit.at), _hit_speaker(hit), hit.text), hit.id) for hit in report.items]
     known_by_id(console, ("date", "who", "text"), rows, none="nothing of this kind is stored")
-    more(console, report.next_cursor)
+    show_more(console, report.next_cursor)
 
 
-def memory(console: "Console", hit: RecallHit, /) -> None:
+def show_memory(console: "Console", hit: RecallHit, /) -> None:
     """Show one memory, whole."""
     place = "/".join(part for part in (hit.channel, hit.conversation) if part is not None)
-    head = {"id": hit.id, "date": when(hit.at), "who": _who(hit), "in": place, "plane": hit.plane.value}
-    pairs(console, (head | {"tags": ", ".join(hit.tags)}).items())
+    head = {"id": hit.id, "date": minute_text(hit.at), "who": _hit_speaker(hit), "in": place, "plane": hit.plane.value}
+    show_pairs(console, (head | {"tags": ", ".join(hit.tags)}).items())
     console.print()
-    console.print(safe(hit.text), soft_wrap=True)
+    console.print(safe_text(hit.text), soft_wrap=True)
 
 
-def history(console: "Console", report: MemoryHistoryReport, /) -> None:
+def show_history(console: "Console", report: MemoryHistoryReport, /) -> None:
     """Show what happened to a memory, oldest first."""
-    rows = ((when(item.at), item.event, item.id, item.text, item.reason) for item in report.items)
-    table(console, ("date", "event", "id", "text", "reason"), rows)
+    rows = ((minute_text(item.at), item.event, item.id, item.text, item.reason) for item in report.items)
+    show_table(console, ("date", "event", "id", "text", "reason"), rows)
 
 
-def written(console: "Console", report: MemoryWriteReport, /) -> None:
+def show_written(console: "Console", report: MemoryWriteReport, /) -> None:
     """Show what became of each part of a write."""
     for one in report.decisions:
-        why = f"  {line(one.reason)}" if one.reason else ""
-        console.print(f"{one.outcome.value}  {line(one.name or one.id or '')}{why}", soft_wrap=True)
+        why = f"  {safe_line(one.reason)}" if one.reason else ""
+        console.print(f"{one.outcome.value}  {safe_line(one.name or one.id or '')}{why}", soft_wrap=True)
 
 
-def controlled(console: "Console", report: MemoryControlReport, /) -> None:
+def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
     """Show what was done, or would be done, to each memory."""
-    table(console, ("id", "outcome", "new id"), ((one.id, one.outcome, one.new_id) for one in report.decisions))
+    show_table(console, ("id", "outcome", "new id"), ((one.id, one.outcome, one.new_id) for one in report.decisions))
     for one in report.decisions:
         if one.reason is not None:
-            console.print(f"{line(one.id)}: {safe(one.reason)}", soft_wrap=True)
+            console.print(f"{safe_line(one.id)}: {safe_text(one.reason)}", soft_wrap=True)
         for other in one.remaining:
-            console.print(f"another version of it remains, for another time: {line(other)}", soft_wrap=True)
+            console.print(f"another version of it remains, for another time: {safe_line(other)}", soft_wrap=True)
     for name, count in report.removed.items():
         console.print(f"{'would remove' if report.dry_run else 'removed'} {count} from {name}")
     for derived in report.derived:
-        console.print(f"remains and rests on what is gone: {line(derived)}", soft_wrap=True)
+        console.print(f"remains and rests on what is gone: {safe_line(derived)}", soft_wrap=True)
     if not report.changed:
         console.print("nothing was changed")
 
 
-def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
+def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> None:
     """Show what a space holds, and what a check found."""
-    pairs(
+    show_pairs(
         console,
         {
             "space": report.space if report.exists else f"{report.space} (nothing is stored yet)",
             "engine": report.engine,
-            "store": promised(report.store),
+            "store": promises_text(report.store),
             "journal": str(report.sequence),
             "documents": ", ".join(f"{count} {name}" for name, count in report.documents.items() if count),
-            "from": when(report.first_at),
-            "to": when(report.last_at),
+            "from": minute_text(report.first_at),
+            "to": minute_text(report.last_at),
             "speakers": ", ".join(report.speakers),
             "index": f"{report.indexed_units} units, {report.index_bytes:,} bytes",
-            "vectors": _vectors(report),
+            "vectors": _vectors_text(report),
             "state": report.state_fingerprint,
             "events": report.event_fingerprint,
             "head": report.head,
@@ -138,32 +142,32 @@ def inspected(console: "Console", report: MemoryInspectionReport, /) -> None:
         }.items(),
     )
     rows = (
-        (f"{one.channel}/{one.conversation}", one.turns, when(one.first_at), when(one.last_at), one.title)
+        (f"{one.channel}/{one.conversation}", one.turns, minute_text(one.first_at), minute_text(one.last_at), one.title)
         for one in report.conversations
     )
-    table(console, ("conversation", "turns", "from", "to", "title"), rows, numbers=("turns",))
+    show_table(console, ("conversation", "turns", "from", "to", "title"), rows, numbers=("turns",))
     if report.store_check is not None:
         checked = report.store_check
         seen = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
         console.print(f"store: {'sound' if checked.ok else 'DAMAGED'}; {seen}")
         for problem in checked.problems:
             aside = " (moved aside)" if problem.quarantined else ""
-            console.print(f"  {problem.damage}: {line(problem.what)}{aside}", soft_wrap=True)
+            console.print(f"  {problem.damage}: {safe_line(problem.what)}{aside}", soft_wrap=True)
     if report.journal_account is not None:
-        console.print(f"journal: {accounted(report.journal_account)}", soft_wrap=True)
+        console.print(f"journal: {account_text(report.journal_account)}", soft_wrap=True)
 
 
-def _vectors(report: MemoryInspectionReport) -> str:
+def _vectors_text(report: MemoryInspectionReport) -> str:
     """Return how many units have vectors of which model, and how many lack one; empty if none has or is to have."""
     if not report.embedded_units and not report.unembedded_units:
         return ""
     lacking = f"{report.unembedded_units} without" if report.unembedded_units else ""
     stale = f"{lacking} ({report.stale_units} of them by another model)" if report.stale_units else lacking
-    made = (f"{count} by {line(model)}" for model, count in report.embedded_units.items())
+    made = (f"{count} by {safe_line(model)}" for model, count in report.embedded_units.items())
     return ", ".join(filter(None, (*made, stale)))
 
 
-def promised(store: StoreCapabilities, /) -> str:
+def promises_text(store: StoreCapabilities, /) -> str:
     """Return what a store can promise, in words."""
     kept = "durable" if store.durable else "gone when it is closed"
     writers = "one writer" if store.single_writer else "many writers"
@@ -173,7 +177,7 @@ def promised(store: StoreCapabilities, /) -> str:
     return ", ".join((kept, writers, left, *(["sealed"] if store.sealed else [])))
 
 
-def accounted(account: JournalAccount, /) -> str:
+def account_text(account: JournalAccount, /) -> str:
     """Return what comparing documents with their journal showed, in words."""
     told = f"{account.told} documents as of their last entries"
     gone = f"; {account.compacted} emptied entries are compacted" if account.compacted else ""
@@ -185,47 +189,47 @@ def accounted(account: JournalAccount, /) -> str:
     )
 
 
-def replayed(console: "Console", report: MemoryReplayReport, /) -> None:
+def show_turns(console: "Console", report: MemoryReplayReport, /) -> None:
     """Show turns in their order."""
     rows = (
         (
             turn.sequence,
-            when(message.at or turn.recorded_at),
+            minute_text(message.at or turn.recorded_at),
             message.speaker or message.role,
             f"{message.text} (forgotten)" if message.forgotten else message.text,
         )
         for turn in report.turns
         for message in turn.messages
     )
-    table(console, ("turn", "date", "who", "text"), rows, numbers=("turn",))
+    show_table(console, ("turn", "date", "who", "text"), rows, numbers=("turn",))
     console.print(f"{len(report.turns)} of {report.total_turns} turns")
-    more(console, report.next_cursor)
+    show_more(console, report.next_cursor)
 
 
-def pairs(console: "Console", rows: Iterable[tuple[str, str]], /) -> None:
+def show_pairs(console: "Console", rows: Iterable[tuple[str, str]], /) -> None:
     """Show names and values, and nothing for values that are empty."""
     values = dict(rows)
     width = max((len(name) for name in values), default=0)
     for name, value in values.items():
         if value:
-            console.print(f"{name:<{width}}  {line(value)}", soft_wrap=True)
+            console.print(f"{name:<{width}}  {safe_line(value)}", soft_wrap=True)
 
 
-def _who(hit: RecallHit) -> str:
+def _hit_speaker(hit: RecallHit) -> str:
     """Return the speaker of a memory, with a mark if it came from outside."""
-    return f"{_speaker(hit)} (outside)" if hit.trust is Trust.OUTSIDE else _speaker(hit)
+    return f"{_speaker_name(hit)} (outside)" if hit.trust is TrustLevel.OUTSIDE else _speaker_name(hit)
 
 
-def _speaker(hit: RecallHit) -> str:
+def _speaker_name(hit: RecallHit) -> str:
     if hit.speaker is not None:
         return hit.speaker
     return hit.role.value if hit.role is not None else (hit.kind.value if hit.kind is not None else hit.plane.value)
 
 
-def more(console: "Console", cursor: str | None, /) -> None:
+def show_more(console: "Console", cursor: str | None, /) -> None:
     """Show how to go on behind a page, if anything is behind it."""
     if cursor is not None:
-        console.print(f"more: --cursor {safe(cursor)}", soft_wrap=True)
+        console.print(f"more: --cursor {safe_text(cursor)}", soft_wrap=True)
 
 
 def known_by_id(
@@ -243,14 +247,14 @@ def known_by_id(
     is_wide = console.width >= _WIDE
 
     def cells(row: Sequence[object], name: str) -> tuple[object, ...]:
-        known = Text(safe(name), style="dim")
-        return (*row, known) if is_wide else (*row[:-1], Text.assemble(_cell(row[-1]), "\n", known))
+        known = Text(safe_text(name), style="dim")
+        return (*row, known) if is_wide else (*row[:-1], Text.assemble(_table_cell(row[-1]), "\n", known))
 
     shown = (cells(row, name) for row, name in rows)
-    table(console, (*columns, "id") if is_wide else columns, shown, numbers=numbers, whole="id", none=none)
+    show_table(console, (*columns, "id") if is_wide else columns, shown, numbers=numbers, whole="id", none=none)
 
 
-def table(
+def show_table(
     console: "Console",
     columns: Sequence[str],
     rows: Iterable[Sequence[object]],
@@ -273,14 +277,14 @@ def table(
         justify = "right" if column in numbers else "left"
         shown.add_column(column, justify=justify, overflow="fold", no_wrap=column == whole)
     for row in rows:
-        shown.add_row(*map(_cell, row))
+        shown.add_row(*map(_table_cell, row))
     if shown.row_count:
         console.print(shown)
     elif none:
         console.print(none)
 
 
-def _cell(value: object) -> "str | Text":
+def _table_cell(value: object) -> "str | Text":
     if value is None:
         return ""
-    return line(str(value)) if isinstance(value, str | int) else cast("Text", value)
+    return safe_line(str(value)) if isinstance(value, str | int) else cast("Text", value)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from elytron.flows.maintenance import BacklogReport, MaintenanceBacklog
-from elytron_cli.tables.common import table, when
-from elytron_cli.terminal.output import line
+from elytron_cli.tables.common import minute_text, show_table
+from elytron_cli.terminal.output import safe_line
 from elytron_core.contracts.maintenance import (
     JobListReport,
     JobReport,
@@ -22,13 +22,13 @@ from elytron_core.contracts.tools import (
     AgentToolRegistryUpsertReport,
 )
 from elytron_core.contracts.transcript import MemoryWriteReport
-from elytron_core.planes.jobs import Spent
+from elytron_core.planes.jobs import ModelUsage
 
 if TYPE_CHECKING:
     from rich.console import Console
 
 
-def maintained(console: "Console", report: MemoryMaintenanceReport, /) -> None:
+def show_maintenance(console: "Console", report: MemoryMaintenanceReport, /) -> None:
     """Show what each part of maintenance came to."""
     if report.refused is not None:
         console.print(f"nothing was done: {report.refused.value}")
@@ -37,15 +37,15 @@ def maintained(console: "Console", report: MemoryMaintenanceReport, /) -> None:
         (one.of, one.status, one.reason, ", ".join(f"{count} {name}" for name, count in one.counts.items()))
         for one in report.passes
     )
-    table(console, ("part", "outcome", "why", "counts"), rows)
+    show_table(console, ("part", "outcome", "why", "counts"), rows)
     more = "; there are more: run it again" if report.has_more else ""
     console.print(f"{report.turns} turns looked at{more}")
     if report.job is not None:
         console.print(f"the rest is left to job {report.job}: elytron jobs run")
-    _cost(console, report.spent)
+    _show_cost(console, report.spent)
 
 
-def waiting(backlog: MaintenanceBacklog, /) -> str:
+def waiting_text(backlog: MaintenanceBacklog, /) -> str:
     """Return what waits, and what a model is asked for it at most."""
     waits = f"{backlog.turns} turns wait in {len(backlog.conversations)} conversations"
     asked = f"; the model is asked {backlog.calls} times at most, with about {backlog.tokens:,} tokens in"
@@ -54,7 +54,7 @@ def waiting(backlog: MaintenanceBacklog, /) -> str:
 
 def worked_off(console: "Console", report: BacklogReport, /) -> None:
     """Show what working a backlog off came to, or what waits."""
-    console.print(waiting(report.backlog), soft_wrap=True)
+    console.print(waiting_text(report.backlog), soft_wrap=True)
     if report.dry_run:
         console.print("nothing was done, this was a dry run")
         return
@@ -62,12 +62,12 @@ def worked_off(console: "Console", report: BacklogReport, /) -> None:
     console.print(f"{report.turns} turns of {report.conversations} conversations looked at: {counts}")
     if report.stopped:
         console.print(f"stopped: {report.stopped}; {report.left} turns are left, run it again to go on", soft_wrap=True)
-    _cost(console, report.spent)
+    _show_cost(console, report.spent)
 
 
 def jobs_listed(console: "Console", report: JobListReport, /) -> None:
     """Show jobs, how the queue is, and the day's budget."""
-    _shown(console, report.jobs)
+    _show_jobs(console, report.jobs)
     counts = ", ".join(f"{count} {state}" for state, count in report.counts.items()) or "no jobs"
     console.print(f"{report.health.value}: {counts}")
     console.print(f"left today: {report.calls_left} calls, {report.tokens_left} tokens")
@@ -75,34 +75,37 @@ def jobs_listed(console: "Console", report: JobListReport, /) -> None:
 
 def jobs_run(console: "Console", report: JobRunReport, /) -> None:
     """Show the jobs that were taken, and what that cost."""
-    _shown(console, report.jobs)
+    _show_jobs(console, report.jobs)
     console.print(f"{len(report.jobs)} jobs taken, {report.waiting} waiting")
-    _cost(console, report.spent)
+    _show_cost(console, report.spent)
 
 
 def job_moved(console: "Console", report: JobReport, /) -> None:
     """Show one job."""
-    _shown(console, (report.job,))
+    _show_jobs(console, (report.job,))
 
 
-def compacted(console: "Console", report: JournalCompactReport, /) -> None:
+def show_compaction(console: "Console", report: JournalCompactReport, /) -> None:
     """Show what a compaction of the journal came to."""
     told = f"{report.removed} entries are gone; the journal ends at {report.sequence} as before"
     console.print(told if report.changed else "nothing to compact")
 
 
-def _shown(console: "Console", jobs: Sequence[JobView]) -> None:
-    rows = ((job.id, job.state, job.conversation, job.turns, job.attempts, when(job.due_at), job.error) for job in jobs)
+def _show_jobs(console: "Console", jobs: Sequence[JobView]) -> None:
+    rows = (
+        (job.id, job.state, job.conversation, job.turns, job.attempts, minute_text(job.due_at), job.error)
+        for job in jobs
+    )
     columns = ("job", "state", "conversation", "turns", "tries", "due", "error")
-    table(console, columns, rows, numbers=("turns", "tries"))
+    show_table(console, columns, rows, numbers=("turns", "tries"))
 
 
-def _cost(console: "Console", spent: Spent) -> None:
+def _show_cost(console: "Console", spent: ModelUsage) -> None:
     if spent.calls:
         console.print(f"{spent.calls} calls, {spent.prompt_tokens} tokens in, {spent.completion_tokens} out")
 
 
-def listed(console: "Console", report: AgentToolRegistryListReport, /) -> None:
+def show_registries(console: "Console", report: AgentToolRegistryListReport, /) -> None:
     """Show the registries, and how much is known of their tools."""
     rows = (
         (
@@ -114,14 +117,14 @@ def listed(console: "Console", report: AgentToolRegistryListReport, /) -> None:
         )
         for one in report.registries
     )
-    table(console, ("registry", "namespace", "scope", "tools", "fingerprint"), rows, numbers=("tools",))
+    show_table(console, ("registry", "namespace", "scope", "tools", "fingerprint"), rows, numbers=("tools",))
     known = report.report
     told = f"{known.registries} registries, {known.tools} tools ({known.disabled_tools} disabled)"
     learned = f"{known.governed_experiences} governed experiences ({known.stale_experiences} stale)"
     console.print(f"{told}; {learned}, {known.candidate_experiences} candidates", soft_wrap=True)
 
 
-def shown(console: "Console", report: AgentToolRegistryGetReport, /) -> None:
+def show_registry(console: "Console", report: AgentToolRegistryGetReport, /) -> None:
     """Show the tools of one registry."""
     rows = (
         (
@@ -134,40 +137,40 @@ def shown(console: "Console", report: AgentToolRegistryGetReport, /) -> None:
         )
         for tool in report.registry.tools
     )
-    table(console, ("tool", "version", "schema", "permissions", "risks", ""), rows)
-    told = f"{line(report.registry.registry_id)}  {report.registry.fingerprint}"
-    console.print(f"{told}  registered {when(report.registered_at)}", soft_wrap=True)
+    show_table(console, ("tool", "version", "schema", "permissions", "risks", ""), rows)
+    told = f"{safe_line(report.registry.registry_id)}  {report.registry.fingerprint}"
+    console.print(f"{told}  registered {minute_text(report.registered_at)}", soft_wrap=True)
 
 
-def registered(console: "Console", report: AgentToolRegistryUpsertReport, /) -> None:
+def show_registered(console: "Console", report: AgentToolRegistryUpsertReport, /) -> None:
     """Show what became of a snapshot."""
     if not report.accepted:
         console.print(f"refused: {report.reason} ({report.fingerprint})", soft_wrap=True)
         return
     told = "registered" if report.changed else "unchanged"
-    console.print(f"{told}  {line(report.registry_id)}  {report.fingerprint}", soft_wrap=True)
+    console.print(f"{told}  {safe_line(report.registry_id)}  {report.fingerprint}", soft_wrap=True)
 
 
-def deleted(console: "Console", report: AgentToolRegistryDeleteReport, /) -> None:
+def show_registry_deleted(console: "Console", report: AgentToolRegistryDeleteReport, /) -> None:
     """Show what became of a deletion."""
     told = "deleted" if report.changed else "there is no registry"
-    console.print(f"{told} {line(report.registry_id)}", soft_wrap=True)
+    console.print(f"{told} {safe_line(report.registry_id)}", soft_wrap=True)
 
 
-def judged(console: "Console", report: MemoryWriteReport, /) -> None:
+def show_judgement(console: "Console", report: MemoryWriteReport, /) -> None:
     """Show what governance said of feedback."""
     for decision in report.decisions:
-        console.print(f"{decision.outcome.value}  {line(decision.reason)}", soft_wrap=True)
+        console.print(f"{decision.outcome.value}  {safe_line(decision.reason)}", soft_wrap=True)
 
 
-def hinted(console: "Console", report: MemoryRecallReport, /) -> None:
+def show_hints(console: "Console", report: MemoryRecallReport, /) -> None:
     """Show hints, and what gives none."""
     rows = (
         (hint.tool_id, hint.registry_id, hint.confidence, hint.success_count, hint.reason)
         for hint in report.agent_tool_hints
     )
-    table(console, ("tool", "registry", "confidence", "successes", "reason"), rows, numbers=("successes",))
+    show_table(console, ("tool", "registry", "confidence", "successes", "reason"), rows, numbers=("successes",))
     for rejected in report.tool_experience_status.rejected:
         what = "/".join(part for part in (rejected.registry_id, rejected.tool_id) if part)
-        console.print(f"left out  {line(what)}: {rejected.reason.value}", soft_wrap=True)
+        console.print(f"left out  {safe_line(what)}: {rejected.reason.value}", soft_wrap=True)
     console.print(report.tool_experience_status.reason.value)

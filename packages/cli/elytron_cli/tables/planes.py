@@ -3,8 +3,8 @@
 import json
 from typing import TYPE_CHECKING, Any
 
-from elytron_cli.tables.common import known_by_id, more, pairs, table, when
-from elytron_cli.terminal.output import line, safe
+from elytron_cli.tables.common import known_by_id, minute_text, show_more, show_pairs, show_table
+from elytron_cli.terminal.output import safe_line, safe_text
 from elytron_core.contracts.continuity import (
     ContinuityExportReport,
     ContinuityImportReport,
@@ -42,7 +42,7 @@ from elytron_core.contracts.skills import (
     RuntimeSkillSummary,
 )
 from elytron_core.planes.candidates import Candidate, GardenProposal, SkillProposal
-from elytron_core.planes.facts import FreshnessHint, Learning
+from elytron_core.planes.facts import FreshnessHint, LearningRules
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 def fact_table(console: "Console", report: FactListReport, /) -> None:
     """Show a page of facts, what was withheld, what is not learned, and how to go on."""
-    _table(console, report.items)
+    _show_facts(console, report.items)
     if report.withheld:
         console.print(f"{report.withheld} private facts are withheld: --private shows them")
-    _rules(console, report.learning)
-    more(console, report.next_cursor)
+    _show_rules(console, report.learning)
+    show_more(console, report.next_cursor)
 
 
 def fact_details(console: "Console", report: FactDetailReport, /) -> None:
@@ -62,7 +62,7 @@ def fact_details(console: "Console", report: FactDetailReport, /) -> None:
     fact = report.fact
     hint = "" if fact.hint is FreshnessHint.NONE else f": {fact.hint.value} it first"
     chat = f" {fact.channel}/{fact.chat}" if fact.chat is not None else ""
-    pairs(
+    show_pairs(
         console,
         (
             ("id", fact.id),
@@ -76,50 +76,55 @@ def fact_details(console: "Console", report: FactDetailReport, /) -> None:
             ("privacy", fact.privacy.value),
             ("counts for", f"{fact.reach.value}{chat}"),
             ("freshness", f"{fact.freshness.value}{hint}"),
-            ("observed", when(fact.observed_at)),
-            ("confirmed", when(fact.confirmed_at)),
-            ("last used", when(fact.last_used_at)),
-            ("holds from", when(fact.valid_from)),
-            ("holds until", when(fact.valid_to)),
+            ("observed", minute_text(fact.observed_at)),
+            ("confirmed", minute_text(fact.confirmed_at)),
+            ("last used", minute_text(fact.last_used_at)),
+            ("holds from", minute_text(fact.valid_from)),
+            ("holds until", minute_text(fact.valid_to)),
             ("superseded by", fact.superseded_by or ""),
             ("version", fact.version),
         ),
     )
 
 
-def changed(console: "Console", report: FactChangeReport, /) -> None:
+def show_changed_fact(console: "Console", report: FactChangeReport, /) -> None:
     """Show what became of a fact."""
-    new = f"  now {line(report.new_id)}" if report.new_id is not None else ""
+    new = f"  now {safe_line(report.new_id)}" if report.new_id is not None else ""
     would = "would be " if report.dry_run else ""
-    console.print(f"{would}{report.outcome.value}  {line(report.id)}{new}", soft_wrap=True)
+    console.print(f"{would}{report.outcome.value}  {safe_line(report.id)}{new}", soft_wrap=True)
     if report.reason is not None:
-        console.print(safe(report.reason), soft_wrap=True)
+        console.print(safe_text(report.reason), soft_wrap=True)
     for other in report.remaining:
-        console.print(f"another version of it remains, for another time: {line(other)}", soft_wrap=True)
+        console.print(f"another version of it remains, for another time: {safe_line(other)}", soft_wrap=True)
 
 
-def forgotten(console: "Console", report: FactForgetReport, /) -> None:
+def show_forgotten(console: "Console", report: FactForgetReport, /) -> None:
     """Show which facts were forgotten, or would be."""
-    _table(console, report.items)
+    _show_facts(console, report.items)
     if report.withheld:
         console.print(f"{report.withheld} private facts match and are left alone: --private includes them")
     if report.has_more:
         console.print("more facts match than one call takes: run it again afterwards")
     if report.token is not None and report.items:
-        console.print(f"nothing was changed; to forget them: --token {safe(report.token)}", soft_wrap=True)
+        console.print(f"nothing was changed; to forget them: --token {safe_text(report.token)}", soft_wrap=True)
     elif report.changed:
         console.print(f"{len(report.items)} forgotten")
 
 
-def profiled(console: "Console", report: ProfileReport, /) -> None:
+def show_profile(console: "Console", report: ProfileReport, /) -> None:
     """Show a profile: its sentences if a model wrote it, and the facts by kind with what they rest on."""
     for sentence in report.sentences:
-        console.print(f"{safe(sentence.text)} [{safe(', '.join(sentence.citations))}]", soft_wrap=True, markup=False)
+        console.print(
+            f"{safe_text(sentence.text)} [{safe_text(', '.join(sentence.citations))}]", soft_wrap=True, markup=False
+        )
     if report.not_written is not None:
         console.print(f"not written: {report.not_written}")
     for group in report.groups:
         rows = [
-            ((fact.bearing.value, f"{line(fact.topic)}: {line(fact.content)}", ", ".join(fact.evidence)), fact.id)
+            (
+                (fact.bearing.value, f"{safe_line(fact.topic)}: {safe_line(fact.content)}", ", ".join(fact.evidence)),
+                fact.id,
+            )
             for fact in group.lines
         ]
         console.print(known_by_id(console, (group.kind.value, "what", "evidence"), rows))
@@ -131,34 +136,34 @@ def profiled(console: "Console", report: ProfileReport, /) -> None:
         console.print(f"{report.withheld} private facts are withheld: --private shows them")
 
 
-def learned(console: "Console", report: LearningReport, /) -> None:
+def show_learning(console: "Console", report: LearningReport, /) -> None:
     """Show what is not learned now."""
     if report.tombstones:
         console.print(f"{report.tombstones} tombstones removed")
-    _rules(console, report.learning)
+    _show_rules(console, report.learning)
     if not report.changed:
         console.print("nothing was changed")
 
 
-def _table(console: "Console", facts: tuple[FactEntry, ...]) -> None:
-    rows = [(_row(fact), fact.id) for fact in facts]
+def _show_facts(console: "Console", facts: tuple[FactEntry, ...]) -> None:
+    rows = [(_fact_row(fact), fact.id) for fact in facts]
     known_by_id(console, ("kind", "state", "confidence", "privacy", "hint", "what"), rows, none="no facts")
 
 
-def _row(fact: FactEntry) -> tuple[str, ...]:
+def _fact_row(fact: FactEntry) -> tuple[str, ...]:
     worth = f"{fact.confidence} x{fact.evidence_count}"
     return fact.kind, fact.state, worth, fact.privacy, fact.hint, f"{fact.topic}: {fact.content}"
 
 
-def _rules(console: "Console", learning: Learning) -> None:
+def _show_rules(console: "Console", learning: LearningRules) -> None:
     rows = (
-        ("everything" if rule.topic is None else rule.topic, rule.state, when(rule.since), rule.by, rule.reason)
+        ("everything" if rule.topic is None else rule.topic, rule.state, minute_text(rule.since), rule.by, rule.reason)
         for rule in learning.rules
     )
-    table(console, ("not learned", "state", "since", "by", "why"), rows)
+    show_table(console, ("not learned", "state", "since", "by", "why"), rows)
 
 
-def stored(console: "Console", report: RecordPutReport, /) -> None:
+def show_stored_record(console: "Console", report: RecordPutReport, /) -> None:
     """Show what became of a put."""
     told = "stored" if report.changed else "would be stored" if report.dry_run else "unchanged"
     console.print(f"{told}  version {report.record.version}  {report.record.id}", soft_wrap=True)
@@ -167,25 +172,26 @@ def stored(console: "Console", report: RecordPutReport, /) -> None:
 def record_details(console: "Console", report: RecordGetReport, /) -> None:
     """Show one record."""
     record = report.record
-    until = f"  until {when(record.expires_at)}" if record.expires_at is not None else ""
-    console.print(_json(record.value), soft_wrap=True)
+    until = f"  until {minute_text(record.expires_at)}" if record.expires_at is not None else ""
+    console.print(_json_text(record.value), soft_wrap=True)
     if record.text:
-        console.print(line(record.text), soft_wrap=True)
-    console.print(f"version {record.version}  {when(record.updated_at)}{until}  {record.id}", soft_wrap=True)
+        console.print(safe_line(record.text), soft_wrap=True)
+    console.print(f"version {record.version}  {minute_text(record.updated_at)}{until}  {record.id}", soft_wrap=True)
 
 
-def deleted(console: "Console", report: RecordDeleteReport, /) -> None:
+def show_deleted_record(console: "Console", report: RecordDeleteReport, /) -> None:
     """Show what became of a deletion."""
     told = f"deleted {report.id}, version {report.version}" if report.version else "there is no such record"
     console.print(told, soft_wrap=True)
 
 
-def found(console: "Console", report: RecordSearchReport, /) -> None:
+def show_found_records(console: "Console", report: RecordSearchReport, /) -> None:
     """Show the records of a search."""
     rows = (
-        ("/".join(one.namespace), one.key, one.version, when(one.updated_at), _json(one.value)) for one in report.items
+        ("/".join(one.namespace), one.key, one.version, minute_text(one.updated_at), _json_text(one.value))
+        for one in report.items
     )
-    table(console, ("namespace", "key", "version", "date", "value"), rows, numbers=("version",), none="no records")
+    show_table(console, ("namespace", "key", "version", "date", "value"), rows, numbers=("version",), none="no records")
     if report.has_more:
         console.print("there are more: --offset continues")
 
@@ -193,28 +199,31 @@ def found(console: "Console", report: RecordSearchReport, /) -> None:
 def record_table(console: "Console", report: RecordNamespaceListReport, /) -> None:
     """Show namespaces."""
     rows = (("/".join(one.namespace), one.records) for one in report.namespaces)
-    table(console, ("namespace", "records"), rows, numbers=("records",), none="no namespaces")
+    show_table(console, ("namespace", "records"), rows, numbers=("records",), none="no namespaces")
     if report.has_more:
         console.print("there are more: --offset continues")
 
 
-def versions(console: "Console", report: RecordHistoryReport, /) -> None:
+def show_record_versions(console: "Console", report: RecordHistoryReport, /) -> None:
     """Show the versions of a record."""
-    rows = ((one.version, when(one.at), "deleted" if one.deleted else _json(one.value)) for one in report.versions)
-    table(console, ("version", "date", "value"), rows, numbers=("version",))
+    rows = (
+        (one.version, minute_text(one.at), "deleted" if one.deleted else _json_text(one.value))
+        for one in report.versions
+    )
+    show_table(console, ("version", "date", "value"), rows, numbers=("version",))
 
 
-def _json(value: Any) -> str:
-    return line(json.dumps(value, ensure_ascii=False))
+def _json_text(value: Any) -> str:
+    return safe_line(json.dumps(value, ensure_ascii=False))
 
 
 def skill_table(console: "Console", report: RuntimeSkillListReport, /) -> None:
     """Show the skills, and how many there are in all."""
     rows = (
-        (skill.name, skill.topic, skill.title, _state(skill), skill.quality, _used(skill))
+        (skill.name, skill.topic, skill.title, _skill_state(skill), skill.quality, _skill_use(skill))
         for skill in report.runtime_skills
     )
-    table(console, ("name", "topic", "title", "state", "quality", "used"), rows, numbers=("quality", "used"))
+    show_table(console, ("name", "topic", "title", "state", "quality", "used"), rows, numbers=("quality", "used"))
     told = f"{report.total} in all, {report.active} active, {report.disabled} disabled, {report.retired} retired"
     console.print(told + ("; there are more" if report.clipped else ""))
 
@@ -222,105 +231,105 @@ def skill_table(console: "Console", report: RuntimeSkillListReport, /) -> None:
 def skill_details(console: "Console", report: RuntimeSkillDetailReport, /) -> None:
     """Show one skill, whole."""
     skill = report.skill
-    pairs(
+    show_pairs(
         console,
         {
             "name": skill.name,
             "topic": skill.topic,
             "title": skill.title,
             "summary": skill.summary,
-            "state": _state(skill),
+            "state": _skill_state(skill),
             "quality": str(skill.quality),
-            "used": _used(skill),
+            "used": _skill_use(skill),
             "source": f"{skill.source.value} ({skill.origin.value})",
-            "updated": when(skill.updated_at),
+            "updated": minute_text(skill.updated_at),
             "citations": ", ".join(report.citations),
             "supersedes": ", ".join(skill.supersedes),
             "superseded by": skill.superseded_by or "",
-            "last outcome": f"{when(report.last_outcome_at)} {report.last_outcome_note}".strip(),
+            "last outcome": f"{minute_text(report.last_outcome_at)} {report.last_outcome_note}".strip(),
         }.items(),
     )
     console.print()
-    console.print(safe(report.procedure), soft_wrap=True)
+    console.print(safe_text(report.procedure), soft_wrap=True)
     if len(report.lineage) > 1:
-        rows = ((node.revision, node.name, node.status, when(node.at)) for node in report.lineage)
-        table(console, ("revision", "name", "status", "date"), rows, numbers=("revision",))
+        rows = ((node.revision, node.name, node.status, minute_text(node.at)) for node in report.lineage)
+        show_table(console, ("revision", "name", "status", "date"), rows, numbers=("revision",))
     for diff in report.strategy_diffs:
-        why = f": {line(diff.reason)}" if diff.reason else ""
-        console.print(f"{when(diff.at)} revision {diff.revision}, {diff.change.value}{why}", soft_wrap=True)
+        why = f": {safe_line(diff.reason)}" if diff.reason else ""
+        console.print(f"{minute_text(diff.at)} revision {diff.revision}, {diff.change.value}{why}", soft_wrap=True)
         for sign, text in (("-", diff.before), ("+", diff.after)):
             for part in text.splitlines():
-                console.print(f"  {sign} {safe(part)}", soft_wrap=True)
+                console.print(f"  {sign} {safe_text(part)}", soft_wrap=True)
 
 
-def mutated(console: "Console", report: RuntimeSkillMutationReport, /) -> None:
+def show_mutated_skill(console: "Console", report: RuntimeSkillMutationReport, /) -> None:
     """Show what was done to one skill."""
     if report.refused is not None:
         console.print(f"refused: {report.reason}", soft_wrap=True)
     elif not report.changed:
         console.print("nothing was changed")
     elif report.skill is None:
-        console.print(f"deleted {line(report.name)}", soft_wrap=True)
+        console.print(f"deleted {safe_line(report.name)}", soft_wrap=True)
     else:
-        told = f"revision {report.skill.revision}, {_state(report.skill)}"
-        console.print(f"changed {line(report.name)}: {told}", soft_wrap=True)
+        told = f"revision {report.skill.revision}, {_skill_state(report.skill)}"
+        console.print(f"changed {safe_line(report.name)}: {told}", soft_wrap=True)
 
 
-def reused(console: "Console", report: RuntimeSkillReuseReport, /) -> None:
+def show_reused_skills(console: "Console", report: RuntimeSkillReuseReport, /) -> None:
     """Show for which skills the outcome was noted."""
     for name in report.recorded:
-        console.print(f"noted  {line(name)}", soft_wrap=True)
+        console.print(f"noted  {safe_line(name)}", soft_wrap=True)
     for name in report.unknown:
-        console.print(f"no such skill  {line(name)}", soft_wrap=True)
+        console.print(f"no such skill  {safe_line(name)}", soft_wrap=True)
 
 
-def governed(console: "Console", report: RuntimeSkillGovernReport, /) -> None:
+def show_governance(console: "Console", report: RuntimeSkillGovernReport, /) -> None:
     """Show what governance did, or would do."""
     for what in ("active", "stale", "low_value", "retired", "merged", "pruned"):
         names: tuple[str, ...] = getattr(report, what)
         for name in names:
-            console.print(f"{what:<9}  {line(name)}", soft_wrap=True)
+            console.print(f"{what:<9}  {safe_line(name)}", soft_wrap=True)
     console.print(f"{report.looked_at} looked at" + ("" if report.changed else "; nothing was changed"))
 
 
-def directories(console: "Console", report: AgentSkillDirectoryReport, /) -> None:
+def show_directories(console: "Console", report: AgentSkillDirectoryReport, /) -> None:
     """Show the agent skills, and what was left out."""
     rows = ((skill.name, skill.description, skill.place, sum(skill.resources.values())) for skill in report.skills)
-    table(console, ("name", "description", "place", "files"), rows, numbers=("files",))
+    show_table(console, ("name", "description", "place", "files"), rows, numbers=("files",))
     for skipped in report.skipped:
-        console.print(f"left out  {line(skipped.place)}: {skipped.reason.value}", soft_wrap=True)
+        console.print(f"left out  {safe_line(skipped.place)}: {skipped.reason.value}", soft_wrap=True)
     console.print(f"{len(report.skills)} skills in {report.directories} directories")
 
 
-def _state(skill: RuntimeSkillSummary) -> str:
+def _skill_state(skill: RuntimeSkillSummary) -> str:
     marks = ("" if skill.enabled else "disabled", "forgotten" if skill.forgotten else "")
     pending = "revision pending" if skill.revision_pending else ""
     return ", ".join(part for part in (skill.state.value, *marks, pending) if part)
 
 
-def _used(skill: RuntimeSkillSummary) -> str:
+def _skill_use(skill: RuntimeSkillSummary) -> str:
     return f"{skill.use_count}× +{skill.validated_count} -{skill.mismatch_count}"
 
 
 def candidates_listed(console: "Console", report: CandidateListReport, /) -> None:
     """Show a page of candidates and how to go on."""
-    rows = [(_candidate(one), one.id) for one in report.items]
+    rows = [(_candidate_row(one), one.id) for one in report.items]
     known_by_id(console, ("state", "for", "on whose word", "what"), rows, none="no candidates")
     if report.withheld:
         console.print(f"{report.withheld} private: --private")
-    more(console, report.next_cursor)
+    show_more(console, report.next_cursor)
 
 
-def _candidate(one: Candidate, /) -> tuple[str, ...]:
+def _candidate_row(one: Candidate, /) -> tuple[str, ...]:
     why = f" ({one.reason})" if one.reason else ""
-    return one.state, one.draft.proposal.target, one.draft.authority, f"{_what(one)}{why}"
+    return one.state, one.draft.proposal.target, one.draft.authority, f"{_candidate_text(one)}{why}"
 
 
 def candidate_resolved(console: "Console", report: CandidateResolveReport, /) -> None:
     """Show what became of a candidate."""
-    became = f"  became {line(report.became)}" if report.became is not None else ""
-    why = f"  {line(report.reason)}" if report.reason else ""
-    console.print(f"{report.state.value}  {line(report.id)}{became}{why}", soft_wrap=True)
+    became = f"  became {safe_line(report.became)}" if report.became is not None else ""
+    why = f"  {safe_line(report.reason)}" if report.reason else ""
+    console.print(f"{report.state.value}  {safe_line(report.id)}{became}{why}", soft_wrap=True)
 
 
 def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
@@ -328,7 +337,7 @@ def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
     rows = (
         (pair.kept, pair.folded, f"{pair.likeness:.2f}" if pair.likeness else "", pair.reason) for pair in report.pairs
     )
-    table(console, ("kept", "folded", "likeness", "why not"), rows, numbers=("likeness",))
+    show_table(console, ("kept", "folded", "likeness", "why not"), rows, numbers=("likeness",))
     if not report.changed:
         console.print("nothing was changed")
 
@@ -336,7 +345,7 @@ def facts_merged(console: "Console", report: MemoryMergeReport, /) -> None:
 def continuity_shown(console: "Console", report: ContinuityReport, /) -> None:
     """Show the state of a conversation; a star marks the capsules that a block would show."""
     state, summary = report.state, report.summary
-    pairs(
+    show_pairs(
         console,
         (
             ("conversation", f"{report.channel}/{report.conversation}"),
@@ -346,38 +355,45 @@ def continuity_shown(console: "Console", report: ContinuityReport, /) -> None:
         ),
     )
     rows = (
-        ("*" if one.id in report.selected else "", one.kind, one.state, one.topic, one.summary, when(one.updated_at))
+        (
+            "*" if one.id in report.selected else "",
+            one.kind,
+            one.state,
+            one.topic,
+            one.summary,
+            minute_text(one.updated_at),
+        )
         for one in report.capsules
     )
-    table(console, ("", "kind", "state", "topic", "summary", "updated"), rows)
+    show_table(console, ("", "kind", "state", "topic", "summary", "updated"), rows)
     if report.notes:
         notes_shown(console, report)
 
 
 def notes_shown(console: "Console", report: ContinuityReport, /) -> None:
     """Show notes, the latest first."""
-    table(console, ("period", "text"), ((note.period, note.text) for note in report.notes), none="no notes")
+    show_table(console, ("period", "text"), ((note.period, note.text) for note in report.notes), none="no notes")
 
 
 def snapshot_written(console: "Console", report: ContinuityExportReport, name: str, /) -> None:
     """Show the layers of a snapshot, and the name of its file."""
     layers = ", ".join(layer.value for layer in report.snapshot.manifest.includes) or "nothing"
     left = f"{report.facts_left} facts and {report.private_left} private ones stay"
-    console.print(f"wrote {line(name)}: {layers}; {left}", soft_wrap=True)
+    console.print(f"wrote {safe_line(name)}: {layers}; {left}", soft_wrap=True)
 
 
 def snapshot_taken(console: "Console", report: ContinuityImportReport, /) -> None:
     """Show what became of each layer of a snapshot."""
     for one in report.layers:
-        why = f"  {line(one.reason)}" if one.reason else ""
+        why = f"  {safe_line(one.reason)}" if one.reason else ""
         told = f"{one.layer.value:<9}  {one.outcome.value}: {one.taken} taken, {one.left} left{why}"
         console.print(told, soft_wrap=True)
 
 
 def garden_shown(console: "Console", report: GardenReport, /) -> None:
     """Show the private documents that may be seen, and how many may not."""
-    rows = ((one.name, one.role, one.text, when(one.updated_at)) for one in report.documents)
-    table(console, ("name", "role", "text", "updated"), rows)
+    rows = ((one.name, one.role, one.text, minute_text(one.updated_at)) for one in report.documents)
+    show_table(console, ("name", "role", "text", "updated"), rows)
     console.print(f"{len(report.documents)} shown, {report.withheld} withheld")
 
 
@@ -387,13 +403,13 @@ def subjects_shown(console: "Console", report: SubjectsReport, /) -> None:
         (one.name, ", ".join(one.other_names), one.kind, one.visibility, one.lifecycle, one.soul and one.soul.soul)
         for one in report.subjects
     )
-    table(console, ("name", "called", "kind", "visibility", "lifecycle", "soul"), rows)
+    show_table(console, ("name", "called", "kind", "visibility", "lifecycle", "soul"), rows)
     for edge in report.edges:
-        console.print(f"{line(edge.source)} {edge.kind.value} {line(edge.target)}", soft_wrap=True)
+        console.print(f"{safe_line(edge.source)} {edge.kind.value} {safe_line(edge.target)}", soft_wrap=True)
     console.print(f"{len(report.subjects)} subjects, {report.withheld} withheld")
 
 
-def _what(candidate: Candidate) -> str:
+def _candidate_text(candidate: Candidate) -> str:
     match candidate.draft.proposal:
         case SkillProposal(title=title):
             return title

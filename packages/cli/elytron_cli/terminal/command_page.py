@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Sequence
 
-from elytron_cli.terminal.help_page import ALIASES, COMMANDS, OPTIONS, rows, wrapped
+from elytron_cli.terminal.help_page import ALIASES, COMMANDS, OPTIONS, table_rows, wrap_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,13 +21,13 @@ _EVERYWHERE = f"Options of every command, see `elytron --help`: {_SPELT}, --json
 _LEFT = 26
 
 
-def kept(words: Sequence[str], /) -> str | None:
+def kept_page(words: Sequence[str], /) -> str | None:
     """Return the kept page of the command that `words` name, None if there is none."""
     if not words or words[0] not in COMMANDS:
         return None
     try:
         with open(os.path.join(FOLDER, f"{words[0]}.txt"), encoding="utf-8") as file:  # noqa: PTH118, PTH123 - quicker
-            return dict(_parted(file.read())).get(" ".join(words))
+            return dict(_parted_pages(file.read())).get(" ".join(words))
     except FileNotFoundError:
         return None
 
@@ -37,25 +37,25 @@ def page_of(context: "click.Context", /) -> str:
     command = context.command
     lines = [" ".join(["Usage:", context.command_path, *command.collect_usage_pieces(context)]), ""]
     for paragraph in (command.help or "").partition("\f")[0].strip().split("\n\n"):
-        lines += [*wrapped(" ".join(paragraph.split()), 2), ""]
-    own = [record for one in command.get_params(context) if (record := _told(one, context)) is not None]
-    parts = {"Commands": list(_subcommands(command, context)), "Options": own}
+        lines += [*wrap_text(" ".join(paragraph.split()), 2), ""]
+    own = [record for one in command.get_params(context) if (record := _option_told(one, context)) is not None]
+    parts = {"Commands": list(_listed_subcommands(command, context)), "Options": own}
     for title, found in parts.items():
         if found:
-            lines += [f"{title}:", *(line for name, told in found for line in rows(name, told, _LEFT)), ""]
+            lines += [f"{title}:", *(line for name, told in found for line in table_rows(name, told, _LEFT)), ""]
     if any("--store" in one.opts for one in command.get_params(context)):
-        lines += wrapped(_EVERYWHERE, 0)
+        lines += wrap_text(_EVERYWHERE, 0)
     return "\n".join(lines).rstrip()
 
 
-def _told(parameter: "click.Parameter", context: "click.Context") -> tuple[str, str] | None:
+def _option_told(parameter: "click.Parameter", context: "click.Context") -> tuple[str, str] | None:
     if not _COMMON.isdisjoint(parameter.opts):
         return None
     record = parameter.get_help_record(context)
     return record if record is not None and record[1] else None
 
 
-def _subcommands(command: "click.Command", context: "click.Context") -> Iterator[tuple[str, str]]:
+def _listed_subcommands(command: "click.Command", context: "click.Context") -> Iterator[tuple[str, str]]:
     import click
 
     if isinstance(command, click.Group):
@@ -65,7 +65,7 @@ def _subcommands(command: "click.Command", context: "click.Context") -> Iterator
                 yield name, found.get_short_help_str(limit=200)
 
 
-def _parted(text: str) -> Iterator[Page]:
+def _parted_pages(text: str) -> Iterator[Page]:
     for page in text.split(PARTING):
         words, _, told = page.partition("\n")
         yield words, told.rstrip("\n")

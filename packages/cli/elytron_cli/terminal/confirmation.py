@@ -4,7 +4,7 @@ import sys
 
 import click
 
-from elytron_cli.refusal import Declined
+from elytron_cli.refusal import QuestionDeclined
 
 
 def at_terminal() -> bool:
@@ -12,13 +12,13 @@ def at_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-def confirm(question: str, /, *, yes: bool) -> None:
+def confirm_question(question: str, /, *, yes: bool) -> None:
     """Ask `question` at a terminal, unless `yes` was said. Raises Declined for a no, and for Ctrl-C."""
     if yes or not at_terminal():
         return
     try:
         answer = click.confirm(question, err=True)
     except click.exceptions.Abort:
-        raise Declined from None
+        raise QuestionDeclined from None
     if not answer:
-        raise Declined
+        raise QuestionDeclined

@@ -7,80 +7,89 @@ import os
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Keep and find": {
-        "chat": ("agents.chat:chat", "Talk with an agent that remembers."),
+        "chat": ("agents.chat:chat_command", "Talk with an agent that remembers."),
         "agent": (
-            "agents.chat:agent",
+            "agents.chat:agent_group",
             "Take agents in from agent files (.af), write such files, delete an agent.",
         ),
-        "add": ("transcript:add", "Store a text as evidence."),
+        "add": ("transcript:add_command", "Store a text as evidence."),
         "import": ("archive:import_file", "Read a transcript or an archive into the space."),
-        "recall": ("recall:recall", "Find what answers a question."),
-        "project": ("recall:project", "Show the block a model would see."),
+        "recall": ("recall:recall_command", "Find what answers a question."),
+        "project": ("recall:project_command", "Show the block a model would see."),
         "list": ("transcript:list_memories", "List memories in the order in which they were stored."),
-        "get": ("transcript:get", "Show one memory."),
-        "history": ("transcript:history", "Show what happened to one memory."),
+        "get": ("transcript:get_command", "Show one memory."),
+        "history": ("transcript:history_command", "Show what happened to one memory."),
     },
     "Facts, skills and the rest": {
-        "facts": ("facts:facts", "Read and change facts, forget them by query, and say what is not learned."),
-        "profile": ("facts:profile", "Show what is known of a person, grouped and cited."),
-        "candidates": ("facts:candidates", "See proposed beliefs that wait, and decide on them."),
-        "skills": ("skills:skills", "See and govern what was learned; see agent skills in directories."),
-        "tools": ("agents.tools:tools", "Tell which tools the host has; see what use has taught of them."),
-        "records": ("records:records", "Keep JSON values under namespaces and keys."),
-        "notes": ("continuity:notes", "See and write what days and months held."),
-        "garden": ("continuity:garden", "See and write what a persona keeps to itself."),
-        "continuity": ("continuity:continuity", "See the state of a conversation, and take it elsewhere."),
-        "subjects": ("continuity:subjects", "See who takes part in the space."),
-        "evolve": ("agents.evaluation:evolve", "Try proposed changes on a copy, and submit them."),
+        "facts": ("facts:facts_group", "Read and change facts, forget them by query, and say what is not learned."),
+        "profile": ("facts:profile_command", "Show what is known of a person, grouped and cited."),
+        "candidates": ("facts:candidates_group", "See proposed beliefs that wait, and decide on them."),
+        "skills": ("skills:skills_group", "See and govern what was learned; see agent skills in directories."),
+        "tools": ("agents.tools:tools_group", "Tell which tools the host has; see what use has taught of them."),
+        "records": ("records:records_group", "Keep JSON values under namespaces and keys."),
+        "notes": ("continuity:notes_group", "See and write what days and months held."),
+        "garden": ("continuity:garden_group", "See and write what a persona keeps to itself."),
+        "continuity": ("continuity:continuity_group", "See the state of a conversation, and take it elsewhere."),
+        "subjects": ("continuity:subjects_group", "See who takes part in the space."),
+        "evolve": ("agents.evaluation:evolve_group", "Try proposed changes on a copy, and submit them."),
     },
     "Correct and erase": {
-        "correct": ("control:correct", "Replace a fact's content; history stays."),
-        "forget": ("control:forget", "Hide memories from recall; --undo brings them back."),
-        "erase": ("control:erase", "Remove memories physically; there is no way back."),
-        "erasures": ("archive:erasures", "Keep what was erased in a file, and erase it again in an older copy."),
+        "correct": ("control:correct_command", "Replace a fact's content; history stays."),
+        "forget": ("control:forget_command", "Hide memories from recall; --undo brings them back."),
+        "erase": ("control:erase_command", "Remove memories physically; there is no way back."),
+        "erasures": ("archive:erasures_group", "Keep what was erased in a file, and erase it again in an older copy."),
     },
     "Keep in order": {
-        "maintain": ("maintenance:maintain", "Maintain memory now: facts, summary, notes, skills."),
-        "compact": ("maintenance:compact", "Replace each run of emptied journal entries by one."),
+        "maintain": ("maintenance:maintain_command", "Maintain memory now: facts, summary, notes, skills."),
+        "compact": ("maintenance:compact_command", "Replace each run of emptied journal entries by one."),
         "jobs": ("maintenance:jobs_commands", "See and do what was put off."),
-        "model": ("agents.model:model", "Add, list, remove and switch the models that compare meanings."),
+        "model": ("agents.model:model_group", "Add, list, remove and switch the models that compare meanings."),
     },
     "Look and check": {
-        "spaces": ("inspection:spaces", "List the spaces of the store."),
-        "inspect": ("inspection:inspect", "Say what the space holds; --check reads every byte."),
-        "doctor": ("inspection:doctor", "Say what is configured and whether the store is sound."),
-        "verify": ("inspection:verify", "Say whether the store still holds what it held: heads kept elsewhere."),
+        "spaces": ("inspection:spaces_command", "List the spaces of the store."),
+        "inspect": ("inspection:inspect_command", "Say what the space holds; --check reads every byte."),
+        "doctor": ("inspection:doctor_command", "Say what is configured and whether the store is sound."),
+        "verify": (
+            "inspection:verify_command",
+            "Say whether the store still holds what it held: heads kept elsewhere.",
+        ),
         "transcript": (
-            "transcript:transcript",
+            "transcript:transcript_group",
             "Show a conversation through a view; put its text away or delete it.",
         ),
-        "replay": ("agents.evaluation:replay", "Show a conversation's turns, or replay fixtures on stores."),
-        "evaluate": ("agents.evaluation:evaluate", "Measure how well memory does its work: rates beside their bars."),
+        "replay": ("agents.evaluation:replay_command", "Show a conversation's turns, or replay fixtures on stores."),
+        "evaluate": (
+            "agents.evaluation:evaluate_group",
+            "Measure how well memory does its work: rates beside their bars.",
+        ),
     },
     "Take along": {
-        "export": ("archive:export", "Write the space to an archive file."),
-        "restore": ("archive:restore", "Bring a backup back as the store, or an archive into a space."),
-        "backup": ("archive:backup", "Copy the whole store to a file, while it is in use."),
-        "migrate": ("archive:migrate", "Copy every space into another store."),
+        "export": ("archive:export_command", "Write the space to an archive file."),
+        "restore": ("archive:restore_command", "Bring a backup back as the store, or an archive into a space."),
+        "backup": ("archive:backup_command", "Copy the whole store to a file, while it is in use."),
+        "migrate": ("archive:migrate_command", "Copy every space into another store."),
     },
     "Serve and connect": {
-        "serve": ("servers.serve:serve", "Serve the store over HTTP."),
-        "proxy": ("servers.server:proxy", "Serve a model server's API with memory added."),
-        "server": ("servers.server:server", "End a server that runs on this machine."),
-        "mcp": ("servers.serve:mcp", "Serve the space to an MCP host; print what to paste into it."),
-        "hooks": ("agents.hooks:hooks", "Recall and keep without being asked, as hooks of a coding agent."),
-        "rules": ("agents.rules:rules", "Tell agents how to use this memory: rules for twelve programs."),
-        "client": ("servers.client:client", "Call a memory on a server: every operation by its name."),
-        "gateway": ("servers.gateway:gateway", "Call a Memory Gateway: memories, resources, searches."),
-        "access": ("servers.access:access", "Make and revoke the keys with which a server is called."),
+        "serve": ("servers.serve:serve_command", "Serve the store over HTTP."),
+        "proxy": ("servers.server:proxy_command", "Serve a model server's API with memory added."),
+        "server": ("servers.server:server_group", "End a server that runs on this machine."),
+        "mcp": ("servers.serve:mcp_group", "Serve the space to an MCP host; print what to paste into it."),
+        "hooks": ("agents.hooks:hooks_group", "Recall and keep without being asked, as hooks of a coding agent."),
+        "rules": ("agents.rules:rules_group", "Tell agents how to use this memory: rules for twelve programs."),
+        "client": ("servers.client:client_group", "Call a memory on a server: every operation by its name."),
+        "gateway": ("servers.gateway:gateway_group", "Call a Memory Gateway: memories, resources, searches."),
+        "access": ("servers.access:access_group", "Make and revoke the keys with which a server is called."),
         "platform": ("inspection:platform_commands", "Say what a memory can do, in a profile or here."),
     },
     "Begin and set up": {
-        "demo": ("agents.demo:demo", "Try it: a year of conversation, ten questions, no key and no model; demo proxy."),
-        "config": ("config:config", "Show each setting and where it came from."),
-        "keys": ("servers.access:keys", "Make and rotate the keys of sealed stores."),
-        "completion": ("config:completion", "Print what lets a shell complete commands and options."),
-        "version": ("version:version", "Print the version."),
+        "demo": (
+            "agents.demo:demo_group",
+            "Try it: a year of conversation, ten questions, no key and no model; demo proxy.",
+        ),
+        "config": ("config:config_group", "Show each setting and where it came from."),
+        "keys": ("servers.access:keys_group", "Make and rotate the keys of sealed stores."),
+        "completion": ("config:completion_command", "Print what lets a shell complete commands and options."),
+        "version": ("version:version_command", "Print the version."),
     },
 }
 """Each command's module and function, and its line in the help."""
@@ -115,27 +124,31 @@ _WIDTH = 80
 _LEFT = 28
 
 
-def page() -> str:
+def command_page() -> str:
     """Return the help of the whole command."""
     lines = ["Usage: elytron [OPTIONS] COMMAND [ARGS]...", ""]
     for text in ABOUT:
-        lines += [*wrapped(text, 2), ""]
+        lines += [*wrap_text(text, 2), ""]
     for group, commands in GROUPS.items():
-        lines += [f"{group}:", *(line for name, (_, told) in commands.items() for line in rows(name, told, 14)), ""]
+        lines += [
+            f"{group}:",
+            *(line for name, (_, told) in commands.items() for line in table_rows(name, told, 14)),
+            "",
+        ]
     options = [*((f"{name} {what}", told) for name, what, told in OPTIONS), *FLAGS]
-    lines += ["Options:", *(line for name, told in options for line in rows(name, told, _LEFT))]
+    lines += ["Options:", *(line for name, told in options for line in table_rows(name, told, _LEFT))]
     return "\n".join(lines)
 
 
-def rows(name: str, told: str, left: int, /) -> list[str]:
+def table_rows(name: str, told: str, left: int, /) -> list[str]:
     """Return the lines of a table's row; a name that is too long for its column has a line of its own."""
-    first, *rest = wrapped(told, left)
+    first, *rest = wrap_text(told, left)
     if len(name) + 3 > left:
         return [f"  {name}", first, *rest]
     return [f"  {name}".ljust(left) + first.lstrip(), *rest]
 
 
-def wrapped(text: str, left: int, /) -> list[str]:
+def wrap_text(text: str, left: int, /) -> list[str]:
     """Return `text` in lines of the page's width, `left` spaces before each."""
     lines = [""]
     for word in text.split():

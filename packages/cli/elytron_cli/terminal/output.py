@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
-from elytron_core.clock import Instant, iso
+from elytron_core.clock import Instant, format_instant
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elytron_adapter.envelope import Rejected
+    from elytron_adapter.envelope import RejectedAnswer
     from elytron_core.model import Value
 
 
@@ -25,22 +25,22 @@ _PLAIN = "\n\xa0\u3000\u200c\u200d"
 """Not counted as printable, but harmless: line ends, two kinds of space, and the joiners of emoji and some scripts."""
 
 
-def safe(text: str, /) -> str:
+def safe_text(text: str, /) -> str:
     """Return `text` with what could steer a terminal or hide in it written as an escape; line ends stay."""
-    return "".join(char if _is_plain(char) else _escape(char) for char in text)
+    return "".join(char if _is_plain(char) else _escape_char(char) for char in text)
 
 
-def line(text: str, /) -> str:
+def safe_line(text: str, /) -> str:
     """Return `text` on one line, safe to print."""
-    return safe(" ".join(text.split()))
+    return safe_text(" ".join(text.split()))
 
 
 def json_text(value: "Value", /) -> str:
     """Return `value` as JSON that is safe to print."""
-    return _printed(value.model_dump(mode="json", exclude_none=True))
+    return _printed_json(value.model_dump(mode="json", exclude_none=True))
 
 
-def _printed(data: object) -> str:
+def _printed_json(data: object) -> str:
     text = json.dumps(data, ensure_ascii=False, indent=2)
     return "".join(char if _is_plain(char) else _json_escape(char) for char in text)
 
@@ -55,7 +55,7 @@ def _with_iso(data: Any) -> Any:
     for name, value in cast("dict[str, Any]", data).items():
         found[name] = _with_iso(value)
         if _is_time(name) and isinstance(value, int) and not isinstance(value, bool):
-            found[f"{name}_iso"] = iso(Instant(value))
+            found[f"{name}_iso"] = format_instant(Instant(value))
     return found
 
 
@@ -67,7 +67,7 @@ def _is_plain(char: str) -> bool:
     return char.isprintable() or char in _PLAIN
 
 
-def _escape(char: str) -> str:
+def _escape_char(char: str) -> str:
     return char.encode("unicode_escape").decode("ascii")
 
 
@@ -76,7 +76,7 @@ def _json_escape(char: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CommandOutput:
     """The printer of a command's report. `as_json` None: JSON unless at a terminal."""
 
     as_json: bool | None = None
@@ -90,16 +90,16 @@ class Output:
         """Print `value` as JSON, with times in ISO 8601 too unless it is to be `exact`; or let `render` show it."""
         if self.is_json:
             data = value.model_dump(mode="json", exclude_none=True)
-            print(_printed(data if exact else _with_iso(data)))
+            print(_printed_json(data if exact else _with_iso(data)))
             return
-        render(console(), value)
+        render(plain_console(), value)
 
     def hint(self, text: str, /) -> None:
         """Print on stderr what may help."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
-        print(json.dumps({"hint": text}, ensure_ascii=False) if as_json else safe(text), file=sys.stderr)
+        print(json.dumps({"hint": text}, ensure_ascii=False) if as_json else safe_text(text), file=sys.stderr)
 
-    def error(self, rejected: "Rejected", /) -> None:
+    def error(self, rejected: "RejectedAnswer", /) -> None:
         """Print what went wrong on stderr."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
         if as_json:
@@ -107,11 +107,11 @@ class Output:
             told["key"] = told.pop("error_key")
             text = json.dumps({"error": dict(sorted(told.items()))})
         else:
-            text = f"elytron: {safe(rejected.reason)}"
+            text = f"elytron: {safe_text(rejected.reason)}"
         print(text, file=sys.stderr)
 
 
-def console(*, stderr: bool = False) -> "Console":
+def plain_console(*, stderr: bool = False) -> "Console":
     """Return a console that shows text as it is: no markup, no guessed highlights, no emoji names."""
     from rich.console import Console
 
@@ -121,7 +121,7 @@ def console(*, stderr: bool = False) -> "Console":
 Unit = Literal["bytes", "texts", "entries", "turns"]
 
 
-class Bar:
+class ProgressBar:
     """Shows the progress, speed and remaining time of some work.
 
     It comes at once, with the text `first` or the name of the work; if `unasked`, with the first call of `at`, and it
@@ -159,7 +159,9 @@ class Bar:
 
         pace = TransferSpeedColumn() if self._unit == "bytes" else MofNCompleteColumn()
         columns = TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), pace, TimeRemainingColumn()
-        self._progress = self._stack.enter_context(Progress(*columns, console=console(stderr=True), transient=True))
+        self._progress = self._stack.enter_context(
+            Progress(*columns, console=plain_console(stderr=True), transient=True)
+        )
         self._task = self._progress.add_task(self._first, total=None)
         self._running = True
 

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.model import Value
 from elytron_core.scope import ScopedRequest, Space
 
@@ -154,7 +154,7 @@ class MemoryErasuresKeepReport(Value):
 
     space: str
     path: str
-    erased: dict[Plane, int] = {}
+    erased: dict[RecallPlane, int] = {}
     is_whole: bool = False
 
 
@@ -183,7 +183,7 @@ class MemoryErasuresApplyReport(Value):
 
     space: str
     outcome: ErasuresOutcome
-    erased: dict[Plane, int] = {}
+    erased: dict[RecallPlane, int] = {}
     changed: bool
     dry_run: bool = False
 

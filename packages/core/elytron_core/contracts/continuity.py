@@ -171,7 +171,7 @@ class SnapshotMode(StrEnum):
     """Up to 48 facts, execution state, summary and capsules: enough to continue the conversation."""
 
 
-class Layer(StrEnum):
+class SnapshotLayer(StrEnum):
     """The parts of a snapshot."""
 
     FACTS = "facts"
@@ -190,7 +190,7 @@ class SnapshotManifest(Value):
     channel: str
     conversation: str
     made_at: Instant
-    includes: tuple[Layer, ...]
+    includes: tuple[SnapshotLayer, ...]
     fingerprint: str
 
 
@@ -249,7 +249,7 @@ class LayerOutcome(StrEnum):
 class LayerDecision(Value):
     """One layer: how many of its memories were taken, how many were not, and why."""
 
-    layer: Layer
+    layer: SnapshotLayer
     outcome: LayerOutcome
     taken: int = 0
     left: int = 0

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallFilters, RecallHit
+from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.model import Value, no_item
 from elytron_core.planes import facts
 from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
@@ -23,7 +23,7 @@ class MemoryGetRequest(ScopedRequest):
     include_private: IncludePrivate = False
 
 
-class Hidden(StrEnum):
+class HiddenFilter(StrEnum):
     """True if a list also has memories that recall does not show: forgotten, archived, masked, replaced or retired."""
 
     LEFT_OUT = "left_out"
@@ -46,7 +46,7 @@ class MemoryListRequest(ScopedRequest):
     limit: PageLimit = 100
     cursor: Cursor | None = None
     filters: RecallFilters = RecallFilters()
-    hidden: Hidden = Hidden.LEFT_OUT
+    hidden: HiddenFilter = HiddenFilter.LEFT_OUT
     include_private: IncludePrivate = False
     order: ListOrder = ListOrder.STORED
 
@@ -161,7 +161,7 @@ class OriginKind(StrEnum):
     """An uploaded file, by the id that the turn's host references or metadata name."""
 
 
-class Origin(Value):
+class OutsideOrigin(Value):
     """One tool, page or upload."""
 
     kind: OriginKind
@@ -177,7 +177,7 @@ class MemoryEraseRequest(ScopedRequest):
     """
 
     ids: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WRITES_PER_REQUEST)] = ()
-    origin: Origin | None = None
+    origin: OutsideOrigin | None = None
     token: Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS)] | None = None
     whole_space: str | None = None
     reason: Reason = ""
@@ -200,7 +200,7 @@ class ControlDecision(Value):
 
     id: str
     outcome: ControlOutcome
-    plane: Plane | None = None
+    plane: RecallPlane | None = None
     new_id: str | None = None
     reason: str | None = None
     """Why the memory is as it was; always given if the outcome is `unchanged`."""
@@ -230,6 +230,6 @@ class MemoryControlReport(Value):
     removed: dict[str, int] = {}
     derived: tuple[str, ...] = ()
     token: str | None = None
-    planes: tuple[Plane, ...] = ()
+    planes: tuple[RecallPlane, ...] = ()
     """Every plane that was touched, or would be."""
     scrubbed: ScrubbedCounts = {}

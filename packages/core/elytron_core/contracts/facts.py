@@ -8,10 +8,10 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import ControlOutcome, Remaining
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
 from elytron_core.planes import candidates, facts, transcript
-from elytron_core.planes.facts import FactOperation, FreshnessHint, FreshnessState, Learning, LearningAction
+from elytron_core.planes.facts import FactOperation, FreshnessHint, FreshnessState, LearningAction, LearningRules
 from elytron_core.scope import Cursor, IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
 
@@ -19,21 +19,21 @@ class FactDraft(Value):
     """A proposed fact. Admission judges it; it is not a fact before."""
 
     operation: FactOperation = FactOperation.UPSERT
-    fact_kind: facts.Kind = facts.Kind.FACT
+    fact_kind: facts.FactKind = facts.FactKind.FACT
     topic: facts.Topic
     content: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
     keywords: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
     entities: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
-    privacy: facts.Privacy = facts.Privacy.SHARED
-    authority: facts.Authority = facts.Authority.EXTRACTED
-    claimed: facts.Authority | None = None
+    privacy: facts.FactPrivacy = facts.FactPrivacy.SHARED
+    authority: facts.FactAuthority = facts.FactAuthority.EXTRACTED
+    claimed: facts.FactAuthority | None = None
     """Authority that its source claims, if it is only a claim."""
-    confidence: facts.Confidence = facts.Confidence.MEDIUM
-    tier: facts.Tier | None = None
+    confidence: facts.FactConfidence = facts.FactConfidence.MEDIUM
+    tier: facts.FactTier | None = None
     """Intended duration; without `valid_to`, it decides when the fact ends."""
     certainty: facts.Certainty | None = None
-    reach: facts.Reach = facts.Reach.USER
+    reach: facts.FactReach = facts.FactReach.USER
     observed_at: transcript.At | None = None
     valid_from: transcript.At | None = None
     valid_to: transcript.At | None = None
@@ -50,19 +50,19 @@ class FactEntry(Value):
     """A fact in full: what it says, what it is worth, on what it rests, and what became of it."""
 
     id: str
-    kind: facts.Kind
+    kind: facts.FactKind
     topic: str
     content: str
     keywords: tuple[str, ...] = ()
     entities: tuple[str, ...] = ()
-    state: facts.State
-    confidence: facts.Confidence
-    tier: facts.Tier | None = None
+    state: facts.FactState
+    confidence: facts.FactConfidence
+    tier: facts.FactTier | None = None
     certainty: float | None = None
-    authority: facts.Authority
-    trust: Trust
-    privacy: facts.Privacy
-    reach: facts.Reach
+    authority: facts.FactAuthority
+    trust: TrustLevel
+    privacy: facts.FactPrivacy
+    reach: facts.FactReach
     channel: str | None = None
     chat: str | None = None
     """Of a chat's own fact: the conversation that it counts in."""
@@ -93,9 +93,9 @@ class FactListRequest(ScopedRequest):
     """
 
     query: Query = ""
-    states: Annotated[tuple[facts.State, ...], Field(max_length=limits.TAGS)] | None = None
+    states: Annotated[tuple[facts.FactState, ...], Field(max_length=limits.TAGS)] | None = None
     """Without any, what holds now, as recall gives it; empty: facts in every state."""
-    kinds: Annotated[tuple[facts.Kind, ...], Field(max_length=limits.TAGS)] = ()
+    kinds: Annotated[tuple[facts.FactKind, ...], Field(max_length=limits.TAGS)] = ()
     include_private: IncludePrivate = False
     limit: PageLimit = 100
     cursor: Cursor | None = None
@@ -108,7 +108,7 @@ class FactListReport(Value):
     items: tuple[FactEntry, ...]
     withheld: int = 0
     """Private facts that were left out of this page."""
-    learning: Learning = Learning()
+    learning: LearningRules = LearningRules()
     next_cursor: str | None = None
     has_more: bool = False
 
@@ -152,8 +152,8 @@ class FactChangeRequest(ScopedRequest):
     id: FactKey
     action: FactAction
     content: facts.Content | None = None
-    privacy: facts.Privacy | None = None
-    reach: facts.Reach | None = None
+    privacy: facts.FactPrivacy | None = None
+    reach: facts.FactReach | None = None
     at: transcript.At | None = None
     expected_version: Token | None = None
     """Change it only if this is its version still."""
@@ -190,7 +190,7 @@ class FactForgetRequest(ScopedRequest):
     """
 
     query: Annotated[str, Field(min_length=1, max_length=limits.QUERY_CHARS)]
-    kinds: Annotated[tuple[facts.Kind, ...], Field(max_length=limits.TAGS)] = ()
+    kinds: Annotated[tuple[facts.FactKind, ...], Field(max_length=limits.TAGS)] = ()
     """Without any, facts of every kind."""
     include_private: IncludePrivate = False
     dry_run: bool = False
@@ -226,7 +226,7 @@ class LearningReport(Value):
     """Rules that now suppress learning, and the number of removed tombstones."""
 
     space: str
-    learning: Learning
+    learning: LearningRules
     tombstones: int = 0
     changed: bool
     dry_run: bool = False
@@ -273,9 +273,9 @@ class ProfileLine(Value):
     topic: str
     content: str
     bearing: ProfileBearing
-    confidence: facts.Confidence
-    trust: Trust
-    privacy: facts.Privacy
+    confidence: facts.FactConfidence
+    trust: TrustLevel
+    privacy: facts.FactPrivacy
     observed_at: Instant
     valid_to: Instant | None = None
     """Until when it held, if known."""
@@ -287,7 +287,7 @@ class ProfileLine(Value):
 class ProfileGroup(Value):
     """The facts of one kind: first those about the person, then those that name the person."""
 
-    kind: facts.Kind
+    kind: facts.FactKind
     lines: tuple[ProfileLine, ...]
 
 
@@ -340,7 +340,7 @@ class CandidateListRequest(ScopedRequest):
         candidates.CandidateState.DEFERRED,
         candidates.CandidateState.HANDED_OFF,
     )
-    targets: Annotated[tuple[candidates.Target, ...], Field(max_length=limits.TAGS)] = ()
+    targets: Annotated[tuple[candidates.CandidateTarget, ...], Field(max_length=limits.TAGS)] = ()
     include_private: bool = False
     """Also private ones, and private documents. A model is never given it, unless the server was started so."""
     limit: PageLimit = 100
@@ -358,7 +358,7 @@ class CandidateListReport(Value):
     has_more: bool = False
 
 
-class Resolution(StrEnum):
+class CandidateResolution(StrEnum):
     """Decision on a candidate that waits."""
 
     ACCEPT = "accept"
@@ -370,7 +370,7 @@ class CandidateResolveRequest(ScopedRequest):
     """Decide on one candidate that waits."""
 
     id: CandidateName
-    resolution: Resolution
+    resolution: CandidateResolution
     reason: Reason = ""
     dry_run: bool = False
 

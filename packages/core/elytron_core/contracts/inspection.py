@@ -10,17 +10,17 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance import WorkHealth
 from elytron_core.contracts.projection import MemoryProjectionReport
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkillCounts
 from elytron_core.contracts.tools import AgentToolRegistryReport
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.model import Request, Value
 from elytron_core.planes import transcript
 from elytron_core.profiles import (
     ActionAdmission,
+    MemoryPressure,
     ModeInput,
-    Pressure,
     ProfileBudget,
     ProfileName,
     StoreCapabilities,
@@ -39,7 +39,7 @@ class CapabilityPolicy(StrEnum):
     """No adapter and no entry: the host alone speaks to the memory."""
 
 
-class Capability(Value):
+class CapabilityState(Value):
     """One capability's availability, and its five conditions."""
 
     visible: bool
@@ -53,38 +53,38 @@ class Capability(Value):
 class AdapterCapabilities(Value):
     """The protocols that speak to a memory."""
 
-    cli: Capability
-    http: Capability
-    webhook: Capability
-    wss: Capability
-    mqtt: Capability
-    mcp: Capability
-    a2a: Capability
+    cli: CapabilityState
+    http: CapabilityState
+    webhook: CapabilityState
+    wss: CapabilityState
+    mqtt: CapabilityState
+    mcp: CapabilityState
+    a2a: CapabilityState
 
 
 class EntryCapabilities(Value):
     """The processes that listen or call for a memory."""
 
-    cli: Capability
-    http_server: Capability
-    webhook_receiver: Capability
-    webhook_sender: Capability
-    wss_client: Capability
-    wss_server: Capability
-    mqtt_client: Capability
-    mqtt_bridge: Capability
-    mcp_server: Capability
-    a2a_bridge: Capability
-    llm_gateway: Capability
+    cli: CapabilityState
+    http_server: CapabilityState
+    webhook_receiver: CapabilityState
+    webhook_sender: CapabilityState
+    wss_client: CapabilityState
+    wss_server: CapabilityState
+    mqtt_client: CapabilityState
+    mqtt_bridge: CapabilityState
+    mcp_server: CapabilityState
+    a2a_bridge: CapabilityState
+    llm_gateway: CapabilityState
 
 
 class IndexRecallCapabilities(Value):
     """Capabilities of recall through an index."""
 
-    archive: Capability
-    capsule: Capability
-    skill: Capability
-    task_learning: Capability
+    archive: CapabilityState
+    capsule: CapabilityState
+    skill: CapabilityState
+    task_learning: CapabilityState
 
 
 class LifecycleCapabilities(Value):
@@ -92,26 +92,26 @@ class LifecycleCapabilities(Value):
 
     model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
 
-    recover: Capability
-    maintain_full: Capability
-    maintain_light: Capability
-    diagnosis: Capability
-    export: Capability
-    import_: Capability = Field(validation_alias="import", serialization_alias="import")
-    replay_inspection: Capability
+    recover: CapabilityState
+    maintain_full: CapabilityState
+    maintain_light: CapabilityState
+    diagnosis: CapabilityState
+    export: CapabilityState
+    import_: CapabilityState = Field(validation_alias="import", serialization_alias="import")
+    replay_inspection: CapabilityState
 
 
 class ValidationCapabilities(Value):
     """Capabilities that prove a memory, and that propose changes to it."""
 
-    compact_fixture: Capability
-    harness: Capability
-    full_suite: Capability
-    benchmark_gate: Capability
-    proposal_preview: Capability
-    compact_sandbox: Capability
-    full_sandbox: Capability
-    submission: Capability
+    compact_fixture: CapabilityState
+    harness: CapabilityState
+    full_suite: CapabilityState
+    benchmark_gate: CapabilityState
+    proposal_preview: CapabilityState
+    compact_sandbox: CapabilityState
+    full_sandbox: CapabilityState
+    submission: CapabilityState
 
 
 class MemoryCapabilityCatalog(Value):
@@ -123,15 +123,15 @@ class MemoryCapabilityCatalog(Value):
     policy: CapabilityPolicy
     budget: ProfileBudget
     capacity: StoreCapacity | None = None
-    write: Capability
-    recall: Capability
-    projection: Capability
-    maintenance: Capability
-    inspection: Capability
-    replay: Capability
-    export: Capability
-    import_: Capability = Field(validation_alias="import", serialization_alias="import")
-    communication_adapter: Capability
+    write: CapabilityState
+    recall: CapabilityState
+    projection: CapabilityState
+    maintenance: CapabilityState
+    inspection: CapabilityState
+    replay: CapabilityState
+    export: CapabilityState
+    import_: CapabilityState = Field(validation_alias="import", serialization_alias="import")
+    communication_adapter: CapabilityState
     adapter: AdapterCapabilities
     entry: EntryCapabilities
     sqlite_index_recall: IndexRecallCapabilities
@@ -169,7 +169,7 @@ class MemoryInspectionRequest(ScopedRequest):
     query: Query = ""
     """With it, the report has the projection for it, within `max_chars` and under `pressure`."""
     max_chars: MaxChars = limits.PROJECTION_CHARS_DEFAULT
-    pressure: Pressure = Pressure.NORMAL
+    pressure: MemoryPressure = MemoryPressure.NORMAL
 
 
 class ConversationSummary(Value):
@@ -256,7 +256,7 @@ class MemoryInspectionReport(Value):
     """Promises of the store."""
     sequence: int
     documents: dict[str, int]
-    planes: dict[Plane, int] = {}
+    planes: dict[RecallPlane, int] = {}
     """Number of memories in each plane, hidden and closed ones too; a turn counts once."""
     alias: transcript.AliasTrust = transcript.AliasTrust.TRUSTED
     """State of the scope's chat. For one that names no conversation, none is given."""
@@ -322,7 +322,7 @@ class MemoryReplayRequest(ScopedRequest):
 class LedgerMessage(Value):
     """One message of the ledger."""
 
-    role: Role
+    role: EvidenceRole
     text: str
     speaker: str | None = None
     at: Instant | None = None
@@ -335,8 +335,8 @@ class LedgerTurn(Value):
     id: TurnId
     sequence: int
     recorded_at: Instant
-    delivery: transcript.Delivery
-    lifecycle: transcript.Lifecycle
+    delivery: transcript.TurnDelivery
+    lifecycle: transcript.TurnLifecycle
     host_id: str | None = None
     messages: tuple[LedgerMessage, ...]
 

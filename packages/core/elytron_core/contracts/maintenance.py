@@ -12,14 +12,14 @@ from elytron_core.contracts.transcript import CanonicalTurnDelta, WriteDecision
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes import skills, transcript
-from elytron_core.planes.jobs import MAINTENANCE, NOTHING, JobId, JobState, Pass, Spent
+from elytron_core.planes.jobs import MAINTENANCE, NOTHING, JobId, JobState, MaintenancePass, ModelUsage
 from elytron_core.profiles import ModeInput
 from elytron_core.scope import ConversationReport, Name, PageLimit, ScopedRequest
 
 JobName = Annotated[str, Field(pattern=r"^[0-9a-f]{1,96}$")]
 
 
-class Extraction(StrEnum):
+class ExtractionMethod(StrEnum):
     """Method of drawing lasting facts from turns."""
 
     OFF = "off"
@@ -55,11 +55,11 @@ class PassStatus(StrEnum):
 class PassOutcome(Value):
     """One part of maintenance: what it came to, what it counted, and what that cost."""
 
-    of: Pass
+    of: MaintenancePass
     status: PassStatus
     reason: str = ""
     counts: dict[str, int] = {}
-    spent: Spent = NOTHING
+    spent: ModelUsage = NOTHING
 
 
 class MaintenanceRefusal(StrEnum):
@@ -81,8 +81,10 @@ class MemoryMaintainRequest(ScopedRequest):
     With `extraction` "model", a runtime without a language model refuses the call.
     """
 
-    passes: Annotated[tuple[Pass, ...], Field(min_length=1, max_length=len(Pass))] = tuple(Pass)
-    extraction: Extraction = Extraction.AUTO
+    passes: Annotated[tuple[MaintenancePass, ...], Field(min_length=1, max_length=len(MaintenancePass))] = tuple(
+        MaintenancePass
+    )
+    extraction: ExtractionMethod = ExtractionMethod.AUTO
     turns_max: Annotated[int, Field(ge=1, le=limits.MAINTAIN_TURNS)] = limits.MAINTAIN_TURNS
     reuse: SkillReuse | None = None
     mode_input: ModeInput = ModeInput()
@@ -101,9 +103,9 @@ class MemoryMaintenanceReport(ConversationReport):
     job: JobId | None = None
     """The job that does the rest, where something had to be put off."""
     changed: bool = False
-    spent: Spent = NOTHING
+    spent: ModelUsage = NOTHING
 
-    def outcome(self, of: Pass, /) -> PassOutcome | None:
+    def outcome(self, of: MaintenancePass, /) -> PassOutcome | None:
         """Return the outcome of one part, None if it was not requested."""
         return next((outcome for outcome in self.passes if outcome.of is of), None)
 
@@ -126,7 +128,7 @@ class MemoryFinalizeTurnRequest(ScopedRequest):
 
     delta: CanonicalTurnDelta
     title: Name | None = None
-    extraction: Extraction = Extraction.AUTO
+    extraction: ExtractionMethod = ExtractionMethod.AUTO
     reuse: SkillReuse | None = None
     mode_input: ModeInput = ModeInput()
 
@@ -139,7 +141,7 @@ class MemoryFinalizeTurnReport(ConversationReport):
     """
 
     host_turn_id: str
-    delivery: transcript.Delivery
+    delivery: transcript.TurnDelivery
     turn_id: TurnId | None = None
     message_ids: tuple[str, ...] = ()
     session_commit: CommitStatus
@@ -153,7 +155,7 @@ class MemoryFinalizeTurnReport(ConversationReport):
     scrubbed: dict[str, int] = {}
     sequence: int = 0
 
-    def outcome(self, of: Pass, /) -> PassOutcome | None:
+    def outcome(self, of: MaintenancePass, /) -> PassOutcome | None:
         """Return the outcome of one part of maintenance, None if none ran."""
         return next((outcome for outcome in self.maintenance if outcome.of is of), None)
 
@@ -176,9 +178,9 @@ class JobView(Value):
     made_at: Instant
     updated_at: Instant
     due_at: Instant
-    done: tuple[Pass, ...] = ()
+    done: tuple[MaintenancePass, ...] = ()
     error: str = ""
-    spent: Spent = NOTHING
+    spent: ModelUsage = NOTHING
 
 
 class JobListRequest(ScopedRequest):
@@ -206,7 +208,7 @@ class JobListReport(Value):
     jobs: tuple[JobView, ...]
     counts: dict[str, int] = {}
     clipped: bool = False
-    spent_today: Spent = NOTHING
+    spent_today: ModelUsage = NOTHING
     calls_left: int = 0
     tokens_left: int = 0
 
@@ -226,7 +228,7 @@ class JobRunReport(Value):
     waiting: int
     """Jobs that are not over."""
     changed: bool
-    spent: Spent = NOTHING
+    spent: ModelUsage = NOTHING
 
 
 class JobRetryRequest(ScopedRequest):

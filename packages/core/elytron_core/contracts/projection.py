@@ -11,8 +11,8 @@ from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.model import Value
 from elytron_core.planes.transcript import AliasTrust
-from elytron_core.profiles import ActionAdmission, HostRoom, ModeInput, Pressure
-from elytron_core.scope import Clip, MaxChars, Name, Query, ScopedRequest
+from elytron_core.profiles import ActionAdmission, HostRoom, MemoryPressure, ModeInput
+from elytron_core.scope import MaxChars, Name, Query, ReportClip, ScopedRequest
 
 
 class PrivateContext(StrEnum):
@@ -30,7 +30,7 @@ class MemoryProjectionRequest(ScopedRequest):
     recent_messages_limit: Annotated[int, Field(ge=0, le=limits.RECENT_MESSAGES_MAX)] = limits.RECENT_MESSAGES_DEFAULT
     recall_limit: Annotated[int, Field(ge=0, le=limits.RECALL_MAX)] | None = None
     """Number of recalled memories that are shown at most; without it, as many as there is room for."""
-    pressure: Pressure = Pressure.NORMAL
+    pressure: MemoryPressure = MemoryPressure.NORMAL
     filters: RecallFilters = RecallFilters()
     provider_max_len: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] | None = None
     """The limit of the model's provider; the smaller bound counts."""
@@ -133,10 +133,10 @@ class MemoryProjectionReport(Value):
     requested_chars: int
     budget: int
     stable_chars: int
-    pressure: Pressure
+    pressure: MemoryPressure
     sections: tuple[ProjectionSection, ...]
     truncated: bool
-    limited_by: tuple[Clip, ...] = ()
+    limited_by: tuple[ReportClip, ...] = ()
     miss_reason: MissReason | None = None
     sequence: int = 0
     intent: str = "mixed"

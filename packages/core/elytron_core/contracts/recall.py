@@ -11,17 +11,17 @@ from elytron_core import limits
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
-from elytron_core.evidence import Role, Trust
+from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.model import Value, no_item
 from elytron_core.planes import facts, transcript
 from elytron_core.planes.facts import FreshnessHint, FreshnessState
 from elytron_core.planes.records import NamespacePrefix
-from elytron_core.scope import Clip, IncludePrivate, Name, Query, ScopedRequest, TagFilter
+from elytron_core.scope import IncludePrivate, Name, Query, ReportClip, ScopedRequest, TagFilter
 
 Scalar = StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=limits.CONDITION_CHARS)] | None
 
 
-class Comparison(StrEnum):
+class ComparisonOperator(StrEnum):
     """Comparison of a value."""
 
     EQ = "eq"
@@ -37,7 +37,7 @@ class Comparison(StrEnum):
     EXISTS = "exists"
 
 
-class Condition(Value):
+class FieldCondition(Value):
     """One comparison of the metadata under `field` with `values`: one of them, for `in` and `nin` any number.
 
     What has no such field passes `ne` and `nin` alone; `negated` turns the outcome round. Values of different kinds are
@@ -45,7 +45,7 @@ class Condition(Value):
     """
 
     field: Name
-    comparison: Comparison = Comparison.EQ
+    comparison: ComparisonOperator = ComparisonOperator.EQ
     values: Annotated[tuple[Scalar, ...], Field(max_length=limits.FILTER_VALUES)] = ()
     negated: bool = False
 
@@ -53,7 +53,7 @@ class Condition(Value):
 class AnyOf(Value):
     """Conditions of which one must hold."""
 
-    conditions: Annotated[tuple[Condition, ...], Field(min_length=1, max_length=limits.CONDITION_TESTS)]
+    conditions: Annotated[tuple[FieldCondition, ...], Field(min_length=1, max_length=limits.CONDITION_TESTS)]
 
 
 Where = Annotated[tuple[AnyOf, ...], Field(max_length=limits.CONDITION_TESTS)]
@@ -64,7 +64,7 @@ Values = Annotated[tuple[Name, ...], Field(max_length=limits.FILTER_VALUES)]
 MemoryId = Annotated[str, Field(max_length=2 * limits.KEY_CHARS)]
 
 
-class Plane(StrEnum):
+class RecallPlane(StrEnum):
     """The kinds of memory. Private garden, subjects and candidates are read by id and by their own operations alone."""
 
     TRANSCRIPT = "transcript"
@@ -86,14 +86,14 @@ class Plane(StrEnum):
 class RecallFilters(Value):
     """Narrow recall before anything is ranked. Each part given must hold; several values of one part are any-of."""
 
-    planes: tuple[Plane, ...] = ()
+    planes: tuple[RecallPlane, ...] = ()
     agents: Values = ()
     apps: Values = ()
     projects: Values = ()
     channels: Values = ()
     conversations: Values = ()
     speakers: Values = ()
-    roles: tuple[Role, ...] = ()
+    roles: tuple[EvidenceRole, ...] = ()
     tags_any: TagFilter = ()
     tags_all: TagFilter = ()
     since: transcript.At | None = None
@@ -102,12 +102,12 @@ class RecallFilters(Value):
     """Memories that held at that time; without it, those that hold now."""
     known_at: transcript.At | None = None
     """Memories that were believed at that time."""
-    kinds: tuple[facts.Kind, ...] = ()
+    kinds: tuple[facts.FactKind, ...] = ()
     """Facts of these kinds alone."""
-    authorities: tuple[facts.Authority, ...] = ()
+    authorities: tuple[facts.FactAuthority, ...] = ()
     """Facts that one of these vouches for alone."""
-    confidences: tuple[facts.Confidence, ...] = ()
-    trust: Trust | None = None
+    confidences: tuple[facts.FactConfidence, ...] = ()
+    trust: TrustLevel | None = None
     """Only what may be relied on so far at least, by where it came from."""
     where: Where = ()
     """Conditions on a turn's metadata and a record's fields; what has neither passes negative ones alone."""
@@ -115,7 +115,7 @@ class RecallFilters(Value):
     """Records of the namespaces that begin so alone."""
 
 
-class Diversity(StrEnum):
+class HitDiversity(StrEnum):
     """Spread of hits over conversations."""
 
     AUTO = "auto"
@@ -135,7 +135,7 @@ class MemoryRecallRequest(ScopedRequest):
     filters: RecallFilters = RecallFilters()
     cursor: Annotated[str, Field(max_length=limits.KEY_CHARS)] | None = None
     """Continue behind the page whose report gave it: the same query and filters."""
-    diversity: Diversity = Diversity.AUTO
+    diversity: HitDiversity = HitDiversity.AUTO
     neighbours: Annotated[int, Field(ge=0, le=limits.RECALL_NEIGHBOURS)] = 0
     """Number of turns before and after each message that are added."""
     why_not: Annotated[tuple[MemoryId, ...], Field(max_length=limits.WHY_NOT_IDS)] = ()
@@ -199,11 +199,11 @@ class NearbyTurn(Value):
     id: str
     text: str
     speaker: str | None = None
-    role: Role | None = None
+    role: EvidenceRole | None = None
     at: Instant | None = None
 
 
-class Absence(StrEnum):
+class AbsenceReason(StrEnum):
     """Why a memory is not among the hits."""
 
     SHOWN = "shown"
@@ -229,7 +229,7 @@ class WhyNot(Value):
     """Why one memory is not among the hits; its place in the whole order and its score, if any."""
 
     id: str
-    absence: Absence
+    absence: AbsenceReason
     place: int | None = None
     score: float | None = None
     signals: dict[str, float] = {}
@@ -242,21 +242,21 @@ class RecallHit(Value):
     """
 
     id: str
-    plane: Plane
+    plane: RecallPlane
     text: str
     score: float
     at: Instant | None = None
     speaker: str | None = None
-    role: Role | None = None
+    role: EvidenceRole | None = None
     channel: str | None = None
     conversation: str | None = None
     title: str | None = None
-    kind: facts.Kind | None = None
-    reach: facts.Reach | None = None
+    kind: facts.FactKind | None = None
+    reach: facts.FactReach | None = None
     """Scope of a fact; None for other memories."""
-    trust: Trust | None = None
+    trust: TrustLevel | None = None
     """Trust by its origin; None for planes without it."""
-    privacy: facts.Privacy | None = None
+    privacy: facts.FactPrivacy | None = None
     """Privacy of a fact; None for other memories."""
     freshness: FreshnessState | None = None
     """Freshness; None for messages, and for a memory read by its id."""
@@ -293,7 +293,7 @@ class MemoryRecallReport(Value):
     intent: str = "mixed"
     """Intent of the query: factual, procedural, continuity, evidence or mixed."""
     sequence: int = 0
-    clipped: tuple[Clip, ...] = ()
+    clipped: tuple[ReportClip, ...] = ()
     next_cursor: str | None = None
     """Continues behind the last hit; None if there is no more."""
     cut: float | None = None

@@ -8,7 +8,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import Where
 from elytron_core.model import Value
-from elytron_core.planes.facts import Privacy
+from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import Namespace, NamespacePrefix, RecordText, RecordValue, RecordVersion
 from elytron_core.scope import IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
@@ -17,7 +17,7 @@ ExpectedVersion = Annotated[int, Field(ge=0)]
 Offset = Annotated[int, Field(ge=0, le=limits.RECORD_OFFSET)]
 
 
-class _Valued(Value):
+class _ValueHolder(Value):
     """A holder of a JSON value; `null` is one, and is written, unlike other empty fields."""
 
     value: JsonValue
@@ -27,7 +27,7 @@ class _Valued(Value):
         return {**handler(self), "value": self.value}
 
 
-class RecordItem(_Valued):
+class RecordItem(_ValueHolder):
     """A record as a caller sees it."""
 
     id: str
@@ -35,7 +35,7 @@ class RecordItem(_Valued):
     namespace: tuple[str, ...]
     key: str
     text: str = ""
-    privacy: Privacy
+    privacy: FactPrivacy
     version: int
     created_at: Instant
     updated_at: Instant
@@ -44,7 +44,7 @@ class RecordItem(_Valued):
     """Score for the query of a search."""
 
 
-class RecordPutRequest(ScopedRequest, _Valued):
+class RecordPutRequest(ScopedRequest, _ValueHolder):
     """Store a value under a namespace and a key; it replaces an existing one.
 
     With `expected_version`, only if the record has that version. With `ttl_s`, it is gone after that time. `text`
@@ -55,7 +55,7 @@ class RecordPutRequest(ScopedRequest, _Valued):
     key: Name
     value: RecordValue
     text: RecordText = ""
-    privacy: Privacy = Privacy.SHARED
+    privacy: FactPrivacy = FactPrivacy.SHARED
     ttl_s: Annotated[int, Field(ge=1, le=limits.RECORD_TTL_S)] | None = None
     expected_version: ExpectedVersion | None = None
     dry_run: bool = False

@@ -17,25 +17,25 @@ from elytron_core.contracts.continuity import (
 )
 from elytron_core.contracts.facts import CandidatesWrite, FactDraft
 from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
-from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.ids import FactId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes import skills, transcript
-from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.candidates import AdmissionVerdict
 from elytron_core.planes.transcript import (
     ActorAttribution,
-    Attribute,
     DerivedMemoryRef,
     HostOpaqueRef,
+    MessageAttribute,
     OpaqueItem,
     OpaqueItems,
 )
 from elytron_core.scope import (
-    Clip,
     ConversationReport,
     IdempotencyKey,
     Name,
     Reason,
+    ReportClip,
     ScopedRequest,
     ScrubbedCounts,
     Tags,
@@ -47,7 +47,7 @@ class TurnDraft(Value):
 
     messages: Annotated[tuple[transcript.Message, ...], Field(min_length=1, max_length=limits.MESSAGES_PER_TURN)]
     host_id: Name | None = None
-    delivery: transcript.Delivery = transcript.Delivery.DELIVERED
+    delivery: transcript.TurnDelivery = transcript.TurnDelivery.DELIVERED
     tags: Tags = ()
     metadata: transcript.GivenMetadata = Field(default_factory=dict)
     source: transcript.TurnSource | None = None
@@ -60,7 +60,7 @@ class TurnDraft(Value):
     """The host's own items beside the words, as JSON texts; they come back as they are."""
     external_content_used: bool = False
     candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
-    attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
+    attributes: Annotated[tuple[MessageAttribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
 
 
 class TranscriptWrite(Value):
@@ -68,7 +68,7 @@ class TranscriptWrite(Value):
 
     kind: Literal["transcript"] = "transcript"
     turns: Annotated[tuple[TurnDraft, ...], Field(min_length=1, max_length=limits.TURNS_PER_COMMIT)]
-    origin: transcript.Origin = transcript.Origin.HOST
+    origin: transcript.TurnOrigin = transcript.TurnOrigin.HOST
     title: Name | None = None
 
 
@@ -92,7 +92,7 @@ class RuntimeSkillWrite(Value):
     observed_at: transcript.At | None = None
 
 
-class Procedural(Value):
+class ProcedureSource(Value):
     """Procedures learned by a program, a person or an extraction."""
 
     kind: Literal["procedural"] = "procedural"
@@ -104,7 +104,7 @@ PlaneWrite = CapsulesWrite | ExecutionWrite | SummaryWrite | NotesWrite | Garden
 """Planes with one document per matter, conversation or name: replaced, never doubled."""
 
 MemoryWrite = (
-    TranscriptWrite | LongTermExtraction | Procedural | AgentToolUsageFeedbackWrite | CandidatesWrite | PlaneWrite
+    TranscriptWrite | LongTermExtraction | ProcedureSource | AgentToolUsageFeedbackWrite | CandidatesWrite | PlaneWrite
 )
 """Everything that can be written."""
 
@@ -121,7 +121,7 @@ class MemoryWriteRequest(ScopedRequest):
     """Judge everything, store nothing: the report says what a write now would do, but for the ids."""
 
 
-class Outcome(StrEnum):
+class WriteOutcome(StrEnum):
     """Outcome of one written item."""
 
     STORED = "stored"
@@ -141,8 +141,8 @@ class WriteDecision(Value):
     plane: str
     id: str | None = None
     """By which the memory is read, forgotten and erased: a turn's id, a fact's id, a skill's name."""
-    outcome: Outcome
-    verdict: Verdict = Verdict.ACCEPT
+    outcome: WriteOutcome
+    verdict: AdmissionVerdict = AdmissionVerdict.ACCEPT
     reason: str = ""
     supersedes: FactId | None = None
     name: str | None = None
@@ -165,7 +165,7 @@ class MemoryWriteReport(Value):
         """Return the ids of what is now stored, in the order of the request."""
         return tuple(decision.id for decision in self.decisions if decision.id is not None)
 
-    def count(self, outcome: Outcome, /) -> int:
+    def count(self, outcome: WriteOutcome, /) -> int:
         """Return how many things had `outcome`."""
         return sum(1 for decision in self.decisions if decision.outcome is outcome)
 
@@ -184,7 +184,7 @@ class CanonicalTurnDelta(Value):
 
     turn_id: Name
     sequence: Annotated[int, Field(ge=1)] | None = None
-    delivery: transcript.Delivery = transcript.Delivery.DELIVERED
+    delivery: transcript.TurnDelivery = transcript.TurnDelivery.DELIVERED
     source: transcript.TurnSource | None = None
     actor: ActorAttribution | None = None
     input_messages: Annotated[tuple[transcript.Message, ...], Field(max_length=limits.MESSAGES_PER_TURN - 1)] = ()
@@ -196,7 +196,7 @@ class CanonicalTurnDelta(Value):
     items: OpaqueItems = ()
     external_content_used: bool = False
     candidate_ids: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
-    attributes: Annotated[tuple[Attribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
+    attributes: Annotated[tuple[MessageAttribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
     tags: Tags = ()
     metadata: transcript.GivenMetadata = {}
 
@@ -204,7 +204,7 @@ class CanonicalTurnDelta(Value):
     def _says_something(self) -> Self:
         if not self.input_messages and self.assistant_message is None:
             raise ValueError("has neither input messages nor an assistant message")
-        if self.assistant_message is not None and self.assistant_message.role is not Role.ASSISTANT:
+        if self.assistant_message is not None and self.assistant_message.role is not EvidenceRole.ASSISTANT:
             raise ValueError("has an assistant message in another role")
         return self
 
@@ -309,13 +309,13 @@ class RedactedTranscriptMessage(Value):
     """A message as a view shows it; a redacted one has no text."""
 
     id: str
-    role: Role
+    role: EvidenceRole
     authority: EvidenceAuthority
     redacted: bool = False
     text: str | None = None
     at: Instant | None = None
     actor: ActorAttribution = ActorAttribution()
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[MessageAttribute, ...] = ()
 
 
 class RedactedTranscriptTurn(Value):
@@ -324,9 +324,9 @@ class RedactedTranscriptTurn(Value):
     id: TurnId
     sequence: int
     recorded_at: Instant
-    delivery: transcript.Delivery
-    lifecycle: transcript.Lifecycle
-    redaction: transcript.Redaction
+    delivery: transcript.TurnDelivery
+    lifecycle: transcript.TurnLifecycle
+    redaction: transcript.TextRedaction
     host_turn_id: str | None = None
     actor: ActorAttribution = ActorAttribution()
     source: transcript.TurnSource | None = None
@@ -336,7 +336,7 @@ class RedactedTranscriptTurn(Value):
     host_refs: tuple[HostOpaqueRef, ...] = ()
     items: tuple[OpaqueItem, ...] = ()
     """The host's own items: in the view of the owner alone, while the raw text is there."""
-    attributes: tuple[Attribute, ...] = ()
+    attributes: tuple[MessageAttribute, ...] = ()
     candidate_ids: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     metadata: transcript.Metadata = {}
@@ -386,7 +386,7 @@ class MemoryTranscriptReplayReport(Value):
     next_cursor: str | None = None
     has_more: bool = False
     profile_budget_applied: bool = False
-    clipped: tuple[Clip, ...] = ()
+    clipped: tuple[ReportClip, ...] = ()
 
 
 class MemoryTranscriptExportRequest(ScopedRequest):
@@ -454,7 +454,7 @@ class MemoryTranscriptLifecycleReport(ConversationReport):
     host_ref_redactions: tuple[TranscriptRedactionReportItem, ...] = ()
     derived_memory_refs: tuple[DerivedMemoryLink, ...] = ()
     profile_budget_applied: bool = False
-    clipped: tuple[Clip, ...] = ()
+    clipped: tuple[ReportClip, ...] = ()
     changed: bool = False
     reason: str = ""
     requested_by: str | None = None
@@ -503,5 +503,5 @@ class MemoryTranscriptRepairReport(ConversationReport):
     checked_attributes: int = 0
     issues: tuple[TranscriptRepairIssue, ...] = ()
     profile_budget_applied: bool = False
-    clipped: tuple[Clip, ...] = ()
+    clipped: tuple[ReportClip, ...] = ()
     fail_closed: bool = False

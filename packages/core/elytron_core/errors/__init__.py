@@ -50,6 +50,6 @@ Messages name the thing and the way out; they never hold a value that may be sec
 first used.
 """
 
-from elytron_core.lazy import exports
+from elytron_core.lazy import lazy_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -164,26 +164,26 @@ def way_out(name: str, known: Collection[str], /) -> str:
     """Return what to say of an unknown keyword `name`: which of the `known` ones is meant, or which there are."""
     if name in INSTEAD:
         return f": {INSTEAD[name]}"
-    if meant := _meant(name, KEYWORDS.get(name, ()), known):
+    if meant := _intended_name(name, KEYWORDS.get(name, ()), known):
         return f": say {meant}="
     return f": there are {', '.join(sorted(known))}" if known else ""
 
 
 def call_instead(name: str, known: Collection[str], /) -> str:
     """Return what to say of an unknown call `name` of a memory; empty if none of the `known` ones is near."""
-    meant = CALLS.get(name) or _meant(name, (), known)
+    meant = CALLS.get(name) or _intended_name(name, (), known)
     return f": say {meant}" if meant else ""
 
 
 def export_instead(name: str, known: Collection[str], /) -> str:
     """Return what to say of an unknown name of the package; empty if none of the `known` ones is near."""
-    meant = EXPORTS.get(name) or _meant(name, (), known)
+    meant = EXPORTS.get(name) or _intended_name(name, (), known)
     return f": say {meant}" if meant else ""
 
 
 def field_instead(name: str, known: Collection[str], /) -> str:
     """Return what to say of an unknown field `name` of a value; empty if none of the `known` ones is near."""
-    meant = _meant(name, FIELDS.get(name, ()), known)
+    meant = _intended_name(name, FIELDS.get(name, ()), known)
     return f": say .{meant}" if meant else ""
 
 
@@ -217,6 +217,6 @@ def require_keywords(call: str, given: Mapping[str, Any], known: Collection[str]
         raise TypeError(f"{call}() has no {unknown!r}{way_out(unknown, known)}")
 
 
-def _meant(name: str, words: Collection[str], known: Collection[str]) -> str:
+def _intended_name(name: str, words: Collection[str], known: Collection[str]) -> str:
     found = [word for word in words if word in known] or get_close_matches(name, sorted(known), 1, _LIKE)
     return found[0] if found else ""

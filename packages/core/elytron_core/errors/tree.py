@@ -409,11 +409,11 @@ def error_of(key: str, message: str, details: Details | None = None, /) -> Elytr
     return error
 
 
-def _all(kind: type[ElytronError]) -> Iterator[type[ElytronError]]:
+def _error_kinds(kind: type[ElytronError]) -> Iterator[type[ElytronError]]:
     yield kind
     for child in kind.__subclasses__():
         if child.__module__.startswith(f"{errors.__name__}."):
-            yield from _all(child)
+            yield from _error_kinds(child)
 
 
-_BY_KEY = {kind.key: kind for kind in _all(ElytronError)}
+_BY_KEY = {kind.key: kind for kind in _error_kinds(ElytronError)}

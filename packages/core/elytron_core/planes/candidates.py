@@ -17,7 +17,7 @@ CandidateId = NewType("CandidateId", str)
 ID_WORD = "candidate"
 
 
-class Target(StrEnum):
+class CandidateTarget(StrEnum):
     """The plane that a candidate is meant for."""
 
     LONG_TERM = "long_term"
@@ -27,7 +27,7 @@ class Target(StrEnum):
     OPERATOR_DIAGNOSTIC = "operator_diagnostic"
 
 
-class Verdict(StrEnum):
+class AdmissionVerdict(StrEnum):
     """Admission's verdict."""
 
     ACCEPT = "accept"
@@ -54,15 +54,15 @@ class OriginTag(StrEnum):
 class FactProposal(Value):
     """A fact, held to the sizes that a fact drawn from talk may have."""
 
-    target: Literal[Target.LONG_TERM]
+    target: Literal[CandidateTarget.LONG_TERM]
     operation: facts.FactOperation = facts.FactOperation.UPSERT
-    fact_kind: facts.Kind = facts.Kind.FACT
+    fact_kind: facts.FactKind = facts.FactKind.FACT
     topic: Annotated[str, Field(max_length=limits.TOPIC_CHARS)]
     content: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
     keywords: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
     entities: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
-    confidence: facts.Confidence = facts.Confidence.MEDIUM
-    reach: facts.Reach = facts.Reach.USER
+    confidence: facts.FactConfidence = facts.FactConfidence.MEDIUM
+    reach: facts.FactReach = facts.FactReach.USER
     observed_at: transcript.At | None = None
     valid_from: transcript.At | None = None
     valid_to: transcript.At | None = None
@@ -71,7 +71,7 @@ class FactProposal(Value):
 class SkillProposal(Value):
     """A procedure."""
 
-    target: Literal[Target.PROCEDURAL]
+    target: Literal[CandidateTarget.PROCEDURAL]
     name: Name
     topic: skills.Title
     title: skills.Title
@@ -83,7 +83,7 @@ class SkillProposal(Value):
 class GardenProposal(Value):
     """A private document. It needs a confirmation before it is stored."""
 
-    target: Literal[Target.PRIVATE_GARDEN]
+    target: Literal[CandidateTarget.PRIVATE_GARDEN]
     role: continuity.GardenRole
     name: Name
     text: continuity.GardenText
@@ -92,15 +92,15 @@ class GardenProposal(Value):
 class SoulProposal(Value):
     """A change of who a persona is: handed over, never made here."""
 
-    target: Literal[Target.SOUL]
-    surface: subjects.Surface
+    target: Literal[CandidateTarget.SOUL]
+    surface: subjects.SoulSurface
     content: Annotated[str, Field(max_length=limits.FACT_CHARS)]
 
 
 class DiagnosticProposal(Value):
     """Something the operator should know: handed over, never a belief."""
 
-    target: Literal[Target.OPERATOR_DIAGNOSTIC]
+    target: Literal[CandidateTarget.OPERATOR_DIAGNOSTIC]
     topic: Annotated[str, Field(max_length=limits.TOPIC_CHARS)]
     content: Annotated[str, Field(max_length=limits.FACT_CHARS)]
 
@@ -110,10 +110,10 @@ Proposal = Annotated[
 ]
 
 
-class Judgement(Value):
+class CandidateJudgement(Value):
     """The proposer's wish for a candidate. Rules may refuse; they never accept by themselves."""
 
-    verdict: Verdict
+    verdict: AdmissionVerdict
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
 
 
@@ -123,11 +123,11 @@ class CandidateDraft(Value):
     proposal: Proposal
     authority: EvidenceAuthority
     """Authority of a candidate."""
-    privacy: facts.Privacy = facts.Privacy.SHARED
+    privacy: facts.FactPrivacy = facts.FactPrivacy.SHARED
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     """Ids of the turns or messages that it was drawn from."""
     origins: Annotated[tuple[OriginTag, ...], Field(max_length=limits.TAGS)] = ()
-    judgement: Judgement | None = None
+    judgement: CandidateJudgement | None = None
 
 
 class CandidateState(StrEnum):

@@ -171,13 +171,13 @@ NoteText = Annotated[str, Field(min_length=1, max_length=limits.NOTE_CHARS)]
 _PERIOD = r"^\d{4}-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?$"
 
 
-def _told(period: object) -> object:
+def _period_value(period: object) -> object:
     if isinstance(period, str) and not re.match(_PERIOD, period):
         raise ValueError("name a day (2026-08-03) or a month (2026-08)")
     return period
 
 
-Period = Annotated[str, Field(pattern=_PERIOD), BeforeValidator(_told)]
+Period = Annotated[str, Field(pattern=_PERIOD), BeforeValidator(_period_value)]
 """A day ("2026-08-03") or a month ("2026-08")."""
 
 

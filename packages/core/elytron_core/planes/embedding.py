@@ -51,7 +51,8 @@ class VectorSet(Value):
         shape = struct.Struct(f"<{self.dimensions}e")
         try:
             return {
-                whole(check): shape.unpack(b64decode(numbers, validate=True)) for check, numbers in self.vectors.items()
+                check_to_signed(check): shape.unpack(b64decode(numbers, validate=True))
+                for check, numbers in self.vectors.items()
             }
         except (ValueError, struct.error):
             raise StoreCorrupt(what="a stored vector") from None
@@ -76,12 +77,12 @@ def check_of(text: str, /) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def hexadecimal(check: int, /) -> str:
+def check_to_hex(check: int, /) -> str:
     """Return the check that an index keeps as a number."""
     return check.to_bytes(8, "big", signed=True).hex()
 
 
-def whole(check: str, /) -> int:
+def check_to_signed(check: str, /) -> int:
     """Return a check as the signed number of 64 bits that an index keeps; 0 would mean that there is none."""
     return int.from_bytes(bytes.fromhex(check), "big", signed=True)
 
@@ -96,11 +97,11 @@ def vector_set(
     return VectorSet(
         model=model,
         dimensions=dimensions,
-        vectors={check: _packed(numbers, dimensions, field) for check, numbers in made.items()},
+        vectors={check: _pack_numbers(numbers, dimensions, field) for check, numbers in made.items()},
     )
 
 
-def _packed(numbers: Sequence[float], dimensions: int, field: str) -> str:
+def _pack_numbers(numbers: Sequence[float], dimensions: int, field: str) -> str:
     if len(numbers) != dimensions:
         raise InvalidInput(field=field, problem=f"has {len(numbers)} dimensions instead of {dimensions}")
     length = math.sqrt(math.fsum(number * number for number in numbers))

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.scope import ConversationKey, Name
@@ -24,7 +24,7 @@ Content = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
 Certainty = Annotated[float, Field(ge=0, le=1)]
 
 
-class Kind(StrEnum):
+class FactKind(StrEnum):
     """Kind of a fact."""
 
     PREFERENCE = "preference"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
     FACT = "fact"
 
 
-class Privacy(StrEnum):
+class FactPrivacy(StrEnum):
     """Privacy of a fact: who may be shown it."""
 
     PUBLIC = "public"
@@ -44,7 +44,7 @@ class Privacy(StrEnum):
     PRIVATE = "private"
 
 
-class Tier(StrEnum):
+class FactTier(StrEnum):
     """Intended duration of a fact, as its proposer states it."""
 
     L0 = "L0"
@@ -55,11 +55,11 @@ class Tier(StrEnum):
     """For the week."""
 
 
-TIER_DAYS: Final = {Tier.L0: None, Tier.L1: limits.TIER_L1_DAYS, Tier.L2: limits.TIER_L2_DAYS}
+TIER_DAYS: Final = {FactTier.L0: None, FactTier.L1: limits.TIER_L1_DAYS, FactTier.L2: limits.TIER_L2_DAYS}
 """For how many days a fact of a tier holds, the day of its observation among them; None: it has no end."""
 
 
-class Authority(StrEnum):
+class FactAuthority(StrEnum):
     """Authority of a fact, weakest last. An assistant's word about itself or the user is no fact."""
 
     USER_ASSERTED = "user_asserted"
@@ -71,10 +71,10 @@ class Authority(StrEnum):
     ASSISTANT_SELF_CLAIM = "assistant_self_claim"
 
 
-_DRAWN = frozenset({Authority.EXTRACTED, Authority.ASSISTANT_SELF_CLAIM})
+_DRAWN = frozenset({FactAuthority.EXTRACTED, FactAuthority.ASSISTANT_SELF_CLAIM})
 
 
-class Reach(StrEnum):
+class FactReach(StrEnum):
     """Scope of a fact: where it counts."""
 
     CHAT = "chat"
@@ -92,7 +92,7 @@ class FactOperation(StrEnum):
     DELETE = "delete"
 
 
-class Confidence(StrEnum):
+class FactConfidence(StrEnum):
     """Confidence of the writer."""
 
     LOW = "low"
@@ -100,7 +100,7 @@ class Confidence(StrEnum):
     HIGH = "high"
 
 
-class State(StrEnum):
+class FactState(StrEnum):
     """State of a fact."""
 
     ACTIVE = "active"
@@ -116,14 +116,14 @@ class State(StrEnum):
     """Another fact says nearly the same and took its evidence in; it can be brought back."""
 
 
-HELD = frozenset({State.SUPERSEDED, State.INVALIDATED})
+HELD = frozenset({FactState.SUPERSEDED, FactState.INVALIDATED})
 """States of facts that are still believed to have held until `valid_to`."""
 
 
 class FactClosing(Value):
     """First closing of a fact that was closed again later."""
 
-    state: State
+    state: FactState
     at: Instant
     because: str | None = None
 
@@ -132,19 +132,19 @@ class Fact(Value):
     """One version of a slot's value. Valid time says when it held, recorded time when it was believed."""
 
     id: FactId
-    kind: Kind
+    kind: FactKind
     topic: Topic
     content: Content
     keywords: tuple[Name, ...] = ()
     entities: tuple[Name, ...] = ()
     citations: tuple[Name, ...] = ()
     """Ids of the turns, or other references, that it rests on."""
-    privacy: Privacy = Privacy.SHARED
-    authority: Authority = Authority.EXTRACTED
-    claimed: Authority | None = None
+    privacy: FactPrivacy = FactPrivacy.SHARED
+    authority: FactAuthority = FactAuthority.EXTRACTED
+    claimed: FactAuthority | None = None
     """Authority that an archive claimed for it; nothing relies on it."""
-    confidence: Confidence = Confidence.MEDIUM
-    tier: Tier | None = None
+    confidence: FactConfidence = FactConfidence.MEDIUM
+    tier: FactTier | None = None
     certainty: Certainty | None = None
     """The writer's confidence as a number, if given."""
     evidence_count: int = 1
@@ -161,10 +161,10 @@ class Fact(Value):
     """Of an earlier version that was closed again since, as forgotten or deleted, say: how it was closed first."""
     gone_at: Instant | None = None
     """Of a fact that a proposal deleted: when that was observed. Without it, it was when the fact was closed."""
-    state: State = State.ACTIVE
+    state: FactState = FactState.ACTIVE
     supersedes: FactId | None = None
     superseded_by: FactId | None = None
-    reach: Reach = Reach.USER
+    reach: FactReach = FactReach.USER
     channel: Name | None = None
     """Of a fact that counts in its chat alone: that chat's channel."""
     chat: Name | None = None
@@ -174,16 +174,16 @@ class Fact(Value):
     """Of a merged fact: when the other one had last been confirmed."""
 
     @property
-    def trust(self) -> Trust:
+    def trust(self) -> TrustLevel:
         """Return how far it may be relied on, by who vouches for it."""
-        if self.authority is Authority.IMPORTED:
-            return Trust.OUTSIDE
-        return Trust.DRAWN if self.authority in _DRAWN else Trust.VOUCHED
+        if self.authority is FactAuthority.IMPORTED:
+            return TrustLevel.OUTSIDE
+        return TrustLevel.DRAWN if self.authority in _DRAWN else TrustLevel.VOUCHED
 
     @property
     def is_current(self) -> bool:
         """Return whether no other version follows it; it may not have begun to hold yet."""
-        return self.state is State.ACTIVE
+        return self.state is FactState.ACTIVE
 
     @property
     def is_believed(self) -> bool:
@@ -200,7 +200,7 @@ class Fact(Value):
     @property
     def home(self) -> ConversationKey | None:
         """Return the only conversation that it counts in; None where it counts everywhere."""
-        if self.reach is not Reach.CHAT or self.channel is None or self.chat is None:
+        if self.reach is not FactReach.CHAT or self.channel is None or self.chat is None:
             return None
         return ConversationKey(self.channel, self.chat)
 
@@ -209,10 +209,10 @@ class Fact(Value):
         return self.home is None or self.home == key
 
 
-class Slot(Value):
+class FactSlot(Value):
     """Facts that have held one (kind, topic), oldest first; the last may be the current one."""
 
-    kind: Kind
+    kind: FactKind
     topic: Topic
     facts: tuple[FactId, ...]
 
@@ -226,7 +226,7 @@ class FactUse(Value):
 
 def topic_key(topic: str, /) -> str:
     """Return the form under which topics are the same: case, width, white space and what is invisible do not count."""
-    return similarity.plain(topic)
+    return similarity.plain_text(topic)
 
 
 def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
@@ -238,7 +238,7 @@ def earlier_topic_keys(topic: str, /) -> tuple[str, ...]:
     return tuple(key for key in keys if key != topic_key(topic))
 
 
-def end_of(tier: Tier | None, observed_at: Instant, /) -> Instant | None:
+def end_of(tier: FactTier | None, observed_at: Instant, /) -> Instant | None:
     """Return until when a fact of `tier` holds that was observed then: a midnight, UTC; None: it has no end."""
     days = TIER_DAYS[tier] if tier is not None else None
     return end_after(days, observed_at) if days is not None else None
@@ -254,7 +254,7 @@ def newest_citations(citations: Iterable[str], /) -> tuple[str, ...]:
     return tuple(dict.fromkeys(citations))[-limits.FACT_CITATIONS :]
 
 
-def close(fact: Fact, *, at: Instant, because: str, state: State, by: FactId | None = None) -> Fact:
+def close_fact(fact: Fact, *, at: Instant, because: str, state: FactState, by: FactId | None = None) -> Fact:
     """Return `fact` closed at `at`; one that is not believed any more stays as it is.
 
     A version that had been closed keeps its end, and how it was closed.
@@ -266,21 +266,24 @@ def close(fact: Fact, *, at: Instant, because: str, state: State, by: FactId | N
         ends_now = state in HELD and fact.valid_to is None
         update |= {"superseded_by": by, "valid_to": at if ends_now else fact.valid_to}
     else:
-        update |= {"superseded_by": by or fact.superseded_by, "closed_before": fact.closed_before or _closing(fact)}
+        update |= {
+            "superseded_by": by or fact.superseded_by,
+            "closed_before": fact.closed_before or _fact_closing(fact),
+        }
     return fact.model_copy(update=update)
 
 
-def reopen(fact: Fact, /) -> Fact:
+def reopen_fact(fact: Fact, /) -> Fact:
     """Return a forgotten fact as it was before."""
     before = fact.closed_before
     if before is None:
-        return fact.model_copy(update={"state": State.ACTIVE, "closed_at": None, "closed_because": None})
+        return fact.model_copy(update={"state": FactState.ACTIVE, "closed_at": None, "closed_because": None})
     return fact.model_copy(
         update={"state": before.state, "closed_at": before.at, "closed_because": before.because, "closed_before": None}
     )
 
 
-def _closing(fact: Fact) -> FactClosing:
+def _fact_closing(fact: Fact) -> FactClosing:
     closed_at = fact.closed_at if fact.closed_at is not None else fact.recorded_at
     return FactClosing(state=fact.state, at=closed_at, because=fact.closed_because)
 
@@ -307,7 +310,7 @@ KEY = "0"
 """A space has one document of learning rules."""
 
 
-class Tombstone(Value):
+class FactTombstone(Value):
     """A mark that a fact was forgotten or deleted. Its key is a keyed tag of what is not to be learned again."""
 
     fact: FactId
@@ -355,7 +358,7 @@ class LearningEvent(Value):
     reason: str = ""
 
 
-class Learning(Value):
+class LearningRules(Value):
     """The rules that stand, and the newest calls that made or ended such rules, oldest first."""
 
     rules: Annotated[tuple[LearningRule, ...], Field(max_length=limits.LEARNING_RULES)] = ()

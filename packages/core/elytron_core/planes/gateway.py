@@ -9,7 +9,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.planes import transcript
-from elytron_core.scope import Name, Opaque
+from elytron_core.scope import Name, OpaqueId
 
 USERS = "gateway_users"
 KEYS = "gateway_keys"
@@ -28,46 +28,46 @@ WITH_BLOBS = frozenset({RESOURCES, ATTACHMENTS})
 """The collections whose documents may have bytes beside them, in the blob of their key."""
 
 
-class Quantity(StrEnum):
+class QuotaQuantity(StrEnum):
     """A quantity that a user's quota bounds."""
 
     MESSAGES = "messages"
     RESOURCE_BYTES = "resource_bytes"
 
 
-class Allotment(Value):
+class QuotaShare(Value):
     """The share of a quota that one of a user's spaces may hold.
 
     More is set aside while a call that has not read the lower limit may still add.
     """
 
-    space: Annotated[str, Opaque()]
-    of: Quantity
+    space: Annotated[str, OpaqueId()]
+    of: QuotaQuantity
     may_hold: int
     set_aside: int
 
 
-class User(Value):
+class GatewayUser(Value):
     """A user of the gateway. The key is derived from `salt` and a secret, and is stored nowhere."""
 
-    user_id: Annotated[Name, Opaque()]
+    user_id: Annotated[Name, OpaqueId()]
     created_at: Instant
-    salt: Annotated[str, Opaque()]
+    salt: Annotated[str, OpaqueId()]
     """Random, and new with each key: a key that ended is never derived again, also for the same user's name."""
     revoked_at: Instant | None = None
-    spaces: Annotated[tuple[str, ...], Opaque()] = ()
+    spaces: Annotated[tuple[str, ...], OpaqueId()] = ()
     """Every memory space that the user has written to."""
-    allotted: tuple[Allotment, ...] = ()
+    allotted: tuple[QuotaShare, ...] = ()
     """The parts of the user's quota; together at most the quota."""
 
 
 class KeyName(Value):
     """The user of a key's tag, so that a key alone identifies its user."""
 
-    user_id: Annotated[Name, Opaque()]
+    user_id: Annotated[Name, OpaqueId()]
 
 
-class Counts(Value):
+class SpaceCounts(Value):
     """Size of a space, changed in one batch with what is counted, so that no scan is needed."""
 
     messages: int = 0
@@ -80,10 +80,10 @@ class Counts(Value):
     """Those that it would not take."""
 
 
-class Session(Value):
+class GatewaySession(Value):
     """A session that its user writes to. `flushed` of its `messages` were handed to extraction."""
 
-    session_id: Annotated[Name, Opaque()]
+    session_id: Annotated[Name, OpaqueId()]
     messages: int = 0
     flushed: int = 0
     created_at: Instant
@@ -97,14 +97,14 @@ class EditKind(StrEnum):
     TOMBSTONE = "tombstone"
 
 
-class Edit(Value):
+class MemoryOverride(Value):
     """An override of a memory: another text, or that it is hidden. The memory itself is unchanged."""
 
     kind: EditKind
-    memory_id: Annotated[Name, Opaque()]
-    session_id: Annotated[Name, Opaque()]
+    memory_id: Annotated[Name, OpaqueId()]
+    session_id: Annotated[Name, OpaqueId()]
     text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
-    told_by: Annotated[str | None, Opaque()] = None
+    told_by: Annotated[str | None, OpaqueId()] = None
     """The memory that holds an override's text, so that search finds it by its own words."""
     reason: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
     at: Instant
@@ -120,10 +120,10 @@ class ResourceStatus(StrEnum):
     """The record is stored, its text could not be read; sending it again tries once more."""
 
 
-class Resource(Value):
+class UploadedResource(Value):
     """A file or document of a user. Its text is in its session, its bytes in the blob of its key."""
 
-    resource_id: Annotated[Name, Opaque()]
+    resource_id: Annotated[Name, OpaqueId()]
     title: Annotated[str, Field(max_length=limits.TOPIC_CHARS)] = ""
     description: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
     file_name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
@@ -134,7 +134,7 @@ class Resource(Value):
     status: ResourceStatus = ResourceStatus.PENDING
     problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
     chunks: int = 0
-    twin: Annotated[str, Opaque()] = ""
+    twin: Annotated[str, OpaqueId()] = ""
     """The key of the look-up that finds equal content."""
     created_at: Instant
     updated_at: Instant
@@ -145,10 +145,10 @@ class Resource(Value):
         return self.status is ResourceStatus.EXTRACTED
 
 
-class Twin(Value):
+class ContentTwin(Value):
     """The resource with a content, so that equal content is stored once."""
 
-    resource_id: Annotated[Name, Opaque()]
+    resource_id: Annotated[Name, OpaqueId()]
 
 
 class MessageItem(Value):
@@ -156,7 +156,7 @@ class MessageItem(Value):
 
     type: Name
     text: Annotated[str, Field(max_length=limits.MESSAGE_CHARS)] = ""
-    attachment: Annotated[str, Opaque()] = ""
+    attachment: Annotated[str, OpaqueId()] = ""
     name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     ext: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
 
@@ -167,40 +167,40 @@ class WaitingMessage(Value):
     message: transcript.Message
     items: tuple[MessageItem, ...] = ()
     """Its items, if there are files among them."""
-    key: Annotated[Name | None, Opaque()] = None
-    tags: Annotated[tuple[Name, ...], Opaque()] = ()
+    key: Annotated[Name | None, OpaqueId()] = None
+    tags: Annotated[tuple[Name, ...], OpaqueId()] = ()
     metadata: transcript.Metadata = {}
 
 
-class Waiting(Value):
+class WaitingAddition(Value):
     """An addition that was not sent upstream yet."""
 
-    user: Annotated[Name, Opaque()]
-    app: Annotated[Name, Opaque()]
-    project: Annotated[Name, Opaque()]
-    session_id: Annotated[Name, Opaque()]
+    user: Annotated[Name, OpaqueId()]
+    app: Annotated[Name, OpaqueId()]
+    project: Annotated[Name, OpaqueId()]
+    session_id: Annotated[Name, OpaqueId()]
     messages: tuple[WaitingMessage, ...]
     at: Instant
     problem: Annotated[str, Field(max_length=limits.REASON_CHARS)] = ""
     """Why the upstream refused it; it is sent again on request."""
 
 
-class Behind(Value):
+class UpstreamLag(Value):
     """Mark that an upstream misses additions of a space, with the server that sends them now."""
 
-    user: Annotated[Name, Opaque()]
-    app: Annotated[Name, Opaque()]
-    project: Annotated[Name, Opaque()]
-    holder: Annotated[str, Opaque()] = ""
+    user: Annotated[Name, OpaqueId()]
+    app: Annotated[Name, OpaqueId()]
+    project: Annotated[Name, OpaqueId()]
+    holder: Annotated[str, OpaqueId()] = ""
     held_until: Instant = Instant(0)
 
 
-class Attachment(Value):
+class MessageAttachment(Value):
     """A file that came with a message. `memory_id` is the message; the bytes lie in the blob of its key."""
 
-    memory_id: Annotated[Name, Opaque()]
-    session_id: Annotated[Name, Opaque()]
-    upload_id: Annotated[Name | None, Opaque()] = None
+    memory_id: Annotated[Name, OpaqueId()]
+    session_id: Annotated[Name, OpaqueId()]
+    upload_id: Annotated[Name | None, OpaqueId()] = None
     kind: Name
     name: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""
     ext: Annotated[str, Field(max_length=limits.NAME_CHARS)] = ""

@@ -29,7 +29,7 @@ MAINTENANCE = "maintenance"
 JobId = NewType("JobId", str)
 
 
-class Pass(StrEnum):
+class MaintenancePass(StrEnum):
     """The parts of maintenance, in the order in which they run."""
 
     SUMMARY = "summary"
@@ -60,7 +60,7 @@ class JobState(StrEnum):
         return self not in {JobState.SUCCEEDED, JobState.CANCELLED, JobState.DEAD_LETTER}
 
 
-class Spent(Value):
+class ModelUsage(Value):
     """Usage of calls of a model. `cost` is in millionths of the provider's currency, 0 where unknown."""
 
     calls: int = 0
@@ -72,19 +72,19 @@ class Spent(Value):
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
-    def plus(self, other: "Spent", /) -> "Spent":
+    def plus(self, other: "ModelUsage", /) -> "ModelUsage":
         """Return both together."""
-        return Spent(**{name: count + getattr(other, name) for name, count in self})
+        return ModelUsage(**{name: count + getattr(other, name) for name, count in self})
 
-    def minus(self, before: "Spent", /) -> "Spent":
+    def minus(self, before: "ModelUsage", /) -> "ModelUsage":
         """Return what was added to `before`."""
-        return Spent(**{name: count - getattr(before, name) for name, count in self})
+        return ModelUsage(**{name: count - getattr(before, name) for name, count in self})
 
 
-NOTHING = Spent()
+NOTHING = ModelUsage()
 
 
-class Lease(Value):
+class JobLease(Value):
     """Lease of a job: its worker, and its end."""
 
     holder: str
@@ -104,17 +104,17 @@ class Job(Value):
     app: Name | None = None
     project: Name | None = None
     turns: Annotated[tuple[int, ...], Field(max_length=limits.MAINTAIN_TURNS)] = ()
-    passes: tuple[Pass, ...] = tuple(Pass)
+    passes: tuple[MaintenancePass, ...] = tuple(MaintenancePass)
     state: JobState = JobState.PENDING
     made_at: Instant
     updated_at: Instant
     due_at: Instant
     attempts: int = 0
-    lease: Lease | None = None
-    done: tuple[Pass, ...] = ()
+    lease: JobLease | None = None
+    done: tuple[MaintenancePass, ...] = ()
     error: str = ""
     """The key of the error that the last attempt ended with."""
-    spent: Spent = NOTHING
+    spent: ModelUsage = NOTHING
     kind: Name = MAINTENANCE
     payload: Annotated[str, Field(max_length=limits.JOB_PAYLOAD_CHARS)] = ""
     """The input for the runner of another kind: ids and numbers, never words."""
@@ -143,14 +143,14 @@ class QueuedJob(Value):
     kind: Name = MAINTENANCE
 
 
-class Queue(Value):
+class JobQueue(Value):
     """Jobs of a space: the unfinished ones, oldest first, and the last finished ones."""
 
     active: tuple[QueuedJob, ...] = ()
     over: tuple[JobId, ...] = ()
 
 
-class Maintained(Value):
+class MaintainedTurns(Value):
     """Processed turns of a conversation: all up to `through`, and those of `beyond`."""
 
     through: int = 0
@@ -173,7 +173,7 @@ class Maintained(Value):
         for first, last in self.by_rules:
             yield from range(first, last + 1)
 
-    def put_off(self, sequence: int, /) -> "Maintained":
+    def put_off(self, sequence: int, /) -> "MaintainedTurns":
         """Return this with one more turn, which waits for a model; beyond the bound the oldest runs wait no more."""
         runs: list[tuple[int, int]] = []
         for first, last in sorted((*self._without(sequence), (sequence, sequence))):
@@ -183,7 +183,7 @@ class Maintained(Value):
                 runs.append((first, last))
         return self.plus(sequence).model_copy(update={"by_rules": tuple(runs[-limits.MAINTAIN_BEYOND :])})
 
-    def plus(self, sequence: int, /) -> "Maintained":
+    def plus(self, sequence: int, /) -> "MaintainedTurns":
         """Return this with one more turn, which waits for nothing; beyond the bound the oldest gaps close."""
         if self.waits(sequence):
             return self.model_copy(update={"by_rules": self._without(sequence)})
@@ -212,7 +212,7 @@ class DaySpent(Value):
 
     day: int
     """Days since 1970-01-01."""
-    spent: Spent = NOTHING
+    spent: ModelUsage = NOTHING
     held_calls: int = 0
     held_tokens: int = 0
     """Reserved usage of running calls; a killed call's share stays counted until the day ends."""

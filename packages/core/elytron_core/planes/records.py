@@ -8,7 +8,7 @@ from pydantic import AfterValidator, Field, JsonValue
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.model import Value
-from elytron_core.planes.facts import Privacy
+from elytron_core.planes.facts import FactPrivacy
 from elytron_core.scope import Name
 
 RECORDS = "records"
@@ -46,11 +46,11 @@ def is_copy(namespace: tuple[str, ...], /) -> bool:
     return first.startswith(copies_of_turn("", "")[0]) or first in {*COPIES_OF_BLOCKS, *copies_of_conversation("")[:1]}
 
 
-def _bounded(value: JsonValue) -> JsonValue:
+def _bounded_value(value: JsonValue) -> JsonValue:
     """Return `value`. Raises ValueError if it is too deep, too large, or holds what JSON cannot say."""
     level: list[Any] = [value]
     for _ in range(limits.RECORD_VALUE_DEPTH):
-        level = [inner for outer in level for inner in _parts(outer)]
+        level = [inner for outer in level for inner in _value_parts(outer)]
         if not level:
             break
     else:
@@ -60,7 +60,7 @@ def _bounded(value: JsonValue) -> JsonValue:
     return value
 
 
-def _parts(value: Any) -> list[Any]:
+def _value_parts(value: Any) -> list[Any]:
     if isinstance(value, dict):
         return list(cast("dict[str, Any]", value).values())
     return cast("list[Any]", value) if isinstance(value, list) else []
@@ -69,7 +69,7 @@ def _parts(value: Any) -> list[Any]:
 Scalar = bool | int | float | str | None
 Namespace = Annotated[tuple[Name, ...], Field(min_length=1, max_length=limits.RECORD_NAMESPACE_PARTS)]
 NamespacePrefix = Annotated[tuple[Name, ...], Field(max_length=limits.RECORD_NAMESPACE_PARTS)]
-RecordValue = Annotated[JsonValue, AfterValidator(_bounded)]
+RecordValue = Annotated[JsonValue, AfterValidator(_bounded_value)]
 RecordText = Annotated[str, Field(max_length=limits.RECORD_TEXT_CHARS)]
 
 
@@ -90,7 +90,7 @@ class Record(Value):
     key: Name
     value: JsonValue
     text: str = ""
-    privacy: Privacy = Privacy.SHARED
+    privacy: FactPrivacy = FactPrivacy.SHARED
     version: Annotated[int, Field(ge=1)] = 1
     created_at: Instant
     updated_at: Instant
@@ -117,7 +117,7 @@ class Record(Value):
     def fields(self) -> dict[str, Scalar]:
         """Return what conditions of a filter compare: the scalars of the value, inner ones by dotted names."""
         found: dict[str, Scalar] = {}
-        for name, value in _scalars(self.value, ""):
+        for name, value in _scalar_leaves(self.value, ""):
             if len(found) == limits.RECORD_FIELDS:
                 break
             if len(name) <= limits.NAME_CHARS and (not isinstance(value, str) or len(value) <= limits.CONDITION_CHARS):
@@ -125,11 +125,11 @@ class Record(Value):
         return found
 
 
-def _scalars(value: JsonValue, prefix: str) -> Iterator[tuple[str, Scalar]]:
+def _scalar_leaves(value: JsonValue, prefix: str) -> Iterator[tuple[str, Scalar]]:
     if not isinstance(value, dict):
         return
     for name, inner in value.items():
         if isinstance(inner, dict):
-            yield from _scalars(inner, f"{prefix}{name}.")
+            yield from _scalar_leaves(inner, f"{prefix}{name}.")
         elif not isinstance(inner, list):
             yield f"{prefix}{name}", inner

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.ids import SkillId
 from elytron_core.model import Value
 from elytron_core.scope import Name
@@ -136,10 +136,10 @@ class Skill(Value):
         return SkillOrigin.USER_PROVIDED if self.source is SkillSource.MANUAL else SkillOrigin.LEARNED
 
     @property
-    def trust(self) -> Trust:
+    def trust(self) -> TrustLevel:
         """Return how far it may be relied on: as given by a user or a program, or as learned."""
         is_given = self.source in {SkillSource.MANUAL, SkillSource.PROGRAMMABLE}
-        return Trust.VOUCHED if is_given else Trust.DRAWN
+        return TrustLevel.VOUCHED if is_given else TrustLevel.DRAWN
 
     @property
     def content(self) -> str:

@@ -85,7 +85,7 @@ class AuditTrail(Value):
 SPACE = "space"
 
 
-class Collection(NamedTuple):
+class SpaceCollection(NamedTuple):
     """One collection of a space, and what follows from its name alone."""
 
     name: str
@@ -98,37 +98,37 @@ class Collection(NamedTuple):
 
 
 _DECLARED = (
-    Collection(SPACE),
-    Collection(transcript.CONVERSATIONS, "transcript", beside=True, by_conversation=True),
-    Collection(transcript.TURNS, "transcript", by_conversation=True),
-    Collection(transcript.TURN_NAMES, "transcript", beside=True),
-    Collection(transcript.CHAT_ALIASES, "transcript", beside=True),
-    Collection(transcript.TURN_ATTRIBUTES, "transcript", beside=True),
-    Collection(transcript.DERIVED_REFS, "transcript", beside=True),
-    Collection(AUDIT, beside=True),
-    Collection(facts.FACTS, "long_term"),
-    Collection(facts.SLOTS, "long_term", beside=True),
-    Collection(facts.FACT_USES, "long_term", beside=True),
-    Collection(facts.TOMBSTONES, "long_term", beside=True),
-    Collection(facts.LEARNING, "long_term"),
-    Collection(skills.SKILLS, "procedural"),
-    Collection(tools.REGISTRIES, "tools"),
-    Collection(tools.EXPERIENCES, "tools"),
-    Collection(embedding.VECTORS, "embedding"),
-    Collection(embedding.EMBEDDING, "embedding"),
-    Collection(candidates.CANDIDATES, "candidates"),
-    Collection(continuity.CAPSULES, "continuity", by_conversation=True),
-    Collection(continuity.EXECUTION, "continuity"),
-    Collection(continuity.SUMMARIES, "continuity", by_conversation=True),
-    Collection(continuity.NOTES),
-    Collection(continuity.GARDEN),
-    Collection(subjects.SUBJECTS, "subjects"),
-    Collection(subjects.SUBJECT_EDGES, "subjects"),
-    Collection(subjects.SOUL_BINDINGS, "subjects"),
-    Collection(records.RECORDS),
-    Collection(records.RUNTIME_RECORDS, "records"),
-    *(Collection(name, "gateway") for name in gateway.OF_A_SPACE),
-    *(Collection(name, "jobs", beside=name == jobs.QUEUE) for name in jobs.OF_A_SPACE),
+    SpaceCollection(SPACE),
+    SpaceCollection(transcript.CONVERSATIONS, "transcript", beside=True, by_conversation=True),
+    SpaceCollection(transcript.TURNS, "transcript", by_conversation=True),
+    SpaceCollection(transcript.TURN_NAMES, "transcript", beside=True),
+    SpaceCollection(transcript.CHAT_ALIASES, "transcript", beside=True),
+    SpaceCollection(transcript.TURN_ATTRIBUTES, "transcript", beside=True),
+    SpaceCollection(transcript.DERIVED_REFS, "transcript", beside=True),
+    SpaceCollection(AUDIT, beside=True),
+    SpaceCollection(facts.FACTS, "long_term"),
+    SpaceCollection(facts.SLOTS, "long_term", beside=True),
+    SpaceCollection(facts.FACT_USES, "long_term", beside=True),
+    SpaceCollection(facts.TOMBSTONES, "long_term", beside=True),
+    SpaceCollection(facts.LEARNING, "long_term"),
+    SpaceCollection(skills.SKILLS, "procedural"),
+    SpaceCollection(tools.REGISTRIES, "tools"),
+    SpaceCollection(tools.EXPERIENCES, "tools"),
+    SpaceCollection(embedding.VECTORS, "embedding"),
+    SpaceCollection(embedding.EMBEDDING, "embedding"),
+    SpaceCollection(candidates.CANDIDATES, "candidates"),
+    SpaceCollection(continuity.CAPSULES, "continuity", by_conversation=True),
+    SpaceCollection(continuity.EXECUTION, "continuity"),
+    SpaceCollection(continuity.SUMMARIES, "continuity", by_conversation=True),
+    SpaceCollection(continuity.NOTES),
+    SpaceCollection(continuity.GARDEN),
+    SpaceCollection(subjects.SUBJECTS, "subjects"),
+    SpaceCollection(subjects.SUBJECT_EDGES, "subjects"),
+    SpaceCollection(subjects.SOUL_BINDINGS, "subjects"),
+    SpaceCollection(records.RECORDS),
+    SpaceCollection(records.RUNTIME_RECORDS, "records"),
+    *(SpaceCollection(name, "gateway") for name in gateway.OF_A_SPACE),
+    *(SpaceCollection(name, "jobs", beside=name == jobs.QUEUE) for name in jobs.OF_A_SPACE),
 )
 _PLANES = {each.name: each.plane or each.name for each in _DECLARED}
 COLLECTIONS = tuple(each.name for each in _DECLARED)
@@ -159,7 +159,7 @@ class SpaceRecord(Value):
 
     def tag(self, purpose: str, /, *parts: str) -> str:
         """Return the keyed tag of `parts` for `purpose`: hex digits."""
-        return strict_json.tag(self._key, purpose, *parts, size=TAG_DIGITS)
+        return strict_json.keyed_tag(self._key, purpose, *parts, size=TAG_DIGITS)
 
     @cached_property
     def _conversations(self) -> dict[ConversationKey, ConversationTag]:
@@ -191,12 +191,12 @@ class SpaceRecord(Value):
     def derived_tag(self, plane: str, store_key: str, /) -> str:
         return self.tag("derived", plane, store_key)
 
-    def slot_tag(self, kind: facts.Kind, topic: str, home: ConversationKey | None = None, /) -> str:
+    def slot_tag(self, kind: facts.FactKind, topic: str, home: ConversationKey | None = None, /) -> str:
         """Return the tag of a slot; facts that count in one conversation alone have slots of their own."""
         return self.tag("slot", kind.value, facts.topic_key(topic), *(home or ()))
 
     def earlier_slot_tags(
-        self, kind: facts.Kind, topic: str, home: ConversationKey | None = None, /
+        self, kind: facts.FactKind, topic: str, home: ConversationKey | None = None, /
     ) -> tuple[str, ...]:
         """Return the tags that earlier builds may have given the slot."""
         return tuple(self.tag("slot", kind.value, key, *(home or ())) for key in facts.earlier_topic_keys(topic))

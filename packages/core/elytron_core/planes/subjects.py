@@ -11,7 +11,7 @@ from elytron_core.model import Value
 from elytron_core.scope import Name
 
 
-class Surface(StrEnum):
+class SoulSurface(StrEnum):
     """The eight surfaces of a persona's soul; a binding names the keeper of them all."""
 
     SELF_MODEL = "self_model"
@@ -84,7 +84,7 @@ class SoulBinding(Value):
     """Soul of a persona: the keeper's id and the surfaces it answers for. A soul is bound to one persona."""
 
     soul: Name
-    surfaces: Annotated[tuple[Surface, ...], Field(min_length=1, max_length=len(Surface))] = tuple(Surface)
+    surfaces: Annotated[tuple[SoulSurface, ...], Field(min_length=1, max_length=len(SoulSurface))] = tuple(SoulSurface)
 
 
 class Subject(Value):

@@ -47,20 +47,20 @@ NAMED_SCOPES = frozenset({RegistryScope.PROJECT, RegistryScope.WORKSPACE, Regist
 """Scopes of which there are many, so that `scope_id` says which."""
 
 
-class _Scoped(Value):
+class _ScopedTool(Value):
     registry_id: Name
     scope: RegistryScope = RegistryScope.GLOBAL
     scope_id: Name | None = None
     """The project, workspace or conversation; empty for the other scopes."""
 
     @model_validator(mode="after")
-    def _scope_is_named(self) -> "_Scoped":
+    def _scope_is_named(self) -> "_ScopedTool":
         if (self.scope in NAMED_SCOPES) != (self.scope_id is not None):
             raise ValueError("scope_id is given for a project, workspace or conversation, and for nothing else")
         return self
 
 
-class AgentToolRegistryRef(_Scoped):
+class AgentToolRegistryRef(_ScopedTool):
     """A registry in one state: with the fingerprint that the host has."""
 
     fingerprint: Fingerprint
@@ -81,7 +81,7 @@ class AgentToolDescriptor(Value):
     disabled: bool = False
 
 
-class AgentToolRegistrySnapshot(_Scoped):
+class AgentToolRegistrySnapshot(_ScopedTool):
     """All tools of one registry at one time."""
 
     namespace: Name

@@ -10,7 +10,14 @@ from pydantic import AfterValidator, Field, FiniteFloat
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidJson, PayloadTooLarge
-from elytron_core.evidence import RESTRICTED, EvidenceAuthority, Role, Trust, authority_of_role, trust_of_authority
+from elytron_core.evidence import (
+    RESTRICTED,
+    EvidenceAuthority,
+    EvidenceRole,
+    TrustLevel,
+    authority_of_role,
+    trust_of_authority,
+)
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.model import Value
 from elytron_core.scope import ConversationKey, Name, Space
@@ -71,9 +78,9 @@ class HostOpaqueRef(Value):
     label: Annotated[str, Field(max_length=limits.LABEL_CHARS)] | None = None
 
 
-def _json(body: str) -> str:
+def _opaque_json(body: str) -> str:
     try:
-        strict_json.parse(body.encode(), limit=limits.OPAQUE_ITEM_BYTES)
+        strict_json.parse_json(body.encode(), limit=limits.OPAQUE_ITEM_BYTES)
     except (InvalidJson, PayloadTooLarge) as error:
         raise ValueError(f"is not the text of one JSON value of at most {limits.OPAQUE_ITEM_BYTES} bytes") from error
     return body
@@ -88,16 +95,16 @@ class OpaqueItem(Value):
 
     kind: Name
     issuer: Name
-    body: Annotated[str, AfterValidator(_json)]
+    body: Annotated[str, AfterValidator(_opaque_json)]
 
 
-def _bounded(items: tuple[OpaqueItem, ...]) -> tuple[OpaqueItem, ...]:
+def _bounded_items(items: tuple[OpaqueItem, ...]) -> tuple[OpaqueItem, ...]:
     if sum(len(item.body.encode()) for item in items) > limits.OPAQUE_ITEMS_BYTES:
         raise ValueError(f"hold more than {limits.OPAQUE_ITEMS_BYTES} bytes together")
     return items
 
 
-OpaqueItems = Annotated[tuple[OpaqueItem, ...], Field(max_length=limits.OPAQUE_ITEMS), AfterValidator(_bounded)]
+OpaqueItems = Annotated[tuple[OpaqueItem, ...], Field(max_length=limits.OPAQUE_ITEMS), AfterValidator(_bounded_items)]
 """The items of one turn, in the order of the host."""
 
 
@@ -132,7 +139,7 @@ GivenMetadata = Annotated[
 """The same as it may be given: bounded, and with nothing that JSON has no word for."""
 
 
-class Delivery(StrEnum):
+class TurnDelivery(StrEnum):
     """End of a turn; assistant text is evidence only if it was delivered."""
 
     DELIVERED = "delivered"
@@ -143,7 +150,7 @@ class Delivery(StrEnum):
     REJECTED_BY_POLICY = "rejected_by_policy"
 
 
-class Lifecycle(StrEnum):
+class TurnLifecycle(StrEnum):
     """State of a turn's raw text."""
 
     ACTIVE = "active"
@@ -152,7 +159,7 @@ class Lifecycle(StrEnum):
     RAW_DELETED = "raw_deleted"
 
 
-class Redaction(StrEnum):
+class TextRedaction(StrEnum):
     """Part of a turn's raw text that is left, shown or not."""
 
     RAW_AVAILABLE = "raw_available"
@@ -160,7 +167,7 @@ class Redaction(StrEnum):
     RAW_DELETED = "raw_deleted"
 
 
-class Origin(StrEnum):
+class TurnOrigin(StrEnum):
     """Source of a turn."""
 
     HOST = "host"
@@ -170,7 +177,7 @@ class Origin(StrEnum):
 class Message(Value):
     """One utterance. `at` is the time its host says, which orders nothing."""
 
-    role: Role = Role.USER
+    role: EvidenceRole = EvidenceRole.USER
     text: MessageText
     speaker: Name | None = None
     at: At | None = None
@@ -217,9 +224,9 @@ class Turn(Value):
     messages: tuple[Message, ...]
     recorded_at: Instant
     host_id: Name | None = None
-    delivery: Delivery = Delivery.DELIVERED
-    origin: Origin = Origin.HOST
-    lifecycle: Lifecycle = Lifecycle.ACTIVE
+    delivery: TurnDelivery = TurnDelivery.DELIVERED
+    origin: TurnOrigin = TurnOrigin.HOST
+    lifecycle: TurnLifecycle = TurnLifecycle.ACTIVE
     agent: Name | None = None
     app: Name | None = None
     project: Name | None = None
@@ -237,7 +244,7 @@ class Turn(Value):
     """The host's verbatim items, unchanged."""
     external_content_used: bool = False
     candidate_ids: tuple[Name, ...] = ()
-    redaction: Redaction = Redaction.RAW_AVAILABLE
+    redaction: TextRedaction = TextRedaction.RAW_AVAILABLE
     chat: Name | None = None
     title: str | None = None
     """Chat name in the write of the turn, if the head did not have it yet."""
@@ -253,12 +260,12 @@ class Turn(Value):
         It is stored, not an instruction of the system, and private only for a caller that asks for that.
         """
         is_open = include_private or not self.is_private
-        return is_open and self.messages[part].role is not Role.SYSTEM and self.is_kept(part)
+        return is_open and self.messages[part].role is not EvidenceRole.SYSTEM and self.is_kept(part)
 
     def is_kept(self, part: int, /) -> bool:
         """Return whether a message is in use: neither hidden, nor gone, nor restricted, nor in an archived turn."""
         return (
-            self.lifecycle is Lifecycle.ACTIVE
+            self.lifecycle is TurnLifecycle.ACTIVE
             and part not in self.forgotten
             and part not in self.erased
             and self.messages[part].authority not in RESTRICTED
@@ -274,12 +281,12 @@ class Turn(Value):
     def is_readable(self, part: int, /) -> bool:
         """Return whether a message may be read by its id: its text is there, not masked, and not restricted."""
         return (
-            self.redaction is Redaction.RAW_AVAILABLE
+            self.redaction is TextRedaction.RAW_AVAILABLE
             and part not in self.erased
             and self.messages[part].authority not in RESTRICTED
         )
 
-    def trust_of(self, part: int, /) -> Trust:
+    def trust_of(self, part: int, /) -> TrustLevel:
         """Return the trust of a message.
 
         What a tool said came from outside, unless the host vouches for it by name. Beside a page or a document that
@@ -287,16 +294,18 @@ class Turn(Value):
         page itself.
         """
         message = self.messages[part]
-        if message.authority is None and message.role is Role.TOOL:
-            return Trust.OUTSIDE
-        if self.uses_external_content and (message.role is not Role.USER or self._is_told_by_users):
-            return Trust.OUTSIDE
+        if message.authority is None and message.role is EvidenceRole.TOOL:
+            return TrustLevel.OUTSIDE
+        if self.uses_external_content and (message.role is not EvidenceRole.USER or self._is_told_by_users):
+            return TrustLevel.OUTSIDE
         return trust_of_authority(message.stands_on)
 
     @property
     def _is_told_by_users(self) -> bool:
         """True if users wrote all of a turn that was delivered; one that was not may lack an answer."""
-        return self.delivery is Delivery.DELIVERED and all(message.role is Role.USER for message in self.messages)
+        return self.delivery is TurnDelivery.DELIVERED and all(
+            message.role is EvidenceRole.USER for message in self.messages
+        )
 
     @property
     def uses_external_content(self) -> bool:
@@ -380,18 +389,18 @@ def said_at(turn: Turn, message: Message, /) -> Instant:
     return message.at if message.at is not None else turn.recorded_at
 
 
-def met(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+def note_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
     """Return `head` with the times, speakers and names of `turns` taken in; their number is another matter."""
-    return head.model_copy(update=_met(head, turns))
+    return head.model_copy(update=_noted_fields(head, turns))
 
 
-def grown(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
+def append_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
     """Return `head` with `turns`, which come next, met and counted in."""
     counts = {"turns": head.turns + len(turns), "next_sequence": head.next_sequence + len(turns)}
-    return head.model_copy(update=_met(head, turns) | counts)
+    return head.model_copy(update=_noted_fields(head, turns) | counts)
 
 
-def _met(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
+def _noted_fields(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
     times = [said_at(turn, message) for turn in turns for message in turn.messages]
     speakers = dict.fromkeys(head.speakers)
     speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
@@ -404,18 +413,18 @@ def _met(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
     }
 
 
-def evidence_of(messages: tuple[Message, ...], delivery: Delivery, /) -> tuple[Message, ...]:
+def evidence_of(messages: tuple[Message, ...], delivery: TurnDelivery, /) -> tuple[Message, ...]:
     """Return the messages that a turn with this delivery leaves as evidence.
 
     A rejected or incomplete turn leaves none; an assistant's text counts only if it was delivered.
     """
     match delivery:
-        case Delivery.DELIVERED:
+        case TurnDelivery.DELIVERED:
             return messages
-        case Delivery.INCOMPLETE_STREAM | Delivery.REJECTED_BY_POLICY:
+        case TurnDelivery.INCOMPLETE_STREAM | TurnDelivery.REJECTED_BY_POLICY:
             return ()
-        case Delivery.USER_ONLY | Delivery.UPSTREAM_FAILED | Delivery.CANCELLED:
-            return tuple(message for message in messages if message.role is not Role.ASSISTANT)
+        case TurnDelivery.USER_ONLY | TurnDelivery.UPSTREAM_FAILED | TurnDelivery.CANCELLED:
+            return tuple(message for message in messages if message.role is not EvidenceRole.ASSISTANT)
         case _:
             assert_never(delivery)
 
@@ -425,10 +434,10 @@ def delivered_after(turn: Turn, messages: tuple[Message, ...], /) -> Turn | None
 
     None if it was delivered, does not begin like that, or anything was taken out of it since.
     """
-    is_whole = not turn.erased and not turn.forgotten and turn.redaction is Redaction.RAW_AVAILABLE
-    if turn.delivery is Delivery.DELIVERED or not is_whole or messages[: len(turn.messages)] != turn.messages:
+    is_whole = not turn.erased and not turn.forgotten and turn.redaction is TextRedaction.RAW_AVAILABLE
+    if turn.delivery is TurnDelivery.DELIVERED or not is_whole or messages[: len(turn.messages)] != turn.messages:
         return None
-    return turn.model_copy(update={"messages": messages, "delivery": Delivery.DELIVERED})
+    return turn.model_copy(update={"messages": messages, "delivery": TurnDelivery.DELIVERED})
 
 
 def message_id(turn: TurnId, part: int, /) -> str:
@@ -463,7 +472,7 @@ class AttributeSource(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
-class Attribute(Value):
+class MessageAttribute(Value):
     """One value under a key that begins with `host.` or `memory.`. With `part`, it is that message's."""
 
     key: AttributeKey
@@ -481,7 +490,7 @@ class Attribute(Value):
         return len(str(self.value).encode())
 
 
-class TurnAttribute(Attribute):
+class TurnAttribute(MessageAttribute):
     """An attribute as stored: with the turn that it belongs to."""
 
     turn: TurnId

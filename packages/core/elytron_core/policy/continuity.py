@@ -6,9 +6,9 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.continuity import Layer, SnapshotLayers, SnapshotMode
+from elytron_core.contracts.continuity import SnapshotLayer, SnapshotLayers, SnapshotMode
 from elytron_core.planes.continuity import CapsuleState, ContinuityCapsule, state_at
-from elytron_core.planes.facts import Fact, Kind, Privacy
+from elytron_core.planes.facts import Fact, FactKind, FactPrivacy
 from elytron_core.text import similarity
 
 _WORTH: Final = {
@@ -23,7 +23,9 @@ OPEN_POINTS: Final = 6.0
 """An active capsule is more likely to be taken up than one that is done."""
 
 
-def selected(capsules: Sequence[ContinuityCapsule], query: str, *, now: Instant) -> tuple[ContinuityCapsule, ...]:
+def select_capsules(
+    capsules: Sequence[ContinuityCapsule], query: str, *, now: Instant
+) -> tuple[ContinuityCapsule, ...]:
     """Return up to three of the twelve newest capsules that may be shown, best first; stale ones never.
 
     Those that share words with `query` come first, then active ones, then the newer; without a shared word an active
@@ -31,13 +33,13 @@ def selected(capsules: Sequence[ContinuityCapsule], query: str, *, now: Instant)
     """
     shown = [c for c in capsules if c.is_recallable and state_at(c, now) is not CapsuleState.STALE]
     newest = sorted(shown, key=lambda c: (-c.updated_at, c.id))[: limits.CAPSULES_CONSIDERED]
-    words = similarity.words_of(similarity.normalise(query), limit=limits.QUERY_TERMS)
-    ranked = sorted(newest, key=lambda c: (-_points(c, words), -c.updated_at, c.id))
-    worthy = [c for c in ranked if _points(c, words) > 0]
+    words = similarity.words_of(similarity.normalise_text(query), limit=limits.QUERY_TERMS)
+    ranked = sorted(newest, key=lambda c: (-_capsule_points(c, words), -c.updated_at, c.id))
+    worthy = [c for c in ranked if _capsule_points(c, words) > 0]
     return tuple(worthy[: limits.CAPSULES_SELECTED])
 
 
-def block(capsules: Sequence[ContinuityCapsule]) -> str:
+def capsule_block(capsules: Sequence[ContinuityCapsule]) -> str:
     """Return the capsules as at most 900 characters, one after the other; what does not fit whole is left out."""
     lines: list[str] = []
     left = limits.CAPSULE_BLOCK_CHARS
@@ -54,7 +56,7 @@ def giving_way(
     capsules: Sequence[ContinuityCapsule], *, fresh: frozenset[str], now: Instant
 ) -> tuple[ContinuityCapsule, ...]:
     """Return the capsules beyond 16 of a conversation and 96 of the space, least worth first; never `fresh` ones."""
-    order = sorted(capsules, key=lambda c: (c.id in fresh, *_keeping(c, now), c.updated_at, c.id))
+    order = sorted(capsules, key=lambda c: (c.id in fresh, *_capsule_retention(c, now), c.updated_at, c.id))
     held: dict[tuple[str, str], int] = {}
     for capsule in capsules:
         held[capsule.channel, capsule.conversation] = held.get((capsule.channel, capsule.conversation), 0) + 1
@@ -71,24 +73,24 @@ def giving_way(
     return tuple(leaving)
 
 
-def _keeping(capsule: ContinuityCapsule, now: Instant) -> tuple[bool, int]:
+def _capsule_retention(capsule: ContinuityCapsule, now: Instant) -> tuple[bool, int]:
     return capsule.forgotten_at is None, _WORTH[state_at(capsule, now)]
 
 
-def _points(capsule: ContinuityCapsule, words: Sequence[str]) -> float:
-    told = similarity.normalise(f"{capsule.topic} {capsule.text}")
+def _capsule_points(capsule: ContinuityCapsule, words: Sequence[str]) -> float:
+    told = similarity.normalise_text(f"{capsule.topic} {capsule.text}")
     is_open = capsule.state is CapsuleState.ACTIVE
-    return TERM_POINTS * sum(similarity.holds(told, word) for word in words) + OPEN_POINTS * is_open
+    return TERM_POINTS * sum(similarity.has_term(told, word) for word in words) + OPEN_POINTS * is_open
 
 
 KIND_ORDER: Final = (
-    Kind.CONSTRAINT,
-    Kind.PROFILE,
-    Kind.PREFERENCE,
-    Kind.TASK,
-    Kind.PROJECT,
-    Kind.RELATIONSHIP,
-    Kind.FACT,
+    FactKind.CONSTRAINT,
+    FactKind.PROFILE,
+    FactKind.PREFERENCE,
+    FactKind.TASK,
+    FactKind.PROJECT,
+    FactKind.RELATIONSHIP,
+    FactKind.FACT,
 )
 """Facts that a conversation needs first when it begins again."""
 
@@ -98,24 +100,24 @@ def facts_limit(mode: SnapshotMode, /) -> int:
     return limits.SNAPSHOT_FACTS_BOOTSTRAP if mode is SnapshotMode.BOOTSTRAP else limits.SNAPSHOT_FACTS_FULL
 
 
-def chosen(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str) -> tuple[Fact, ...]:
+def choose_facts(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str) -> tuple[Fact, ...]:
     """Return which of the facts that hold to take along: of this conversation first, then by kind, then the latest."""
-    shared = [fact for fact in facts if fact.privacy is not Privacy.PRIVATE]
+    shared = [fact for fact in facts if fact.privacy is not FactPrivacy.PRIVATE]
     shared.sort(key=lambda fact: (fact.chat != conversation, KIND_ORDER.index(fact.kind), -fact.confirmed_at, fact.id))
     return tuple(shared[: facts_limit(mode)])
 
 
-def included(layers: SnapshotLayers, /) -> tuple[Layer, ...]:
+def included_layers(layers: SnapshotLayers, /) -> tuple[SnapshotLayer, ...]:
     """Return which layers hold anything."""
     there = {
-        Layer.FACTS: bool(layers.facts),
-        Layer.EXECUTION: layers.state is not None,
-        Layer.SUMMARY: layers.summary is not None,
-        Layer.CAPSULES: bool(layers.capsules),
+        SnapshotLayer.FACTS: bool(layers.facts),
+        SnapshotLayer.EXECUTION: layers.state is not None,
+        SnapshotLayer.SUMMARY: layers.summary is not None,
+        SnapshotLayer.CAPSULES: bool(layers.capsules),
     }
     return tuple(layer for layer, holds in there.items() if holds)
 
 
-def fingerprint(layers: SnapshotLayers, /) -> str:
+def layers_fingerprint(layers: SnapshotLayers, /) -> str:
     """Return the SHA-256 of the layers, by which a changed or broken snapshot is known."""
     return hashlib.sha256(layers.to_bytes()).hexdigest()

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple, TypeVar
 from elytron_core import limits
 from elytron_core.contracts.inspection import (
     AdapterCapabilities,
-    Capability,
     CapabilityPolicy,
+    CapabilityState,
     EntryCapabilities,
     IndexRecallCapabilities,
     LifecycleCapabilities,
@@ -23,11 +23,11 @@ from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_core.profiles import (
     ActionAdmission,
+    HostProfile,
     HostRoom,
+    MemoryPressure,
     ModeAction,
     ModeInput,
-    Pressure,
-    Profile,
     ProfileBudget,
     ProfileName,
     StoreCapacity,
@@ -42,7 +42,7 @@ EMBEDDED_SDK = StoreCapacity(records=512, events=256, blob_bytes=MIB, snapshot_b
 EMBEDDED_STANDALONE = StoreCapacity(records=4_096, events=2_048, blob_bytes=4 * MIB, snapshot_bytes=MIB)
 
 
-class _Row(NamedTuple):
+class _ProfileRow(NamedTuple):
     """A profile's limits; the transcript's budget grows with `scale`."""
 
     records: int
@@ -59,24 +59,24 @@ class _Row(NamedTuple):
     scale: int
 
 
-_DESKTOP_SDK = _Row(4_096, 2_048, 8, 2_048, 32, 2_048, 4_096, 2_048, 16, 8, 1, 2)
+_DESKTOP_SDK = _ProfileRow(4_096, 2_048, 8, 2_048, 32, 2_048, 4_096, 2_048, 16, 8, 1, 2)
 _ROWS = {
-    ProfileName.ESP_SDK: _Row(512, 256, 1, 256, 8, 1_024, 2_048, 1_024, 8, 4, 1, 1),
-    ProfileName.ESP_STANDALONE: _Row(4_096, 2_048, 4, 1_024, 16, 2_048, 4_096, 2_048, 16, 8, 1, 1),
-    ProfileName.LINUX_DEVICE: _Row(12_000, 4_096, 16, 4_096, 64, 4_096, 8_192, 4_096, 32, 16, 1, 4),
+    ProfileName.ESP_SDK: _ProfileRow(512, 256, 1, 256, 8, 1_024, 2_048, 1_024, 8, 4, 1, 1),
+    ProfileName.ESP_STANDALONE: _ProfileRow(4_096, 2_048, 4, 1_024, 16, 2_048, 4_096, 2_048, 16, 8, 1, 1),
+    ProfileName.LINUX_DEVICE: _ProfileRow(12_000, 4_096, 16, 4_096, 64, 4_096, 8_192, 4_096, 32, 16, 1, 4),
     ProfileName.MACOS_SDK: _DESKTOP_SDK,
     ProfileName.WINDOWS_SDK: _DESKTOP_SDK,
-    ProfileName.MACOS_STANDALONE: _Row(20_000, 8_192, 32, 8_192, 96, 8_192, 12_288, 8_192, 64, 32, 1, 8),
-    ProfileName.SERVER_GATEWAY: _Row(40_000, 16_384, 64, 16_384, 128, 8_192, 16_384, 8_192, 128, 64, 2, 8),
-    ProfileName.SERVER_DEV_FULL: _Row(80_000, 32_768, 128, 32_768, 256, 16_384, 32_768, 16_384, 256, 128, 2, 16),
+    ProfileName.MACOS_STANDALONE: _ProfileRow(20_000, 8_192, 32, 8_192, 96, 8_192, 12_288, 8_192, 64, 32, 1, 8),
+    ProfileName.SERVER_GATEWAY: _ProfileRow(40_000, 16_384, 64, 16_384, 128, 8_192, 16_384, 8_192, 128, 64, 2, 8),
+    ProfileName.SERVER_DEV_FULL: _ProfileRow(80_000, 32_768, 128, 32_768, 256, 16_384, 32_768, 16_384, 256, 128, 2, 16),
 }
 
 
-def profile_of(name: ProfileName, /) -> Profile:
+def profile_of(name: ProfileName, /) -> HostProfile:
     """Return the profile of this name, with its hard limits."""
     row = _ROWS[name]
     is_esp = name in {ProfileName.ESP_SDK, ProfileName.ESP_STANDALONE}
-    return Profile(
+    return HostProfile(
         name=name,
         capacity=StoreCapacity(
             records=row.records,
@@ -93,13 +93,13 @@ def profile_of(name: ProfileName, /) -> Profile:
             runtimes=row.runtimes,
             subscriptions=row.subscriptions,
             hops=row.hops,
-            transcript=_transcript(row.scale),
+            transcript=_transcript_budget(row.scale),
         ),
     )
 
 
 @cache
-def default_profile() -> Profile:
+def default_profile() -> HostProfile:
     """Return the default profile: a full server's, bounded by the product's own limits alone."""
     full = profile_of(ProfileName.SERVER_DEV_FULL)
     budget = full.budget.model_copy(
@@ -124,7 +124,7 @@ def default_profile() -> Profile:
     return full.model_copy(update={"budget": budget, "capacity": None})
 
 
-def named_profile(name: str | None, /) -> Profile:
+def named_profile(name: str | None, /) -> HostProfile:
     """Return the profile called `name`; without one, the default. Raises InvalidInput."""
     if name is None:
         return default_profile()
@@ -135,7 +135,7 @@ def named_profile(name: str | None, /) -> Profile:
         raise InvalidInput(field="profile", problem=f"is none of {known}") from None
 
 
-def _transcript(scale: int) -> TranscriptGovernanceBudget:
+def _transcript_budget(scale: int) -> TranscriptGovernanceBudget:
     return TranscriptGovernanceBudget(
         page_turns=min(16 * scale, 200),
         host_refs_per_turn=min(2 + 2 * scale, limits.HOST_REFS),
@@ -150,7 +150,7 @@ def _transcript(scale: int) -> TranscriptGovernanceBudget:
 GroupT = TypeVar("GroupT", bound=Value)
 
 
-class Part(StrEnum):
+class DistributionPart(StrEnum):
     """Parts that a distribution may have built in, beside the memory itself."""
 
     CLI = "cli"
@@ -165,20 +165,31 @@ class Part(StrEnum):
     EVOLVE = "evolve"
 
 
-SHIPPED = frozenset({Part.CLI, Part.HTTP, Part.WSS, Part.MCP, Part.A2A, Part.LLM_GATEWAY, Part.REPLAY, Part.EVOLVE})
+SHIPPED = frozenset(
+    {
+        DistributionPart.CLI,
+        DistributionPart.HTTP,
+        DistributionPart.WSS,
+        DistributionPart.MCP,
+        DistributionPart.A2A,
+        DistributionPart.LLM_GATEWAY,
+        DistributionPart.REPLAY,
+        DistributionPart.EVOLVE,
+    }
+)
 """Parts that this distribution has built in, with all its extras; snapshots are of these."""
 
 _NEEDED_BY = {
-    Part.CLI: ("cli",),
-    Part.HTTP: ("http", "http_server", "webhook", "webhook_receiver"),
-    Part.WEBHOOK_SENDER: ("webhook_sender",),
-    Part.WSS: ("wss", "wss_client", "wss_server"),
-    Part.MQTT: ("mqtt", "mqtt_client", "mqtt_bridge"),
-    Part.MCP: ("mcp", "mcp_server"),
-    Part.A2A: ("a2a", "a2a_bridge"),
-    Part.LLM_GATEWAY: ("llm_gateway",),
-    Part.REPLAY: ("compact_fixture", "harness", "full_suite", "benchmark_gate"),
-    Part.EVOLVE: ("proposal_preview", "compact_sandbox", "full_sandbox", "submission"),
+    DistributionPart.CLI: ("cli",),
+    DistributionPart.HTTP: ("http", "http_server", "webhook", "webhook_receiver"),
+    DistributionPart.WEBHOOK_SENDER: ("webhook_sender",),
+    DistributionPart.WSS: ("wss", "wss_client", "wss_server"),
+    DistributionPart.MQTT: ("mqtt", "mqtt_client", "mqtt_bridge"),
+    DistributionPart.MCP: ("mcp", "mcp_server"),
+    DistributionPart.A2A: ("a2a", "a2a_bridge"),
+    DistributionPart.LLM_GATEWAY: ("llm_gateway",),
+    DistributionPart.REPLAY: ("compact_fixture", "harness", "full_suite", "benchmark_gate"),
+    DistributionPart.EVOLVE: ("proposal_preview", "compact_sandbox", "full_sandbox", "submission"),
 }
 _PART_OF = {name: part for part, names in _NEEDED_BY.items() for name in names}
 """The part that a capability needs; one that is not listed needs the memory alone."""
@@ -186,14 +197,14 @@ _PART_OF = {name: part for part, names in _NEEDED_BY.items() for name in names}
 _ADAPTERS = frozenset(AdapterCapabilities.model_fields)
 _ENTRIES = frozenset(EntryCapabilities.model_fields)
 _VALIDATION = frozenset(ValidationCapabilities.model_fields)
-_HARNESS = frozenset(_NEEDED_BY[Part.REPLAY])
+_HARNESS = frozenset(_NEEDED_BY[DistributionPart.REPLAY])
 _CARRIES_PRIVATE = frozenset({"webhook_sender", "mqtt_bridge", "a2a_bridge", "llm_gateway", "submission"})
 """Capabilities that pass memory on by themselves: only if private material may travel."""
 _MAY_TRAVEL = frozenset({ProfileName.SERVER_GATEWAY, ProfileName.SERVER_DEV_FULL})
 
 
 @dataclass(frozen=True, slots=True)
-class _Allowed:
+class _AllowedCapabilities:
     """Capabilities that a profile allows of each group; of a group that is not listed, all."""
 
     adapters: AbstractSet[str]
@@ -204,61 +215,63 @@ class _Allowed:
 
 
 _DEVICE = frozenset({"cli", "http", "webhook", "wss", "mqtt", "mcp"})
-_DESKTOP_CAPABILITIES = _Allowed(
+_DESKTOP_CAPABILITIES = _AllowedCapabilities(
     frozenset({"cli", "http", "mcp"}),
     frozenset({"cli", "mcp_server"}),
     frozenset({"compact_fixture", "proposal_preview"}),
 )
 _ALLOWED = {
-    ProfileName.ESP_SDK: _Allowed(frozenset(), frozenset(), frozenset(), has_index=False, has_full_maintenance=False),
-    ProfileName.ESP_STANDALONE: _Allowed(
+    ProfileName.ESP_SDK: _AllowedCapabilities(
+        frozenset(), frozenset(), frozenset(), has_index=False, has_full_maintenance=False
+    ),
+    ProfileName.ESP_STANDALONE: _AllowedCapabilities(
         frozenset({"http", "wss", "mqtt"}),
         frozenset({"http_server", "wss_client", "mqtt_client"}),
         frozenset({"compact_fixture"}),
         has_index=False,
         has_full_maintenance=False,
     ),
-    ProfileName.LINUX_DEVICE: _Allowed(
+    ProfileName.LINUX_DEVICE: _AllowedCapabilities(
         _DEVICE,
         _ENTRIES - _CARRIES_PRIVATE,
         frozenset({"compact_fixture", "harness", "proposal_preview", "compact_sandbox"}),
     ),
     ProfileName.MACOS_SDK: _DESKTOP_CAPABILITIES,
     ProfileName.WINDOWS_SDK: _DESKTOP_CAPABILITIES,
-    ProfileName.MACOS_STANDALONE: _Allowed(
+    ProfileName.MACOS_STANDALONE: _AllowedCapabilities(
         _ADAPTERS,
         _ENTRIES - {"mqtt_bridge", "a2a_bridge"},
         _VALIDATION - {"full_suite", "full_sandbox", "submission"},
     ),
-    ProfileName.SERVER_GATEWAY: _Allowed(_ADAPTERS, _ENTRIES, _VALIDATION - _HARNESS),
-    ProfileName.SERVER_DEV_FULL: _Allowed(_ADAPTERS, _ENTRIES, _VALIDATION),
+    ProfileName.SERVER_GATEWAY: _AllowedCapabilities(_ADAPTERS, _ENTRIES, _VALIDATION - _HARNESS),
+    ProfileName.SERVER_DEV_FULL: _AllowedCapabilities(_ADAPTERS, _ENTRIES, _VALIDATION),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Circumstances:
+class CatalogSources:
     """Sources of a catalog. `entries` are those set up; `has_model` says that maintenance has one to ask.
 
     `capacity` is the store's bound, of a profile or its own.
     """
 
-    profile: Profile
-    compiled: AbstractSet[Part]
+    profile: HostProfile
+    compiled: AbstractSet[DistributionPart]
     entries: AbstractSet[str]
     has_model: bool
     policy: CapabilityPolicy = CapabilityPolicy.OPEN
     capacity: StoreCapacity | None = None
 
 
-def catalog(of: Circumstances, /) -> MemoryCapabilityCatalog:
+def capability_catalog(of: CatalogSources, /) -> MemoryCapabilityCatalog:
     """Return what can be done under these circumstances, and which of the five factors says otherwise."""
     allowed = _ALLOWED[of.profile.name]
-    plain = _capability(of, "")
-    full = _capability(of, "", allows=allowed.has_full_maintenance, configured=of.has_model)
-    indexed = _capability(of, "", allows=allowed.has_index)
+    plain = _make_capability(of, "")
+    full = _make_capability(of, "", allows=allowed.has_full_maintenance, configured=of.has_model)
+    indexed = _make_capability(of, "", allows=allowed.has_index)
     talks = of.policy is CapabilityPolicy.OPEN
-    adapter = _group(
-        AdapterCapabilities, lambda name: _capability(of, name, allows=name in allowed.adapters, permitted=talks)
+    adapter = _make_group(
+        AdapterCapabilities, lambda name: _make_capability(of, name, allows=name in allowed.adapters, permitted=talks)
     )
     return MemoryCapabilityCatalog(
         profile=of.profile.name,
@@ -273,29 +286,29 @@ def catalog(of: Circumstances, /) -> MemoryCapabilityCatalog:
         replay=plain,
         export=plain,
         import_=plain,
-        communication_adapter=_any(adapter),
+        communication_adapter=_closest_adapter(adapter),
         adapter=adapter,
-        entry=_group(
+        entry=_make_group(
             EntryCapabilities,
-            lambda name: _capability(
+            lambda name: _make_capability(
                 of, name, allows=name in allowed.entries, configured=name in of.entries, permitted=talks
             ),
         ),
-        sqlite_index_recall=_group(IndexRecallCapabilities, lambda _: indexed),
-        lifecycle=_group(LifecycleCapabilities, lambda name: full if name == "maintain_full" else plain),
-        validation=_group(
-            ValidationCapabilities, lambda name: _capability(of, name, allows=name in allowed.validation)
+        sqlite_index_recall=_make_group(IndexRecallCapabilities, lambda _: indexed),
+        lifecycle=_make_group(LifecycleCapabilities, lambda name: full if name == "maintain_full" else plain),
+        validation=_make_group(
+            ValidationCapabilities, lambda name: _make_capability(of, name, allows=name in allowed.validation)
         ),
     )
 
 
-def snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
+def profile_snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
     """Return what a profile can do as this distribution ships it, with everything set up that it allows."""
     profile = profile_of(name)
     allowed = _ALLOWED[name]
     return PlatformCapabilitySnapshot(
-        catalog=catalog(
-            Circumstances(
+        catalog=capability_catalog(
+            CatalogSources(
                 profile=profile,
                 compiled=SHIPPED,
                 entries=allowed.entries,
@@ -306,13 +319,13 @@ def snapshot(name: ProfileName, /) -> PlatformCapabilitySnapshot:
     )
 
 
-def _capability(
-    of: Circumstances, name: str, *, allows: bool = True, configured: bool = True, permitted: bool = True
-) -> Capability:
+def _make_capability(
+    of: CatalogSources, name: str, *, allows: bool = True, configured: bool = True, permitted: bool = True
+) -> CapabilityState:
     part = _PART_OF.get(name)
     compiled = part is None or part in of.compiled
     privacy = name not in _CARRIES_PRIVATE or of.profile.name in _MAY_TRAVEL
-    return Capability(
+    return CapabilityState(
         visible=allows and compiled and configured and permitted and privacy,
         profile_allows=allows,
         compiled=compiled,
@@ -322,13 +335,13 @@ def _capability(
     )
 
 
-def _group(kind: type[GroupT], make: Callable[[str], Capability]) -> GroupT:
+def _make_group(kind: type[GroupT], make: Callable[[str], CapabilityState]) -> GroupT:
     return kind(**{name: make(name) for name in kind.model_fields})
 
 
-def _any(adapters: AdapterCapabilities) -> Capability:
+def _closest_adapter(adapters: AdapterCapabilities) -> CapabilityState:
     """Return the adapter that is closest to available: if one is visible, so is communication."""
-    every: list[Capability] = [getattr(adapters, name) for name in sorted(_ADAPTERS)]
+    every: list[CapabilityState] = [getattr(adapters, name) for name in sorted(_ADAPTERS)]
     return max(every, key=lambda found: sum(found.model_dump().values()))
 
 
@@ -350,17 +363,17 @@ PERSONAL: Final = frozenset(
 """Actions that read or write a person's words."""
 PERCENT_AT_FLOOR: Final = 50
 PERCENT_NEAR_FLOOR: Final = 75
-_SEVERITY: Final = {Pressure.NORMAL: 0, Pressure.CAUTIOUS: 1, Pressure.CRITICAL: 2}
+_SEVERITY: Final = {MemoryPressure.NORMAL: 0, MemoryPressure.CAUTIOUS: 1, MemoryPressure.CRITICAL: 2}
 
 
-def admissions(mode: ModeInput, /) -> tuple[ActionAdmission, ...]:
+def action_admissions(mode: ModeInput, /) -> tuple[ActionAdmission, ...]:
     """Return of every action whether it is admitted in `mode`, and for what is not, the first reason against it."""
-    return tuple(_admission(action, mode) for action in ModeAction)
+    return tuple(_action_admission(action, mode) for action in ModeAction)
 
 
 def is_admitted(action: ModeAction, mode: ModeInput, /) -> bool:
     """Return whether `action` is admitted in `mode`."""
-    return _refusal(action, mode) is None
+    return _action_refusal(action, mode) is None
 
 
 def room_percent(room: HostRoom | None, /) -> int:
@@ -370,17 +383,17 @@ def room_percent(room: HostRoom | None, /) -> int:
     return PERCENT_AT_FLOOR if room.free_bytes <= room.floor_bytes else PERCENT_NEAR_FLOOR
 
 
-def worse(one: Pressure, other: Pressure, /) -> Pressure:
+def worse_pressure(one: MemoryPressure, other: MemoryPressure, /) -> MemoryPressure:
     """Return the harder pressure of two."""
     return max(one, other, key=_SEVERITY.__getitem__)
 
 
-def _admission(action: ModeAction, mode: ModeInput) -> ActionAdmission:
-    reason = _refusal(action, mode)
+def _action_admission(action: ModeAction, mode: ModeInput) -> ActionAdmission:
+    reason = _action_refusal(action, mode)
     return ActionAdmission(action=action, admitted=reason is None, reason=reason or "")
 
 
-def _refusal(action: ModeAction, mode: ModeInput) -> str | None:
+def _action_refusal(action: ModeAction, mode: ModeInput) -> str | None:
     if action in ALWAYS:
         return None
     is_changing, is_maintaining = action in CHANGING, action is ModeAction.MAINTAIN
@@ -392,6 +405,6 @@ def _refusal(action: ModeAction, mode: ModeInput) -> str | None:
         (mode.maintenance_active and is_changing, MAINTENANCE_ACTIVE),
         (mode.voice_exclusive and is_maintaining, VOICE_EXCLUSIVE),
         (mode.foreground_overlay and not mode.post_reply_deferral_elapsed and is_maintaining, FOREGROUND),
-        (mode.pressure is Pressure.CRITICAL and is_maintaining, CRITICAL_PRESSURE),
+        (mode.pressure is MemoryPressure.CRITICAL and is_maintaining, CRITICAL_PRESSURE),
     )
     return next((reason for holds, reason in against if holds), None)

@@ -9,12 +9,12 @@ from typing import Final, NamedTuple, Self, assert_never
 from pydantic import ValidationError
 
 from elytron_core import strict_json
-from elytron_core.contracts.control import Origin, OriginKind
+from elytron_core.contracts.control import OriginKind, OutsideOrigin
 from elytron_core.contracts.inspection import HEAD, HeadStanding
 from elytron_core.contracts.transcript import DerivedMemoryLink, TranscriptRepairIssue
 from elytron_core.contracts.transcript import TranscriptRepairIssueKind as Kind
 from elytron_core.errors import InvalidInput
-from elytron_core.evidence import Role, Trust
+from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.transcript import (
@@ -34,7 +34,7 @@ from elytron_core.scope import ConversationKey
 _KEY = re.compile(KEY_PATTERN)
 
 
-class _Missing(Enum):
+class _MissingTarget(Enum):
     """Missing target of a link."""
 
     TURN = auto()
@@ -42,7 +42,7 @@ class _Missing(Enum):
 
 
 @dataclass(slots=True)
-class Links:
+class ConversationLinks:
     """The part of a conversation that was read so far, and its issues."""
 
     space: str
@@ -93,9 +93,9 @@ class Links:
             self._note(Kind.MISMATCHED_SOURCE_KEY, DERIVED_REFS, key, turn_id, ref=ref)
             return
         missing = self._missing(turn_id, _part_of(source.message_id))
-        if missing is _Missing.TURN:
+        if missing is _MissingTarget.TURN:
             self._note(Kind.MISSING_SOURCE_TURN, DERIVED_REFS, key, turn_id, ref=ref)
-        elif missing is _Missing.MESSAGE:
+        elif missing is _MissingTarget.MESSAGE:
             self._note(Kind.MISSING_SOURCE_MESSAGE, DERIVED_REFS, key, turn_id, message=source.message_id, ref=ref)
 
     def targets(self, standing: AbstractSet[str], /) -> None:
@@ -118,20 +118,20 @@ class Links:
         if found.value_bytes > found.max_value_bytes:
             self._note(Kind.OVERSIZED_ATTR_VALUE, TURN_ATTRIBUTES, key, turn_id)
         missing = self._missing(turn_id, found.part)
-        if missing is _Missing.TURN:
+        if missing is _MissingTarget.TURN:
             self._note(Kind.MISSING_ATTR_TARGET_TURN, TURN_ATTRIBUTES, key, turn_id)
-        elif missing is _Missing.MESSAGE:
+        elif missing is _MissingTarget.MESSAGE:
             self._note(
                 Kind.MISSING_ATTR_TARGET_MESSAGE, TURN_ATTRIBUTES, key, turn_id, message=f"{turn_id}#{found.part}"
             )
 
-    def _missing(self, turn_id: TurnId, part: int | None) -> _Missing | None:
+    def _missing(self, turn_id: TurnId, part: int | None) -> _MissingTarget | None:
         turn = self.turns.get(turn_id)
         if turn is None:
             # A turn that cannot be read is an issue of its own.
-            return None if turn_id in self._corrupt else _Missing.TURN
+            return None if turn_id in self._corrupt else _MissingTarget.TURN
         is_there = part is None or (part < len(turn.messages) and part not in turn.erased)
-        return None if is_there else _Missing.MESSAGE
+        return None if is_there else _MissingTarget.MESSAGE
 
     def _note(
         self,
@@ -171,7 +171,7 @@ def _part_of(message: str | None) -> int | None:
 def _what_is_wrong(body: bytes) -> Kind:
     """Return what keeps an attribute's record from being one."""
     try:
-        record = strict_json.parse(body)
+        record = strict_json.parse_json(body)
     except InvalidInput:
         return Kind.CORRUPT_TRANSCRIPT_ATTR_RECORD
     if not isinstance(record, dict):
@@ -188,7 +188,7 @@ SOURCES: Final = frozenset({"url", "uri", "source", "resource_id", "upload_id"})
 """The metadata keys under which a turn names the page or file that it came from."""
 
 
-def parts_through(turn: transcript.Turn, origin: Origin, /) -> tuple[int, ...]:
+def parts_through(turn: transcript.Turn, origin: OutsideOrigin, /) -> tuple[int, ...]:
     """Return the numbers of the turn's messages that came through `origin`; what the user said beside it stays."""
     match origin.kind:
         case OriginKind.TOOL:
@@ -201,13 +201,14 @@ def parts_through(turn: transcript.Turn, origin: Origin, /) -> tuple[int, ...]:
 
 def _through_tool(turn: transcript.Turn, name: str) -> tuple[int, ...]:
     is_used = any(seen.tool_name == name for seen in turn.tool_observations)
-    has_its_words = any(message.role is Role.TOOL and message.speaker == name for message in turn.messages)
+    has_its_words = any(message.role is EvidenceRole.TOOL and message.speaker == name for message in turn.messages)
     if not is_used and not has_its_words:
         return ()
     return tuple(
         part
         for part, message in enumerate(turn.messages)
-        if message.role is Role.ASSISTANT or (message.role is Role.TOOL and message.speaker in {None, name})
+        if message.role is EvidenceRole.ASSISTANT
+        or (message.role is EvidenceRole.TOOL and message.speaker in {None, name})
     )
 
 
@@ -218,13 +219,13 @@ def _through_source(turn: transcript.Turn, name: str) -> tuple[int, ...]:
         return tuple(range(len(turn.messages)))
     if not refs and not is_named:
         return ()
-    return tuple(part for part in range(len(turn.messages)) if turn.trust_of(part) is not Trust.VOUCHED)
+    return tuple(part for part in range(len(turn.messages)) if turn.trust_of(part) is not TrustLevel.VOUCHED)
 
 
 DIGEST_BYTES: Final = 16
 
 
-class Head(NamedTuple):
+class JournalHead(NamedTuple):
     """The head of a journal. Its text is `sequence.order.content`."""
 
     sequence: int
@@ -243,7 +244,9 @@ class Head(NamedTuple):
         return f"{self.sequence}.{self.order}.{self.content}"
 
 
-def standing_of(kept: Head, now: Head | None, then: Head | None, /, *, is_compacted: bool = False) -> HeadStanding:
+def standing_of(
+    kept: JournalHead, now: JournalHead | None, then: JournalHead | None, /, *, is_compacted: bool = False
+) -> HeadStanding:
     """Return the relation of a space to its head that was `kept`.
 
     `now` is its head, None if there is no such space; `then` its head at the entry at which `kept` ends, None if it

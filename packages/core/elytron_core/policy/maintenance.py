@@ -7,7 +7,7 @@ from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.continuity import CapsuleDraft
 from elytron_core.contracts.maintenance import MaintenanceRefusal, WorkHealth
-from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.ids import ConversationTag, FactId
 from elytron_core.limits import JOB_STALL_MS
 from elytron_core.model import Value
@@ -18,12 +18,12 @@ from elytron_core.planes.jobs import (
     DaySpent,
     Job,
     JobId,
+    JobLease,
+    JobQueue,
     JobState,
-    Lease,
-    Queue,
+    ModelUsage,
     QueuedJob,
     SpendingBook,
-    Spent,
 )
 from elytron_core.policy import host
 from elytron_core.profiles import ModeAction, ModeInput
@@ -33,16 +33,16 @@ SUMMARY_FROM: Final = 40
 """Messages that a conversation has before it is summed up."""
 SUMMARY_EVERY: Final = 20
 """New messages after which its summary is renewed."""
-LIVES_DAYS: Final = {facts.Kind.TASK: 45, facts.Kind.PROJECT: 180}
+LIVES_DAYS: Final = {facts.FactKind.TASK: 45, facts.FactKind.PROJECT: 180}
 """Days for which a fact of this kind is shown without confirmation."""
 BUDGETS: Final = {
-    facts.Kind.PREFERENCE: 18,
-    facts.Kind.PROFILE: 12,
-    facts.Kind.RELATIONSHIP: 8,
-    facts.Kind.PROJECT: 16,
-    facts.Kind.TASK: 12,
-    facts.Kind.CONSTRAINT: 12,
-    facts.Kind.FACT: 18,
+    facts.FactKind.PREFERENCE: 18,
+    facts.FactKind.PROFILE: 12,
+    facts.FactKind.RELATIONSHIP: 8,
+    facts.FactKind.PROJECT: 16,
+    facts.FactKind.TASK: 12,
+    facts.FactKind.CONSTRAINT: 12,
+    facts.FactKind.FACT: 18,
 }
 """Number of current facts of a kind that a space should need; more is counted in the report and kept."""
 NOTES_AFTER_DAYS: Final = 7
@@ -51,9 +51,9 @@ RECONCILES: Final = 6
 STEPS_OF_A_SKILL: Final = 3
 
 
-def refusal(mode: ModeInput, /) -> MaintenanceRefusal | None:
+def maintenance_refusal(mode: ModeInput, /) -> MaintenanceRefusal | None:
     """Return why maintenance may not run now, or None."""
-    admission = next(found for found in host.admissions(mode) if found.action is ModeAction.MAINTAIN)
+    admission = next(found for found in host.action_admissions(mode) if found.action is ModeAction.MAINTAIN)
     return None if admission.admitted else MaintenanceRefusal(admission.reason)
 
 
@@ -68,10 +68,10 @@ def is_state_due(turns: Sequence[transcript.Turn], state: continuity.ExecutionSt
     if any(turn.tool_observations or turn.host_refs for turn in turns):
         return True
     is_going = state is not None and state.status is not continuity.ExecutionStatus.DONE
-    return is_going and any(message.role is Role.ASSISTANT for turn in turns for message in turn.messages)
+    return is_going and any(message.role is EvidenceRole.ASSISTANT for turn in turns for message in turn.messages)
 
 
-def outlived(facts: Iterable[facts.Fact], now: Instant, /) -> tuple[FactId, ...]:
+def outlived_facts(facts: Iterable[facts.Fact], now: Instant, /) -> tuple[FactId, ...]:
     """Return the current tasks and projects that were not confirmed within their kind's lifetime."""
     return tuple(
         fact.id
@@ -96,7 +96,7 @@ def month_of(period: str, /) -> str:
     return period[: len("2026-08")]
 
 
-def fitting(
+def fitting_days(
     days: Sequence[continuity.DailyNote], month: continuity.DailyNote | None, /
 ) -> tuple[continuity.DailyNote, ...]:
     """Return the days, oldest first, whose citations the month's note can take in; it rests on all of its content."""
@@ -156,14 +156,14 @@ def learned_of(state: continuity.ExecutionState, turns: tuple[str, ...], /) -> c
     if state.status is not continuity.ExecutionStatus.DONE or len(state.done) < STEPS_OF_A_SKILL:
         return None
     topic = " ".join(state.goal.split())[: limits.CANDIDATE_TOPIC_CHARS]
-    name = similarity.normalise(topic).replace(" ", "_")
+    name = similarity.normalise_text(topic).replace(" ", "_")
     if not name or not turns:
         return None
     steps = [f"{number}. {' '.join(step.split())}" for number, step in enumerate(state.done, 1)]
     steps += [f"Keep in mind: {' '.join(decided.split())}" for decided in state.decisions]
     return candidates.CandidateDraft(
         proposal=candidates.SkillProposal(
-            target=candidates.Target.PROCEDURAL,
+            target=candidates.CandidateTarget.PROCEDURAL,
             name=name,
             topic=topic,
             title=topic,
@@ -173,11 +173,13 @@ def learned_of(state: continuity.ExecutionState, turns: tuple[str, ...], /) -> c
         authority=EvidenceAuthority.ARCHIVE_EVIDENCE,
         citations=turns,
         origins=(candidates.OriginTag.ASSISTANT,),
-        judgement=candidates.Judgement(verdict=candidates.Verdict.ACCEPT, reason="learned from finished work"),
+        judgement=candidates.CandidateJudgement(
+            verdict=candidates.AdmissionVerdict.ACCEPT, reason="learned from finished work"
+        ),
     )
 
 
-def work_health(queue: Queue, over: Sequence[JobState], now: Instant, /) -> WorkHealth:
+def work_health(queue: JobQueue, over: Sequence[JobState], now: Instant, /) -> WorkHealth:
     """Return whether what was put off gets done: `over` are the states of the jobs that ended last."""
     late = any(job.due_at < now - JOB_STALL_MS for job in queue.active)
     blocked = any(job.state is JobState.BLOCKED for job in queue.active)
@@ -190,7 +192,7 @@ BYTES_PER_TOKEN: Final = 3
 """Fewer than any common vocabulary needs for plain text, so that an estimate errs on the dear side."""
 
 
-class Budget(Value):
+class SpendingBudget(Value):
     """Limit of model calls, and of tokens in and out, of a space in a day (UTC). 0 allows none."""
 
     calls_per_day: int = limits.MODEL_CALLS_PER_DAY
@@ -202,36 +204,36 @@ def day_of(at: Instant, /) -> int:
     return at // DAY_MS
 
 
-def estimate(text: str, /) -> int:
+def estimate_tokens(text: str, /) -> int:
     """Return about how many tokens a prompt has, rather too many than too few."""
     return len(text.encode("utf-8")) // BYTES_PER_TOKEN + 16
 
 
-def today(book: SpendingBook, at: Instant, /) -> DaySpent:
+def spent_today(book: SpendingBook, at: Instant, /) -> DaySpent:
     """Return what the day of `at` has come to."""
     day = day_of(at)
     return next((known for known in book.days if known.day == day), DaySpent(day=day))
 
 
-def allows(budget: Budget, day: DaySpent, *, tokens: int) -> bool:
+def budget_allows(budget: SpendingBudget, day: DaySpent, *, tokens: int) -> bool:
     """Return whether one more call of up to `tokens` is within the budget, running calls included."""
     calls = day.spent.calls + day.held_calls + 1
     return calls <= budget.calls_per_day and day.spent.tokens + day.held_tokens + tokens <= budget.tokens_per_day
 
 
-def held(book: SpendingBook, at: Instant, *, tokens: int) -> SpendingBook:
+def hold_call(book: SpendingBook, at: Instant, *, tokens: int) -> SpendingBook:
     """Return `book` with one call of up to `tokens` under way."""
-    day = today(book, at)
-    return _with(
+    day = spent_today(book, at)
+    return _with_day(
         book,
         day.model_copy(update={"held_calls": day.held_calls + 1, "held_tokens": day.held_tokens + tokens}),
     )
 
 
-def settled(book: SpendingBook, held_at: Instant, *, tokens: int, spent: Spent) -> SpendingBook:
+def settle_call(book: SpendingBook, held_at: Instant, *, tokens: int, spent: ModelUsage) -> SpendingBook:
     """Return `book` with the call that was held at `held_at` replaced by what it came to."""
-    day = today(book, held_at)
-    return _with(
+    day = spent_today(book, held_at)
+    return _with_day(
         book,
         day.model_copy(
             update={
@@ -243,7 +245,7 @@ def settled(book: SpendingBook, held_at: Instant, *, tokens: int, spent: Spent) 
     )
 
 
-def _with(book: SpendingBook, day: DaySpent) -> SpendingBook:
+def _with_day(book: SpendingBook, day: DaySpent) -> SpendingBook:
     others = (known for known in book.days if known.day != day.day)
     days = sorted((*others, day), key=lambda known: known.day)
     return SpendingBook(days=tuple(days)[-limits.SPENDING_DAYS :])
@@ -252,39 +254,39 @@ def _with(book: SpendingBook, day: DaySpent) -> SpendingBook:
 NEVER_ENDED: Final = "never_ended"
 
 
-def claimable(queue: Queue, now: Instant, kinds: Collection[str], /) -> QueuedJob | None:
+def claimable_job(queue: JobQueue, now: Instant, kinds: Collection[str], /) -> QueuedJob | None:
     """Return the job of `kinds` to take next: due, oldest first, and no other of its conversation under way."""
     busy = {job.conversation for job in queue.active if job.state is JobState.LEASED and job.due_at > now}
     free = (job for job in queue.active if job.kind in kinds and job.conversation not in busy)
     return next((job for job in free if job.due_at <= now), None)
 
 
-def joinable(queue: Queue, conversation: ConversationTag, /) -> QueuedJob | None:
+def joinable_job(queue: JobQueue, conversation: ConversationTag, /) -> QueuedJob | None:
     """Return the job of a conversation that has not been taken yet, to which more turns can be added."""
-    waiting = (job for job in queue.active if job.kind == MAINTENANCE and _waits(job))
+    waiting = (job for job in queue.active if job.kind == MAINTENANCE and _job_waits(job))
     return next((job for job in waiting if job.conversation == conversation), None)
 
 
-def has_room(queue: Queue, /) -> bool:
+def has_room(queue: JobQueue, /) -> bool:
     """Return True if one more job may become active."""
     return len(queue.active) < limits.JOBS_ACTIVE
 
 
-def taken(job: Job, *, holder: str, at: Instant) -> Job:
+def lease_job(job: Job, *, holder: str, at: Instant) -> Job:
     """Return `job` leased to `holder` from `at` on: no other worker may take it before the lease ends.
 
     A job that was taken too often without coming to an end, because its workers died, is given up.
     """
     if job.attempts >= limits.JOB_ATTEMPTS:
-        return _moved(job, JobState.DEAD_LETTER, at=at, error=NEVER_ENDED)
-    lease = Lease(holder=holder, until=Instant(at + limits.JOB_LEASE_MS))
+        return _move_job(job, JobState.DEAD_LETTER, at=at, error=NEVER_ENDED)
+    lease = JobLease(holder=holder, until=Instant(at + limits.JOB_LEASE_MS))
     attempts = job.attempts + 1
-    return _moved(job, JobState.LEASED, at=at, due_at=lease.until).model_copy(
+    return _move_job(job, JobState.LEASED, at=at, due_at=lease.until).model_copy(
         update={"lease": lease, "attempts": attempts}
     )
 
 
-def renewed(job: Job, *, at: Instant) -> Job:
+def renew_job(job: Job, *, at: Instant) -> Job:
     """Return a leased `job` with its lease counted from `at`."""
     assert job.lease is not None
     until = Instant(at + limits.JOB_LEASE_MS)
@@ -297,32 +299,34 @@ def is_held(job: Job, holder: str, /) -> bool:
     return job.state is JobState.LEASED and job.lease is not None and job.lease.holder == holder
 
 
-def succeeded(job: Job, *, at: Instant) -> Job:
+def finish_job(job: Job, *, at: Instant) -> Job:
     """Return `job` as done."""
-    return _moved(job, JobState.SUCCEEDED, at=at, error="")
+    return _move_job(job, JobState.SUCCEEDED, at=at, error="")
 
 
-def failed(job: Job, *, at: Instant, error: str, retryable: bool, jitter: int) -> Job:
+def fail_job(job: Job, *, at: Instant, error: str, retryable: bool, jitter: int) -> Job:
     """Return `job` after an attempt that failed: waiting longer each time, or given up. `jitter` is 0 to 255."""
     if not retryable or job.attempts >= limits.JOB_ATTEMPTS:
-        return _moved(job, JobState.DEAD_LETTER, at=at, error=error)
-    return _moved(job, JobState.RETRY_WAITING, at=at, due_at=Instant(at + wait_ms(job.attempts, jitter)), error=error)
+        return _move_job(job, JobState.DEAD_LETTER, at=at, error=error)
+    return _move_job(
+        job, JobState.RETRY_WAITING, at=at, due_at=Instant(at + wait_ms(job.attempts, jitter)), error=error
+    )
 
 
-def blocked(job: Job, *, at: Instant, until: Instant, error: str) -> Job:
+def block_job(job: Job, *, at: Instant, until: Instant, error: str) -> Job:
     """Return `job` put aside until `until`; what it could not try was no attempt."""
-    waiting = _moved(job, JobState.BLOCKED, at=at, due_at=until, error=error)
+    waiting = _move_job(job, JobState.BLOCKED, at=at, due_at=until, error=error)
     return waiting.model_copy(update={"attempts": max(0, job.attempts - 1)})
 
 
-def cancelled(job: Job, *, at: Instant) -> Job:
+def cancel_job(job: Job, *, at: Instant) -> Job:
     """Return `job` as given up on request."""
-    return _moved(job, JobState.CANCELLED, at=at)
+    return _move_job(job, JobState.CANCELLED, at=at)
 
 
-def again(job: Job, *, at: Instant) -> Job:
+def retry_job(job: Job, *, at: Instant) -> Job:
     """Return `job` to be tried at once, with its attempts counted from zero; what it had done stays done."""
-    return _moved(job, JobState.PENDING, at=at, due_at=at, error="").model_copy(update={"attempts": 0})
+    return _move_job(job, JobState.PENDING, at=at, due_at=at, error="").model_copy(update={"attempts": 0})
 
 
 def wait_ms(attempts: int, jitter: int, /) -> int:
@@ -336,22 +340,24 @@ def next_day(at: Instant, /) -> Instant:
     return Instant((at // DAY_MS + 1) * DAY_MS)
 
 
-def listed(queue: Queue, entry: QueuedJob, /) -> tuple[Queue, tuple[JobId, ...]]:
+def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobId, ...]]:
     """Return `queue` with a job as `entry` has it, in its old place, and the ids of jobs long over that it lets go."""
     others = [known for known in queue.active if known.id != entry.id]
     over = tuple(known for known in queue.over if known != entry.id)
     if not entry.state.is_active:
         over = (*over, entry.id)
-        return Queue(active=tuple(others), over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
+        return JobQueue(active=tuple(others), over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
     place = next((at for at, known in enumerate(queue.active) if known.id == entry.id), len(others))
-    return Queue(active=(*others[:place], entry, *others[place:]), over=over), ()
+    return JobQueue(active=(*others[:place], entry, *others[place:]), over=over), ()
 
 
-def _waits(job: QueuedJob) -> bool:
+def _job_waits(job: QueuedJob) -> bool:
     return job.state in {JobState.PENDING, JobState.RETRY_WAITING, JobState.BLOCKED}
 
 
-def _moved(job: Job, state: JobState, *, at: Instant, due_at: Instant | None = None, error: str | None = None) -> Job:
+def _move_job(
+    job: Job, state: JobState, *, at: Instant, due_at: Instant | None = None, error: str | None = None
+) -> Job:
     return job.model_copy(
         update={
             "state": state,

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.ids import FactId
-from elytron_core.model import Value, Vouched
+from elytron_core.model import Value, VouchedMaker
 from elytron_core.planes import facts, records, skills
 
 _HEX: Final = "[0-9a-f]"
@@ -150,18 +150,18 @@ CARD_PREFIXES: Final = re.compile(
 """The forms of card numbers that are issued; with the check digit, ordinary numbers are left alone."""
 
 
-class Scrubbed(Value):
+class ScrubbedText(Value):
     """A text without the secrets found in it, and how many of each kind there were."""
 
     text: str
     found: dict[str, int] = {}
 
 
-_SCRUBBED: Final = Vouched(Scrubbed, "text", "found")
+_SCRUBBED: Final = VouchedMaker(ScrubbedText, "text", "found")
 _Starts = Callable[[str], list[int]]
 
 
-class _Rule(NamedTuple):
+class _SecretRule(NamedTuple):
     """A kind of secret and its form; each text that has one contains one of `needs` in small letters.
 
     `group` is blacked out if `holds` is true of it. `starts` gives the places in a text of small letters at which the
@@ -212,7 +212,7 @@ _NAME_TAILS = ("key", "token", "secret")
 _NAME_BEFORE = ("api", "access", "auth", "refresh", "secret", "private", "session", "client")
 
 
-def _places(small: str, part: str) -> Iterator[int]:
+def _part_places(small: str, part: str) -> Iterator[int]:
     """Yield the places of `part` in a text."""
     place = small.find(part)
     while place >= 0:
@@ -220,27 +220,27 @@ def _places(small: str, part: str) -> Iterator[int]:
         place = small.find(part, place + 1)
 
 
-def _tokens(small: str) -> list[int]:
-    return sorted(place for part in ("secret", "token") for place in _places(small, part))
+def _token_places(small: str) -> list[int]:
+    return sorted(place for part in ("secret", "token") for place in _part_places(small, part))
 
 
-def _names(small: str) -> list[int]:
+def _name_places(small: str) -> list[int]:
     """Return where one of `_NAMES` or "pwd" may begin; trying them at every character takes a hundred times longer."""
-    found = {place for head in _NAME_HEADS for place in _places(small, head)}
+    found = {place for head in _NAME_HEADS for place in _part_places(small, head)}
     for tail in _NAME_TAILS:
-        for place in _places(small, tail):
+        for place in _part_places(small, tail):
             end = place - 1 if place and small[place - 1] in " _-" else place
             if small.endswith(_NAME_BEFORE, 0, end):
                 found |= {end - len(word) for word in _NAME_BEFORE if small.endswith(word, 0, end)}
     return sorted(found)
 
 
-def _at(small: str, /, *, part: str) -> list[int]:
-    return list(_places(small, part))
+def _places_of(small: str, /, *, part: str) -> list[int]:
+    return list(_part_places(small, part))
 
 
 _RULES: Final = (
-    _Rule(
+    _SecretRule(
         "private_key",
         ("private key",),
         re.compile(
@@ -248,69 +248,73 @@ _RULES: Final = (
             r"(?:[^-]*+(?:-(?!----)[^-]*+)*+-----END [A-Z0-9 ]{0,60}-----|(?:(?:\s|\\n){1,4}+[A-Za-z0-9+/=]{20,}+)++)"
         ),
     ),
-    _Rule(
+    _SecretRule(
         "jwt",
         ("eyj",),
         re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]*+)?"),
     ),
-    _Rule("api_key", ("sk-",), re.compile(_START + r"sk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{20,}+")),
-    _Rule("api_key", ("k_live_", "k_test_"), re.compile(_START + r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+")),
-    _Rule("api_key", ("aiza",), re.compile(_START + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")),
-    _Rule(
+    _SecretRule("api_key", ("sk-",), re.compile(_START + r"sk-(?=[A-Za-z_-]{0,60}[0-9])[A-Za-z0-9_-]{20,}+")),
+    _SecretRule("api_key", ("k_live_", "k_test_"), re.compile(_START + r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}+")),
+    _SecretRule("api_key", ("aiza",), re.compile(_START + r"AIza[A-Za-z0-9_-]{35}(?![A-Za-z0-9_-])")),
+    _SecretRule(
         "api_key",
         ("hf_", "npm_", "pypi-"),
         re.compile(_START + r"(?:hf_[A-Za-z0-9]{30,}+|npm_[A-Za-z0-9]{36,}+|pypi-[A-Za-z0-9_-]{40,}+)"),
     ),
-    _Rule(
+    _SecretRule(
         "github_token",
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         re.compile(_START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_[A-Za-z0-9_]{22,}+)"),
     ),
-    _Rule("api_key", ("ely_",), re.compile(_START + r"ely_(?:operator|user|device)_[0-9a-f]{16}_[0-9a-f]{64}")),
-    _Rule("gitlab_token", ("glpat-",), re.compile(_START + r"glpat-[A-Za-z0-9_-]{20,}+")),
-    _Rule("aws_key", ("akia", "asia"), re.compile(_START + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
-    _Rule("slack_token", ("xox",), re.compile(_START + r"xox[abceoprs]-(?=[A-Za-z-]{0,20}[0-9])[A-Za-z0-9-]{10,}+")),
-    _Rule("bearer", ("bearer",), re.compile(r"(?i:\bbearer)[ \t]{1,4}([A-Za-z0-9._~+/-]{16,}+={0,2})"), 1, _has_digit),
-    _Rule(
+    _SecretRule("api_key", ("ely_",), re.compile(_START + r"ely_(?:operator|user|device)_[0-9a-f]{16}_[0-9a-f]{64}")),
+    _SecretRule("gitlab_token", ("glpat-",), re.compile(_START + r"glpat-[A-Za-z0-9_-]{20,}+")),
+    _SecretRule("aws_key", ("akia", "asia"), re.compile(_START + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
+    _SecretRule(
+        "slack_token", ("xox",), re.compile(_START + r"xox[abceoprs]-(?=[A-Za-z-]{0,20}[0-9])[A-Za-z0-9-]{10,}+")
+    ),
+    _SecretRule(
+        "bearer", ("bearer",), re.compile(r"(?i:\bbearer)[ \t]{1,4}([A-Za-z0-9._~+/-]{16,}+={0,2})"), 1, _has_digit
+    ),
+    _SecretRule(
         "basic_auth",
         ("authorization",),
         re.compile(r"(?i:\bauthorization:[ \t]{0,4}basic)[ \t]{1,4}([A-Za-z0-9+/]{8,}+={0,2})"),
         1,
     ),
-    _Rule("password", ("://",), re.compile(r"://[^\s/:@\[\]]{1,64}:" + _VALUE_START + r"([^\s/@]{1,128})@"), 1),
-    _Rule("password", _NAME_PARTS, re.compile(_NAMES + _SEPARATOR + _QUOTED), 1, starts=_names),
-    _Rule(
+    _SecretRule("password", ("://",), re.compile(r"://[^\s/:@\[\]]{1,64}:" + _VALUE_START + r"([^\s/@]{1,128})@"), 1),
+    _SecretRule("password", _NAME_PARTS, re.compile(_NAMES + _SEPARATOR + _QUOTED), 1, starts=_name_places),
+    _SecretRule(
         "password",
         (*_NAME_PARTS, "pwd"),
         re.compile(rf"(?:{_NAMES}|(?i:\bpwd))={_VALUE_START}({_BARE}{{4,}}+)"),
         1,
-        starts=_names,
+        starts=_name_places,
     ),
-    _Rule(
+    _SecretRule(
         "password",
         _NAME_PARTS,
         re.compile(rf"{_NAMES}{_SEPARATOR}{_VALUE_START}({_BARE}{{6,}}+)"),
         1,
         _has_digit,
-        _names,
+        _name_places,
     ),
-    _Rule(
+    _SecretRule(
         "password",
         _NAME_PARTS,
         re.compile(rf"{_NAMES}(?:[ ]is[ ]|[ ]?是[ ]?){_VALUE_START}({_BARE}{{6,}}+)"),
         1,
         _is_mixed,
-        _names,
+        _name_places,
     ),
-    _Rule(
+    _SecretRule(
         "token",
         ("secret", "token"),
         re.compile(rf"(?i:\b(?:secret|token)){_SEPARATOR}[\"']?{_VALUE_START}({_BARE}{{12,}}+)"),
         1,
         _is_mixed,
-        _tokens,
+        _token_places,
     ),
-    _Rule(
+    _SecretRule(
         "card_number",
         tuple("23456"),
         re.compile(
@@ -337,32 +341,32 @@ _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})
 
 
 def is_suspect(text: str, /) -> bool:
-    """Return True if a text has a hint of a secret; without one, `scrub` finds nothing."""
-    small = _small(text)
-    return next(_hints(small), None) is not None or _DIGITS.search(small) is not None
+    """Return True if a text has a hint of a secret; without one, `scrub_secrets` finds nothing."""
+    small = _lower_in_place(text)
+    return next(_secret_hints(small), None) is not None or _DIGITS.search(small) is not None
 
 
-def scrub(text: str, /) -> Scrubbed:
+def scrub_secrets(text: str, /) -> ScrubbedText:
     """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
     found: dict[str, int] = {}
-    small = _small(text)
-    hints = tuple(_hints(small))
+    small = _lower_in_place(text)
+    hints = tuple(_secret_hints(small))
     if not hints and _DIGITS.search(small) is None:
         return _SCRUBBED.make(text=text, found=found)
     starts: dict[_Starts, list[int]] = {}
-    issued = [_issued(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
+    issued = [_issuer_rule(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
     for rule in (*issued, *_RULES) if hints else _OF_DIGITS:
         if any(need in small for need in rule.needs):
             if rule.starts is not None and rule.starts not in starts:
                 starts[rule.starts] = rule.starts(small)
-            clean = _without(rule, text, starts[rule.starts] if rule.starts is not None else None, found)
+            clean = _redact_rule(rule, text, starts[rule.starts] if rule.starts is not None else None, found)
             if clean != text:
-                text, small = clean, _small(clean)
+                text, small = clean, _lower_in_place(clean)
                 starts.clear()
     return _SCRUBBED.make(text=_without_ibans(text, found), found=found)
 
 
-def _hints(small: str) -> Iterator[str]:
+def _secret_hints(small: str) -> Iterator[str]:
     """Yield what a text has in it that may be part of a secret."""
     for mark, hints in _HINTS.items():
         if mark in small:
@@ -372,20 +376,20 @@ def _hints(small: str) -> Iterator[str]:
 
 
 @cache
-def _issued(hint: str) -> _Rule:
+def _issuer_rule(hint: str) -> _SecretRule:
     """Return the rule for what a service issues, made when a text first has a hint of it."""
     form = BEGINNING.get(hint)
     if form is None:
-        return _Rule("api_key", (hint,), re.compile(WITHIN[hint]), 1)
-    return _Rule("api_key", (hint,), re.compile(_START + form), starts=partial(_at, part=hint))
+        return _SecretRule("api_key", (hint,), re.compile(WITHIN[hint]), 1)
+    return _SecretRule("api_key", (hint,), re.compile(_START + form), starts=partial(_places_of, part=hint))
 
 
-def _small(text: str) -> str:
+def _lower_in_place(text: str) -> str:
     """Return `text` in small letters, each at its old place: `lower` makes two of one capital."""
     return text.replace("İ", "i").replace("ſ", "s").lower()
 
 
-def _without(rule: _Rule, text: str, starts: list[int] | None, found: dict[str, int]) -> str:
+def _redact_rule(rule: _SecretRule, text: str, starts: list[int] | None, found: dict[str, int]) -> str:
     """Return `text` with what one rule finds blacked out, looked for at `starts` alone if they are given."""
     if starts is None:
         return rule.pattern.sub(partial(_blacked_out, rule=rule, found=found), text)
@@ -398,7 +402,7 @@ def _without(rule: _Rule, text: str, starts: list[int] | None, found: dict[str, 
     return "".join(kept) + text[done:]
 
 
-def _blacked_out(match: re.Match[str], *, rule: _Rule, found: dict[str, int]) -> str:
+def _blacked_out(match: re.Match[str], *, rule: _SecretRule, found: dict[str, int]) -> str:
     if not rule.holds(match[rule.group]):
         return match[0]
     found[rule.kind] = found.get(rule.kind, 0) + 1
@@ -428,13 +432,13 @@ def _iban_form(size: int) -> re.Pattern[str]:
 
 def public_record(record: records.Record, /) -> records.Record | None:
     """Return the record without earlier versions; None unless it is called public and may be read."""
-    if record.privacy is not facts.Privacy.PUBLIC or record.forgotten_at is not None:
+    if record.privacy is not facts.FactPrivacy.PUBLIC or record.forgotten_at is not None:
         return None
     return record.model_copy(update={"earlier": ()})
 
 
 @dataclass(slots=True)
-class Publisher:
+class PublicForm:
     """Makes the public form of a space's documents, facts before their slots."""
 
     planes: Callable[[str, bytes], bytes | None]
@@ -455,7 +459,7 @@ class Publisher:
                 self._facts.add(fact.id)
                 return fact.model_copy(update={"citations": (), "chat": None, "supersedes": None}).to_bytes()
             case facts.SLOTS:
-                slot = facts.Slot.from_bytes(body)
+                slot = facts.FactSlot.from_bytes(body)
                 kept = tuple(fact for fact in slot.facts if fact in self._facts)
                 return slot.model_copy(update={"facts": kept}).to_bytes() if kept else None
             case skills.SKILLS:
@@ -472,5 +476,5 @@ class Publisher:
         What is open is listed, so a state that is added later stays out.
         """
         has_ended = fact.valid_to is not None and fact.valid_to <= self.now
-        is_shared = fact.privacy is not facts.Privacy.PRIVATE and fact.home is None
-        return fact.state is facts.State.ACTIVE and not has_ended and is_shared
+        is_shared = fact.privacy is not facts.FactPrivacy.PRIVATE and fact.home is None
+        return fact.state is facts.FactState.ACTIVE and not has_ended and is_shared

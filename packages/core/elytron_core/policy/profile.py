@@ -8,20 +8,20 @@ from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.contracts.facts import ProfileBearing, ProfileGroup, ProfileLine, ProfileSentence
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
-from elytron_core.planes.facts import Fact, FreshnessHint, Kind, Reach
+from elytron_core.planes.facts import Fact, FactKind, FactReach, FreshnessHint
 from elytron_core.policy.extraction import prompts
 from elytron_core.text import similarity
 
 KIND_ORDER: Final = (
-    Kind.PROFILE,
-    Kind.CONSTRAINT,
-    Kind.PREFERENCE,
-    Kind.RELATIONSHIP,
-    Kind.PROJECT,
-    Kind.TASK,
-    Kind.FACT,
+    FactKind.PROFILE,
+    FactKind.CONSTRAINT,
+    FactKind.PREFERENCE,
+    FactKind.RELATIONSHIP,
+    FactKind.PROJECT,
+    FactKind.TASK,
+    FactKind.FACT,
 )
 _IS_CALLED: Final = " is called "
 _BEARINGS: Final = tuple(ProfileBearing)
@@ -32,35 +32,35 @@ def names_of(person: str, facts: Iterable[Fact], /) -> tuple[str, ...]:
 
     "Ada is called Ada Lovelace" equates two names; "The user is called Ada" makes the speaker without a name Ada.
     """
-    pairs = [pair for fact in facts if fact.kind is Kind.PROFILE and (pair := _equated(fact)) is not None]
-    found = {similarity.normalise(person): person}
+    pairs = [pair for fact in facts if fact.kind is FactKind.PROFILE and (pair := _equated_names(fact)) is not None]
+    found = {similarity.normalise_text(person): person}
     for _ in pairs:
         for one, other in pairs:
-            known = [name for name in (one, other) if similarity.normalise(name) in found]
+            known = [name for name in (one, other) if similarity.normalise_text(name) in found]
             if len(known) == 1:
                 new = other if known[0] == one else one
-                found[similarity.normalise(new)] = new
+                found[similarity.normalise_text(new)] = new
     return tuple(found.values())
 
 
-def bearing(fact: Fact, names: Sequence[str], /) -> ProfileBearing | None:
+def profile_bearing(fact: Fact, names: Sequence[str], /) -> ProfileBearing | None:
     """Return what a fact has to do with the person of these names, None for nothing.
 
     Without names it is whose memory the space is: the facts that count for its user are about that person.
     """
     if not names:
-        return ProfileBearing.SUBJECT if fact.reach is not Reach.WORLD else None
-    wanted = [similarity.normalise(name) for name in names]
-    told = [similarity.normalise(text) for text in (fact.topic, fact.content)]
-    entities = {similarity.normalise(entity) for entity in fact.entities}
-    if any(name in entities or any(_begins(text, name) for text in told) for name in wanted):
+        return ProfileBearing.SUBJECT if fact.reach is not FactReach.WORLD else None
+    wanted = [similarity.normalise_text(name) for name in names]
+    told = [similarity.normalise_text(text) for text in (fact.topic, fact.content)]
+    entities = {similarity.normalise_text(entity) for entity in fact.entities}
+    if any(name in entities or any(_begins_with_name(text, name) for text in told) for name in wanted):
         return ProfileBearing.SUBJECT
-    return ProfileBearing.NAMED if any(similarity.mentions(text, name) for text in told for name in wanted) else None
+    return ProfileBearing.NAMED if any(similarity.has_phrase(text, name) for text in told for name in wanted) else None
 
 
-def groups_of(lines: Iterable[tuple[Kind, ProfileLine]], /) -> tuple[ProfileGroup, ...]:
+def groups_of(lines: Iterable[tuple[FactKind, ProfileLine]], /) -> tuple[ProfileGroup, ...]:
     """Return lines by kind, in an order that changes only when they do."""
-    of: dict[Kind, list[ProfileLine]] = {kind: [] for kind in KIND_ORDER}
+    of: dict[FactKind, list[ProfileLine]] = {kind: [] for kind in KIND_ORDER}
     for kind, line in lines:
         of[kind].append(line)
     for found in of.values():
@@ -68,12 +68,12 @@ def groups_of(lines: Iterable[tuple[Kind, ProfileLine]], /) -> tuple[ProfileGrou
     return tuple(ProfileGroup(kind=kind, lines=tuple(found)) for kind, found in of.items() if found)
 
 
-def rank(fact: Fact, found: ProfileBearing, /) -> tuple[int, int, int, str]:
+def fact_rank(fact: Fact, found: ProfileBearing, /) -> tuple[int, int, int, str]:
     """Return by what facts are chosen if there are more than may be shown: the least first."""
     return _BEARINGS.index(found), KIND_ORDER.index(fact.kind), -fact.confirmed_at, fact.id
 
 
-def _equated(fact: Fact) -> tuple[str, str] | None:
+def _equated_names(fact: Fact) -> tuple[str, str] | None:
     one, is_called, other = fact.content.partition(_IS_CALLED)
     if not is_called or not one.strip() or not other.strip():
         return None
@@ -81,7 +81,7 @@ def _equated(fact: Fact) -> tuple[str, str] | None:
     return None if "'" in one or "’" in one else (one.strip(), other.strip(" ."))
 
 
-def _begins(text: str, name: str) -> bool:
+def _begins_with_name(text: str, name: str) -> bool:
     return text.startswith(name) if _is_unspaced(name) else f"{text} ".startswith(f"{name} ")
 
 
@@ -102,37 +102,37 @@ _OPENERS: Final = (
 )
 
 
-class _Ground(Value, extra="ignore"):
+class _ModelGround(Value, extra="ignore"):
     fact: int
     quote: str
 
 
-class _Written(Value, extra="ignore"):
+class _ModelSentence(Value, extra="ignore"):
     text: str
-    rests_on: Annotated[tuple[_Ground, ...], Field(max_length=limits.PROFILE_GROUNDS)]
+    rests_on: Annotated[tuple[_ModelGround, ...], Field(max_length=limits.PROFILE_GROUNDS)]
 
 
 class ProfileAnswer(Value, extra="ignore"):
     """A profile as a model writes it."""
 
-    sentences: Annotated[tuple[_Written, ...], Field(max_length=limits.PROFILE_SENTENCES)]
+    sentences: Annotated[tuple[_ModelSentence, ...], Field(max_length=limits.PROFILE_SENTENCES)]
 
 
-class Checked(NamedTuple):
+class CheckedProfile(NamedTuple):
     """The part of a model's answer that may be shown."""
 
     sentences: tuple[ProfileSentence, ...]
     dropped: int
 
 
-def listed(groups: Sequence[ProfileGroup], /) -> str:
+def list_facts(groups: Sequence[ProfileGroup], /) -> str:
     """Return the facts as text, a heading for each kind and a line for each fact, until `PROFILE_CHARS` are used."""
     lines: list[str] = []
     left = limits.PROFILE_CHARS
     for group in groups:
         for number, line in enumerate(group.lines):
             heading = [f"{group.kind.value.capitalize()}:"] if number == 0 else []
-            told = [*heading, f"- {_told(line)}"]
+            told = [*heading, f"- {_line_text(line)}"]
             left -= sum(len(each) + 1 for each in told)
             if left < 0:
                 return "\n".join(lines)
@@ -140,13 +140,13 @@ def listed(groups: Sequence[ProfileGroup], /) -> str:
     return "\n".join(lines)
 
 
-def data(person: str, lines: Sequence[ProfileLine], /) -> str:
+def profile_data(person: str, lines: Sequence[ProfileLine], /) -> str:
     """Return the numbered facts that a model is shown."""
-    numbered = (f"{number}. {_told(line)}" for number, line in enumerate(lines, 1))
-    return "\n".join((f"The person: {prompts.shown(person, limits.NAME_CHARS) or 'the user'}", *numbered))
+    numbered = (f"{number}. {_line_text(line)}" for number, line in enumerate(lines, 1))
+    return "\n".join((f"The person: {prompts.prompt_text(person, limits.NAME_CHARS) or 'the user'}", *numbered))
 
 
-def checked(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: str, /) -> Checked:
+def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: str, /) -> CheckedProfile:
     """Return the sentences that their facts bear.
 
     Each cited fact has to be there and hold its quote, and each name and number of the sentence has to occur in one of
@@ -155,38 +155,38 @@ def checked(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: str, /)
     kept: list[ProfileSentence] = []
     left = limits.PROFILE_CHARS
     for written in answer.sentences:
-        text = prompts.shown(written.text, limits.PROFILE_SENTENCE_CHARS)
-        grounds = [_ground(ground, lines) for ground in written.rests_on]
+        text = prompts.prompt_text(written.text, limits.PROFILE_SENTENCE_CHARS)
+        grounds = [_ground_line(ground, lines) for ground in written.rests_on]
         found = [line for line in grounds if line is not None]
         left -= len(text) + 1
         if text and found and len(found) == len(grounds) and _is_borne(text, found, person) and left >= 0:
             kept.append(ProfileSentence(text=text, citations=tuple(dict.fromkeys(line.id for line in found))))
-    return Checked(tuple(kept), len(answer.sentences) - len(kept))
+    return CheckedProfile(tuple(kept), len(answer.sentences) - len(kept))
 
 
-def _told(line: ProfileLine) -> str:
+def _line_text(line: ProfileLine) -> str:
     marks = [
-        *(["from outside, unconfirmed"] if line.trust is Trust.OUTSIDE else []),
+        *(["from outside, unconfirmed"] if line.trust is TrustLevel.OUTSIDE else []),
         *([] if line.hint is FreshnessHint.NONE else [f"{line.hint.value} it first"]),
     ]
-    text = prompts.shown(f"{line.topic}: {line.content}", limits.FACT_CHARS + limits.TOPIC_CHARS)
+    text = prompts.prompt_text(f"{line.topic}: {line.content}", limits.FACT_CHARS + limits.TOPIC_CHARS)
     return f"{text} ({'; '.join(marks)})" if marks else text
 
 
-def _ground(ground: _Ground, lines: Sequence[ProfileLine]) -> ProfileLine | None:
+def _ground_line(ground: _ModelGround, lines: Sequence[ProfileLine]) -> ProfileLine | None:
     if not 1 <= ground.fact <= len(lines):
         return None
-    line, quote = lines[ground.fact - 1], similarity.normalise(ground.quote)
-    return line if quote and quote in _source((line,)) else None
+    line, quote = lines[ground.fact - 1], similarity.normalise_text(ground.quote)
+    return line if quote and quote in _lines_source((line,)) else None
 
 
 def _is_borne(text: str, lines: Sequence[ProfileLine], person: str) -> bool:
-    source = similarity.padded(f"{similarity.normalise(person)} {_source(lines)}")
-    names = [similarity.normalise(found) for found in _NAMES.findall(text)]
+    source = similarity.pad_words(f"{similarity.normalise_text(person)} {_lines_source(lines)}")
+    names = [similarity.normalise_text(found) for found in _NAMES.findall(text)]
     return all(
         f" {part} " in source or f" {part} " in _OPENERS for name in names for part in name.split() if part != "s"
     )
 
 
-def _source(lines: Sequence[ProfileLine]) -> str:
-    return similarity.normalise(" ".join(f"{line.topic} {line.content}" for line in lines))
+def _lines_source(lines: Sequence[ProfileLine]) -> str:
+    return similarity.normalise_text(" ".join(f"{line.topic} {line.content}" for line in lines))

@@ -60,7 +60,7 @@ def fnv1a_64(data: bytes, /) -> int:
 
 def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
     """Return the fingerprint of a tool's description, independent of the one that it states."""
-    return _digest(
+    return _fields_digest(
         (
             tool.tool_id,
             tool.display_name,
@@ -77,9 +77,9 @@ def descriptor_fingerprint(tool: AgentToolDescriptor, /) -> str:
 def registry_fingerprint(snapshot: AgentToolRegistrySnapshot, /) -> str:
     """Return the fingerprint of a registry, independent of the one in the snapshot and of the tools' order."""
     tools = sorted((tool.tool_id, tool.schema_fingerprint, descriptor_fingerprint(tool)) for tool in snapshot.tools)
-    scope = _scope(snapshot.scope, snapshot.scope_id)
-    head = (snapshot.registry_id, snapshot.namespace, _owner(snapshot.owner), scope)
-    return _digest((*head, *(field for tool in tools for field in tool)))
+    scope = _scope_form(snapshot.scope, snapshot.scope_id)
+    head = (snapshot.registry_id, snapshot.namespace, _owner_form(snapshot.owner), scope)
+    return _fields_digest((*head, *(field for tool in tools for field in tool)))
 
 
 def with_fingerprints(snapshot: AgentToolRegistrySnapshot, /) -> AgentToolRegistrySnapshot:
@@ -96,20 +96,20 @@ def with_fingerprints(snapshot: AgentToolRegistrySnapshot, /) -> AgentToolRegist
     return snapshot.model_copy(update={"tools": tools, "fingerprint": registry_fingerprint(snapshot)})
 
 
-def _digest(fields: Iterable[str]) -> str:
-    return f"{fnv1a_64(b''.join(map(_framed, fields))):016x}"
+def _fields_digest(fields: Iterable[str]) -> str:
+    return f"{fnv1a_64(b''.join(map(_frame_field, fields))):016x}"
 
 
-def _framed(field: str) -> bytes:
+def _frame_field(field: str) -> bytes:
     data = field.encode("utf-8")
     return b"%d:%b|" % (len(data), data)
 
 
-def _owner(owner: RegistryOwner) -> str:
+def _owner_form(owner: RegistryOwner) -> str:
     return owner.value.replace("_", "-")
 
 
-def _scope(scope: RegistryScope, scope_id: str | None) -> str:
+def _scope_form(scope: RegistryScope, scope_id: str | None) -> str:
     return f"{scope.value}:{scope_id}" if scope in NAMED_SCOPES else scope.value
 
 
@@ -139,7 +139,7 @@ class FeedbackJudgement(Value):
     experience: ToolExperience | None = None
 
 
-def refusal(snapshot: AgentToolRegistrySnapshot, /) -> RegistryRefusal | None:
+def registry_refusal(snapshot: AgentToolRegistrySnapshot, /) -> RegistryRefusal | None:
     """Return why `snapshot` is not what it says, or None."""
     ids = [tool.tool_id for tool in snapshot.tools]
     if len(set(ids)) != len(ids):
@@ -164,9 +164,13 @@ def judge_feedback(
     """
     low = ExperienceDecision.REJECTED_BY_LOW_CONFIDENCE
     if feedback.reuse_outcome is ReuseOutcome.MISMATCH:
-        doubted = _doubted(known, at=at) if known is not None and _drift(feedback, registry) is None else None
+        doubted = (
+            _doubt_experience(known, at=at)
+            if known is not None and _feedback_drift(feedback, registry) is None
+            else None
+        )
         return FeedbackJudgement(decision=low, reason=MISMATCH, experience=doubted)
-    drift = _drift(feedback, registry)
+    drift = _feedback_drift(feedback, registry)
     if drift is not None:
         return FeedbackJudgement(decision=ExperienceDecision.REJECTED_BY_SCHEMA_DRIFT, reason=drift)
     if any(observation.private_content_used for observation in feedback.observations):
@@ -174,10 +178,10 @@ def judge_feedback(
     outcomes = [observation.outcome for observation in feedback.observations]
     if ToolOutcome.SUCCEEDED not in outcomes:
         return FeedbackJudgement(decision=low, reason=NO_SUCCESS)
-    return _learned(feedback, known, outcomes, at=at)
+    return _learn_feedback(feedback, known, outcomes, at=at)
 
 
-def _drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistrySnapshot | None) -> str | None:
+def _feedback_drift(feedback: AgentToolUsageFeedback, registry: AgentToolRegistrySnapshot | None) -> str | None:
     """Return how `feedback` is about something else than what is registered, or None."""
     if registry is None or not _same_place(feedback.registry_ref, registry):
         return UNKNOWN_REGISTRY
@@ -200,12 +204,12 @@ def _same_place(ref: AgentToolRegistryRef, registry: AgentToolRegistrySnapshot) 
     return named == (registry.registry_id, registry.scope, registry.scope_id)
 
 
-def _doubted(known: ToolExperience, *, at: Instant) -> ToolExperience:
+def _doubt_experience(known: ToolExperience, *, at: Instant) -> ToolExperience:
     update = {"mismatch_count": known.mismatch_count + 1, "confidence": ExperienceConfidence.LOW, "updated_at": at}
     return known.model_copy(update=update)
 
 
-def _learned(
+def _learn_feedback(
     feedback: AgentToolUsageFeedback, known: ToolExperience | None, outcomes: Sequence[ToolOutcome], *, at: Instant
 ) -> FeedbackJudgement:
     first = feedback.observations[0]
@@ -247,7 +251,7 @@ def kept_words(text: str, /) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Hints:
+class ToolHints:
     """The hints, best first, and the account of them."""
 
     hints: tuple[AgentToolHint, ...]
@@ -260,7 +264,7 @@ def select_hints(
     refs: Sequence[AgentToolRegistryRef],
     *,
     limit: int = limits.TOOL_HINTS,
-) -> Hints:
+) -> ToolHints:
     """Return the hints of `experiences`, by id, for the tools of `refs`; without these, for all `registries`, by id.
 
     Certain ones come first, then those with more successes, then newer ones. Uncertain ones are left
@@ -282,7 +286,7 @@ def select_hints(
     for experience_id, experience in experiences.items():
         if not experience.is_governed or experience.registry_id not in standing:
             continue
-        hint = _hint(experience_id, experience, standing[experience.registry_id])
+        hint = _make_hint(experience_id, experience, standing[experience.registry_id])
         if isinstance(hint, AgentToolHint):
             found.append(hint)
         else:
@@ -302,10 +306,10 @@ def select_hints(
         rejected=tuple(rejected[: limits.TOOL_REJECTIONS]),
         budget_limited=len(found) > limit,
     )
-    return Hints(best, status)
+    return ToolHints(best, status)
 
 
-def _hint(
+def _make_hint(
     experience_id: str, experience: ToolExperience, registry: AgentToolRegistrySnapshot
 ) -> AgentToolHint | AgentToolRejection:
     tool = registry.tool(experience.tool_id)
@@ -337,7 +341,7 @@ def _hint(
     )
 
 
-def counted(
+def count_tools(
     registries: Mapping[str, AgentToolRegistrySnapshot],
     experiences: Mapping[str, ToolExperience],
     *,
@@ -352,11 +356,11 @@ def counted(
         disabled_tools=sum(tool.disabled for tool in tools),
         governed_experiences=len(governed),
         candidate_experiences=sum(one.status is ExperienceStatus.CANDIDATE for one in experiences.values()),
-        stale_experiences=sum(not _stands(one, registries.get(one.registry_id)) for one in governed),
+        stale_experiences=sum(not _experience_stands(one, registries.get(one.registry_id)) for one in governed),
         forbidden_by_profile=forbidden,
     )
 
 
-def _stands(experience: ToolExperience, registry: AgentToolRegistrySnapshot | None) -> bool:
+def _experience_stands(experience: ToolExperience, registry: AgentToolRegistrySnapshot | None) -> bool:
     tool = registry.tool(experience.tool_id) if registry is not None else None
     return tool is not None and tool.schema_fingerprint == experience.schema_fingerprint

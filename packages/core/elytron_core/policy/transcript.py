@@ -16,24 +16,24 @@ from elytron_core.contracts.transcript import (
 from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
 from elytron_core.contracts.transcript import TranscriptRedactionReason as Reason
 from elytron_core.contracts.transcript import TranscriptReplayView as View
-from elytron_core.evidence import PRIVATE, EvidenceAuthority, Role
+from elytron_core.evidence import PRIVATE, EvidenceAuthority, EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.planes.transcript import (
     ActorAttribution,
-    Attribute,
     AttributePolicy,
     HostOpaqueRef,
     HostRefVisibility,
-    Lifecycle,
-    Redaction,
+    MessageAttribute,
+    TextRedaction,
     ToolObservation,
     Turn,
     TurnAttribute,
+    TurnLifecycle,
     message_id,
     said_at,
 )
 from elytron_core.profiles import TranscriptGovernanceBudget
-from elytron_core.scope import Clip, ClipReason, ConversationKey
+from elytron_core.scope import ClipReason, ConversationKey, ReportClip
 
 VISIBLE_REFS = {
     View.RAW_OWNER_ONLY: frozenset(HostRefVisibility),
@@ -53,7 +53,7 @@ INWARD = frozenset({View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT})
 
 def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
     """Return why `view` does not see a message's text, or None if it does."""
-    gone = _gone(turn, part)
+    gone = _gone_reason(turn, part)
     if gone is not None:
         return gone
     authority = turn.messages[part].stands_on
@@ -63,9 +63,9 @@ def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
         case View.OPERATOR_AUDIT:
             return Reason.PRIVATE_AUTHORITY if authority in PRIVATE else None
         case View.HOST_UI | View.EXPORT:
-            return _outward(turn, part, authority)
+            return _outward_reason(turn, part, authority)
         case View.MODEL_CONTEXT:
-            return _outward(turn, part, authority) or _modelled(turn, part, authority)
+            return _outward_reason(turn, part, authority) or _model_reason(turn, part, authority)
         case _:
             assert_never(view)
 
@@ -85,30 +85,30 @@ def attribute_redaction(attribute: TurnAttribute, turn: Turn, view: View, /, *, 
         return Reason.ATTR_VISIBILITY
     if attribute.part is not None and _is_private(turn, attribute.part, view):
         return Reason.PRIVATE_AUTHORITY
-    if turn.redaction is not Redaction.RAW_AVAILABLE and not _survives(attribute.policy, view):
+    if turn.redaction is not TextRedaction.RAW_AVAILABLE and not _view_keeps(attribute.policy, view):
         return Reason.ATTR_LIFECYCLE_POLICY
     return Reason.ATTR_VALUE_BUDGET if attribute.value_bytes > value_bytes else None
 
 
-def _gone(turn: Turn, part: int) -> Reason | None:
-    if part in turn.erased or turn.redaction is Redaction.RAW_DELETED:
+def _gone_reason(turn: Turn, part: int) -> Reason | None:
+    if part in turn.erased or turn.redaction is TextRedaction.RAW_DELETED:
         return Reason.RAW_DELETED
-    return Reason.LIFECYCLE_MASKED if turn.redaction is Redaction.MASKED else None
+    return Reason.LIFECYCLE_MASKED if turn.redaction is TextRedaction.MASKED else None
 
 
-def _outward(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
+def _outward_reason(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
     """Return why a text is for the owner and the operator alone, if it is."""
     if authority in PRIVATE:
         return Reason.PRIVATE_AUTHORITY
     if authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC:
         return Reason.OPERATOR_ONLY
     # Instructions and raw tool results are how the host works, not what was said.
-    return Reason.OPERATOR_ONLY if turn.messages[part].role in {Role.SYSTEM, Role.TOOL} else None
+    return Reason.OPERATOR_ONLY if turn.messages[part].role in {EvidenceRole.SYSTEM, EvidenceRole.TOOL} else None
 
 
-def _modelled(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
+def _model_reason(turn: Turn, part: int, authority: EvidenceAuthority) -> Reason | None:
     """Return what keeps a text from a model beside that: what was put away, hidden, or is a stranger's word."""
-    is_shown = turn.lifecycle is Lifecycle.ACTIVE and part not in turn.forgotten
+    is_shown = turn.lifecycle is TurnLifecycle.ACTIVE and part not in turn.forgotten
     return None if is_shown and authority is not EvidenceAuthority.EXTERNAL_CONTENT else Reason.MODEL_CONTEXT_POLICY
 
 
@@ -119,7 +119,7 @@ def _is_private(turn: Turn, part: int, view: View) -> bool:
     return authority in PRIVATE or (authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC and view not in INWARD)
 
 
-def _survives(policy: AttributePolicy, view: View) -> bool:
+def _view_keeps(policy: AttributePolicy, view: View) -> bool:
     match policy:
         case AttributePolicy.FOLLOW_TRANSCRIPT:
             return False
@@ -135,14 +135,14 @@ OmissionReason = TranscriptRedactionReason
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class TranscriptCut:
     """A slice, and what the budget cut of it."""
 
     slice: RedactedTranscriptSlice
-    clipped: tuple[Clip, ...] = ()
+    clipped: tuple[ReportClip, ...] = ()
 
 
-def cut(
+def cut_transcript(
     space: str,
     key: ConversationKey,
     turns: Sequence[tuple[TurnId, Turn]],
@@ -151,9 +151,9 @@ def cut(
     *,
     view: TranscriptReplayView,
     budget: TranscriptGovernanceBudget,
-) -> Cut:
+) -> TranscriptCut:
     """Return `turns` as `view` may see them. Every text that is left out is counted, and named within the budget."""
-    cutter = _Cutter(view, budget)
+    cutter = _TranscriptCutter(view, budget)
     shown = tuple(cutter.turn(turn_id, turn, attributes.get(turn_id, ())) for turn_id, turn in turns)
     items = cutter.items[: budget.redaction_items]
     if len(items) < len(cutter.items):
@@ -174,7 +174,7 @@ def cut(
             reason for reason in OmissionReason if any(item.reason is reason for item in cutter.items)
         ),
     )
-    return Cut(
+    return TranscriptCut(
         RedactedTranscriptSlice(
             space=space,
             channel=key.channel,
@@ -192,7 +192,7 @@ def cut_refs(
     turn_id: TurnId, turn: Turn, /, *, view: TranscriptReplayView, budget: TranscriptGovernanceBudget
 ) -> tuple[tuple[HostOpaqueRef, ...], tuple[TranscriptRedactionReportItem, ...]]:
     """Return a turn's host references as `view` may see them, and what was left out of them."""
-    cutter = _Cutter(view, budget)
+    cutter = _TranscriptCutter(view, budget)
     return cutter.refs(turn_id, turn), tuple(cutter.items)
 
 
@@ -201,19 +201,19 @@ def _is_message(item: TranscriptRedactionReportItem) -> bool:
 
 
 @dataclass(slots=True)
-class _Cutter:
+class _TranscriptCutter:
     """One cut under way: what has been left out so far."""
 
     view: TranscriptReplayView
     budget: TranscriptGovernanceBudget
     items: list[TranscriptRedactionReportItem] = field(default_factory=list[TranscriptRedactionReportItem])
-    clips: dict[str, Clip] = field(default_factory=dict[str, Clip])
+    clips: dict[str, ReportClip] = field(default_factory=dict[str, ReportClip])
 
     def turn(self, turn_id: TurnId, turn: Turn, attributes: Sequence[TurnAttribute]) -> RedactedTranscriptTurn:
         is_inward = self.view in INWARD
         actor = turn.actor or ActorAttribution()
         kept = self._attributes(turn_id, turn, attributes)
-        is_cut = turn.redaction is not Redaction.RAW_AVAILABLE
+        is_cut = turn.redaction is not TextRedaction.RAW_AVAILABLE
         return RedactedTranscriptTurn(
             id=turn_id,
             sequence=turn.sequence,
@@ -229,7 +229,7 @@ class _Cutter:
             tool_observations=self._observations(turn_id, turn),
             host_refs=self.refs(turn_id, turn),
             items=turn.items if self.view is TranscriptReplayView.RAW_OWNER_ONLY and not is_cut else (),
-            attributes=tuple(_plain(item) for item in kept if item.part is None),
+            attributes=tuple(_plain_attribute(item) for item in kept if item.part is None),
             candidate_ids=turn.candidate_ids if is_inward else (),
             tags=turn.tags if is_inward else (),
             metadata=turn.metadata if self._sees_metadata(turn) else {},
@@ -238,7 +238,7 @@ class _Cutter:
     def refs(self, turn_id: TurnId, turn: Turn) -> tuple[HostOpaqueRef, ...]:
         """Return the references that the view sees; labels only where the host itself looks."""
         shown: list[HostOpaqueRef] = []
-        is_cut = turn.redaction is not Redaction.RAW_AVAILABLE
+        is_cut = turn.redaction is not TextRedaction.RAW_AVAILABLE
         for index, ref in enumerate(turn.host_refs):
             reason = ref_redaction(ref, self.view)
             if reason is None and len(shown) >= self.budget.host_refs_per_turn:
@@ -257,10 +257,10 @@ class _Cutter:
         """Note that the budget cut something."""
         known = self.clips.get(what)
         already = known.dropped if known is not None else 0
-        self.clips[what] = Clip(what=what, reason=ClipReason.PROFILE, limit=limit, dropped=already + dropped)
+        self.clips[what] = ReportClip(what=what, reason=ClipReason.PROFILE, limit=limit, dropped=already + dropped)
 
     def _sees_metadata(self, turn: Turn) -> bool:
-        return self.view is TranscriptReplayView.RAW_OWNER_ONLY and turn.redaction is Redaction.RAW_AVAILABLE
+        return self.view is TranscriptReplayView.RAW_OWNER_ONLY and turn.redaction is TextRedaction.RAW_AVAILABLE
 
     def _message(
         self, turn_id: TurnId, turn: Turn, part: int, actor: ActorAttribution, kept: Sequence[TurnAttribute]
@@ -279,17 +279,17 @@ class _Cutter:
             text=message.text if reason is None else None,
             at=said_at(turn, message),
             actor=speaking if self.view in INWARD else speaking.outward,
-            attributes=tuple(_plain(item) for item in kept if item.part == part),
+            attributes=tuple(_plain_attribute(item) for item in kept if item.part == part),
         )
 
     def _observations(self, turn_id: TurnId, turn: Turn) -> tuple[ToolObservation, ...]:
-        if self.view in INWARD and turn.redaction is Redaction.RAW_AVAILABLE:
+        if self.view in INWARD and turn.redaction is TextRedaction.RAW_AVAILABLE:
             return turn.tool_observations
         reason = OmissionReason.OPERATOR_ONLY
         if self.view in INWARD:
             reason = (
                 OmissionReason.RAW_DELETED
-                if turn.redaction is Redaction.RAW_DELETED
+                if turn.redaction is TextRedaction.RAW_DELETED
                 else OmissionReason.LIFECYCLE_MASKED
             )
         for index in range(len(turn.tool_observations)):
@@ -337,36 +337,36 @@ class _Cutter:
         )
 
 
-def _plain(item: TurnAttribute) -> Attribute:
-    return Attribute(**item.model_dump(include=set(Attribute.model_fields)))
+def _plain_attribute(item: TurnAttribute) -> MessageAttribute:
+    return MessageAttribute(**item.model_dump(include=set(MessageAttribute.model_fields)))
 
 
-def turned(turn: Turn, transition: Transition, /) -> Turn:
+def apply_transition(turn: Turn, transition: Transition, /) -> Turn:
     """Return `turn` after `transition`: the same if there is nothing to do, or no text left to restore."""
     match transition:
         case Transition.REVIEW:
             return turn
         case Transition.ARCHIVE:
-            return _with(turn, Lifecycle.ARCHIVED) if turn.lifecycle is Lifecycle.ACTIVE else turn
+            return _with_lifecycle(turn, TurnLifecycle.ARCHIVED) if turn.lifecycle is TurnLifecycle.ACTIVE else turn
         case Transition.RESTORE:
-            is_left = turn.redaction is not Redaction.RAW_DELETED and turn.lifecycle is not Lifecycle.ACTIVE
-            return _with(turn, Lifecycle.ACTIVE, Redaction.RAW_AVAILABLE) if is_left else turn
+            is_left = turn.redaction is not TextRedaction.RAW_DELETED and turn.lifecycle is not TurnLifecycle.ACTIVE
+            return _with_lifecycle(turn, TurnLifecycle.ACTIVE, TextRedaction.RAW_AVAILABLE) if is_left else turn
         case Transition.MASK:
-            is_shown = turn.redaction is Redaction.RAW_AVAILABLE
-            return _with(turn, Lifecycle.MASKED, Redaction.MASKED) if is_shown else turn
+            is_shown = turn.redaction is TextRedaction.RAW_AVAILABLE
+            return _with_lifecycle(turn, TurnLifecycle.MASKED, TextRedaction.MASKED) if is_shown else turn
         case Transition.DELETE_RAW:
-            return turn if turn.redaction is Redaction.RAW_DELETED else _emptied(turn)
+            return turn if turn.redaction is TextRedaction.RAW_DELETED else _empty_turn(turn)
         case _:
             assert_never(transition)
 
 
-def _with(turn: Turn, lifecycle: Lifecycle, redaction: Redaction | None = None) -> Turn:
+def _with_lifecycle(turn: Turn, lifecycle: TurnLifecycle, redaction: TextRedaction | None = None) -> Turn:
     return turn.model_copy(update={"lifecycle": lifecycle, "redaction": redaction or turn.redaction})
 
 
-def _emptied(turn: Turn) -> Turn:
+def _empty_turn(turn: Turn) -> Turn:
     """Return the turn without a word of what was said, done or labelled; who, when and what it refers to stay."""
-    return _with(turn, Lifecycle.RAW_DELETED, Redaction.RAW_DELETED).model_copy(
+    return _with_lifecycle(turn, TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED).model_copy(
         update={
             "messages": tuple(message.model_copy(update={"text": ""}) for message in turn.messages),
             "tool_observations": tuple(item.model_copy(update={"summary": ""}) for item in turn.tool_observations),

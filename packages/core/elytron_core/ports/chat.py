@@ -10,7 +10,7 @@ from elytron_core import limits
 from elytron_core.model import Request, Value
 
 
-class Role(StrEnum):
+class ChatRole(StrEnum):
     """Role of a message to a model."""
 
     SYSTEM = "system"
@@ -91,7 +91,7 @@ class ToolCall(Value):
     arguments: str
 
 
-class Opaque(Value):
+class OpaquePart(Value):
     """An item of the provider's own, such as encrypted reasoning. `body` is its JSON text, unchanged.
 
     It is given back only to its `issuer`: the model and server that made it.
@@ -104,19 +104,19 @@ class Opaque(Value):
 
 
 Part = Annotated[TextPart | ImagePart, Field(discriminator="kind")]
-ReplyItem = Annotated[TextPart | ToolCall | Opaque, Field(discriminator="kind")]
+ReplyItem = Annotated[TextPart | ToolCall | OpaquePart, Field(discriminator="kind")]
 
 
 class InputMessage(Value):
     """Text of the host or a person, or reference data, which no dialect makes one message with words."""
 
     kind: Literal["input"] = "input"
-    role: Role
+    role: ChatRole
     parts: tuple[Part, ...]
     is_reference: bool = False
 
 
-class Reply(Value):
+class ModelReply(Value):
     """A model's answer, its items in order."""
 
     kind: Literal["reply"] = "reply"
@@ -133,10 +133,10 @@ class ToolResult(Value):
     is_error: bool = False
 
 
-Message = Annotated[InputMessage | Reply | ToolResult, Field(discriminator="kind")]
+Message = Annotated[InputMessage | ModelReply | ToolResult, Field(discriminator="kind")]
 
 
-class Tool(Value):
+class ModelTool(Value):
     """A tool that a model may call. `parameters` is a JSON Schema, as JSON text."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -148,7 +148,7 @@ class ModelRequest(Request):
     """A request to a model. `answer_schema` is the JSON Schema, as JSON text, that its answer is to fit."""
 
     messages: Annotated[tuple[Message, ...], Field(min_length=1)]
-    tools: Annotated[tuple[Tool, ...], Field(max_length=limits.MODEL_TOOL_CALLS)] = ()
+    tools: Annotated[tuple[ModelTool, ...], Field(max_length=limits.MODEL_TOOL_CALLS)] = ()
     tool_choice: ToolChoice = ToolChoice.AUTO
     answer_schema: str | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -179,7 +179,7 @@ class ToolCallDelta(Value):
     arguments: str = ""
 
 
-class Usage(Value):
+class TokenUsage(Value):
     """Tokens of the whole call. Cached tokens are among the input's, reasoning among the output's."""
 
     kind: Literal["usage"] = "usage"
@@ -188,19 +188,19 @@ class Usage(Value):
     cached_tokens: int = 0
     reasoning_tokens: int = 0
 
-    def plus(self, other: "Usage", /) -> "Usage":
+    def plus(self, other: "TokenUsage", /) -> "TokenUsage":
         """Return what both calls used."""
-        return Usage(**{name: count + getattr(other, name) for name, count in self if name != "kind"})
+        return TokenUsage(**{name: count + getattr(other, name) for name, count in self if name != "kind"})
 
 
-class Finished(Value):
+class ReplyFinished(Value):
     """The end of a whole answer: the provider's own end marker was seen. Nothing follows it."""
 
     kind: Literal["finished"] = "finished"
     reason: FinishReason
 
 
-class Failed(Value):
+class ReplyFailed(Value):
     """The end of an answer that is not whole. Nothing follows it, and it repeats nothing that was sent."""
 
     kind: Literal["failed"] = "failed"
@@ -214,7 +214,7 @@ class Failed(Value):
 
 
 ModelEvent = Annotated[
-    TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | Opaque | Usage | Finished | Failed,
+    TextDelta | ReasoningDelta | ToolCallDelta | ToolCall | OpaquePart | TokenUsage | ReplyFinished | ReplyFailed,
     Field(discriminator="kind"),
 ]
 

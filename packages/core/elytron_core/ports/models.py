@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 from elytron_core.policy.ranking.query import QuestionLabel
 
 
-class Speaker(StrEnum):
+class PromptRole(StrEnum):
     """Role in a prompt."""
 
     SYSTEM = "system"
@@ -17,15 +17,15 @@ class Speaker(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class PromptMessage:
     """One message of a prompt."""
 
-    speaker: Speaker
+    speaker: PromptRole
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Completion:
+class TextCompletion:
     """A model's text and its cost: `cost` is in millionths of the provider's currency, 0 where unknown."""
 
     text: str
@@ -45,7 +45,9 @@ class LanguageModel(Protocol):
         """Return the model's id, as reports show it; not secret."""
         ...
 
-    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
+    async def complete(
+        self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
+    ) -> TextCompletion:
         """Return what the model writes. `schema` is the JSON Schema, as JSON text, that its answer is to fit.
 
         Raises ModelUnavailable where it cannot be reached now, ModelRefused where it will not answer this.

@@ -28,14 +28,14 @@ _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
 
 
-class Ref(NamedTuple):
+class DocumentRef(NamedTuple):
     """Reference of a document: a collection and a key in it."""
 
     collection: str
     key: str
 
 
-class Action(StrEnum):
+class JournalAction(StrEnum):
     """Kind of a journal entry (the spec's event kinds)."""
 
     WRITE = "write"
@@ -52,46 +52,46 @@ class Action(StrEnum):
 class Document:
     """A stored body with its place and revision."""
 
-    ref: Ref
+    ref: DocumentRef
     revision: int
     body: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Put:
+class PutChange:
     """Write `body` at `ref`, which must now be at revision `expects` (0: absent)."""
 
-    ref: Ref
+    ref: DocumentRef
     body: bytes
     expects: int
 
 
 @dataclass(frozen=True, slots=True)
-class Delete:
+class DeleteChange:
     """Remove the document at `ref`, which must now be at revision `expects` (at least 1)."""
 
-    ref: Ref
+    ref: DocumentRef
     expects: int
 
 
 @dataclass(frozen=True, slots=True)
-class Require:
+class RequireRevision:
     """Change nothing at `ref`, but demand that it is at `revision` (0: absent) when the batch is applied."""
 
-    ref: Ref
+    ref: DocumentRef
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class EntryDraft:
     """A journal entry of one change, before its commit. `digest` is keyed by the space's secret; never content.
 
     `at` is the batch's, unless the entry names its own: a restored journal keeps its times. It also keeps its places:
     `covers` is above 1 for an entry in place of a compacted run.
     """
 
-    action: Action
-    ref: Ref
+    action: JournalAction
+    ref: DocumentRef
     digest: str = ""
     at: Instant | None = None
     covers: int = 1
@@ -107,8 +107,8 @@ class JournalEntry:
 
     sequence: int
     at: Instant
-    action: Action
-    ref: Ref
+    action: JournalAction
+    ref: DocumentRef
     digest: str
     covers: int = 1
 
@@ -119,7 +119,7 @@ class JournalEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class CompactedRun:
     """The entries from sequence `first` to `last`, which tell of nothing any more.
 
     The entry in their place bears `digest`; it is an ERASE of `COMPACTION_REF`, at the moment of the last one.
@@ -130,12 +130,12 @@ class Run:
     digest: str = ""
 
 
-COMPACTION_REF = Ref("compaction", "0")
+COMPACTION_REF = DocumentRef("compaction", "0")
 """Subject of a compacted run's entry: it says that there were entries, not their contents."""
 
 
 @dataclass(frozen=True, slots=True)
-class Idempotency:
+class BatchKey:
     """A key under which a batch is applied once.
 
     `digest` names the request's body, `answer` is what a repeat gets. Both are kept for
@@ -159,18 +159,18 @@ class Batch:
 
     space: SpaceId
     at: Instant
-    entries: tuple[Entry, ...]
-    puts: tuple[Put, ...] = ()
-    deletes: tuple[Delete, ...] = ()
-    requires: tuple[Require, ...] = ()
-    idempotency: Idempotency | None = None
+    entries: tuple[EntryDraft, ...]
+    puts: tuple[PutChange, ...] = ()
+    deletes: tuple[DeleteChange, ...] = ()
+    requires: tuple[RequireRevision, ...] = ()
+    idempotency: BatchKey | None = None
     sealed: bool = False
     takes_back: bool = False
     is_import: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommitReceipt:
     """The sequences a batch was given, `first` to `last`, and the answer kept for its idempotency key.
 
     `replayed` says that the batch had been applied before under that key and nothing was changed now.
@@ -183,18 +183,18 @@ class Committed:
 
 
 @dataclass(frozen=True, slots=True)
-class Erasure:
+class ErasureTarget:
     """Target of an erasure: documents, blobs, or the whole space with its journal and keys."""
 
     space: SpaceId
     at: Instant
-    refs: tuple[Ref, ...] = ()
+    refs: tuple[DocumentRef, ...] = ()
     blobs: tuple[str, ...] = ()
     whole_space: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Erased:
+class ErasureReceipt:
     """Report of an erasure. `sequence` is its content-free journal entry (0 if the whole space is gone)."""
 
     documents: int
@@ -203,7 +203,7 @@ class Erased:
     sequence: int
 
 
-class Damage(StrEnum):
+class DamageKind(StrEnum):
     """Kind of a finding of `check`."""
 
     DOCUMENT = "document"
@@ -215,10 +215,10 @@ class Damage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class StoreProblem:
     """One piece of damage, named without its content."""
 
-    damage: Damage
+    damage: DamageKind
     space: SpaceId | None
     what: str
     quarantined: bool = False
@@ -232,7 +232,7 @@ class CheckReport:
     documents: int
     entries: int
     blobs: int
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[StoreProblem, ...] = ()
     clipped: bool = False
 
     @property
@@ -248,7 +248,7 @@ class Store(Protocol):
         """Promises of the store; constant while it is open."""
         ...
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Apply `batch` as a whole or not at all; it is durable when this returns.
 
         Raises Conflict where a put's or delete's expected revision does not hold, IdempotencyConflict where the key
@@ -256,7 +256,7 @@ class Store(Protocol):
         """
         ...
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents at `refs`, in that order, None for missing ones. At most `limits.SCAN_MAX`."""
         ...
 
@@ -281,7 +281,7 @@ class Store(Protocol):
         """Return up to `limit` entries behind sequence `after`, in order; empty for an unknown space."""
         ...
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+    async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         """Leave one entry in place of each of `runs`, all or none; return how many entries are gone.
 
         No document, blob or other entry changes, and no entry is added. Each run has whole entries without a digest,
@@ -302,7 +302,7 @@ class Store(Protocol):
         """Yield the blob's bytes in chunks. Raises NotFound; StoreCorrupt before or at the first damaged chunk."""
         ...
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names so that no byte of it is left in the store, and leave one ERASE entry.
 
         Remains of replaced revisions and deleted documents of the space go too, also where `refs` is empty.
@@ -324,7 +324,7 @@ class Store(Protocol):
         ...
 
 
-def validate(batch: Batch, /) -> None:
+def validate_batch(batch: Batch, /) -> None:
     """Raise InvalidInput or LimitExceeded unless `batch` keeps the port's rules; every engine calls this first."""
     require_space(batch.space)
     _require_entries(batch.entries)
@@ -332,7 +332,7 @@ def validate(batch: Batch, /) -> None:
     bound = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
     if changes > bound + batch.sealed:
         raise LimitExceeded(what="changes in a batch", limit=bound, found=changes)
-    seen: set[Ref] = set()
+    seen: set[DocumentRef] = set()
     most = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)
     for put in batch.puts:
         require_ref(put.ref)
@@ -357,14 +357,14 @@ def validate(batch: Batch, /) -> None:
         require_name(batch.idempotency.key, field="idempotency key", limit=limits.IDEMPOTENCY_KEY_CHARS)
 
 
-def _require_entries(entries: Sequence[Entry]) -> None:
+def _require_entries(entries: Sequence[EntryDraft]) -> None:
     if not entries:
         raise InvalidInput(field="entries", problem="are missing: every batch leaves a journal entry")
     if any(entry.covers < 1 for entry in entries):
         raise InvalidInput(field="covers", problem="is below 1")
 
 
-def numbered(batch: Batch, /, *, after: int) -> Iterator[JournalEntry]:
+def number_entries(batch: Batch, /, *, after: int) -> Iterator[JournalEntry]:
     """Yield the entries of `batch` as a journal keeps them that ends at sequence `after`."""
     for entry in batch.entries:
         after += entry.covers
@@ -372,7 +372,7 @@ def numbered(batch: Batch, /, *, after: int) -> Iterator[JournalEntry]:
         yield JournalEntry(after, at, entry.action, entry.ref, entry.digest, entry.covers)
 
 
-def require_ref(ref: Ref, /) -> None:
+def require_ref(ref: DocumentRef, /) -> None:
     """Raise InvalidInput unless `ref` is a lower-case collection and a key of hex digits, dots and dashes."""
     if not _COLLECTION.fullmatch(ref.collection):
         raise InvalidInput(field="collection", problem="is not up to 32 lower-case letters and underscores")
@@ -389,7 +389,7 @@ ItemT = TypeVar("ItemT")
 PlaceT = TypeVar("PlaceT", str, int)
 
 
-async def _pages(
+async def _read_pages(
     read: Callable[[PlaceT], Awaitable[Sequence[ItemT]]], place: Callable[[ItemT], PlaceT], after: PlaceT
 ) -> AsyncIterator[ItemT]:
     """Yield what `read` returns behind `after`, until a page is empty: a wrapper may leave items of a page out."""
@@ -399,7 +399,7 @@ async def _pages(
         after = place(page[-1])
 
 
-def documents(
+def scan_documents(
     store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = limits.SCAN_MAX
 ) -> AsyncIterator[Document]:
     """Yield the documents of `collection` behind the key `after`, in key order."""
@@ -407,10 +407,10 @@ def documents(
     def read(behind: str) -> Awaitable[Sequence[Document]]:
         return store.scan(space, collection, prefix=prefix, after=behind, limit=page)
 
-    return _pages(read, lambda document: document.ref.key, after)
+    return _read_pages(read, lambda document: document.ref.key, after)
 
 
-def entries(
+def scan_entries(
     store: Store, space: SpaceId, /, *, after: int = 0, page: int = limits.JOURNAL_MAX
 ) -> AsyncIterator[JournalEntry]:
     """Yield the journal of `space` behind the sequence `after`, in order."""
@@ -418,16 +418,16 @@ def entries(
     def read(behind: int) -> Awaitable[Sequence[JournalEntry]]:
         return store.journal(space, after=behind, limit=page)
 
-    return _pages(read, lambda entry: entry.sequence, after)
+    return _read_pages(read, lambda entry: entry.sequence, after)
 
 
-def spaces(store: Store, /) -> AsyncIterator[SpaceId]:
+def scan_spaces(store: Store, /) -> AsyncIterator[SpaceId]:
     """Yield every space, in the order of the store."""
 
     def read(behind: str) -> Awaitable[Sequence[SpaceId]]:
         return store.spaces(after=behind, limit=limits.SCAN_MAX)
 
-    return _pages(read, str, "")
+    return _read_pages(read, str, "")
 
 
 class KeyProvider(Protocol):

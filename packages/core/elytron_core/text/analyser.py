@@ -38,12 +38,12 @@ _TWO_WORDS = frozenset(("bore", "bound", "found", "lay", "leaves", "left", "live
 """Forms that are words of their own just as often, and so are kept as they are."""
 
 
-def _forms() -> dict[str, str]:
+def _irregular_forms() -> dict[str, str]:
     groups = (words.split() for words in (_VERBS + "|" + _PLURALS).replace("\n", "|").split("|"))
     return {form: words[0] for words in groups for form in words[1:] if form not in _TWO_WORDS}
 
 
-BASES = _forms()
+BASES = _irregular_forms()
 """From a form to the word whose stem it is given."""
 
 
@@ -129,7 +129,7 @@ _SIGNS = "™℠®©"
 _WITHOUT_SIGNS = str.maketrans(dict.fromkeys(_SIGNS, " "))
 
 
-class Analyser:
+class TextAnalyser:
     """Turns texts into terms; the same text gives the same terms in every process. Never raises on a str.
 
     Holds a cache of tokens seen, bounded in number and in length. Not for several threads at once.
@@ -147,7 +147,7 @@ class Analyser:
         """Return the terms of a text to store, in order, with repeats; stop words only if it has nothing else."""
         found: list[str] = []
         kept = self._kept
-        for token in _tokens(text):
+        for token in _text_tokens(text):
             terms = kept.get(token)
             found += self._learn(token) if terms is None else terms
         return found or self._bare(text)
@@ -156,7 +156,7 @@ class Analyser:
         """Yield what `terms` returns, some terms at a time, so that others can have their turn between."""
         terms = chain.from_iterable(map(self._each, _tokens_of(text)))
         if (first := next(terms, None)) is None:
-            terms = chain.from_iterable(map(_pieces, _tokens_of(text)))
+            terms = chain.from_iterable(map(_token_pieces, _tokens_of(text)))
         else:
             terms = chain((first,), terms)
         while some := list(islice(terms, _STEP_TERMS)):
@@ -171,21 +171,21 @@ class Analyser:
         found: list[str] = []
         runs: list[str] = []
         kept, is_plain = self._kept, text.isascii()
-        for token in _tokens(text):
+        for token in _text_tokens(text):
             if is_plain or not _PAIRED_RUN.fullmatch(token):
                 terms = kept.get(token)
                 found += self._learn(token) if terms is None else terms
             else:
                 runs.append(token)
-                found += chain.from_iterable(map(_pairs, filter(None, CHINESE_ASKING.split(token))))
+                found += chain.from_iterable(map(_character_pairs, filter(None, CHINESE_ASKING.split(token))))
         if is_plain and found:
             return list(dict.fromkeys(found))[: limits.QUERY_TERMS]
         asked = [term for term in found if term not in CHINESE and not _PICTURE.fullmatch(term)]
-        asked = asked or found or list(chain.from_iterable(map(_pairs, runs))) or self._bare(text)
+        asked = asked or found or list(chain.from_iterable(map(_character_pairs, runs))) or self._bare(text)
         return list(dict.fromkeys(asked))[: limits.QUERY_TERMS]
 
     def _bare(self, text: str) -> list[str]:
-        return list(chain.from_iterable(map(_pieces, _tokens(text))))
+        return list(chain.from_iterable(map(_token_pieces, _text_tokens(text))))
 
     def _each(self, token: str) -> Iterable[str]:
         """Return the terms of a token, those of a very long one as they are asked for."""
@@ -211,14 +211,14 @@ class Analyser:
         if token.isalnum() and token.isascii() and not token[0].isdigit():
             yield from self._part(token)
         elif _PAIRED_RUN.fullmatch(token):
-            yield from _pairs(token)
+            yield from _character_pairs(token)
             if len(token) > 1:
                 yield from token
         elif _UNSPACED_RUN.fullmatch(token):
-            yield from _pairs(token)
+            yield from _character_pairs(token)
         elif "@" in token or "://" in token:
             yield from self._address(token)
-        elif token[0].isdigit() and (number := _number(_fold(token))):
+        elif token[0].isdigit() and (number := _number_terms(_fold_token(token))):
             yield from number
         else:
             yield from self._word(token)
@@ -235,7 +235,7 @@ class Analyser:
 
     def _word(self, token: str) -> Iterator[str]:
         """Yield a word's stem; for an identifier the whole and its parts; nothing for stop words."""
-        folded = _fold(token)
+        folded = _fold_token(token)
         if _INITIALS.fullmatch(folded):
             yield from self._simple(folded.replace(".", ""))
             return
@@ -243,7 +243,7 @@ class Analyser:
         if len(names) > 1:
             for name in names:
                 yield from self._word(name)
-            if whole := _joined(names):
+            if whole := _join_name(names):
                 yield from self._simple(whole)
             return
         parts = [part for part in re.split(r"[._]", token) if part]
@@ -254,10 +254,10 @@ class Analyser:
 
     def _part(self, part: str) -> Iterator[str]:
         """Yield the stem of a word, and of the words that capitals join in it."""
-        yield from self._simple(_fold(part))
+        yield from self._simple(_fold_token(part))
         if _HUMP.search(part):
             for hump in _CAMEL.finditer(part):
-                yield from self._simple(_fold(hump[0]))
+                yield from self._simple(_fold_token(hump[0]))
 
     def _simple(self, folded: str) -> Iterator[str]:
         if not folded or folded in ENGLISH:
@@ -276,17 +276,17 @@ def is_unspaced(text: str, /) -> bool:
     return bool(_PAIRED_RUN.fullmatch(text) or _UNSPACED_RUN.fullmatch(text))
 
 
-def _tokens(text: str) -> list[str]:
-    form, text = _cut(text)
+def _text_tokens(text: str) -> list[str]:
+    form, text = _cutting_pattern(text)
     return form.findall(text)
 
 
 def _tokens_of(text: str) -> Iterator[str]:
-    form, text = _cut(text)
+    form, text = _cutting_pattern(text)
     return (found[0] for found in form.finditer(text))
 
 
-def _cut(text: str) -> tuple[re.Pattern[str], str]:
+def _cutting_pattern(text: str) -> tuple[re.Pattern[str], str]:
     """Return what cuts a text into tokens, and the text to be cut."""
     if text.isascii():
         return (_ASCII_RICH if "@" in text or "://" in text else _ASCII_TOKEN), text
@@ -295,11 +295,11 @@ def _cut(text: str) -> tuple[re.Pattern[str], str]:
     return _TOKEN, unicodedata.normalize("NFKC", text)
 
 
-def _pieces(token: str) -> list[str]:
-    return _PIECE.findall(_fold(token))
+def _token_pieces(token: str) -> list[str]:
+    return _PIECE.findall(_fold_token(token))
 
 
-def _fold(token: str) -> str:
+def _fold_token(token: str) -> str:
     if token.isascii():
         return token.lower()
     base = ""
@@ -314,18 +314,18 @@ def _fold(token: str) -> str:
     return unicodedata.normalize("NFC", "".join(kept))
 
 
-def _joined(names: list[str]) -> str:
+def _join_name(names: list[str]) -> str:
     """Return a name as it is written without its apostrophe, O'Brien's as obrien; empty for what is no such name."""
-    first, rest, *more = (_fold(name) for name in names)
+    first, rest, *more = (_fold_token(name) for name in names)
     is_name = len(first) == 1 and len(rest) >= _NAME_CHARS and rest not in ENGLISH and more in ([], ["s"])
     return first + rest if is_name else ""
 
 
-def _pairs(run: str) -> list[str]:
+def _character_pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 
-def _number(folded: str) -> tuple[str, ...]:
+def _number_terms(folded: str) -> tuple[str, ...]:
     """Return the terms of a number, clock time, date or version; nothing where the token is something else."""
     if _GROUPED.fullmatch(folded):
         whole, _, part = folded.replace(",", "").partition(".")

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Final, NamedTuple
 
 
-class Trait(IntFlag):
+class TextTrait(IntFlag):
     """Traits that a text has; an index keeps the sum."""
 
     NOTHING = 0
@@ -22,15 +22,15 @@ class Trait(IntFlag):
     ENDS_ASKING = 32
     CHANGE = 64
     STANDING = 128
-    """It says what is to hold from now on, as a classifier of statements judges; `read` never says so."""
+    """It says what is to hold from now on, as a classifier of statements judges; `read_traits` never says so."""
     OCCASIONAL = 256
     """It says what is to hold whenever something is asked for or spoken of; judged likewise."""
 
 
-class Telling(NamedTuple):
+class TextTraits(NamedTuple):
     """Traits of a text, and how much it states rather than reacts: about 0.6 at most, below 0 for bare replies."""
 
-    traits: Trait
+    traits: TextTrait
     told: float
 
 
@@ -82,20 +82,21 @@ TOLD_BY_SELF, TOLD_BY_YOU, TOLD_BY_REPLY = 0.1, -0.05, -0.1
 _ASKS, _NUMBER, _TIME, _NAME_TRAIT, _QUOTE_TRAIT, _ENDS_ASKING, _CHANGE = (
     int(trait)
     for trait in (
-        Trait.ASKS, Trait.NUMBER, Trait.TIME, Trait.NAME, Trait.QUOTE, Trait.ENDS_ASKING, Trait.CHANGE,
+        TextTrait.ASKS, TextTrait.NUMBER, TextTrait.TIME, TextTrait.NAME, TextTrait.QUOTE, TextTrait.ENDS_ASKING,
+        TextTrait.CHANGE,
     )
 )  # fmt: skip
 
 
 @cache
-def _told_by(traits: int) -> tuple[Trait, float]:
+def _told_by(traits: int) -> tuple[TextTrait, float]:
     """Return the traits of which `traits` is the sum, and the amount that they add to what a text states."""
     told = TOLD_BY_TIME * bool(traits & _TIME) + TOLD_BY_ASKING * bool(traits & _ASKS)
     told += sum(TOLD_BY_TRAIT for trait in (_NUMBER, _NAME_TRAIT, _QUOTE_TRAIT) if traits & trait)
-    return Trait(traits), told
+    return TextTrait(traits), told
 
 
-def read(text: str, /) -> Telling:
+def read_traits(text: str, /) -> TextTraits:
     """Return the traits of `text` and how much it states; the same text gives the same in every process."""
     head = text[:READ_CHARS]
     is_ascii = head.isascii()
@@ -124,11 +125,13 @@ def read(text: str, /) -> Telling:
         traits |= _CHANGE if _CHINESE_CHANGE.search(head) else 0
     trait, told = _told_by(traits)
     if known:
-        told += TOLD_BY_SELF * _share(words, known, _SELF_WORDS) + TOLD_BY_YOU * _share(words, known, _YOU_WORDS)
+        told += TOLD_BY_SELF * _word_share(words, known, _SELF_WORDS) + TOLD_BY_YOU * _word_share(
+            words, known, _YOU_WORDS
+        )
         told += TOLD_BY_REPLY * (words[0] in _REPLY_WORDS)
-    return Telling(trait, told * min(1.0, FULL_CHARS / max(len(text), 1)))
+    return TextTraits(trait, told * min(1.0, FULL_CHARS / max(len(text), 1)))
 
 
-def _share(words: list[str], known: frozenset[str], wanted: frozenset[str]) -> float:
+def _word_share(words: list[str], known: frozenset[str], wanted: frozenset[str]) -> float:
     """Return how often `words`, whose signs are `known`, has one of `wanted`; four times count as much as it can."""
     return 0.0 if known.isdisjoint(wanted) else min(sum(map(wanted.__contains__, words)), 4) / 4

@@ -63,12 +63,12 @@ class PatternTable:
 
 
 @cache
-def table(name: str, /) -> PatternTable:
+def pattern_table(name: str, /) -> PatternTable:
     """Return the table of a file that ships, by its name."""
     return PatternTable(name)
 
 
-class Pattern:
+class PhrasePattern:
     """The pattern of `expression`."""
 
     def __init__(self, expression: str, flags: re.RegexFlag = re.NOFLAG, /) -> None:
@@ -84,7 +84,7 @@ class Pattern:
 _FILE: Final = "standing_phrases.json"
 
 
-class Lasting(IntEnum):
+class LastingTime(IntEnum):
     """Time for which a statement is to hold."""
 
     NOT = 0
@@ -93,16 +93,16 @@ class Lasting(IntEnum):
     """From now on, whenever something is asked for or spoken of."""
 
 
-_LASTS: Final = {"from now on": Lasting.FROM_NOW_ON, "on occasion": Lasting.ON_OCCASION}
+_LASTS: Final = {"from now on": LastingTime.FROM_NOW_ON, "on occasion": LastingTime.ON_OCCASION}
 _WORD: Final = re.compile("[a-z0-9][a-z0-9']*")
 _END: Final = re.compile(r"[.!?\n]+(?=\s|$)|$")
 _OPENING: Final = re.compile(r"[.!?;:,(\n–—][\s\"'*-]*([a-z'-]+) ?")
 
 
-class _Rule(NamedTuple):
+class _PhraseRule(NamedTuple):
     phrase: str
-    pattern: Pattern
-    lasting: Lasting
+    pattern: PhrasePattern
+    lasting: LastingTime
     is_sure: bool
     """True if it counts for any rest of the sentence."""
 
@@ -113,10 +113,10 @@ class StandingPhrases:
     def __init__(self, data: bytes, /) -> None:
         told = json.loads(data)
         self.version: Final = f"phrases-{sha256(data).hexdigest()[:12]}"
-        self._once: Final = Pattern(told["once"])
-        self._polite: Final = Pattern(told["polite"])
-        self._chinese: Final = Pattern(told["chinese"])
-        self._leads: Final = Pattern(rf"(?:(?:{told['leads']})[\s,]+)+([a-z'-]+) ?")
+        self._once: Final = PhrasePattern(told["once"])
+        self._polite: Final = PhrasePattern(told["polite"])
+        self._chinese: Final = PhrasePattern(told["chinese"])
+        self._leads: Final = PhrasePattern(rf"(?:(?:{told['leads']})[\s,]+)+([a-z'-]+) ?")
         self._led: Final = frozenset(_WORD.findall(told["leads"]))
         self._phrased: Final = _by_phrase(told["tables"])
         self._opened: Final = _by_opening(told["tables"])
@@ -129,11 +129,11 @@ class StandingPhrases:
         """Return the phrases that ship. They are read at the first call of a process and kept."""
         return StandingPhrases(files("elytron_core.text").joinpath("data", _FILE).read_bytes())
 
-    def lasting(self, text: str, /) -> Lasting:
+    def lasting(self, text: str, /) -> LastingTime:
         """Return how long what `text` says is to hold."""
         lowered = (text if text.isascii() else text.replace("’", "'")).lower()
         known = self._signs.intersection(_WORD.findall(lowered))
-        found = Lasting.NOT
+        found = LastingTime.NOT
         for word in known & self._phrased.keys():
             for rule in self._phrased[word]:
                 if rule.phrase not in lowered or rule.lasting <= found:
@@ -143,10 +143,10 @@ class StandingPhrases:
         if found:
             return found
         if not lowered.isascii() and self._chinese.compiled.search(lowered):
-            return Lasting.FROM_NOW_ON
-        return self._clauses(f".{lowered}") if known else Lasting.NOT
+            return LastingTime.FROM_NOW_ON
+        return self._clauses(f".{lowered}") if known else LastingTime.NOT
 
-    def _holds(self, rule: _Rule, text: str, hit: re.Match[str]) -> bool:
+    def _holds(self, rule: _PhraseRule, text: str, hit: re.Match[str]) -> bool:
         """Return whether the hit is neither for once nor a question, other than a polite one."""
         if rule.is_sure:
             return True
@@ -157,7 +157,7 @@ class StandingPhrases:
             not sentence.endswith("?") or self._polite.compiled.search(sentence) is not None
         )
 
-    def _clauses(self, marked: str) -> Lasting:
+    def _clauses(self, marked: str) -> LastingTime:
         """Return what the clauses of `marked` say; each of them begins with a mark."""
         for opening in _OPENING.finditer(marked):
             word = opening[1]
@@ -170,38 +170,38 @@ class StandingPhrases:
                 and (found := self._begins(marked, led))
             ):
                 return found
-        return Lasting.NOT
+        return LastingTime.NOT
 
-    def _begins(self, marked: str, opening: re.Match[str]) -> Lasting:
+    def _begins(self, marked: str, opening: re.Match[str]) -> LastingTime:
         for rule in self._opened.get(opening[1], ()):
             if (hit := rule.pattern.compiled.match(marked, opening.end())) and self._holds(rule, marked, hit):
                 return rule.lasting
-        return Lasting.NOT
+        return LastingTime.NOT
 
 
-def _by_phrase(tables: list[dict[str, Any]]) -> dict[str, tuple[_Rule, ...]]:
+def _by_phrase(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ...]]:
     """Return the rules by the longest word of their phrases, a pattern for each: its fixed beginning is found fast."""
-    rules: dict[str, tuple[_Rule, ...]] = {}
+    rules: dict[str, tuple[_PhraseRule, ...]] = {}
     for table in tables:
         for signs, follows in table["by_phrase"]:
             for phrase in (sign.replace("_", " ") for sign in signs.split()):
                 word = max(_WORD.findall(phrase), key=len)
-                pattern = Pattern(follows.replace("{}", phrase))
-                rule = _Rule(phrase, pattern, _LASTS[table["lasts"]], table["is_sure"])
+                pattern = PhrasePattern(follows.replace("{}", phrase))
+                rule = _PhraseRule(phrase, pattern, _LASTS[table["lasts"]], table["is_sure"])
                 rules[word] = (*rules.get(word, ()), rule)
     return rules
 
 
-def _by_opening(tables: list[dict[str, Any]]) -> dict[str, tuple[_Rule, ...]]:
+def _by_opening(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ...]]:
     """Return the rules by the word that a clause begins with; their patterns go on from there."""
-    rules: dict[str, tuple[_Rule, ...]] = {}
+    rules: dict[str, tuple[_PhraseRule, ...]] = {}
     for table in tables:
         follows: dict[str, list[str]] = {}
         for signs, expression in table["by_opening"]:
             for word in signs.split():
                 follows.setdefault(word, []).append(expression)
-        patterns = {expressions: Pattern(expressions) for expressions in map("|".join, follows.values())}
+        patterns = {expressions: PhrasePattern(expressions) for expressions in map("|".join, follows.values())}
         for word, each in follows.items():
-            rule = _Rule(word, patterns["|".join(each)], _LASTS[table["lasts"]], table["is_sure"])
+            rule = _PhraseRule(word, patterns["|".join(each)], _LASTS[table["lasts"]], table["is_sure"])
             rules[word] = (*rules.get(word, ()), rule)
     return rules

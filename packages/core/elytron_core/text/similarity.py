@@ -25,42 +25,42 @@ def is_blank(text: str, /) -> bool:
     """Return whether `text` has nothing to see: only white space, controls and invisible characters."""
     if text[:1].isalnum() and text[0] not in _FILLERS:
         return False  # nearly always
-    return all(char.isspace() or unicodedata.category(char) in _INVISIBLE for char in visible(text))
+    return all(char.isspace() or unicodedata.category(char) in _INVISIBLE for char in visible_text(text))
 
 
-def visible(text: str, /, *, instead: str = "") -> str:
+def visible_text(text: str, /, *, instead: str = "") -> str:
     """Return `text` with `instead` for each character that is not seen and takes no room."""
     return text if text.isascii() else _IGNORABLE.sub(instead, text)
 
 
-def plain(text: str, /) -> str:
+def plain_text(text: str, /) -> str:
     """Return `text` without differences of case, width, white space and of what is not seen; signs and accents stay."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible(text)).casefold())
+        text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text(text)).casefold())
     return " ".join(text.casefold().split())
 
 
-def normalise(text: str, /) -> str:
+def normalise_text(text: str, /) -> str:
     """Return the form under which texts are the same: case, accents, width, punctuation and spacing do not count.
 
     What is not seen does not count either, but the non-joiner parts words, as a hyphen does.
     """
     if not text.isascii():
-        opened = unicodedata.normalize("NFKD", visible(text.replace("\u200c", " "))).casefold()
+        opened = unicodedata.normalize("NFKD", visible_text(text.replace("\u200c", " "))).casefold()
         text = unicodedata.normalize("NFC", _ACCENTS.sub("", opened))
     return " ".join(_BREAKS.sub(" ", text.casefold()).split())
 
 
-def holds(text: str, term: str, /) -> bool:
+def has_term(text: str, term: str, /) -> bool:
     """Return whether normalised `text` has the normalised `term` as a word, or as the beginning of one.
 
     A beginning counts from four characters on, so that stems match ("walk": "walking"; "happi": "happy"); shorter
     terms match whole words and their plural. Scripts written without spaces match anywhere.
     """
-    return has_any(padded(text), signs_of(term))
+    return has_any(pad_words(text), signs_of(term))
 
 
-def padded(text: str, /) -> str:
+def pad_words(text: str, /) -> str:
     """Return a normalised text as `has_any` looks through it: each word between spaces."""
     return f" {text} "
 
@@ -83,15 +83,15 @@ def phrase_of(words: str, /) -> tuple[str, ...]:
     """Return the signs of normalised `words` in one piece; in spaced scripts, of whole words."""
     if not words:
         return ()
-    return (words,) if _UNSPACED.search(words) else (padded(words),)
+    return (words,) if _UNSPACED.search(words) else (pad_words(words),)
 
 
-def mentions(text: str, words: str, /) -> bool:
+def has_phrase(text: str, words: str, /) -> bool:
     """Return whether normalised `text` has the normalised `words` in one piece; spaced scripts by whole words."""
-    return has_any(padded(text), phrase_of(words))
+    return has_any(pad_words(text), phrase_of(words))
 
 
-def trigrams(text: str, /) -> frozenset[str]:
+def text_trigrams(text: str, /) -> frozenset[str]:
     """Return the character trigrams of a normalised text, its ends marked; none for an empty one."""
     if not text:
         return frozenset()
@@ -99,13 +99,13 @@ def trigrams(text: str, /) -> frozenset[str]:
     return frozenset(map("".join, zip(padded, padded[1:], padded[2:], strict=False)))
 
 
-def likeness(one: frozenset[str], other: frozenset[str], /) -> float:
+def trigram_likeness(one: frozenset[str], other: frozenset[str], /) -> float:
     """Return how alike two sets of trigrams are, 0 to 1 (Dice's coefficient)."""
     both = len(one) + len(other)
     return 2 * len(one & other) / both if both else 0.0
 
 
-class Grams(NamedTuple):
+class TrigramDigest(NamedTuple):
     """Digest of a text's trigrams, which themselves would take many times the room of the text."""
 
     size: int
@@ -116,15 +116,15 @@ class Grams(NamedTuple):
     """The number of trigrams that share another's bit."""
 
 
-def grams_of(grams: Collection[str], /) -> Grams:
+def grams_of(grams: Collection[str], /) -> TrigramDigest:
     """Return the digest of `grams`."""
     marks = 0
     for gram in grams:
         marks |= 1 << hash(gram) % _MARKS
-    return Grams(len(grams), marks, len(grams) - marks.bit_count())
+    return TrigramDigest(len(grams), marks, len(grams) - marks.bit_count())
 
 
-def likeness_at_most(one: Grams, other: Grams, /) -> float:
+def likeness_at_most(one: TrigramDigest, other: TrigramDigest, /) -> float:
     """Return an upper bound of the likeness of two sets of trigrams."""
     both = one.size + other.size
     shared = (one.marks & other.marks).bit_count() + one.hidden

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, assert_never
 from weakref import WeakValueDictionary
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import RACES, Race
+from elytron.state.conflict_retry import RACES, LostRaces
 from elytron_core.errors import Conflict, LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -24,76 +24,76 @@ from elytron_core.planes.gateway import (
     EDITS,
     RESOURCES,
     SESSIONS,
-    Allotment,
-    Counts,
-    Edit,
-    Quantity,
-    Resource,
-    Session,
-    User,
-    Waiting,
+    GatewaySession,
+    GatewayUser,
+    MemoryOverride,
+    QuotaQuantity,
+    QuotaShare,
+    SpaceCounts,
+    UploadedResource,
+    WaitingAddition,
 )
 from elytron_core.planes.space import KEY
-from elytron_core.ports.store import Delete, Idempotency, Put
-from elytron_gateway.accounts.users import Users
-from elytron_gateway.collection import Kept, Shelf, commit
-from elytron_gateway.names import Owner
+from elytron_core.ports.store import BatchKey, DeleteChange, PutChange
+from elytron_gateway.accounts.users import GatewayUsers
+from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes
+from elytron_gateway.names import MemoryOwner
 
 T = TypeVar("T")
 ValueT = TypeVar("ValueT", bound=Value)
 
-Room = Callable[[Counts], Awaitable[None]]
+Room = Callable[[SpaceCounts], Awaitable[None]]
 """Raises LimitExceeded where a space may not hold as much as this."""
 
 
 @dataclass(frozen=True, slots=True)
-class Planned(Generic[T]):
+class PlannedChange(Generic[T]):
     """A planned change: its result, the space's size after it, and the documents that it puts and deletes.
 
     Under `once` it is done once, for any number of calls.
     """
 
     result: T
-    counts: Counts
-    changes: tuple[Put | Delete, ...] = ()
-    once: Idempotency | None = None
+    counts: SpaceCounts
+    changes: tuple[PutChange | DeleteChange, ...] = ()
+    once: BatchKey | None = None
 
 
-class Counting:
+class SpaceCounting:
     """The counts of every space. What is counted changes through here alone, so that they are exact."""
 
     def __init__(self, ctx: OperationContext, /) -> None:
         self._ctx = ctx
-        self._shelf = Shelf(ctx, COUNTS, Counts)
+        self._shelf = CollectionShelf(ctx, COUNTS, SpaceCounts)
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
-    async def of(self, space: SpaceId, /) -> Counts:
+    async def of(self, space: SpaceId, /) -> SpaceCounts:
         """Return what a space holds; one that was never counted is counted for all times."""
         kept = await self._kept(space)
         if not kept.revision and await self._ctx.spaces.find(space) is not None:
             # The commit that came first has stored its own count.
             with suppress(Conflict):
-                await commit(self._ctx, space, self._shelf.put(KEY, kept.value, expects=0))
+                await commit_changes(self._ctx, space, self._shelf.put(KEY, kept.value, expects=0))
         return kept.value
 
-    async def renew(self, space: SpaceId, /) -> Counts:
+    async def renew(self, space: SpaceId, /) -> SpaceCounts:
         """Write the count of a space again and return it: each unfinished change of it is planned again."""
         kept = await self._kept(space)
         try:
-            await commit(self._ctx, space, self._shelf.put(KEY, kept.value, expects=kept.revision))
+            await commit_changes(self._ctx, space, self._shelf.put(KEY, kept.value, expects=kept.revision))
         except Conflict:
             # Another process has changed it meanwhile, which serves as well.
             return (await self._kept(space)).value
         return kept.value
 
-    async def change(self, space: SpaceId, plan: Callable[[Counts], Awaitable[Planned[T]]], /) -> T:
+    async def change(self, space: SpaceId, plan: Callable[[SpaceCounts], Awaitable[PlannedChange[T]]], /) -> T:
         """Do the change that `plan` makes of the space's size, as a whole, and return its result.
 
         `plan` is called again if another process changed the space meanwhile; it raises to refuse.
         """
         # One user's changes take turns here, so that they do not run into each other in the store.
         async with self._turns.setdefault(space.partition("/")[0], asyncio.Lock()):
-            race = Race()
+            race = LostRaces()
             while True:
                 kept = await self._kept(space)
                 planned = await plan(kept.value)
@@ -103,55 +103,55 @@ class Counting:
                 if not changes:
                     return planned.result
                 try:
-                    await commit(self._ctx, space, *changes, once=planned.once)
+                    await commit_changes(self._ctx, space, *changes, once=planned.once)
                 except Conflict as conflict:
                     await race.lost(conflict)
                     continue
                 return planned.result
 
-    async def _kept(self, space: SpaceId) -> Kept[Counts]:
+    async def _kept(self, space: SpaceId) -> ShelvedDocument[SpaceCounts]:
         if await self._ctx.spaces.find(space) is None:
-            return Kept(KEY, Counts(), 0)
+            return ShelvedDocument(KEY, SpaceCounts(), 0)
         kept = await self._shelf.get(space, KEY)
-        return kept if kept is not None else Kept(KEY, await self._counted(space), 0)
+        return kept if kept is not None else ShelvedDocument(KEY, await self._counted(space), 0)
 
-    async def _counted(self, space: SpaceId) -> Counts:
+    async def _counted(self, space: SpaceId) -> SpaceCounts:
         """Go through a space that has no counts yet."""
-        resources = await self._all(space, RESOURCES, Resource)
-        waiting = await self._all(space, BACKLOG, Waiting)
-        return Counts(
-            messages=sum(session.messages for session in await self._all(space, SESSIONS, Session)),
+        resources = await self._all(space, RESOURCES, UploadedResource)
+        waiting = await self._all(space, BACKLOG, WaitingAddition)
+        return SpaceCounts(
+            messages=sum(session.messages for session in await self._all(space, SESSIONS, GatewaySession)),
             resources=len(resources),
             resource_bytes=sum(resource.size for resource in resources),
-            edits=len(await self._all(space, EDITS, Edit)),
+            edits=len(await self._all(space, EDITS, MemoryOverride)),
             waiting=sum(not addition.problem for addition in waiting),
             refused=sum(bool(addition.problem) for addition in waiting),
         )
 
     async def _all(self, space: SpaceId, collection: str, kind: type[ValueT]) -> list[ValueT]:
-        return [kept.value async for kept in Shelf(self._ctx, collection, kind).all(space)]
+        return [kept.value async for kept in CollectionShelf(self._ctx, collection, kind).all(space)]
 
 
 SHARES = 16
 """A space is allotted this share of the quota more than it needs, if there is room."""
 
 
-class Quotas:
+class UserQuotas:
     """The quotas of every user; a quantity without one is not bounded."""
 
-    def __init__(self, users: Users, counting: Counting, most: dict[Quantity, int], /) -> None:
+    def __init__(self, users: GatewayUsers, counting: SpaceCounting, most: dict[QuotaQuantity, int], /) -> None:
         self._users = users
         self._counting = counting
         self._most = most
 
-    def room(self, owner: Owner, of: Quantity, /) -> Room:
+    def room(self, owner: MemoryOwner, of: QuotaQuantity, /) -> Room:
         """Return what refuses the owner's space to hold more than is left of the owner's quota."""
         limit = self._most.get(of)
 
-        async def room(counts: Counts) -> None:
+        async def room(counts: SpaceCounts) -> None:
             if limit is None:
                 return
-            wanted = held(counts, of)
+            wanted = held_amount(counts, of)
             user = await self._users.find(owner.user)
             parts = parts_of(user, of)
             mine = parts.get(owner.space)
@@ -160,24 +160,24 @@ class Quotas:
 
         return room
 
-    async def _allot(self, owner: Owner, of: Quantity, wanted: int, limit: int) -> None:
+    async def _allot(self, owner: MemoryOwner, of: QuotaQuantity, wanted: int, limit: int) -> None:
         """Let the owner's space hold `wanted`. Raises LimitExceeded where the quota has no room for it."""
 
-        async def plan(user: User) -> User:
+        async def plan(user: GatewayUser) -> GatewayUser:
             others = [SpaceId(space) for space in user.spaces if space != owner.space]
-            counts = {space: held(await self._counting.of(space), of) for space in others}
+            counts = {space: held_amount(await self._counting.of(space), of) for space in others}
             if sum(counts.values()) + wanted > limit:
                 raise LimitExceeded(what=_TOLD[of], limit=limit)
             parts = parts_of(user, of)
             for space in others:
                 part = parts.get(space)
                 if part is not None and part.may_hold < part.set_aside:
-                    counts[space] = held(await self._counting.renew(space), of)
-                    parts[space] = _part(space, of, max(part.may_hold, counts[space]))
+                    counts[space] = held_amount(await self._counting.renew(space), of)
+                    parts[space] = _allotment_part(space, of, max(part.may_hold, counts[space]))
             aside = {space: parts[space].set_aside if space in parts else 0 for space in others}
             left = limit - sum(max(aside[space], counts[space]) for space in others)
             if wanted <= left:
-                parts[owner.space] = _part(owner.space, of, min(left, wanted + limit // SHARES))
+                parts[owner.space] = _allotment_part(owner.space, of, min(left, wanted + limit // SHARES))
             else:
                 parts |= {
                     space: parts[space].model_copy(update={"may_hold": min(counts[space], aside[space])})
@@ -193,30 +193,30 @@ class Quotas:
         raise LimitExceeded(what=_TOLD[of], limit=limit)
 
 
-def held(counts: Counts, of: Quantity, /) -> int:
+def held_amount(counts: SpaceCounts, of: QuotaQuantity, /) -> int:
     """Return how much a space holds of a quantity."""
     match of:
-        case Quantity.MESSAGES:
+        case QuotaQuantity.MESSAGES:
             return counts.messages
-        case Quantity.RESOURCE_BYTES:
+        case QuotaQuantity.RESOURCE_BYTES:
             return counts.resource_bytes
         case _:
             assert_never(of)
 
 
-def parts_of(user: User, of: Quantity, /) -> dict[str, Allotment]:
+def parts_of(user: GatewayUser, of: QuotaQuantity, /) -> dict[str, QuotaShare]:
     """Return what of a quantity the user's spaces are allotted."""
     return {part.space: part for part in user.allotted if part.of is of}
 
 
-_TOLD = {Quantity.MESSAGES: "messages of a user", Quantity.RESOURCE_BYTES: "bytes in a user's resources"}
+_TOLD = {QuotaQuantity.MESSAGES: "messages of a user", QuotaQuantity.RESOURCE_BYTES: "bytes in a user's resources"}
 
 
-def _part(space: str, of: Quantity, size: int) -> Allotment:
-    return Allotment(space=space, of=of, may_hold=size, set_aside=size)
+def _allotment_part(space: str, of: QuotaQuantity, size: int) -> QuotaShare:
+    return QuotaShare(space=space, of=of, may_hold=size, set_aside=size)
 
 
-def _with_parts(user: User, of: Quantity, parts: Iterable[Allotment]) -> User:
+def _with_parts(user: GatewayUser, of: QuotaQuantity, parts: Iterable[QuotaShare]) -> GatewayUser:
     others = (part for part in user.allotted if part.of is not of)
     return user.model_copy(
         update={"allotted": tuple(sorted((*others, *parts), key=lambda part: (part.space, part.of)))}

@@ -6,32 +6,32 @@ import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import Race
+from elytron.state.conflict_retry import LostRaces
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
+from elytron_core.planes.gateway import KEYS, USERS, GatewayUser, KeyName
 from elytron_core.planes.space import PrincipalKind
-from elytron_core.ports.store import Delete, Erasure, Put, Ref
+from elytron_core.ports.store import DeleteChange, DocumentRef, ErasureTarget, PutChange
 from elytron_core.strict_json import canonical_bytes
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.collection import Kept, Shelf, commit, record_of
+from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
 from elytron_gateway.names import require_user_id
 
 SPACE = SYSTEM_SPACE
 PREFIX = "uk_"
 _DIGITS = 48
 _SALT_BYTES = 32
-_NOBODY = User(user_id="nobody", created_at=Instant(0), salt="0" * (2 * _SALT_BYTES))
+_NOBODY = GatewayUser(user_id="nobody", created_at=Instant(0), salt="0" * (2 * _SALT_BYTES))
 
-Change = Callable[[User], Awaitable[User]]
-Update = Callable[[User], dict[str, object]]
+Change = Callable[[GatewayUser], Awaitable[GatewayUser]]
+Update = Callable[[GatewayUser], dict[str, object]]
 
 
-class Users:
+class GatewayUsers:
     """The users of a gateway. `secret` keys their keys; without one, the secret of the gateway's own space does.
 
     A store then holds nothing from which a key could be read, but with its own secret all from which one could be
@@ -41,30 +41,30 @@ class Users:
     def __init__(self, ctx: OperationContext, /, *, secret: bytes | None = None) -> None:
         self._ctx = ctx
         self._secret = secret
-        self._users = Shelf(ctx, USERS, User)
-        self._keys = Shelf(ctx, KEYS, KeyName)
+        self._users = CollectionShelf(ctx, USERS, GatewayUser)
+        self._keys = CollectionShelf(ctx, KEYS, KeyName)
 
-    async def create(self, user_id: str, /) -> tuple[User, str]:
+    async def create(self, user_id: str, /) -> tuple[GatewayUser, str]:
         """Return a user and the user's key; an existing user is returned unchanged, with the same key.
 
         A revoked user gets a new key. Raises InvalidInput if it is not a user id.
         """
         require_user_id(user_id)
         key = await self._place(user_id)
-        race = Race()
+        race = LostRaces()
         while True:
             kept = await self._users.get(SPACE, key)
             if kept is not None and kept.value.revoked_at is None:
                 return kept.value, await self._key(kept.value)
             salt = self._salt()
             user = (
-                User(user_id=user_id, created_at=self._ctx.clock.now(), salt=salt)
+                GatewayUser(user_id=user_id, created_at=self._ctx.clock.now(), salt=salt)
                 if kept is None
                 else kept.value.model_copy(update={"revoked_at": None, "salt": salt})
             )
             expects = kept.revision if kept is not None else 0
             try:
-                await commit(
+                await commit_changes(
                     self._ctx, SPACE, self._users.put(key, user, expects=expects), *await self._renamed(None, user)
                 )
             except Conflict as conflict:
@@ -72,7 +72,7 @@ class Users:
                 continue
             return user, await self._key(user)
 
-    async def authenticate(self, user_id: str, user_key: str, /) -> User:
+    async def authenticate(self, user_id: str, user_key: str, /) -> GatewayUser:
         """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
         kept = await self._users.get(SPACE, await self._place(user_id)) if user_id else None
         user = kept.value if kept is not None else _NOBODY
@@ -82,7 +82,7 @@ class Users:
             raise Unauthorized
         return user
 
-    async def holder(self, user_key: str, /) -> User:
+    async def holder(self, user_key: str, /) -> GatewayUser:
         """Return the user of this key, without an id. Raises Unauthorized, alike for every reason."""
         kept = await self._keys.get(SPACE, await self._tag(user_key))
         return await self.authenticate(kept.value.user_id if kept is not None else "", user_key)
@@ -98,7 +98,7 @@ class Users:
         now, salt = self._ctx.clock.now(), self._salt()
         await self._change(user_id, lambda _: {"revoked_at": now, "salt": salt})
 
-    async def enters(self, user: User, space: SpaceId, /) -> None:
+    async def enters(self, user: GatewayUser, space: SpaceId, /) -> None:
         """Remember that the user writes to `space`, so that all of the user's spaces can be counted and erased.
 
         Raises LimitExceeded.
@@ -109,39 +109,39 @@ class Users:
             raise LimitExceeded(what="apps and projects of a user", limit=gateway_limits.SPACES)
         await self._change(user.user_id, lambda user: {"spaces": tuple(sorted({*user.spaces, space}))})
 
-    async def find(self, user_id: str, /) -> User:
+    async def find(self, user_id: str, /) -> GatewayUser:
         """Return the user. Raises NotFound."""
         return (await self._kept(user_id)).value
 
-    async def all(self) -> AsyncIterator[User]:
+    async def all(self) -> AsyncIterator[GatewayUser]:
         """Yield every user."""
         async for kept in self._users.all(SPACE):
             yield kept.value
 
-    async def erase(self, user_id: str, /, *refs: Ref) -> None:
+    async def erase(self, user_id: str, /, *refs: DocumentRef) -> None:
         """Erase the user's record and the documents at `refs`; the spaces are erased before. Raises NotFound."""
         kept = await self._kept(user_id)
-        named = (Ref(USERS, kept.key), Ref(KEYS, await self._tag(await self._key(kept.value))), *refs)
-        await self._ctx.store.erase(Erasure(space=SPACE, at=self._ctx.clock.now(), refs=named))
+        named = (DocumentRef(USERS, kept.key), DocumentRef(KEYS, await self._tag(await self._key(kept.value))), *refs)
+        await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=named))
 
-    async def _change(self, user_id: str, update: Update) -> User:
-        async def change(user: User) -> User:
+    async def _change(self, user_id: str, update: Update) -> GatewayUser:
+        async def change(user: GatewayUser) -> GatewayUser:
             return user.model_copy(update=update(user))
 
         return await self.change(user_id, change)
 
-    async def _kept(self, user_id: str) -> Kept[User]:
+    async def _kept(self, user_id: str) -> ShelvedDocument[GatewayUser]:
         kept = await self._users.get(SPACE, await self._place(user_id))
         if kept is None:
             raise NotFound(what="user", name=user_id)
         return kept
 
-    async def change(self, user_id: str, change: Change, /) -> User:
+    async def change(self, user_id: str, change: Change, /) -> GatewayUser:
         """Replace the user by what `change` returns, and return it; called again if another commit came first.
 
         Raises NotFound.
         """
-        race = Race()
+        race = LostRaces()
         while True:
             kept = await self._kept(user_id)
             user = await change(kept.value)
@@ -151,18 +151,18 @@ class Users:
                 put = self._users.put(kept.key, user, expects=kept.revision)
                 renamed = await self._renamed(kept.value, user)
                 ends = user.salt != kept.value.salt
-                await commit(self._ctx, SPACE, put, *renamed, takes_back=ends)
+                await commit_changes(self._ctx, SPACE, put, *renamed, takes_back=ends)
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
             return user
 
-    async def _renamed(self, before: User | None, after: User | None) -> list[Put | Delete]:
+    async def _renamed(self, before: GatewayUser | None, after: GatewayUser | None) -> list[PutChange | DeleteChange]:
         """Return the changes that store a user's new key and remove the old one."""
         has = [user for user in (before, after) if user is not None and user.revoked_at is None]
         if before is not None and after is not None and before.salt == after.salt:
             return []
-        changes: list[Put | Delete] = []
+        changes: list[PutChange | DeleteChange] = []
         for user in has:
             tag = await self._tag(await self._key(user))
             kept = await self._keys.get(SPACE, tag)
@@ -181,16 +181,16 @@ class Users:
     async def _place(self, user_id: str) -> str:
         return (await record_of(self._ctx, SPACE)).tag("gateway user", user_id)
 
-    async def _key(self, user: User) -> str:
+    async def _key(self, user: GatewayUser) -> str:
         secret = self._secret or bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
-        tag = strict_json.tag(secret[:64], "gateway user key", user.user_id, user.salt, size=_DIGITS)
+        tag = strict_json.keyed_tag(secret[:64], "gateway user key", user.user_id, user.salt, size=_DIGITS)
         return PREFIX + base64.urlsafe_b64encode(bytes.fromhex(tag)).decode("ascii").rstrip("=")
 
 
 class UserKeys:
     """Lets holders of a gateway user's key in on every transport, each to the user's own space."""
 
-    def __init__(self, users: Users, /) -> None:
+    def __init__(self, users: GatewayUsers, /) -> None:
         self._users = users
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
@@ -201,7 +201,7 @@ class UserKeys:
         return principal_of(await self._users.holder(given.strip()))
 
 
-def principal_of(user: User, /) -> Principal:
+def principal_of(user: GatewayUser, /) -> Principal:
     """Return the user's principal, the same on every transport, so that limits hold over all of them."""
     return Principal(f"gateway:{user.user_id}", PrincipalKind.USER, SpaceId(user.user_id))
 
@@ -222,7 +222,7 @@ class SignedReport(Value):
     public_key: str
 
 
-def sign(report: ErasedUser, secret: bytes, /) -> SignedReport:
+def sign_report(report: ErasedUser, secret: bytes, /) -> SignedReport:
     """Return `report` signed under a key made from `secret`."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 

@@ -20,7 +20,7 @@ File = tuple[str, bytes, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[AnswerT]):
+class GatewayCall(Generic[AnswerT]):
     """One request. `fields` go into the body if it has one, else into the address; `is_placed` adds credentials."""
 
     method: str
@@ -33,17 +33,17 @@ class Call(Generic[AnswerT]):
     keeps_raw: bool = False
 
 
-def health() -> Call[wire.HealthAnswer]:
+def check_health() -> GatewayCall[wire.HealthAnswer]:
     """Say whether the gateway answers; needs no credentials."""
-    return Call("GET", "/health", wire.HealthAnswer, is_placed=False)
+    return GatewayCall("GET", "/health", wire.HealthAnswer, is_placed=False)
 
 
-def create_user(user_id: str, /) -> Call[wire.UserAnswer]:
+def create_user(user_id: str, /) -> GatewayCall[wire.UserAnswer]:
     """Make a user, or get the key of one who is there; needs the provisioning credential."""
-    return Call("POST", "/users", wire.UserAnswer, {"user_id": user_id}, is_placed=False)
+    return GatewayCall("POST", "/users", wire.UserAnswer, {"user_id": user_id}, is_placed=False)
 
 
-def add(
+def add_messages(
     session_id: str,
     messages: Sequence[Message],
     /,
@@ -52,15 +52,15 @@ def add(
     project_id: str = DEFAULT,
     external_content_used: bool = False,
     idempotency_key: str | None = None,
-) -> Call[wire.AddAnswer]:
+) -> GatewayCall[wire.AddAnswer]:
     """Add messages to a session; under a key, once however often they are sent.
 
     `external_content_used` says that they rest on a page or file, and marks them as from outside.
     """
-    fields: dict[str, Any] = {**_place(app_id, project_id), "session_id": session_id, "messages": list(messages)}
+    fields: dict[str, Any] = {**_place_fields(app_id, project_id), "session_id": session_id, "messages": list(messages)}
     if external_content_used:
         fields["external_content_used"] = True
-    return Call("POST", "/memories/add", wire.AddAnswer, fields, idempotency_key=idempotency_key)
+    return GatewayCall("POST", "/memories/add", wire.AddAnswer, fields, idempotency_key=idempotency_key)
 
 
 def add_with_files(
@@ -72,20 +72,24 @@ def add_with_files(
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
     idempotency_key: str | None = None,
-) -> Call[wire.AddAnswer]:
+) -> GatewayCall[wire.AddAnswer]:
     """Add messages with the files that their items name by `upload_id`."""
-    fields = {**_place(app_id, project_id), "session_id": session_id, "messages": json.dumps(list(messages))}
-    read = {name: _file(Path(path)) for name, path in files.items()}
+    fields = {**_place_fields(app_id, project_id), "session_id": session_id, "messages": json.dumps(list(messages))}
+    read = {name: _file_part(Path(path)) for name, path in files.items()}
     path = "/memories/add/multipart"
-    return Call("POST", path, wire.AddAnswer, fields, files=read, idempotency_key=idempotency_key)
+    return GatewayCall("POST", path, wire.AddAnswer, fields, files=read, idempotency_key=idempotency_key)
 
 
-def flush(session_id: str, /, *, app_id: str = DEFAULT, project_id: str = DEFAULT) -> Call[wire.FlushAnswer]:
+def flush_session(
+    session_id: str, /, *, app_id: str = DEFAULT, project_id: str = DEFAULT
+) -> GatewayCall[wire.FlushAnswer]:
     """Hand what was added to a session to extraction."""
-    return Call("POST", "/memories/flush", wire.FlushAnswer, _place(app_id, project_id) | {"session_id": session_id})
+    return GatewayCall(
+        "POST", "/memories/flush", wire.FlushAnswer, _place_fields(app_id, project_id) | {"session_id": session_id}
+    )
 
 
-def search(
+def search_memories(
     query: str,
     /,
     *,
@@ -95,25 +99,25 @@ def search(
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
     raw: bool = False,
-) -> Call[wire.SearchAnswer]:
+) -> GatewayCall[wire.SearchAnswer]:
     """Search memories; results come without the upstream's raw answer, which is not for prompts, unless `raw`."""
-    fields: dict[str, Any] = {**_place(app_id, project_id), "query": query, "top_k": top_k}
+    fields: dict[str, Any] = {**_place_fields(app_id, project_id), "query": query, "top_k": top_k}
     if scope:
         fields["scope"] = list(scope)
     if conversation_id is not None:
         fields["conversation_id"] = conversation_id
-    return Call("POST", "/memories/search", wire.SearchAnswer, fields, keeps_raw=raw)
+    return GatewayCall("POST", "/memories/search", wire.SearchAnswer, fields, keeps_raw=raw)
 
 
-def override(
+def override_memory(
     memory_id: str, /, *, session_id: str, text: str, app_id: str = DEFAULT, project_id: str = DEFAULT
-) -> Call[wire.EditAnswer]:
+) -> GatewayCall[wire.EditAnswer]:
     """Let search show another text for a memory."""
-    fields = {**_edit(memory_id, session_id, app_id, project_id), "text": text}
-    return Call("POST", "/memories/override", wire.EditAnswer, fields)
+    fields = {**_edit_fields(memory_id, session_id, app_id, project_id), "text": text}
+    return GatewayCall("POST", "/memories/override", wire.EditAnswer, fields)
 
 
-def delete(
+def delete_memory(
     memory_id: str,
     /,
     *,
@@ -122,22 +126,24 @@ def delete(
     purge: bool = False,
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
-) -> Call[wire.EditAnswer]:
+) -> GatewayCall[wire.EditAnswer]:
     """Let search no longer show a memory; with `purge`, erase it for good."""
-    fields = {**_edit(memory_id, session_id, app_id, project_id), "reason": reason, "purge": purge}
-    return Call("POST", "/memories/delete", wire.EditAnswer, fields)
+    fields = {**_edit_fields(memory_id, session_id, app_id, project_id), "reason": reason, "purge": purge}
+    return GatewayCall("POST", "/memories/delete", wire.EditAnswer, fields)
 
 
-def undo(
+def undo_edit(
     memory_id: str, /, *, session_id: str, app_id: str = DEFAULT, project_id: str = DEFAULT
-) -> Call[wire.EditAnswer]:
+) -> GatewayCall[wire.EditAnswer]:
     """Take the edit off a memory, which shows again as it was."""
-    return Call("POST", "/memories/undo", wire.EditAnswer, _edit(memory_id, session_id, app_id, project_id))
+    return GatewayCall(
+        "POST", "/memories/undo", wire.EditAnswer, _edit_fields(memory_id, session_id, app_id, project_id)
+    )
 
 
-def edits(*, app_id: str = DEFAULT, project_id: str = DEFAULT) -> Call[wire.EditsAnswer]:
+def list_edits(*, app_id: str = DEFAULT, project_id: str = DEFAULT) -> GatewayCall[wire.EditsAnswer]:
     """List the overrides and tombstones of an app and project."""
-    return Call("POST", "/memories/edits", wire.EditsAnswer, _place(app_id, project_id))
+    return GatewayCall("POST", "/memories/edits", wire.EditsAnswer, _place_fields(app_id, project_id))
 
 
 def upload_resource(
@@ -148,10 +154,10 @@ def upload_resource(
     description: str = "",
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
-) -> Call[wire.ResourceAnswer]:
+) -> GatewayCall[wire.ResourceAnswer]:
     """Take a file in and make its text searchable. Raises UnreadableFile, PayloadTooLarge before anything is sent."""
-    fields = {**_place(app_id, project_id), "title": title, "description": description}
-    return Call("POST", "/resources", wire.ResourceAnswer, fields, files={"file": _file(Path(path))})
+    fields = {**_place_fields(app_id, project_id), "title": title, "description": description}
+    return GatewayCall("POST", "/resources", wire.ResourceAnswer, fields, files={"file": _file_part(Path(path))})
 
 
 def register_resource(
@@ -162,82 +168,82 @@ def register_resource(
     description: str = "",
     app_id: str = DEFAULT,
     project_id: str = DEFAULT,
-) -> Call[wire.ResourceAnswer]:
+) -> GatewayCall[wire.ResourceAnswer]:
     """Take in a resource from an address that the server may read."""
-    fields = {**_place(app_id, project_id), "uri": uri, "title": title, "description": description}
-    return Call("POST", "/resources/external", wire.ResourceAnswer, fields)
+    fields = {**_place_fields(app_id, project_id), "uri": uri, "title": title, "description": description}
+    return GatewayCall("POST", "/resources/external", wire.ResourceAnswer, fields)
 
 
-def list_resources(*, app_id: str = DEFAULT, project_id: str = DEFAULT) -> Call[wire.ResourcesAnswer]:
+def list_resources(*, app_id: str = DEFAULT, project_id: str = DEFAULT) -> GatewayCall[wire.ResourcesAnswer]:
     """List the resources of an app and project."""
-    return Call("GET", "/resources", wire.ResourcesAnswer, _place(app_id, project_id))
+    return GatewayCall("GET", "/resources", wire.ResourcesAnswer, _place_fields(app_id, project_id))
 
 
 def get_resource(
     resource_id: str, /, *, app_id: str = DEFAULT, project_id: str = DEFAULT
-) -> Call[wire.ResourcesAnswer]:
+) -> GatewayCall[wire.ResourcesAnswer]:
     """Show one resource, or none."""
-    return Call("GET", _resource(resource_id), wire.ResourcesAnswer, _place(app_id, project_id))
+    return GatewayCall("GET", _resource_path(resource_id), wire.ResourcesAnswer, _place_fields(app_id, project_id))
 
 
 def delete_resource(
     resource_id: str, /, *, app_id: str = DEFAULT, project_id: str = DEFAULT
-) -> Call[wire.DeletedAnswer]:
+) -> GatewayCall[wire.DeletedAnswer]:
     """Remove a resource for good."""
-    return Call("DELETE", _resource(resource_id), wire.DeletedAnswer, _place(app_id, project_id))
+    return GatewayCall("DELETE", _resource_path(resource_id), wire.DeletedAnswer, _place_fields(app_id, project_id))
 
 
-def list_users() -> Call[wire.UsersAnswer]:
+def list_users() -> GatewayCall[wire.UsersAnswer]:
     """List every user; an operator's, as all calls about users."""
-    return Call("GET", "/users", wire.UsersAnswer, is_placed=False)
+    return GatewayCall("GET", "/users", wire.UsersAnswer, is_placed=False)
 
 
-def usage(user_id: str, /) -> Call[wire.UsageAnswer]:
+def user_usage(user_id: str, /) -> GatewayCall[wire.UsageAnswer]:
     """Return a user's usage, over all apps and projects."""
-    return Call("GET", _user(user_id), wire.UsageAnswer, is_placed=False)
+    return GatewayCall("GET", _user_path(user_id), wire.UsageAnswer, is_placed=False)
 
 
-def rotate_key(user_id: str, /) -> Call[wire.UserAnswer]:
+def rotate_key(user_id: str, /) -> GatewayCall[wire.UserAnswer]:
     """Give a user a new key; the old one ends, the memory stays."""
-    return Call("POST", f"{_user(user_id)}/rotate", wire.UserAnswer, is_placed=False)
+    return GatewayCall("POST", f"{_user_path(user_id)}/rotate", wire.UserAnswer, is_placed=False)
 
 
-def revoke_key(user_id: str, /) -> Call[wire.UsageAnswer]:
+def revoke_key(user_id: str, /) -> GatewayCall[wire.UsageAnswer]:
     """End a user's key; the memory stays."""
-    return Call("POST", f"{_user(user_id)}/revoke", wire.UsageAnswer, is_placed=False)
+    return GatewayCall("POST", f"{_user_path(user_id)}/revoke", wire.UsageAnswer, is_placed=False)
 
 
-def erase_user(user_id: str, /) -> Call[SignedReport]:
+def erase_user(user_id: str, /) -> GatewayCall[SignedReport]:
     """Erase a user with all spaces for good; the report is signed."""
-    return Call("DELETE", _user(user_id), SignedReport, is_placed=False)
+    return GatewayCall("DELETE", _user_path(user_id), SignedReport, is_placed=False)
 
 
-def drain_backlog() -> Call[wire.DrainAnswer]:
+def drain_backlog() -> GatewayCall[wire.DrainAnswer]:
     """Send an upstream that answers again what it has missed."""
-    return Call("POST", "/backlog/drain", wire.DrainAnswer, is_placed=False)
+    return GatewayCall("POST", "/backlog/drain", wire.DrainAnswer, is_placed=False)
 
 
-def _user(user_id: str) -> str:
+def _user_path(user_id: str) -> str:
     from urllib.parse import quote
 
     return f"/users/{quote(user_id, safe='')}"
 
 
-def _resource(resource_id: str) -> str:
+def _resource_path(resource_id: str) -> str:
     from urllib.parse import quote
 
     return f"/resources/{quote(resource_id, safe='')}"
 
 
-def _place(app_id: str, project_id: str) -> dict[str, Any]:
+def _place_fields(app_id: str, project_id: str) -> dict[str, Any]:
     return {"app_id": app_id, "project_id": project_id}
 
 
-def _edit(memory_id: str, session_id: str, app_id: str, project_id: str) -> dict[str, Any]:
-    return {**_place(app_id, project_id), "memory_id": memory_id, "session_id": session_id}
+def _edit_fields(memory_id: str, session_id: str, app_id: str, project_id: str) -> dict[str, Any]:
+    return {**_place_fields(app_id, project_id), "memory_id": memory_id, "session_id": session_id}
 
 
-def _file(path: Path) -> File:
+def _file_part(path: Path) -> File:
     try:
         if path.stat().st_size > gateway_limits.RESOURCE_BYTES:
             raise PayloadTooLarge(

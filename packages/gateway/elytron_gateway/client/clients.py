@@ -16,7 +16,7 @@ from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unre
 from elytron_core.model import Value
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.client import calls
-from elytron_gateway.client.calls import Call
+from elytron_gateway.client.calls import GatewayCall
 from elytron_gateway.wire import SearchAnswer
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _DETAIL_CHARS = 300
 _RETRYABLE = frozenset({408, 429, 500, 502, 503, 504})
 
 
-class Failure(StrEnum):
+class CallFailure(StrEnum):
     """Why a call came to nothing, in a word that says nothing of what was sent."""
 
     TIMEOUT = "timeout"
@@ -44,7 +44,7 @@ class Failure(StrEnum):
 class NoAnswer(Unreachable):
     """A call without an answer, or without a readable one; `status` if there was one."""
 
-    def __init__(self, message: str, /, *, failure: Failure, status: int | None = None) -> None:
+    def __init__(self, message: str, /, *, failure: CallFailure, status: int | None = None) -> None:
         super().__init__(message)
         self.failure = failure
         self.status = status
@@ -55,7 +55,7 @@ class _NoObject(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class GatewayAccount:
     """The gateway's address and the account. Shows no key."""
 
     base_url: str = BASE_URL
@@ -85,8 +85,8 @@ def is_address(base_url: str, /) -> bool:
     return parts.scheme in {"http", "https"} and is_host and base_url.isprintable() and " " not in base_url
 
 
-def sending(
-    build: Callable[P, Call[AnswerT]], /
+def sending_call(
+    build: Callable[P, GatewayCall[AnswerT]], /
 ) -> Callable[Concatenate["MemoryGatewayClient", P], Awaitable[AnswerT]]:
     """Return the call that `build` describes, as a method that awaits its answer."""
 
@@ -97,7 +97,9 @@ def sending(
     return send
 
 
-def waiting(build: Callable[P, Call[AnswerT]], /) -> Callable[Concatenate["SyncMemoryGatewayClient", P], AnswerT]:
+def waiting_call(
+    build: Callable[P, GatewayCall[AnswerT]], /
+) -> Callable[Concatenate["SyncMemoryGatewayClient", P], AnswerT]:
     """Return the call that `build` describes, as a method that waits for its answer."""
 
     def send(self: "SyncMemoryGatewayClient", /, *args: P.args, **kwargs: P.kwargs) -> AnswerT:
@@ -107,7 +109,7 @@ def waiting(build: Callable[P, Call[AnswerT]], /) -> Callable[Concatenate["SyncM
     return send
 
 
-class _Client:
+class _BaseClient:
     """The part that both clients share: the account, requests from calls, and values from answers."""
 
     def __init__(
@@ -121,11 +123,11 @@ class _Client:
         timeout_s: float = gateway_limits.TIMEOUT_S,
         proxy: str | None = None,
     ) -> None:
-        self.account = Account(base_url.rstrip("/"), user_id, user_key, provisioning_key, timeout_s, proxy)
+        self.account = GatewayAccount(base_url.rstrip("/"), user_id, user_key, provisioning_key, timeout_s, proxy)
 
     def _connections(self) -> dict[str, Any]:
         """Return the arguments of the HTTP client: nothing is read from the environment, no proxy either."""
-        most = _httpx().Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
+        most = _import_httpx().Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
         return {
             "timeout": self.account.timeout_s,
             "limits": most,
@@ -135,7 +137,7 @@ class _Client:
             "verify": not self.account.base_url.startswith("http://"),
         }
 
-    def _request(self, call: Call[Any]) -> dict[str, Any]:
+    def _request(self, call: GatewayCall[Any]) -> dict[str, Any]:
         """Return the arguments of the HTTP client's request."""
         account = self.account
         if call.is_placed and not (account.user_id and account.user_key):
@@ -160,28 +162,28 @@ class _Client:
             sent["json"] = fields
         return sent
 
-    def _answer(self, call: Call[AnswerT], response: "httpx.Response") -> AnswerT:
+    def _answer(self, call: GatewayCall[AnswerT], response: "httpx.Response") -> AnswerT:
         """Return what the gateway answered. Raises GatewayRefused, Unreachable."""
         if not response.is_success:
             told = f"Memory Gateway returned HTTP {response.status_code}: {self._detail(response)}"
             if response.status_code in _RETRYABLE:
-                raise NoAnswer(told, failure=Failure.HTTP_STATUS, status=response.status_code)
+                raise NoAnswer(told, failure=CallFailure.HTTP_STATUS, status=response.status_code)
             raise GatewayRefused(told, status=response.status_code)
         try:
-            body = _object(response) if response.content or call.answer.model_fields else {}
+            body = _answer_object(response) if response.content or call.answer.model_fields else {}
             # Fields that this version does not know are left out, so that a newer gateway can be read.
             known = {name: value for name, value in body.items() if name in call.answer.model_fields}
             found = call.answer.model_validate(known)
         except (ValidationError, ValueError) as error:
             is_json = isinstance(error, ValidationError | _NoObject)
-            failure = Failure.INVALID_SHAPE if is_json else Failure.INVALID_JSON
+            failure = CallFailure.INVALID_SHAPE if is_json else CallFailure.INVALID_JSON
             raise NoAnswer("Memory Gateway gave an answer that cannot be read", failure=failure) from None
         return found if call.keeps_raw else _without_raw(found)
 
     def _detail(self, response: "httpx.Response") -> str:
         """Return what the gateway said was wrong, without any key that it might repeat."""
         try:
-            body = _object(response)
+            body = _answer_object(response)
         except ValueError:
             body = {}
         told = body.get("detail") or body.get("error") or ""
@@ -191,16 +193,16 @@ class _Client:
         return text[:_DETAIL_CHARS] or "no reason given"
 
     def _failed(self, error: "httpx.HTTPError | httpx.InvalidURL") -> NoAnswer:
-        failure = Failure.TIMEOUT if isinstance(error, _httpx().TimeoutException) else Failure.CONNECTION
+        failure = CallFailure.TIMEOUT if isinstance(error, _import_httpx().TimeoutException) else CallFailure.CONNECTION
         return NoAnswer(f"Memory Gateway did not answer: {type(error).__name__}", failure=failure)
 
 
-class MemoryGatewayClient(_Client):
+class MemoryGatewayClient(_BaseClient):
     """Calls a Memory Gateway. `async with` closes it. Raises GatewayRefused, Unreachable, InvalidInput."""
 
-    async def send(self, call: Call[AnswerT], /) -> AnswerT:
+    async def send(self, call: GatewayCall[AnswerT], /) -> AnswerT:
         """Send `call` once and return its answer."""
-        httpx = _httpx()
+        httpx = _import_httpx()
         try:
             return self._answer(call, await self._http.request(**self._request(call)))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -209,7 +211,7 @@ class MemoryGatewayClient(_Client):
     @property
     def _http(self) -> "httpx.AsyncClient":
         if not hasattr(self, "_opened"):
-            self._opened = _httpx().AsyncClient(**self._connections())
+            self._opened = _import_httpx().AsyncClient(**self._connections())
         return self._opened
 
     async def close(self) -> None:
@@ -224,35 +226,35 @@ class MemoryGatewayClient(_Client):
     ) -> None:
         await self.close()
 
-    health = sending(calls.health)
-    create_user = sending(calls.create_user)
-    add = sending(calls.add)
-    add_with_files = sending(calls.add_with_files)
-    flush = sending(calls.flush)
-    search = sending(calls.search)
-    override = sending(calls.override)
-    delete = sending(calls.delete)
-    undo = sending(calls.undo)
-    edits = sending(calls.edits)
-    upload_resource = sending(calls.upload_resource)
-    register_resource = sending(calls.register_resource)
-    list_resources = sending(calls.list_resources)
-    get_resource = sending(calls.get_resource)
-    delete_resource = sending(calls.delete_resource)
-    list_users = sending(calls.list_users)
-    usage = sending(calls.usage)
-    rotate_key = sending(calls.rotate_key)
-    revoke_key = sending(calls.revoke_key)
-    erase_user = sending(calls.erase_user)
-    drain_backlog = sending(calls.drain_backlog)
+    health = sending_call(calls.check_health)
+    create_user = sending_call(calls.create_user)
+    add = sending_call(calls.add_messages)
+    add_with_files = sending_call(calls.add_with_files)
+    flush = sending_call(calls.flush_session)
+    search = sending_call(calls.search_memories)
+    override = sending_call(calls.override_memory)
+    delete = sending_call(calls.delete_memory)
+    undo = sending_call(calls.undo_edit)
+    edits = sending_call(calls.list_edits)
+    upload_resource = sending_call(calls.upload_resource)
+    register_resource = sending_call(calls.register_resource)
+    list_resources = sending_call(calls.list_resources)
+    get_resource = sending_call(calls.get_resource)
+    delete_resource = sending_call(calls.delete_resource)
+    list_users = sending_call(calls.list_users)
+    usage = sending_call(calls.user_usage)
+    rotate_key = sending_call(calls.rotate_key)
+    revoke_key = sending_call(calls.revoke_key)
+    erase_user = sending_call(calls.erase_user)
+    drain_backlog = sending_call(calls.drain_backlog)
 
 
-class SyncMemoryGatewayClient(_Client):
+class SyncMemoryGatewayClient(_BaseClient):
     """Calls a Memory Gateway and waits for each answer. `with` closes it. Raises as MemoryGatewayClient does."""
 
-    def send(self, call: Call[AnswerT], /) -> AnswerT:
+    def send(self, call: GatewayCall[AnswerT], /) -> AnswerT:
         """Send `call` once and return its answer."""
-        httpx = _httpx()
+        httpx = _import_httpx()
         try:
             return self._answer(call, self._http.request(**self._request(call)))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -261,7 +263,7 @@ class SyncMemoryGatewayClient(_Client):
     @property
     def _http(self) -> "httpx.Client":
         if not hasattr(self, "_opened"):
-            self._opened = _httpx().Client(**self._connections())
+            self._opened = _import_httpx().Client(**self._connections())
         return self._opened
 
     def close(self) -> None:
@@ -276,30 +278,30 @@ class SyncMemoryGatewayClient(_Client):
     ) -> None:
         self.close()
 
-    health = waiting(calls.health)
-    create_user = waiting(calls.create_user)
-    add = waiting(calls.add)
-    add_with_files = waiting(calls.add_with_files)
-    flush = waiting(calls.flush)
-    search = waiting(calls.search)
-    override = waiting(calls.override)
-    delete = waiting(calls.delete)
-    undo = waiting(calls.undo)
-    edits = waiting(calls.edits)
-    upload_resource = waiting(calls.upload_resource)
-    register_resource = waiting(calls.register_resource)
-    list_resources = waiting(calls.list_resources)
-    get_resource = waiting(calls.get_resource)
-    delete_resource = waiting(calls.delete_resource)
-    list_users = waiting(calls.list_users)
-    usage = waiting(calls.usage)
-    rotate_key = waiting(calls.rotate_key)
-    revoke_key = waiting(calls.revoke_key)
-    erase_user = waiting(calls.erase_user)
-    drain_backlog = waiting(calls.drain_backlog)
+    health = waiting_call(calls.check_health)
+    create_user = waiting_call(calls.create_user)
+    add = waiting_call(calls.add_messages)
+    add_with_files = waiting_call(calls.add_with_files)
+    flush = waiting_call(calls.flush_session)
+    search = waiting_call(calls.search_memories)
+    override = waiting_call(calls.override_memory)
+    delete = waiting_call(calls.delete_memory)
+    undo = waiting_call(calls.undo_edit)
+    edits = waiting_call(calls.list_edits)
+    upload_resource = waiting_call(calls.upload_resource)
+    register_resource = waiting_call(calls.register_resource)
+    list_resources = waiting_call(calls.list_resources)
+    get_resource = waiting_call(calls.get_resource)
+    delete_resource = waiting_call(calls.delete_resource)
+    list_users = waiting_call(calls.list_users)
+    usage = waiting_call(calls.user_usage)
+    rotate_key = waiting_call(calls.rotate_key)
+    revoke_key = waiting_call(calls.revoke_key)
+    erase_user = waiting_call(calls.erase_user)
+    drain_backlog = waiting_call(calls.drain_backlog)
 
 
-def _httpx() -> Any:
+def _import_httpx() -> Any:
     try:
         import httpx
     except ImportError as error:
@@ -307,7 +309,7 @@ def _httpx() -> Any:
     return httpx
 
 
-def _object(response: "httpx.Response") -> dict[str, Any]:
+def _answer_object(response: "httpx.Response") -> dict[str, Any]:
     """Return the JSON object in an answer. Raises ValueError if it is not one."""
     body: Any = response.json()
     if not isinstance(body, dict):

@@ -11,7 +11,7 @@ from elytron_gateway import limits as gateway_limits
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class FileChunk:
     """A piece of a file's text, with its page and the heading above it."""
 
     text: str
@@ -19,7 +19,7 @@ class Chunk:
     heading: str | None = None
 
 
-class Unreadable(Exception):
+class UnreadableUpload(Exception):
     """A file that gave no text. `problem` says why, and nothing of the file."""
 
     def __init__(self, problem: str, /) -> None:
@@ -27,13 +27,13 @@ class Unreadable(Exception):
         self.problem = problem
 
 
-class Extraction:
+class FileExtraction:
     """Reads files, a bounded number at once over all callers, each in bounded memory."""
 
     def __init__(self, *, most: int = gateway_limits.EXTRACTIONS) -> None:
         self._places = asyncio.Semaphore(most)
 
-    async def chunks(self, data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
+    async def chunks(self, data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
         """Return the text of a file in chunks of at most `gateway_limits.RESOURCE_CHUNK_CHARS`.
 
         Raises Unreadable, also for a file that has waited too long for its turn, and MissingExtra.
@@ -42,15 +42,15 @@ class Extraction:
             async with asyncio.timeout(gateway_limits.EXTRACTION_WAIT_S):
                 await self._places.acquire()
         except TimeoutError:
-            raise Unreadable("waited too long for its turn to be read: try it again") from None
+            raise UnreadableUpload("waited too long for its turn to be read: try it again") from None
         try:
             return await read_chunks(data, media_type)
         finally:
             self._places.release()
 
 
-async def read_chunks(data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
-    """Return the text of a file in chunks, as `Extraction` does, at once."""
+async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
+    """Return the text of a file in chunks, as `FileExtraction` does, at once."""
     _require_extra(media_type)
     bounds = (
         gateway_limits.RESOURCE_CHUNK_CHARS,
@@ -77,7 +77,7 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
         async with asyncio.timeout(gateway_limits.EXTRACTION_WAIT_S):
             out, _ = await child.communicate(data)
     except TimeoutError:
-        raise Unreadable("took longer to read than the server allows") from None
+        raise UnreadableUpload("took longer to read than the server allows") from None
     finally:
         if child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -87,14 +87,14 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[Chunk, ...]:
         case 0:
             pass
         case 4:
-            raise Unreadable("holds more text than the server takes")
+            raise UnreadableUpload("holds more text than the server takes")
         case 3:
-            raise Unreadable("could not be read: it is damaged, locked, or not what it seems")
+            raise UnreadableUpload("could not be read: it is damaged, locked, or not what it seems")
         case _:
-            raise Unreadable("took more time or memory to read than the server allows")
-    chunks = tuple(Chunk(**json.loads(line)) for line in out.splitlines())
+            raise UnreadableUpload("took more time or memory to read than the server allows")
+    chunks = tuple(FileChunk(**json.loads(line)) for line in out.splitlines())
     if not chunks:
-        raise Unreadable("holds no text")
+        raise UnreadableUpload("holds no text")
     return chunks
 
 

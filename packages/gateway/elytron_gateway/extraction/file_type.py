@@ -51,20 +51,20 @@ def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
     """
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return _decoded(data, encoding, is_whole=is_whole)
-    text = _decoded(data, "utf-8", is_whole=is_whole)
+            return _decode_text(data, encoding, is_whole=is_whole)
+    text = _decode_text(data, "utf-8", is_whole=is_whole)
     if text is not None:
         return text
     said = _SAID.search(data[:_SAID_WITHIN])
     if said is not None:
         encoding = CHARSETS.get(said[1].decode().lower())
-        return _decoded(data, encoding, is_whole=is_whole) if encoding is not None else None
+        return _decode_text(data, encoding, is_whole=is_whole) if encoding is not None else None
     if _is_chinese(data[:_SEEN]):
-        return _decoded(data, "gb18030", is_whole=is_whole)
-    return _decoded(data, "cp1252", is_whole=is_whole) if _is_western(data[:_SEEN]) else None
+        return _decode_text(data, "gb18030", is_whole=is_whole)
+    return _decode_text(data, "cp1252", is_whole=is_whole) if _is_western(data[:_SEEN]) else None
 
 
-def _decoded(data: bytes, encoding: str, *, is_whole: bool) -> str | None:
+def _decode_text(data: bytes, encoding: str, *, is_whole: bool) -> str | None:
     """Return the text without a mark before it; a text holds no NUL."""
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(data, is_whole)
@@ -166,7 +166,7 @@ def media_type(data: bytes, /, *, name: str = "", declared: str = "", allowed: f
     # Its beginning decides the type; the rest is decoded when it is read, in a child process.
     text = text_of(data[:_HEAD], is_whole=len(data) <= _HEAD)
     is_text = text is not None and not data.startswith(_SIGNATURES)
-    found = _kind_of_text(text or "", name, declared) if is_text else _signature(data)
+    found = _kind_of_text(text or "", name, declared) if is_text else _file_signature(data)
     if found not in allowed:
         kinds = tuple(sorted(allowed))
         if (
@@ -188,7 +188,7 @@ def _kind_of_text(text: str, name: str, declared: str) -> str:
     return ending or (said if said in _TEXTS.values() else "text/plain")
 
 
-def _signature(data: bytes) -> str:
+def _file_signature(data: bytes) -> str:
     if data.startswith(_PDF):
         return "application/pdf"
     if data.startswith(_ZIP):

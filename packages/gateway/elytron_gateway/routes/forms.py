@@ -16,12 +16,12 @@ from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.types import Message, Receive
 
-from elytron_adapter.http.requests import body, connected, require_length
+from elytron_adapter.http.requests import next_message, read_body, require_length
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, PayloadTooLarge, Unauthorized
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.accounts.users import PREFIX
-from elytron_gateway.messages import Upload
+from elytron_gateway.messages import MessageUpload
 
 _FORM = "multipart/form-data"
 WITHOUT_FILES = "application/x-www-form-urlencoded"
@@ -42,7 +42,7 @@ def form_kind(headers: Headers, /) -> str:
     return kind.strip()
 
 
-class Form:
+class UploadForm:
     """The form of a request, read when it is entered and let go of when it is left.
 
     Raises PayloadTooLarge, InvalidInput for what is no form, and HTTPException for a body that takes too long.
@@ -98,19 +98,19 @@ class Form:
             raise InvalidInput(field=name, problem="is not the one file of the form")
         return files[0][1]
 
-    async def uploads(self) -> dict[str, Upload]:
+    async def uploads(self) -> dict[str, MessageUpload]:
         """Return the files by the names of their fields. Raises InvalidInput for a name that is there twice."""
         assert self._form is not None
-        found: dict[str, Upload] = {}
+        found: dict[str, MessageUpload] = {}
         for name, value in self._form.multi_items():
             if isinstance(value, UploadFile):
                 if name in found:
                     raise InvalidInput(field="files", problem="has two files of one name")
-                found[name] = Upload((value.filename or "")[:128], value.content_type or "", await value.read())
+                found[name] = MessageUpload((value.filename or "")[:128], value.content_type or "", await value.read())
         return found
 
     async def _without_files(self) -> FormData:
-        sent = await body(self._request.scope, self._request.receive, limit=limits.JSON_BYTES)
+        sent = await read_body(self._request.scope, self._request.receive, limit=limits.JSON_BYTES)
         try:
             fields = parse_qsl(sent.decode(), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict")
         except ValueError:
@@ -146,19 +146,19 @@ NOT_AMONG_FIRST = (
 )
 
 
-class Unnamed(Unauthorized):
+class UnnamedCaller(Unauthorized):
     """A body whose first bytes hold no credential."""
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CallerClaim:
     """A user's id and key, as a caller sends them; without an id, the key alone identifies the user."""
 
     user_id: str
     user_key: str
 
 
-class Beginning:
+class BodyBeginning:
     """The first bytes of a body. As a `Receive`, it gives them again before the rest."""
 
     def __init__(self, receive: Receive, /) -> None:
@@ -179,7 +179,7 @@ class Beginning:
     async def _read(self) -> tuple[bytes, bool]:
         head = bytearray()
         while True:
-            message = await connected(self._receive)
+            message = await next_message(self._receive)
             self._kept.append(message)
             head += message.get("body", b"")[: limits.CREDENTIAL_BYTES + 1 - len(head)]
             is_more = message.get("more_body", False)
@@ -191,7 +191,7 @@ class Beginning:
         return self._kept.popleft() if self._kept else await self._receive()
 
 
-async def claimed(request: Request, /, *, has_body: bool) -> tuple[Claim, Request]:
+async def claimed_request(request: Request, /, *, has_body: bool) -> tuple[CallerClaim, Request]:
     """Return the caller's credentials, and the request to go on with.
 
     A user's key in the headers is taken first. Raises Unauthorized if there is no credential.
@@ -200,13 +200,13 @@ async def claimed(request: Request, /, *, has_body: bool) -> tuple[Claim, Reques
     if known is not None:
         return known, request
     if not has_body:
-        return _claim({name: request.query_params.get(name, "") for name in _NAMES}), request
-    beginning = Beginning(request.receive)
+        return _form_claim({name: request.query_params.get(name, "") for name in _NAMES}), request
+    beginning = BodyBeginning(request.receive)
     head, is_whole = await beginning.read()
     found = await _of_body(request.headers, head, is_whole=is_whole)
     if not found.get("user_key") and not is_whole:
-        raise Unnamed(NOT_AMONG_FIRST)
-    return _claim(found), Request(request.scope, beginning)
+        raise UnnamedCaller(NOT_AMONG_FIRST)
+    return _form_claim(found), Request(request.scope, beginning)
 
 
 def is_long(headers: Headers, /) -> bool:
@@ -215,25 +215,25 @@ def is_long(headers: Headers, /) -> bool:
     return "transfer-encoding" in headers or not declared.isdecimal() or int(declared[:18]) > limits.CREDENTIAL_BYTES
 
 
-def require_same(claim: Claim, user_id: str, user_key: str, /) -> None:
+def require_same(claim: CallerClaim, user_id: str, user_key: str, /) -> None:
     """Raise Unauthorized where a request names other credentials than those by which its sender was let in."""
     if (user_id and user_id != claim.user_id) or (user_key and user_key != claim.user_key):
         raise Unauthorized
 
 
-def _of_headers(headers: Headers) -> Claim | None:
+def _of_headers(headers: Headers) -> CallerClaim | None:
     scheme, _, key = headers.get("authorization", "").partition(" ")
     key = key.strip()
     if scheme.lower() != "bearer" or not key.startswith(PREFIX):
         return None
-    return Claim(headers.get(USER_ID, ""), key)
+    return CallerClaim(headers.get(USER_ID, ""), key)
 
 
-def _claim(found: dict[str, str]) -> Claim:
+def _form_claim(found: dict[str, str]) -> CallerClaim:
     user_id, user_key = (found.get(name, "") for name in _NAMES)
     if not user_id or not user_key:
         raise Unauthorized
-    return Claim(user_id, user_key)
+    return CallerClaim(user_id, user_key)
 
 
 async def _of_body(headers: Headers, head: bytes, *, is_whole: bool) -> dict[str, str]:

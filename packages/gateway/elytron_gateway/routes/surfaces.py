@@ -14,62 +14,71 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.envelope import Rejected
-from elytron_adapter.http.requests import IDEMPOTENCY_KEY, body, idempotency_key, require_json
-from elytron_adapter.http.responses import refused, request_id_of, shown
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import RejectedAnswer
+from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, read_body, require_json
+from elytron_adapter.http.responses import refused_response, request_id_of, shown_surface
 from elytron_adapter.identity.access_keys import OPERATORS
-from elytron_adapter.surface import Access, Surface, Told
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized
 from elytron_core.model import Value
-from elytron_core.strict_json import Json, parse
+from elytron_core.strict_json import Json, parse_json
 from elytron_gateway import wire
 from elytron_gateway.accounts.users import SignedReport, principal_of
-from elytron_gateway.resources import Given
-from elytron_gateway.routes.forms import CUT, Claim, Form, Unnamed, claimed, form_kind, is_long, require_same
-from elytron_gateway.service import Gateway
+from elytron_gateway.resources import GivenFile
+from elytron_gateway.routes.forms import (
+    CUT,
+    CallerClaim,
+    UnnamedCaller,
+    UploadForm,
+    claimed_request,
+    form_kind,
+    is_long,
+    require_same,
+)
+from elytron_gateway.service import MemoryGateway
 
 FORM = "multipart/form-data"
 _NO_USER = "invalid user credentials"
 _NO_OPERATOR = "invalid provisioning credential: this needs an operator's key"
 
-PlacedT = TypeVar("PlacedT", bound=wire.Credentials)
+PlacedT = TypeVar("PlacedT", bound=wire.CallerCredentials)
 Handler = Callable[[Request], Awaitable[Value]]
-Call = Callable[[Gateway, Any], Awaitable[Value]]
+Call = Callable[[MemoryGateway, Any], Awaitable[Value]]
 """A request of the gateway's API, for a caller that was let in."""
 
 
-def gateway_surfaces(given: Gateway | None = None, /) -> Callable[[Entrance], Iterable[Surface]]:
+def gateway_surfaces(given: MemoryGateway | None = None, /) -> Callable[[CallerEntrance], Iterable[Surface]]:
     """Return the family of a gateway's routes; without one, of a plain one over the server's own runtime."""
 
-    def family(entrance: Entrance) -> Iterable[Surface]:
-        gateway = given or Gateway(entrance.dispatcher.runtime)
-        places = Places(gateway, entrance)
-        return [*_bodies(gateway, places), *_resources(places), *_operators(gateway, places)]
+    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+        gateway = given or MemoryGateway(entrance.dispatcher.runtime)
+        places = CallPlaces(gateway, entrance)
+        return [*_body_routes(gateway, places), *_resource_routes(places), *_operator_routes(gateway, places)]
 
     return family
 
 
-class Places:
+class CallPlaces:
     """Gives each request its place under its caller's limits, as every other transport does."""
 
-    def __init__(self, gateway: Gateway, entrance: Entrance, /) -> None:
+    def __init__(self, gateway: MemoryGateway, entrance: CallerEntrance, /) -> None:
         self._gateway = gateway
         self._entrance = entrance
 
     @asynccontextmanager
-    async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["Guest"]:
+    async def of_user(self, request: Request, /, *, has_body: bool = True) -> AsyncGenerator["GatewayGuest"]:
         """Hold the place of the user with this credential, and yield the user's gateway.
 
         Raises Unauthorized, RateLimited, Overloaded, before the body is read or decoded.
         """
-        claim, again = await claimed(request, has_body=has_body)
+        claim, again = await claimed_request(request, has_body=has_body)
         users = self._gateway.users
         proven = users.authenticate(claim.user_id, claim.user_key) if claim.user_id else users.holder(claim.user_key)
         user = await proven
         async with self._entrance.shedding.place(principal_of(user)):
-            yield Guest(self._gateway.of(user), again, Claim(user.user_id, claim.user_key))
+            yield GatewayGuest(self._gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
@@ -82,22 +91,24 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Guest:
+class GatewayGuest:
     """A user who was let in, with the request."""
 
-    gateway: Gateway
+    gateway: MemoryGateway
     request: Request
-    claim: Claim
+    claim: CallerClaim
 
     async def decoded(self, model: type[PlacedT], /) -> PlacedT:
         """Return the request in the body, with the user's credentials."""
-        sent = await body(self.request.scope, self.request.receive, limit=limits.JSON_BYTES)
-        return self.signed(await envelope.aside(len(sent), partial(envelope.decode_as, model, sent)))
+        sent = await read_body(self.request.scope, self.request.receive, limit=limits.JSON_BYTES)
+        return self.signed(await envelope.read_aside(len(sent), partial(envelope.decode_as, model, sent)))
 
-    def placed(self) -> wire.Placed:
+    def placed(self) -> wire.PlacedRequest:
         """Return where the user asks, from the address."""
         told = self.request.query_params
-        return self.signed(wire.Placed(**{name: told[name] for name in wire.Placed.model_fields if name in told}))
+        return self.signed(
+            wire.PlacedRequest(**{name: told[name] for name in wire.PlacedRequest.model_fields if name in told})
+        )
 
     def signed(self, placed: PlacedT, /) -> PlacedT:
         """Return a request of the user's. Raises Unauthorized if it has other credentials."""
@@ -105,7 +116,7 @@ class Guest:
         return placed.model_copy(update={"user_id": self.claim.user_id, "user_key": self.claim.user_key})
 
 
-def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
+def _body_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface]:
     """Yield the routes whose requests are JSON bodies."""
 
     async def health(_request: Request) -> Value:
@@ -114,46 +125,51 @@ def _bodies(gateway: Gateway, places: Places) -> Iterable[Surface]:
     async def users(request: Request) -> Value:
         async with places.of_operator(request):
             require_json(request.headers)
-            sent = await body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
+            sent = await read_body(request.scope, request.receive, limit=limits.HTTP_BODY_BYTES)
             return await gateway.create_user(envelope.decode_as(wire.UserRequest, sent))
 
     async def add(request: Request) -> Value:
         require_json(request.headers)
         async with places.of_user(request) as guest:
-            sent = await guest.decoded(wire.AddRequest)
+            sent = await guest.decoded(wire.GatewayAddRequest)
             return await guest.gateway.add(sent, idempotency_key=idempotency_key(request.headers))
 
     async def add_multipart(request: Request) -> Value:
         return await _add_form(request, places)
 
-    told = Told("gateway_health", "Say whether the gateway answers.", given=wire.HealthAnswer)
-    yield _surface("GET", "/health", health, told)
-    told = Told("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer)
-    yield _surface("POST", "/users", users, told, unknown=_NO_OPERATOR)
+    told = SurfaceDescription("gateway_health", "Say whether the gateway answers.", given=wire.HealthAnswer)
+    yield _route_surface("GET", "/health", health, told)
+    told = SurfaceDescription("create_user", "Make a user.", wire.UserRequest, wire.UserAnswer)
+    yield _route_surface("POST", "/users", users, told, unknown=_NO_OPERATOR)
     keyed = (IDEMPOTENCY_KEY,)
-    told = Told("add_memories", "Add messages.", wire.AddRequest, wire.AddAnswer, keyed)
-    yield _surface("POST", "/memories/add", add, told)
-    told = Told("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer, keyed)
-    yield _surface("POST", "/memories/add/multipart", add_multipart, told)
-    rows: tuple[tuple[str, type[wire.Placed], type[Value], Call, str, str], ...] = (
-        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, Gateway.flush, "flush_memories", "Extract."),
-        ("/memories/search", wire.SearchRequest, wire.SearchAnswer, Gateway.search, "search_memories", "Search."),
-        ("/memories/override", wire.OverrideRequest, wire.EditAnswer, Gateway.override, "override_memory", "Override."),
-        ("/memories/delete", wire.DeleteRequest, wire.EditAnswer, Gateway.delete, "delete_memory", "Hide or erase."),
-        ("/memories/edits", wire.Placed, wire.EditsAnswer, Gateway.edits, "list_edits", "List edits."),
-        ("/memories/undo", wire.EditRequest, wire.EditAnswer, Gateway.undo, "undo_edit", "Take an edit off."),
-        ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, Gateway.register, "register_resource",
+    told = SurfaceDescription("add_memories", "Add messages.", wire.GatewayAddRequest, wire.AddAnswer, keyed)
+    yield _route_surface("POST", "/memories/add", add, told)
+    told = SurfaceDescription("add_memories_with_files", "Add messages with files.", FORM, wire.AddAnswer, keyed)
+    yield _route_surface("POST", "/memories/add/multipart", add_multipart, told)
+    rows: tuple[tuple[str, type[wire.PlacedRequest], type[Value], Call, str, str], ...] = (
+        ("/memories/flush", wire.FlushRequest, wire.FlushAnswer, MemoryGateway.flush, "flush_memories", "Extract."),
+        ("/memories/search", wire.GatewaySearchRequest, wire.SearchAnswer, MemoryGateway.search, "search_memories",
+         "Search."),
+        ("/memories/override", wire.OverrideRequest, wire.EditAnswer, MemoryGateway.override, "override_memory",
+         "Override."),
+        ("/memories/delete", wire.DeleteRequest, wire.EditAnswer, MemoryGateway.delete, "delete_memory",
+         "Hide or erase."),
+        ("/memories/edits", wire.PlacedRequest, wire.EditsAnswer, MemoryGateway.edits, "list_edits", "List edits."),
+        ("/memories/undo", wire.EditRequest, wire.EditAnswer, MemoryGateway.undo, "undo_edit", "Take an edit off."),
+        ("/resources/external", wire.ExternalRequest, wire.ResourceAnswer, MemoryGateway.register, "register_resource",
          "Take in a resource from an address."),
     )  # fmt: skip
     for path, taken, given, call, name, summary in rows:
-        yield _surface("POST", path, _calling(call, taken, places), Told(name, summary, taken, given))
+        yield _route_surface(
+            "POST", path, _body_handler(call, taken, places), SurfaceDescription(name, summary, taken, given)
+        )
 
 
-def _resources(places: Places) -> Iterable[Surface]:
+def _resource_routes(places: CallPlaces) -> Iterable[Surface]:
     """Yield the routes of uploaded resources."""
 
     async def upload(request: Request) -> Value:
-        return await _upload(request, places)
+        return await _read_upload(request, places)
 
     async def listed(request: Request) -> Value:
         async with places.of_user(request, has_body=False) as guest:
@@ -166,7 +182,7 @@ def _resources(places: Places) -> Iterable[Surface]:
     async def retry(request: Request) -> Value:
         require_json(request.headers)
         async with places.of_user(request) as guest:
-            placed = await guest.decoded(wire.Placed)
+            placed = await guest.decoded(wire.PlacedRequest)
             return await guest.gateway.retry_resource(placed, request.path_params["resource_id"])
 
     async def delete(request: Request) -> Value:
@@ -175,20 +191,29 @@ def _resources(places: Places) -> Iterable[Surface]:
         if has_body:
             require_json(request.headers)
         async with places.of_user(request, has_body=has_body) as guest:
-            placed = await guest.decoded(wire.Placed) if has_body else guest.placed()
+            placed = await guest.decoded(wire.PlacedRequest) if has_body else guest.placed()
             return await guest.gateway.delete_resource(placed, request.path_params["resource_id"])
 
     place = "/resources/{resource_id}"
-    one_told = Told("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
-    yield _surface("POST", "/resources", upload, Told("upload_resource", "Take a file in.", FORM, wire.ResourceAnswer))
-    yield _surface("GET", "/resources", listed, Told("list_resources", "List resources.", given=wire.ResourcesAnswer))
-    yield _surface("GET", place, one, one_told)
-    yield _surface("DELETE", place, delete, Told("delete_resource", "Remove a resource.", given=wire.DeletedAnswer))
-    again = Told("retry_resource", "Read a resource again.", wire.Placed, wire.ResourceAnswer)
-    yield _surface("POST", f"{place}/retry", retry, again)
+    one_told = SurfaceDescription("get_resource", "Show a resource.", given=wire.ResourcesAnswer)
+    yield _route_surface(
+        "POST",
+        "/resources",
+        upload,
+        SurfaceDescription("upload_resource", "Take a file in.", FORM, wire.ResourceAnswer),
+    )
+    yield _route_surface(
+        "GET", "/resources", listed, SurfaceDescription("list_resources", "List resources.", given=wire.ResourcesAnswer)
+    )
+    yield _route_surface("GET", place, one, one_told)
+    yield _route_surface(
+        "DELETE", place, delete, SurfaceDescription("delete_resource", "Remove a resource.", given=wire.DeletedAnswer)
+    )
+    again = SurfaceDescription("retry_resource", "Read a resource again.", wire.PlacedRequest, wire.ResourceAnswer)
+    yield _route_surface("POST", f"{place}/retry", retry, again)
 
 
-def _operators(gateway: Gateway, places: Places) -> Iterable[Surface]:
+def _operator_routes(gateway: MemoryGateway, places: CallPlaces) -> Iterable[Surface]:
     """Yield the routes of the server's operator."""
 
     async def usage(request: Request) -> Value:
@@ -212,44 +237,59 @@ def _operators(gateway: Gateway, places: Places) -> Iterable[Surface]:
         return await gateway.drain()
 
     place = "/users/{user_id}"
-    rows: tuple[tuple[str, str, Handler, Told], ...] = (
-        ("GET", "/users", listed, Told("list_users", "List users.", given=wire.UsersAnswer)),
-        ("GET", place, usage, Told("user_usage", "Say what a user holds.", given=wire.UsageAnswer)),
-        ("DELETE", place, erase, Told("erase_user", "Erase a user for good.", given=SignedReport)),
-        ("POST", f"{place}/rotate", rotate, Told("rotate_user_key", "Give a new key.", given=wire.UserAnswer)),
-        ("POST", f"{place}/revoke", revoke, Told("revoke_user_key", "End a key.", given=wire.UsageAnswer)),
-        ("POST", "/backlog/drain", drain, Told("drain_backlog", "Tell the upstream.", given=wire.DrainAnswer)),
+    rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
+        ("GET", "/users", listed, SurfaceDescription("list_users", "List users.", given=wire.UsersAnswer)),
+        ("GET", place, usage, SurfaceDescription("user_usage", "Say what a user holds.", given=wire.UsageAnswer)),
+        ("DELETE", place, erase, SurfaceDescription("erase_user", "Erase a user for good.", given=SignedReport)),
+        (
+            "POST",
+            f"{place}/rotate",
+            rotate,
+            SurfaceDescription("rotate_user_key", "Give a new key.", given=wire.UserAnswer),
+        ),
+        (
+            "POST",
+            f"{place}/revoke",
+            revoke,
+            SurfaceDescription("revoke_user_key", "End a key.", given=wire.UsageAnswer),
+        ),
+        (
+            "POST",
+            "/backlog/drain",
+            drain,
+            SurfaceDescription("drain_backlog", "Tell the upstream.", given=wire.DrainAnswer),
+        ),
     )
     for method, path, handler, told in rows:
-        yield _surface(method, path, _placing(handler, places), told, access=Access.OPERATOR)
+        yield _route_surface(method, path, _placed_handler(handler, places), told, access=SurfaceAccess.OPERATOR)
 
 
-def _surface(
+def _route_surface(
     method: str,
     path: str,
     handler: Handler,
-    told: Told,
+    told: SurfaceDescription,
     *,
-    access: Access = Access.CREDENTIALS,
+    access: SurfaceAccess = SurfaceAccess.CREDENTIALS,
     unknown: str = _NO_USER,
 ) -> Surface:
     """Return the surface of a route; an unknown caller gets `unknown`, alike for every reason."""
 
     async def answered(request: Request) -> Response:
         try:
-            return Response(envelope.encode(await handler(request)), media_type="application/json")
+            return Response(envelope.encode_value(await handler(request)), media_type="application/json")
         except Unauthorized as error:
-            reason = error.message if isinstance(error, Unnamed) else unknown
-            told = Rejected(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
-            return refused(told, headers=CUT if is_long(request.headers) else None)
+            reason = error.message if isinstance(error, UnnamedCaller) else unknown
+            told = RejectedAnswer(request_id=request_id_of(request.scope), error_key=Unauthorized.key, reason=reason)
+            return refused_response(told, headers=CUT if is_long(request.headers) else None)
         except InvalidJson as error:
             # The reference knows one status for what is wrong in a request, fields that are no JSON among it.
             raise InvalidInput(field=error.field, problem=error.problem) from None
 
-    return shown(path, answered, access=access, methods=(method,), told=replace(told, group="gateway"))
+    return shown_surface(path, answered, access=access, methods=(method,), told=replace(told, group="gateway"))
 
 
-def _calling(call: Call, taken: type[wire.Placed], places: Places) -> Handler:
+def _body_handler(call: Call, taken: type[wire.PlacedRequest], places: CallPlaces) -> Handler:
     async def handler(request: Request) -> Value:
         require_json(request.headers)
         async with places.of_user(request) as guest:
@@ -258,7 +298,7 @@ def _calling(call: Call, taken: type[wire.Placed], places: Places) -> Handler:
     return handler
 
 
-def _placing(call: Handler, places: Places) -> Handler:
+def _placed_handler(call: Handler, places: CallPlaces) -> Handler:
     async def handler(request: Request) -> Value:
         async with places.of_operator(request):
             return await call(request)
@@ -266,20 +306,20 @@ def _placing(call: Handler, places: Places) -> Handler:
     return handler
 
 
-async def _upload(request: Request, places: Places) -> Value:
+async def _read_upload(request: Request, places: CallPlaces) -> Value:
     form_kind(request.headers)
-    async with places.of_user(request) as guest, Form(guest.request) as form:
+    async with places.of_user(request) as guest, UploadForm(guest.request) as form:
         file = form.file("file")
         fields = form.fields("app_id", "project_id", "user_id", "user_key", "title", "description")
         titles = {name: fields.pop(name, "") for name in ("title", "description")}
-        given = Given(
+        given = GivenFile(
             await file.read(),
             file_name=_base_name(file.filename or ""),
             declared=file.content_type or "",
             title=titles["title"][: limits.TOPIC_CHARS],
             description=titles["description"][: limits.FACT_CHARS],
         )
-        return await guest.gateway.upload(guest.signed(wire.Placed(**fields)), given)
+        return await guest.gateway.upload(guest.signed(wire.PlacedRequest(**fields)), given)
 
 
 def _base_name(name: str) -> str:
@@ -287,26 +327,26 @@ def _base_name(name: str) -> str:
     return name.replace("\\", "/").rpartition("/")[2]
 
 
-async def _add_form(request: Request, places: Places) -> Value:
+async def _add_form(request: Request, places: CallPlaces) -> Value:
     form_kind(request.headers)
-    async with places.of_user(request) as guest, Form(guest.request) as form:
+    async with places.of_user(request) as guest, UploadForm(guest.request) as form:
         fields = form.fields("user_id", "user_key", "session_id", "app_id", "project_id", "messages")
-        sent = guest.signed(await envelope.aside(len(fields.get("messages", "")), partial(_add_of, fields)))
+        sent = guest.signed(await envelope.read_aside(len(fields.get("messages", "")), partial(_add_of, fields)))
         return await guest.gateway.add(
             sent, uploads=await form.uploads(), idempotency_key=idempotency_key(request.headers)
         )
 
 
-def _add_of(fields: dict[str, str]) -> wire.AddRequest:
+def _add_of(fields: dict[str, str]) -> wire.GatewayAddRequest:
     told: dict[str, Any] = {**fields}
     if "messages" in fields:
         told["messages"] = _json_of("messages", fields["messages"])
-    return wire.AddRequest.model_validate(told)
+    return wire.GatewayAddRequest.model_validate(told)
 
 
 def _json_of(name: str, text: str) -> Json:
     """Return the JSON in a form's field. Raises InvalidInput if it is not JSON."""
     try:
-        return parse(text.encode("utf-8", "surrogatepass"), limit=limits.JSON_BYTES)
+        return parse_json(text.encode("utf-8", "surrogatepass"), limit=limits.JSON_BYTES)
     except InvalidJson as error:
         raise InvalidInput(field=name, problem=f"is not JSON: it {error.problem}") from None

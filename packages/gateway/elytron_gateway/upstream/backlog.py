@@ -15,59 +15,67 @@ from elytron.state.conflict_retry import RACES
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, GatewayRefused, NotFound, Unreachable
-from elytron_core.planes.gateway import BACKLOG, BEHIND, Behind, Counts, MessageItem, Waiting, WaitingMessage
-from elytron_core.ports.store import Ref
+from elytron_core.planes.gateway import (
+    BACKLOG,
+    BEHIND,
+    MessageItem,
+    SpaceCounts,
+    UpstreamLag,
+    WaitingAddition,
+    WaitingMessage,
+)
+from elytron_core.ports.store import DocumentRef
 from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.accounts.quotas import Counting, Planned
+from elytron_gateway.accounts.quotas import PlannedChange, SpaceCounting
 from elytron_gateway.accounts.users import SPACE
-from elytron_gateway.collection import Kept, Shelf, commit, record_of
-from elytron_gateway.names import Owner
-from elytron_gateway.upstream.port import Added, Flushed, Item, Told, Upstream
+from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
+from elytron_gateway.names import MemoryOwner
+from elytron_gateway.upstream.port import AddedMessages, FlushedSession, UpstreamItem, UpstreamMemory, UpstreamMessage
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Drained:
+class DrainedAdditions:
     """Number of additions sent upstream, and whether no earlier one waits."""
 
     told: int = 0
     is_clear: bool = True
 
 
-class Backlog:
+class UpstreamBacklog:
     """Additions to an upstream, of which none is lost: one that it cannot take now is sent before later ones."""
 
-    def __init__(self, ctx: OperationContext, upstream: Upstream, counting: Counting, /) -> None:
+    def __init__(self, ctx: OperationContext, upstream: UpstreamMemory, counting: SpaceCounting, /) -> None:
         self._ctx = ctx
         self._upstream = upstream
         self._counting = counting
-        self._waiting = Shelf(ctx, BACKLOG, Waiting)
-        self._behind = Shelf(ctx, BEHIND, Behind)
+        self._waiting = CollectionShelf(ctx, BACKLOG, WaitingAddition)
+        self._behind = CollectionShelf(ctx, BEHIND, UpstreamLag)
 
-    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
+    async def add(self, owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], /) -> AddedMessages:
         """Tell the upstream, or keep the messages until it answers; what is kept is said so. Raises GatewayRefused."""
         # Each message has a key before it is first sent: one that is sent again after a lost answer is the same.
-        left = list(_parts([replace(one, key=one.key or collection.new_key(self._ctx)) for one in told]))
+        left = list(_message_parts([replace(one, key=one.key or collection.new_key(self._ctx)) for one in told]))
         try:
             if (await self.drain(owner)).is_clear:
                 while left:
                     await self._upstream.add(owner, session, left[0])
                     left.pop(0)
-                return Added()
+                return AddedMessages()
         except Unreachable as error:
             logger.info("messages wait for the upstream: %s", error.message)
         await self._keep(owner, session, left)
-        return Added(is_queued=True)
+        return AddedMessages(is_queued=True)
 
-    async def flush(self, owner: Owner, session: str, /) -> Flushed:
+    async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
         """Let the upstream extract from all that was added. Raises Unreachable, also while additions are being sent."""
         if not (await self.drain(owner)).is_clear:
             raise Unreachable("earlier additions are being sent to the upstream: flush again")
         return await self._upstream.flush(owner, session)
 
-    async def drain(self, owner: Owner, /) -> Drained:
+    async def drain(self, owner: MemoryOwner, /) -> DrainedAdditions:
         """Send the upstream what it has missed, oldest first, unless another server does so now. Raises Unreachable.
 
         What it refuses for good is set aside, so that it holds nothing up.
@@ -77,13 +85,13 @@ class Backlog:
         while waiting and waiting != before:
             held = await self._hold(owner)
             if held is None:
-                return Drained(told, is_clear=False)
+                return DrainedAdditions(told, is_clear=False)
             try:
                 told += await self._tell_all(owner, held)
             finally:
                 await self._let_go(owner, held.value.holder)
             waiting, before = (await self._counting.of(owner.space)).waiting, waiting
-        return Drained(told, is_clear=not waiting)
+        return DrainedAdditions(told, is_clear=not waiting)
 
     async def drain_all(self) -> int:
         """Send the upstream all users' waiting additions; return how many. Raises Unreachable."""
@@ -106,31 +114,31 @@ class Backlog:
             found += counts.waiting + counts.refused
         return found
 
-    async def _owners(self) -> AsyncIterator[Owner]:
+    async def _owners(self) -> AsyncIterator[MemoryOwner]:
         async for kept in self._behind.all(SPACE):
-            yield Owner(kept.value.user, kept.value.app, kept.value.project)
+            yield MemoryOwner(kept.value.user, kept.value.app, kept.value.project)
 
-    async def mark_of(self, owner: Owner, /) -> Ref:
+    async def mark_of(self, owner: MemoryOwner, /) -> DocumentRef:
         """Return the reference of the mark that an owner's space is behind."""
-        return Ref(BEHIND, await self._place(owner))
+        return DocumentRef(BEHIND, await self._place(owner))
 
-    async def _keep(self, owner: Owner, session: str, parts: Sequence[Sequence[Told]]) -> None:
+    async def _keep(self, owner: MemoryOwner, session: str, parts: Sequence[Sequence[UpstreamMessage]]) -> None:
         await record_of(self._ctx, owner.space)
         # Marked before, so that it is not overlooked, and behind, should it just have been found clear.
         await self._mark(owner)
         at = self._ctx.clock.now()
         puts = [
-            self._waiting.put(collection.new_key(self._ctx), _waiting(owner, session, part, at), expects=0)
+            self._waiting.put(collection.new_key(self._ctx), _waiting_addition(owner, session, part, at), expects=0)
             for part in parts
         ]
 
-        async def plan(counts: Counts) -> Planned[None]:
-            return Planned(None, counts.model_copy(update={"waiting": counts.waiting + len(puts)}), tuple(puts))
+        async def plan(counts: SpaceCounts) -> PlannedChange[None]:
+            return PlannedChange(None, counts.model_copy(update={"waiting": counts.waiting + len(puts)}), tuple(puts))
 
         await self._counting.change(owner.space, plan)
         await self._mark(owner)
 
-    async def _tell_all(self, owner: Owner, held: Kept[Behind]) -> int:
+    async def _tell_all(self, owner: MemoryOwner, held: ShelvedDocument[UpstreamLag]) -> int:
         told = 0
         async for kept in self._waiting.all(owner.space):
             if kept.value.problem:
@@ -147,10 +155,10 @@ class Backlog:
             told += 1
         return told
 
-    async def _tell(self, value: Waiting) -> None:
-        owner = Owner(value.user, value.app, value.project)
+    async def _tell(self, value: WaitingAddition) -> None:
+        owner = MemoryOwner(value.user, value.app, value.project)
         messages = [
-            Told(one.message, await self._items(owner, one.items), one.key, one.tags, one.metadata)
+            UpstreamMessage(one.message, await self._items(owner, one.items), one.key, one.tags, one.metadata)
             for one in value.messages
         ]
         try:
@@ -159,13 +167,14 @@ class Backlog:
         except TimeoutError:
             raise Unreachable("the upstream takes too long to take an addition") from None
 
-    async def _items(self, owner: Owner, items: Sequence[MessageItem]) -> tuple[Item, ...]:
+    async def _items(self, owner: MemoryOwner, items: Sequence[MessageItem]) -> tuple[UpstreamItem, ...]:
         """Return a message's items; none if a file of it is gone, so that only its text is sent."""
         try:
             return tuple(
                 [
-                    Item(
-                        item, await collection.read(self._ctx, owner.space, item.attachment) if item.attachment else b""
+                    UpstreamItem(
+                        item,
+                        await collection.read_blob(self._ctx, owner.space, item.attachment) if item.attachment else b"",
                     )
                     for item in items
                 ]
@@ -173,26 +182,26 @@ class Backlog:
         except NotFound:
             return ()
 
-    async def _settle(self, owner: Owner, told: Kept[Waiting], *, problem: str = "") -> None:
+    async def _settle(self, owner: MemoryOwner, told: ShelvedDocument[WaitingAddition], *, problem: str = "") -> None:
         """Remove an addition that was sent, or set it aside for its `problem`."""
 
-        async def plan(counts: Counts) -> Planned[None]:
+        async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             kept = await self._waiting.get(owner.space, told.key)
             if kept is None or kept.value.problem:
-                return Planned(None, counts)
+                return PlannedChange(None, counts)
             fewer = {"waiting": counts.waiting - 1, "refused": counts.refused + bool(problem)}
             aside = kept.value.model_copy(update={"problem": problem})
             change = (
                 self._waiting.put(kept.key, aside, expects=kept.revision) if problem else self._waiting.remove(kept)
             )
-            return Planned(None, counts.model_copy(update=fewer), (change,))
+            return PlannedChange(None, counts.model_copy(update=fewer), (change,))
 
         await self._counting.change(owner.space, plan)
 
-    async def _waiting_again(self, owner: Owner, counts: Counts) -> Planned[None]:
+    async def _waiting_again(self, owner: MemoryOwner, counts: SpaceCounts) -> PlannedChange[None]:
         """Return what lets additions that were set aside wait again, as many as go into a batch."""
         if not counts.refused:
-            return Planned(None, counts)
+            return PlannedChange(None, counts)
         aside = [kept async for kept in self._waiting.all(owner.space) if kept.value.problem]
         aside = aside[: limits.BATCH_CHANGES // 2]
         more = {"waiting": counts.waiting + len(aside), "refused": counts.refused - len(aside)}
@@ -200,19 +209,19 @@ class Backlog:
             self._waiting.put(kept.key, kept.value.model_copy(update={"problem": ""}), expects=kept.revision)
             for kept in aside
         ]
-        return Planned(None, counts.model_copy(update=more), tuple(puts))
+        return PlannedChange(None, counts.model_copy(update=more), tuple(puts))
 
-    async def _mark(self, owner: Owner) -> None:
+    async def _mark(self, owner: MemoryOwner) -> None:
         """Mark the owner's space as behind, if it is not marked."""
-        behind = Behind(user=owner.user, app=owner.app, project=owner.project)
+        behind = UpstreamLag(user=owner.user, app=owner.app, project=owner.project)
         key = await self._place(owner)
         if await self._behind.get(SPACE, key) is None:
             try:
-                await commit(self._ctx, SPACE, self._behind.put(key, behind, expects=0))
+                await commit_changes(self._ctx, SPACE, self._behind.put(key, behind, expects=0))
             except Conflict:
                 return
 
-    async def _hold(self, owner: Owner) -> Kept[Behind] | None:
+    async def _hold(self, owner: MemoryOwner) -> ShelvedDocument[UpstreamLag] | None:
         """Take the mark of a space for a while; None where another has it."""
         await self._mark(owner)
         kept = await self._behind.get(SPACE, await self._place(owner))
@@ -221,7 +230,7 @@ class Backlog:
             return None
         return await self._put(kept, holder=self._ctx.ids.new(), until=Instant(now + gateway_limits.HOLD_MS))
 
-    async def _still_held(self, owner: Owner, holder: str) -> bool:
+    async def _still_held(self, owner: MemoryOwner, holder: str) -> bool:
         """Return whether the mark is still held, for long enough to send one addition; hold it longer if it is not."""
         kept = await self._behind.get(SPACE, await self._place(owner))
         if kept is None or kept.value.holder != holder:
@@ -231,15 +240,17 @@ class Backlog:
             return True
         return await self._put(kept, holder=holder, until=Instant(now + gateway_limits.HOLD_MS)) is not None
 
-    async def _put(self, kept: Kept[Behind], *, holder: str, until: Instant) -> Kept[Behind] | None:
+    async def _put(
+        self, kept: ShelvedDocument[UpstreamLag], *, holder: str, until: Instant
+    ) -> ShelvedDocument[UpstreamLag] | None:
         behind = kept.value.model_copy(update={"holder": holder, "held_until": until})
         try:
-            await commit(self._ctx, SPACE, self._behind.put(kept.key, behind, expects=kept.revision))
+            await commit_changes(self._ctx, SPACE, self._behind.put(kept.key, behind, expects=kept.revision))
         except Conflict:
             return None
-        return Kept(kept.key, behind, kept.revision + 1)
+        return ShelvedDocument(kept.key, behind, kept.revision + 1)
 
-    async def _let_go(self, owner: Owner, holder: str) -> None:
+    async def _let_go(self, owner: MemoryOwner, holder: str) -> None:
         """Release the mark; remove it if nothing waits."""
         for _ in range(RACES):
             kept = await self._behind.get(SPACE, await self._place(owner))
@@ -248,20 +259,20 @@ class Backlog:
             counts = await self._counting.of(owner.space)
             if not counts.waiting and not counts.refused:
                 try:
-                    await commit(self._ctx, SPACE, self._behind.remove(kept))
+                    await commit_changes(self._ctx, SPACE, self._behind.remove(kept))
                 except Conflict:
                     continue
                 return
             if not holder or await self._put(kept, holder="", until=Instant(0)) is not None:
                 return
 
-    async def _place(self, owner: Owner) -> str:
+    async def _place(self, owner: MemoryOwner) -> str:
         return (await record_of(self._ctx, SPACE)).tag("gateway behind", owner.space)
 
 
-def _parts(told: Sequence[Told], /) -> Iterator[list[Told]]:
+def _message_parts(told: Sequence[UpstreamMessage], /) -> Iterator[list[UpstreamMessage]]:
     """Yield the messages in parts that an upstream takes, and a document holds, at once."""
-    part: list[Told] = []
+    part: list[UpstreamMessage] = []
     size = 0
     for one in told:
         length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
@@ -274,8 +285,10 @@ def _parts(told: Sequence[Told], /) -> Iterator[list[Told]]:
         yield part
 
 
-def _waiting(owner: Owner, session: str, told: Sequence[Told], at: Instant) -> Waiting:
-    return Waiting(
+def _waiting_addition(
+    owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], at: Instant
+) -> WaitingAddition:
+    return WaitingAddition(
         user=owner.user,
         app=owner.app,
         project=owner.project,

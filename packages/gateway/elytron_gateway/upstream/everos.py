@@ -15,10 +15,17 @@ from urllib.parse import urlsplit
 from elytron_core import limits, strict_json
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.names import Owner
-from elytron_gateway.upstream.port import Added, Flushed, Found, Item, Told, Where
+from elytron_gateway.names import MemoryOwner
+from elytron_gateway.upstream.port import (
+    AddedMessages,
+    FlushedSession,
+    FoundMemory,
+    SearchWhere,
+    UpstreamItem,
+    UpstreamMessage,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -38,7 +45,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """Number of tries of a call, and the pause after repeated failures of a server."""
 
     attempts: int = 3
@@ -56,7 +63,7 @@ class EverOsUpstream:
         /,
         *,
         clock: Clock,
-        patience: Patience | None = None,
+        patience: RetryPolicy | None = None,
         timeout_s: float = gateway_limits.TIMEOUT_S,
         wait: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -70,7 +77,7 @@ class EverOsUpstream:
         pool = httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
         self._client = httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=pool, trust_env=False)
         self._clock = clock
-        self._patience = patience or Patience()
+        self._patience = patience or RetryPolicy()
         self._wait = wait
         self._failed = 0
         self._paused_until = Instant(0)
@@ -79,30 +86,34 @@ class EverOsUpstream:
     def reads_media(self) -> bool:
         return True
 
-    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
-        place = _place(owner, session)
+    async def add(self, owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], /) -> AddedMessages:
+        place = _place_fields(owner, session)
         for start in range(0, len(told), MESSAGES):
             part = told[start : start + MESSAGES]
             has_files = any(one.items for one in part)
             try:
-                await self._add(place, [_message(owner, one) for one in part], _key(part))
+                await self._add(place, [_encode_message(owner, one) for one in part], _repeat_key(part))
             except GatewayRefused as error:
                 is_needed = any(one.is_file_alone for one in part)
                 if not has_files or is_needed or error.status not in _OF_FILES:
                     raise
                 # It reads no such file, or none at all; what could be read of it here is in the text.
-                await self._add(place, [_message(owner, replace(one, items=())) for one in part], _key(part))
-        return Added()
+                await self._add(
+                    place, [_encode_message(owner, replace(one, items=())) for one in part], _repeat_key(part)
+                )
+        return AddedMessages()
 
     async def _add(self, place: Json, messages: list[Json], key: str | None) -> None:
         # A call that arrived and whose answer was lost would be done twice, so only a refusal is tried again.
         await self._post("/add", place | {"messages": messages}, is_repeatable=False, key=key)
 
-    async def flush(self, owner: Owner, session: str, /) -> Flushed:
-        told = await self._post("/flush", _place(owner, session), is_repeatable=True)
-        return Flushed(told.get("status") == "extracted")
+    async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
+        told = await self._post("/flush", _place_fields(owner, session), is_repeatable=True)
+        return FlushedSession(told.get("status") == "extracted")
 
-    async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
+    async def search(
+        self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int
+    ) -> Sequence[FoundMemory]:
         asked: Json = {
             "user_id": owner.user,
             "app_id": owner.app,
@@ -111,21 +122,21 @@ class EverOsUpstream:
             "top_k": min(limit, gateway_limits.TOP_K),
         }
         if where.session is not None:
-            asked["filters"] = {"session_id": _there(owner, where.session)}
+            asked["filters"] = {"session_id": _upstream_session(owner, where.session)}
         elif where.tag is not None:
-            asked["filters"] = {"session_id": {"in": [_there(owner, session) for session in where.sessions]}}
+            asked["filters"] = {"session_id": {"in": [_upstream_session(owner, session) for session in where.sessions]}}
         told = await self._post("/search", asked, is_repeatable=True)
-        episodes = [_episode(owner, item) for item in _objects(told, "episodes")]
-        waiting = [_waiting(owner, item) for item in _objects(told, "unprocessed_messages")]
+        episodes = [_found_episode(owner, item) for item in _json_objects(told, "episodes")]
+        waiting = [_found_waiting(owner, item) for item in _json_objects(told, "unprocessed_messages")]
         return [found for found in (*episodes, *waiting) if found is not None]
 
-    async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:  # noqa: ARG002 - it cannot be asked
+    async def session_of(self, owner: MemoryOwner, memory_id: str, /) -> str | None:  # noqa: ARG002 - it cannot be asked
         return None
 
-    async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
+    async def hide(self, owner: MemoryOwner, memory_id: str, /, *, undo: bool) -> None:
         """Do nothing: overrides are applied to its hits."""
 
-    async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:  # noqa: ARG002 - it is unknown
+    async def erase(self, owner: MemoryOwner, memory_ids: Sequence[str], /) -> int:  # noqa: ARG002 - it is unknown
         raise Unsupported("an EverOS upstream erases nothing through its API: delete the memory instead")
 
     async def healthy(self) -> bool:
@@ -154,7 +165,7 @@ class EverOsUpstream:
             last = attempt == self._patience.attempts
             try:
                 told = await self._once(path, body, key)
-            except _Failed as failed:
+            except _FailedCall as failed:
                 if last or not (is_repeatable or failed.was_refused):
                     self._count_failure()
                     raise Unreachable(failed.reason) from None
@@ -171,19 +182,19 @@ class EverOsUpstream:
             headers = {"Idempotency-Key": key} if key is not None else None
             response = await self._client.post(PREFIX + path, json=body, headers=headers)
         except httpx.ConnectError:
-            raise _Failed("the upstream cannot be reached", was_refused=True) from None
+            raise _FailedCall("the upstream cannot be reached", was_refused=True) from None
         except httpx.HTTPError as error:
-            raise _Failed(f"the upstream does not answer: {type(error).__name__}", was_refused=False) from None
-        told = _parsed(response)
+            raise _FailedCall(f"the upstream does not answer: {type(error).__name__}", was_refused=False) from None
+        told = _parse_response(response)
         if response.status_code == OK:
             data = told.get("data")
             if not isinstance(data, dict):
                 # Something else answers in its place, so that nothing is known to have been done.
-                raise _Failed("the upstream's answer is none of an EverOS server", was_refused=False)
+                raise _FailedCall("the upstream's answer is none of an EverOS server", was_refused=False)
             return cast("Json", data)
-        code = str(_object(told.get("error")).get("code", ""))
+        code = str(_json_object(told.get("error")).get("code", ""))
         if response.status_code in _TRANSIENT and code not in _LASTING:
-            raise _Failed(f"the upstream returned HTTP {response.status_code}", was_refused=True)
+            raise _FailedCall(f"the upstream returned HTTP {response.status_code}", was_refused=True)
         # Its message may repeat what was sent, so that only its code is reported.
         raise GatewayRefused(
             f"the upstream returned HTTP {response.status_code} {code}".rstrip(), status=response.status_code
@@ -196,7 +207,7 @@ class EverOsUpstream:
             self._paused_until = Instant(self._clock.now() + self._patience.pause_ms)
 
 
-class _Failed(Exception):
+class _FailedCall(Exception):
     """A call that may be tried again. `was_refused`: it certainly did nothing."""
 
     def __init__(self, reason: str, /, *, was_refused: bool) -> None:
@@ -205,7 +216,7 @@ class _Failed(Exception):
         self.was_refused = was_refused
 
 
-def _there(owner: Owner, session: str) -> str:
+def _upstream_session(owner: MemoryOwner, session: str) -> str:
     """Return a session's name upstream. Raises InvalidInput if it is too long for it."""
     name = f"{owner.user}{_BETWEEN}{session}"
     if len(name) > SESSION_CHARS:
@@ -214,37 +225,37 @@ def _there(owner: Owner, session: str) -> str:
     return name
 
 
-def _here(owner: Owner, session: object) -> str | None:
+def _our_session(owner: MemoryOwner, session: object) -> str | None:
     """Return our name of a session upstream, None if it is not this owner's."""
     user, between, name = str(session).partition(_BETWEEN)
     return name if between and user == owner.user else None
 
 
-def _key(told: Sequence[Told]) -> str | None:
+def _repeat_key(told: Sequence[UpstreamMessage]) -> str | None:
     """Return a key by which these messages are recognised if sent again; None if they have none."""
     keys = [one.key for one in told]
-    return strict_json.digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
+    return strict_json.sha256_digest("\n".join(key for key in keys if key).encode())[:32] if all(keys) else None
 
 
-def _place(owner: Owner, session: str) -> Json:
-    return {"session_id": _there(owner, session), "app_id": owner.app, "project_id": owner.project}
+def _place_fields(owner: MemoryOwner, session: str) -> Json:
+    return {"session_id": _upstream_session(owner, session), "app_id": owner.app, "project_id": owner.project}
 
 
-def _message(owner: Owner, told: Told) -> Json:
+def _encode_message(owner: MemoryOwner, told: UpstreamMessage) -> Json:
     said = told.message
-    sender = owner.user if said.role is Role.USER else str(told.metadata.get("sender_id") or said.role.value)
+    sender = owner.user if said.role is EvidenceRole.USER else str(told.metadata.get("sender_id") or said.role.value)
     message: Json = {
         "sender_id": sender,
         "sender_name": said.speaker,
         "role": said.role.value,
         "timestamp": max(1, said.at or 1),
-        "content": [_content(item) for item in told.items] or said.text,
+        "content": [_encode_content(item) for item in told.items] or said.text,
     }
     call = told.metadata.get("tool_call_id")
     return message | ({"tool_call_id": call} if call else {})
 
 
-def _content(item: Item) -> Json:
+def _encode_content(item: UpstreamItem) -> Json:
     said = item.said
     if not item.data:
         return {"type": said.type, "text": said.text}
@@ -252,39 +263,39 @@ def _content(item: Item) -> Json:
     return {"type": said.type, "base64": base64.b64encode(item.data).decode(), "ext": said.ext, **named}
 
 
-def _episode(owner: Owner, item: Json) -> Found | None:
-    session = _here(owner, item.get("session_id"))
+def _found_episode(owner: MemoryOwner, item: Json) -> FoundMemory | None:
+    session = _our_session(owner, item.get("session_id"))
     text = item.get("episode") or item.get("summary")
     if session is None or not isinstance(text, str):
         return None
-    return Found(str(item.get("id")), session, text, _score(item.get("score")), {}, item)
+    return FoundMemory(str(item.get("id")), session, text, _ordered_score(item.get("score")), {}, item)
 
 
-def _waiting(owner: Owner, item: Json) -> Found | None:
+def _found_waiting(owner: MemoryOwner, item: Json) -> FoundMemory | None:
     """Return a message that was not extracted yet: found by its session alone, so behind all that was."""
-    session, text = _here(owner, item.get("session_id")), item.get("content")
+    session, text = _our_session(owner, item.get("session_id")), item.get("content")
     if session is None or not isinstance(text, str):
         return None
-    return Found(str(item.get("id")), session, text, 0.0, {}, item)
+    return FoundMemory(str(item.get("id")), session, text, 0.0, {}, item)
 
 
-def _score(value: object) -> float:
+def _ordered_score(value: object) -> float:
     """Return a score that can be ordered, for any value that was sent."""
     is_number = isinstance(value, int | float) and math.isfinite(value)
     return float(cast("float", value)) if is_number else 0.0
 
 
-def _parsed(response: "httpx.Response") -> Json:
+def _parse_response(response: "httpx.Response") -> Json:
     try:
-        return _object(response.json())
+        return _json_object(response.json())
     except ValueError:
         return {}
 
 
-def _object(value: object) -> Json:
+def _json_object(value: object) -> Json:
     return cast("Json", value) if isinstance(value, dict) else {}
 
 
-def _objects(value: Json, name: str) -> list[Json]:
+def _json_objects(value: Json, name: str) -> list[Json]:
     found = value.get(name)
-    return [_object(item) for item in cast("list[object]", found)] if isinstance(found, list) else []
+    return [_json_object(item) for item in cast("list[object]", found)] if isinstance(found, list) else []

@@ -5,13 +5,13 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from elytron.erasure.removal import erase_many
-from elytron.recall.retrieval import covered
+from elytron.recall.retrieval import covered_overrides
 from elytron.runtime import MemoryRuntime
 from elytron_core import limits
 from elytron_core.contracts.control import ControlOutcome, MemoryForgetRequest, MemoryGetRequest
 from elytron_core.contracts.maintenance import MemoryMaintainRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters, RecallHit
-from elytron_core.contracts.transcript import MemoryWriteRequest, Outcome, TranscriptWrite, TurnDraft
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallHit, RecallPlane
+from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.ids import TurnId
 from elytron_core.planes.gateway import MessageItem
@@ -20,15 +20,15 @@ from elytron_core.ports import store
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
 from elytron_gateway import names
-from elytron_gateway.names import Owner
+from elytron_gateway.names import MemoryOwner
 
 CHAT = "chat:"
 RESOURCE = "resource:"
-DRAWN = frozenset({Outcome.STORED, Outcome.UPDATED})
+DRAWN = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class UpstreamItem:
     """A part of a message, with the bytes if it is a file."""
 
     said: MessageItem
@@ -36,7 +36,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class UpstreamMessage:
     """A message for the upstream. `key` makes a repeat of the same message one.
 
     `items` are its parts if there are files among them, for an upstream that reads these itself; the message
@@ -44,7 +44,7 @@ class Told:
     """
 
     message: Message
-    items: tuple[Item, ...] = ()
+    items: tuple[UpstreamItem, ...] = ()
     key: str | None = None
     tags: tuple[str, ...] = ()
     metadata: Metadata = field(default_factory=dict[str, str | int | float | bool | None])
@@ -55,7 +55,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Added:
+class AddedMessages:
     """Outcome of messages: the ids of their memories if the upstream has any, or that they wait for it."""
 
     ids: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Added:
 
 
 @dataclass(frozen=True, slots=True)
-class Flushed:
+class FlushedSession:
     """Outcome of a flush: whether there was anything to extract from, and how many memories were drawn from it.
 
     `extracted` is None if the upstream has nothing to do for such a session.
@@ -74,7 +74,7 @@ class Flushed:
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class SearchWhere:
     """Scope of a search: one session, memories with a tag, or all of the owner's."""
 
     session: str | None = None
@@ -84,7 +84,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundMemory:
     """A memory that the upstream gave, as it said it in `raw`."""
 
     id: str
@@ -95,7 +95,7 @@ class Found:
     raw: dict[str, Any]
 
 
-class Upstream(Protocol):
+class UpstreamMemory(Protocol):
     """A memory service that keeps messages and finds them. Raises Unreachable if it does not answer."""
 
     @property
@@ -103,27 +103,29 @@ class Upstream(Protocol):
         """True if it may read pictures and sounds; it refuses one that it does not read."""
         ...
 
-    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
+    async def add(self, owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], /) -> AddedMessages:
         """Keep the messages, in their order."""
         ...
 
-    async def flush(self, owner: Owner, session: str, /) -> Flushed:
+    async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
         """Extract from what was added."""
         ...
 
-    async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
+    async def search(
+        self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int
+    ) -> Sequence[FoundMemory]:
         """Return up to `limit` memories that answer `query`, best first."""
         ...
 
-    async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:
+    async def session_of(self, owner: MemoryOwner, memory_id: str, /) -> str | None:
         """Return the session of a memory, None if it is unknown. Raises NotFound."""
         ...
 
-    async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
+    async def hide(self, owner: MemoryOwner, memory_id: str, /, *, undo: bool) -> None:
         """Keep a memory out of every search, or, with `undo`, let it back in."""
         ...
 
-    async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:
+    async def erase(self, owner: MemoryOwner, memory_ids: Sequence[str], /) -> int:
         """Remove memories for good; return how many there were. Raises Unsupported where it cannot."""
         ...
 
@@ -146,8 +148,8 @@ class EmbeddedUpstream:
     def reads_media(self) -> bool:
         return False
 
-    async def add(self, owner: Owner, session: str, told: Sequence[Told], /) -> Added:
-        scope = _scope(owner, session)
+    async def add(self, owner: MemoryOwner, session: str, told: Sequence[UpstreamMessage], /) -> AddedMessages:
+        scope = _session_scope(owner, session)
         turns = [
             TurnDraft(
                 messages=(item.message,),
@@ -163,58 +165,60 @@ class EmbeddedUpstream:
             write = TranscriptWrite(turns=tuple(turns[start : start + limits.TURNS_PER_COMMIT]))
             report = await self._runtime.write(MemoryWriteRequest(scope=scope, write=write))
             ids += [decision.id or "" for decision in report.decisions]
-        return Added(tuple(ids))
+        return AddedMessages(tuple(ids))
 
-    async def flush(self, owner: Owner, session: str, /) -> Flushed:
+    async def flush(self, owner: MemoryOwner, session: str, /) -> FlushedSession:
         """Maintain a chat's new turns. Added text is found at once; a resource's text is not the user's words."""
         if not session.startswith(CHAT):
-            return Flushed(extracted=None)
-        scope = _scope(owner, session)
+            return FlushedSession(extracted=None)
+        scope = _session_scope(owner, session)
         turns = memories = 0
         while True:
             report = await self._runtime.maintain(MemoryMaintainRequest(scope=scope))
             turns += report.turns
             memories += sum(decision.outcome in DRAWN for decision in report.decisions)
             if not report.has_more or not report.turns:
-                return Flushed(extracted=turns > 0, memories=memories)
+                return FlushedSession(extracted=turns > 0, memories=memories)
 
-    async def search(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> Sequence[Found]:
+    async def search(
+        self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int
+    ) -> Sequence[FoundMemory]:
         filters = RecallFilters(
-            planes=(Plane.TRANSCRIPT, Plane.LONG_TERM),
+            planes=(RecallPlane.TRANSCRIPT, RecallPlane.LONG_TERM),
             conversations=(where.session,) if where.session is not None else (),
             tags_any=(where.tag,) if where.tag is not None else (),
         )
         request = MemoryRecallRequest(scope=Scope(space=owner.space), query=query, limit=limit, filters=filters)
         hits = (await self._runtime.recall(request)).hits
-        sessions = {name: _session(owner, name) for name in {hit.conversation for hit in hits}}
-        return [_found(hit, sessions[hit.conversation]) for hit in hits]
+        sessions = {name: _memory_session(owner, name) for name in {hit.conversation for hit in hits}}
+        return [_found_memory(hit, sessions[hit.conversation]) for hit in hits]
 
-    async def beneath(self, owner: Owner, query: str, where: Where, /, *, limit: int) -> dict[str, float]:
+    async def beneath(self, owner: MemoryOwner, query: str, where: SearchWhere, /, *, limit: int) -> dict[str, float]:
         """Return the keys of overrides over memories that answer `query` and are hidden by them, with their scores."""
-        return await covered(self._runtime.context, owner.space, query, session=where.session, limit=limit)
+        return await covered_overrides(self._runtime.context, owner.space, query, session=where.session, limit=limit)
 
-    async def shown(self, owner: Owner, memory_id: str, /, *, score: float) -> Found | None:
+    async def shown(self, owner: MemoryOwner, memory_id: str, /, *, score: float) -> FoundMemory | None:
         """Return a memory as search would have found it, hidden or not; None if there is none."""
         try:
             hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))
         except NotFound:
             return None
-        return _found(hit.model_copy(update={"score": score}), _session(owner, hit.conversation))
+        return _found_memory(hit.model_copy(update={"score": score}), _memory_session(owner, hit.conversation))
 
-    async def session_of(self, owner: Owner, memory_id: str, /) -> str | None:
+    async def session_of(self, owner: MemoryOwner, memory_id: str, /) -> str | None:
         hit = await self._runtime.get(MemoryGetRequest(scope=Scope(space=owner.space), id=memory_id))
-        return _session(owner, hit.conversation)
+        return _memory_session(owner, hit.conversation)
 
-    async def hide(self, owner: Owner, memory_id: str, /, *, undo: bool) -> None:
+    async def hide(self, owner: MemoryOwner, memory_id: str, /, *, undo: bool) -> None:
         scope = Scope(space=owner.space)
         report = await self._runtime.forget(MemoryForgetRequest(scope=scope, ids=(memory_id,), undo=undo))
         if report.decisions[0].outcome is ControlOutcome.NOT_FOUND:
             raise NotFound(what="memory", name=memory_id)
 
-    async def erase(self, owner: Owner, memory_ids: Sequence[str], /) -> int:
+    async def erase(self, owner: MemoryOwner, memory_ids: Sequence[str], /) -> int:
         return await erase_many(self._runtime.context, Scope(space=owner.space), memory_ids)
 
-    async def erase_session(self, owner: Owner, session: str, /) -> int:
+    async def erase_session(self, owner: MemoryOwner, session: str, /) -> int:
         """Remove everything of a session for good; return how many memories there were.
 
         Memories that an interrupted erasure emptied are removed too, so that they can be added again.
@@ -223,8 +227,8 @@ class EmbeddedUpstream:
         record = await ctx.spaces.find(owner.space)
         if record is None:
             return 0
-        prefix = f"{record.conversation_tag(_scope(owner, session).conversation_key)}."
-        turns = store.documents(ctx.store, owner.space, TURNS, prefix=prefix)
+        prefix = f"{record.conversation_tag(_session_scope(owner, session).conversation_key)}."
+        turns = store.scan_documents(ctx.store, owner.space, TURNS, prefix=prefix)
         return await self.erase(owner, [memory_id async for turn in turns for memory_id in _messages_of(turn)])
 
     async def healthy(self) -> bool:
@@ -235,7 +239,7 @@ class EmbeddedUpstream:
         """Do nothing: it is never left alone."""
 
 
-def _scope(owner: Owner, session: str) -> Scope:
+def _session_scope(owner: MemoryOwner, session: str) -> Scope:
     return Scope(space=owner.space, app=owner.app, project=owner.project, conversation=session)
 
 
@@ -244,17 +248,17 @@ def _messages_of(document: Document) -> list[str]:
     return [message_id(TurnId(document.ref.key), part) for part in range(count)]
 
 
-def _session(owner: Owner, conversation: str | None) -> str:
+def _memory_session(owner: MemoryOwner, conversation: str | None) -> str:
     """Return a memory's session: its own, or the user's corrections if it has none.
 
     So are beliefs, which belong to no single chat, and text of other transports.
     """
     try:
-        return str(names.owned(conversation or "", owner))
+        return str(names.owned_session(conversation or "", owner))
     except (InvalidInput, PermissionRefused):
         return names.memory_edit(owner.user)
 
 
-def _found(hit: RecallHit, session: str) -> Found:
+def _found_memory(hit: RecallHit, session: str) -> FoundMemory:
     raw = hit.model_dump(mode="json", exclude_defaults=True)
-    return Found(hit.id, session, hit.text, hit.score, hit.metadata, raw)
+    return FoundMemory(hit.id, session, hit.text, hit.score, hit.metadata, raw)

@@ -14,11 +14,11 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from elytron.memories.preconditions import READS
 from elytron_adapter.failures import FAILURES
-from elytron_adapter.http.responses import MEDIA_TYPE, Problem
-from elytron_adapter.surface import Access, Kind, Surface, Told
+from elytron_adapter.http.responses import MEDIA_TYPE, ProblemDocument
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol
 from elytron_core import limits
 from elytron_core.contracts.maintenance import PUTTING_OFF
-from elytron_http_shell.description.schemas import ANSWERS, PROBLEM, REF, REQUESTS, brief
+from elytron_http_shell.description.schemas import ANSWERS, PROBLEM, REF, REQUESTS, brief_schemas
 
 Json = dict[str, Any]
 Refs = Mapping[tuple[Any, JsonSchemaMode], Json]
@@ -59,12 +59,12 @@ _SECURITY: Json = {
     },
 }
 _BEARER: list[Json] = [{"bearer": []}]
-_NEEDS: dict[Access, list[Json]] = {
-    Access.PUBLIC: [],
-    Access.SIGNED: [{"signature": []}],
-    Access.CREDENTIALS: [{}, {"bearer": []}],
-    Access.MEMBER: _BEARER,
-    Access.OPERATOR: _BEARER,
+_NEEDS: dict[SurfaceAccess, list[Json]] = {
+    SurfaceAccess.PUBLIC: [],
+    SurfaceAccess.SIGNED: [{"signature": []}],
+    SurfaceAccess.CREDENTIALS: [{}, {"bearer": []}],
+    SurfaceAccess.MEMBER: _BEARER,
+    SurfaceAccess.OPERATOR: _BEARER,
 }
 _JSON = "application/json"
 _PROBLEM = "Problem"
@@ -75,25 +75,31 @@ def client_document(surfaces: Iterable[Surface], /) -> Json:
     shown = (
         surface
         for surface in surfaces
-        if surface.access is not Access.OPERATOR and (surface.told is None or surface.told.group not in _BESIDE)
+        if surface.access is not SurfaceAccess.OPERATOR and (surface.told is None or surface.told.group not in _BESIDE)
     )
-    return document(shown, is_whole=False)
+    return openapi_document(shown, is_whole=False)
 
 
-def document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
+def openapi_document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
     """Return the document of all the HTTP surfaces, with the bounds and words of requests if it `is_whole`."""
-    described = [(surface, surface.told or _untold(surface)) for surface in surfaces if surface.kind is Kind.HTTP]
-    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(Problem, "serialization")]
+    described = [
+        (surface, surface.told or _default_description(surface))
+        for surface in surfaces
+        if surface.kind is SurfaceProtocol.HTTP
+    ]
+    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [(ProblemDocument, "serialization")]
     for _, told in described:
         if isinstance(told.taken, type):
             models.append((told.taken, "validation"))
         if isinstance(told.given, type):
             models.append((told.given, "serialization"))
-    refs, schemas = _schemas(tuple(dict.fromkeys(models)))
+    refs, schemas = _model_schemas(tuple(dict.fromkeys(models)))
     paths: Json = {}
     for surface, told in described:
         for method in surface.methods:
-            paths.setdefault(_IN_PATH.sub(r"{\1}", surface.path), {})[method.lower()] = _described(surface, told, refs)
+            paths.setdefault(_IN_PATH.sub(r"{\1}", surface.path), {})[method.lower()] = _described_surface(
+                surface, told, refs
+            )
     requests = [ref for (_, mode), ref in refs.items() if mode == "validation"]
     reports = [ref for (_, mode), ref in refs.items() if mode == "serialization"]
     return {
@@ -108,9 +114,11 @@ def document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
         "security": _BEARER,
         "paths": paths,
         "components": {
-            "schemas": brief(schemas, requests=requests, reports=reports, is_whole=is_whole),
-            "parameters": {_reusable(name): {"name": name, "in": "header", **told} for name, told in _HEADERS.items()},
-            "responses": {_PROBLEM: _problem(refs)},
+            "schemas": brief_schemas(schemas, requests=requests, reports=reports, is_whole=is_whole),
+            "parameters": {
+                _header_reference(name): {"name": name, "in": "header", **told} for name, told in _HEADERS.items()
+            },
+            "responses": {_PROBLEM: _problem_response(refs)},
             "headers": {_ETAG: _ETAG_TOLD},
             "securitySchemes": _SECURITY,
         },
@@ -118,28 +126,28 @@ def document(surfaces: Iterable[Surface], /, *, is_whole: bool = True) -> Json:
 
 
 @lru_cache(maxsize=8)
-def _schemas(models: tuple[tuple[type[BaseModel], JsonSchemaMode], ...]) -> tuple[Refs, Json]:
+def _model_schemas(models: tuple[tuple[type[BaseModel], JsonSchemaMode], ...]) -> tuple[Refs, Json]:
     """Return the references and schemas of `models`, which all servers of a process share: they take the longest."""
     refs, schemas = models_json_schema(models, ref_template=_REFS)
     return refs, schemas["$defs"]
 
 
-def _untold(surface: Surface) -> Told:
+def _default_description(surface: Surface) -> SurfaceDescription:
     """Return the description of a surface without one of its own."""
     name = re.sub(r"\W+", "_", f"{surface.methods[0].lower()}{surface.path}").strip("_")
-    return Told(name, f"{surface.path}, for {surface.access}.")
+    return SurfaceDescription(name, f"{surface.path}, for {surface.access}.")
 
 
-def _described(surface: Surface, told: Told, refs: Refs) -> Json:
+def _described_surface(surface: Surface, told: SurfaceDescription, refs: Refs) -> Json:
     found: Json = {
         "operationId": told.name,
         "summary": told.summary,
         "tags": [told.group],
-        "responses": _responses(told, refs),
+        "responses": _surface_responses(told, refs),
     }
-    if parameters := _parameters(surface.path, told):
+    if parameters := _path_parameters(surface.path, told):
         found["parameters"] = parameters
-    if surface.access is not Access.MEMBER:
+    if surface.access is not SurfaceAccess.MEMBER:
         found["x-access"] = surface.access
     if _NEEDS[surface.access] is not _BEARER:
         found["security"] = _NEEDS[surface.access]
@@ -147,7 +155,7 @@ def _described(surface: Surface, told: Told, refs: Refs) -> Json:
         case None:
             pass
         case str():
-            found["requestBody"] = {"required": True, "content": {told.taken: _bytes(told.taken)}}
+            found["requestBody"] = {"required": True, "content": {told.taken: _bytes_schema(told.taken)}}
         case _:
             content: Json = {"schema": refs[told.taken, "validation"]}
             if (example := REQUESTS.get(told.taken.__name__)) is not None:
@@ -156,34 +164,34 @@ def _described(surface: Surface, told: Told, refs: Refs) -> Json:
     return found
 
 
-def _parameters(path: str, told: Told) -> list[Json]:
+def _path_parameters(path: str, told: SurfaceDescription) -> list[Json]:
     in_path = [{"name": name, "in": "path", "required": True, "schema": _ID} for name in _IN_PATH.findall(path)]
     in_query = [{"name": name, "in": "query", "schema": _ID} for name in told.query]
     own = [name for name in told.headers if name not in _EVERYWHERE]
-    in_header = [{"$ref": f"#/components/parameters/{_reusable(name)}"} for name in own]
+    in_header = [{"$ref": f"#/components/parameters/{_header_reference(name)}"} for name in own]
     return [*in_path, *in_query, *in_header]
 
 
-def _reusable(header: str) -> str:
+def _header_reference(header: str) -> str:
     return header.replace("-", "")
 
 
-def _answer(told: Told, refs: Refs) -> Json:
+def _answer_schema(told: SurfaceDescription, refs: Refs) -> Json:
     if told.status in _NO_CONTENT:
         return {"description": told.answer}
     match told.given:
         case None:
-            return _response(told.answer, {"type": "object"})
+            return _response_schema(told.answer, {"type": "object"})
         case str():
-            return {"description": told.answer, "content": {told.given: _bytes(told.given)}}
+            return {"description": told.answer, "content": {told.given: _bytes_schema(told.given)}}
         case _:
-            found = _response(told.answer, refs[told.given, "serialization"])
+            found = _response_schema(told.answer, refs[told.given, "serialization"])
             if (example := ANSWERS.get(told.given.__name__)) is not None:
                 found["content"]["application/json"]["example"] = example
             return found
 
 
-def _bytes(media_type: str) -> Json:
+def _bytes_schema(media_type: str) -> Json:
     """Return the schema of what is no JSON of ours."""
     match media_type.partition("/"):
         case ("text", _, _):
@@ -194,14 +202,17 @@ def _bytes(media_type: str) -> Json:
             return {"schema": {"type": "string", "format": "binary"}}
 
 
-def _responses(told: Told, refs: Refs) -> Json:
-    found: Json = {str(told.status): _answer(told, refs), "default": {"$ref": f"#/components/responses/{_PROBLEM}"}}
+def _surface_responses(told: SurfaceDescription, refs: Refs) -> Json:
+    found: Json = {
+        str(told.status): _answer_schema(told, refs),
+        "default": {"$ref": f"#/components/responses/{_PROBLEM}"},
+    }
     if told.taken in READS or "If-None-Match" in told.headers:
         found[str(told.status)]["headers"] = {_ETAG: {"$ref": f"#/components/headers/{_ETAG}"}}
     if "If-None-Match" in told.headers:
         found["304"] = {"description": "What the caller has is still so."}
     if told.given in PUTTING_OFF:
-        found["202"] = _response(
+        found["202"] = _response_schema(
             "What was done, and in it the job that does the rest.", refs[told.given, "serialization"]
         )
     for status in told.beside:
@@ -209,15 +220,17 @@ def _responses(told: Told, refs: Refs) -> Json:
     return found
 
 
-def _problem(refs: Refs) -> Json:
+def _problem_response(refs: Refs) -> Json:
     """Return the answer that every surface may give: each error is a problem document."""
     statuses = sorted({row.status for row in FAILURES.values()})
     keys = {status: [key for key, row in FAILURES.items() if row.status == status] for status in statuses}
     told = "; ".join(f"{status}: {', '.join(names)}" for status, names in keys.items())
-    found = _response(f"Why nothing was done. {told}.", refs[Problem, "serialization"], media_type=MEDIA_TYPE)
+    found = _response_schema(
+        f"Why nothing was done. {told}.", refs[ProblemDocument, "serialization"], media_type=MEDIA_TYPE
+    )
     found["content"][MEDIA_TYPE]["example"] = PROBLEM
     return found
 
 
-def _response(description: str, schema: Any, *, media_type: str = "application/json") -> Json:
+def _response_schema(description: str, schema: Any, *, media_type: str = "application/json") -> Json:
     return {"description": description, "content": {media_type: {"schema": schema}}}

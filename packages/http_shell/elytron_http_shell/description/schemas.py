@@ -41,38 +41,40 @@ _MOST = 2**53
 """Larger bounds of numbers are left out: few clients read them."""
 
 
-def brief(schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: Iterable[Json], is_whole: bool) -> Json:
+def brief_schemas(
+    schemas: Mapping[str, Json], /, *, requests: Iterable[Json], reports: Iterable[Json], is_whole: bool
+) -> Json:
     """Return `schemas` for `requests` and `reports`, which refer to them; their bounds and words if it `is_whole`.
 
     A part of reports alone, or a plain value, that only one place refers to is inlined there.
     """
     bodies = [*requests]
-    asked = _reached(schemas, bodies)
+    asked = _reached_schemas(schemas, bodies)
     if not is_whole:
         schemas = {name: _nowhere_null(schema) for name, schema in schemas.items()}
-    found = {name: _brief(schema, is_asked=name in asked) for name, schema in schemas.items()}
+    found = {name: _brief_schema(schema, is_asked=name in asked) for name, schema in schemas.items()}
     if not is_whole:
-        found = {name: _unbounded(schema) for name, schema in found.items()}
-    for name in _refs(bodies):
+        found = {name: _drop_bounds(schema) for name, schema in found.items()}
+    for name in _schema_references(bodies):
         if is_whole and (told := schemas[name].get("description")) is not None:
             found[name]["description"] = _first_sentence(told)
     objects = {name for name in asked if "properties" in found[name] or "oneOf" in found[name]}
-    named = {*objects, *_refs(bodies), *_refs([*reports])}
-    used = Counter(_refs([*found.values()]))
+    named = {*objects, *_schema_references(bodies), *_schema_references([*reports])}
+    used = Counter(_schema_references([*found.values()]))
     inner = {name: schema for name, schema in found.items() if name not in named and used[name] == 1}
-    kept = {name: _inlined(schema, inner) for name, schema in found.items() if name not in inner}
+    kept = {name: _inline_references(schema, inner) for name, schema in found.items() if name not in inner}
     return {_NAME: _NAMED, **kept} if is_whole else kept
 
 
-def _unbounded(value: Any) -> Any:
+def _drop_bounds(value: Any) -> Any:
     match value:
         case {"$ref": str(ref)} if ref == f"{REF}{_NAME}":
             return {"type": "string"}
         case dict():
             whole = cast("Json", value)
-            return {name: _unbounded(part) for name, part in whole.items() if name not in _BOUNDS or _is_field(part)}
+            return {name: _drop_bounds(part) for name, part in whole.items() if name not in _BOUNDS or _is_field(part)}
         case list():
-            return [_unbounded(part) for part in cast("list[Any]", value)]
+            return [_drop_bounds(part) for part in cast("list[Any]", value)]
         case _:
             return value
 
@@ -82,30 +84,30 @@ def _is_field(part: object) -> bool:
     return isinstance(part, dict)
 
 
-def _inlined(value: Any, inner: Mapping[str, Json]) -> Any:
+def _inline_references(value: Any, inner: Mapping[str, Json]) -> Any:
     match value:
         case {"$ref": str(ref)} if (schema := inner.get(ref.removeprefix(REF))) is not None:
-            return _inlined(schema, inner)
+            return _inline_references(schema, inner)
         case dict():
-            return {name: _inlined(part, inner) for name, part in cast("Json", value).items()}
+            return {name: _inline_references(part, inner) for name, part in cast("Json", value).items()}
         case list():
-            return [_inlined(part, inner) for part in cast("list[Any]", value)]
+            return [_inline_references(part, inner) for part in cast("list[Any]", value)]
         case _:
             return value
 
 
-def _reached(schemas: Mapping[str, Json], start: object) -> set[str]:
+def _reached_schemas(schemas: Mapping[str, Json], start: object) -> set[str]:
     found: set[str] = set()
-    ahead = [*_refs(start)]
+    ahead = [*_schema_references(start)]
     while ahead:
         name = ahead.pop()
         if name not in found:
             found.add(name)
-            ahead += _refs(schemas[name])
+            ahead += _schema_references(schemas[name])
     return found
 
 
-def _refs(value: object) -> Iterator[str]:
+def _schema_references(value: object) -> Iterator[str]:
     match value:
         case {"$ref": str(ref)}:
             yield ref.removeprefix(REF)
@@ -115,27 +117,27 @@ def _refs(value: object) -> Iterator[str]:
                 yield ref.removeprefix(REF)
         case dict():
             for inner in cast("Json", value).values():
-                yield from _refs(inner)
+                yield from _schema_references(inner)
         case list() | tuple():
             for inner in cast("list[object]", value):
-                yield from _refs(inner)
+                yield from _schema_references(inner)
         case _:
             return
 
 
-def _brief(schema: Json, *, is_asked: bool) -> Json:
+def _brief_schema(schema: Json, *, is_asked: bool) -> Json:
     found: Json = {}
     for name, value in (schema if is_asked else _without_null(schema)).items():
         is_bound = name in _BOUNDS or (name == "additionalProperties" and value is False)
         if name not in _WORDS and (is_asked or not is_bound):
-            found |= _part(name, value, is_asked=is_asked)
-    if not is_asked and (present := _present(schema)):
+            found |= _schema_part(name, value, is_asked=is_asked)
+    if not is_asked and (present := _present_fields(schema)):
         found["required"] = present
     is_name = _NAMED.items() <= found.items() and found.keys() - _NAMED.keys() <= {"x-default"}
     return {"$ref": f"{REF}{_NAME}"} if is_name else found
 
 
-def _present(report: Json) -> list[str]:
+def _present_fields(report: Json) -> list[str]:
     """Return the fields that a report always has: those without a default, and those whose default is a value."""
     fields: dict[str, Json] = report.get("properties", {})
     required = report.get("required", ())
@@ -165,20 +167,20 @@ def _without_null(schema: Json) -> Json:
             return kept | {"anyOf": forms}
 
 
-def _part(name: str, value: Any, *, is_asked: bool) -> Json:
+def _schema_part(name: str, value: Any, *, is_asked: bool) -> Json:
     match name:
         case "default":
             is_told = is_asked and isinstance(value, str | int | float) and bool(value)
             return {"x-default": value} if is_told else {}
         case "anyOf" | "oneOf" | "allOf" | "prefixItems":
-            return {name: [_brief(form, is_asked=is_asked) for form in value]}
+            return {name: [_brief_schema(form, is_asked=is_asked) for form in value]}
         case "properties":
-            return {name: {field: _brief(inner, is_asked=is_asked) for field, inner in value.items()}}
+            return {name: {field: _brief_schema(inner, is_asked=is_asked) for field, inner in value.items()}}
         case "patternProperties":
             (inner,) = value.values()
-            return {"additionalProperties": _brief(inner, is_asked=is_asked)}
+            return {"additionalProperties": _brief_schema(inner, is_asked=is_asked)}
         case "items" | "additionalProperties" if isinstance(value, dict):
-            return {name: _brief(cast("Json", value), is_asked=is_asked)}
+            return {name: _brief_schema(cast("Json", value), is_asked=is_asked)}
         case "pattern":
             return {name: _PORTABLE if value == NAME_PATTERN else value}
         case "maximum" | "minimum" if abs(value) > _MOST:

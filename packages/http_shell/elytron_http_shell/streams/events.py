@@ -19,22 +19,22 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.failures import rejection
-from elytron_adapter.http.responses import principal_of, problem, request_id_of, shown
-from elytron_adapter.surface import Access, Surface, Told
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.failures import reject_error
+from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core import scope as elytron_scope
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
-from elytron_core.events import EVENT_ID_PATTERN, Gap, GapReason, JournalEvent
+from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
-from elytron_http_shell.streams.subscriptions import Streams, entries, space_of
+from elytron_http_shell.streams.subscriptions import ServerStreams, follower_entries, space_of
 
 COOKIE = "elytron_events"
 PATH = "/v1/events"
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
-_TOLD = Told(
+_TOLD = SurfaceDescription(
     name="events",
     summary="Follow a space's journal as server-sent events.",
     given="text/event-stream",
@@ -42,7 +42,7 @@ _TOLD = Told(
     query=("after", "space"),
     answer="Events `entry`, `gap` and `error`, for as long as they are read.",
 )
-_SESSION_TOLD = Told(
+_SESSION_TOLD = SurfaceDescription(
     name="events_session",
     summary="Get the cookie by which a page's EventSource is let in.",
     answer="The cookie, which opens the stream of events alone.",
@@ -52,22 +52,22 @@ _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class _EventSession:
     holder: str
     masked: bytes
     """The holder's credential under a mask that only the cookie gives."""
     until: float
 
 
-class Sessions:
+class EventSessions:
     """Cookies by digest: this process's memory contains no cookie and no key.
 
     Each holder has a bounded number, so that one cannot push out those of others.
     """
 
-    def __init__(self, entrance: Entrance, /) -> None:
+    def __init__(self, entrance: CallerEntrance, /) -> None:
         self._ids = entrance.dispatcher.runtime.context.ids
-        self._open: LruCache[str, _Session] = LruCache(limits.EVENT_SESSIONS)
+        self._open: LruCache[str, _EventSession] = LruCache(limits.EVENT_SESSIONS)
 
     def open(self, holder: str, authorization: str, /) -> str:
         """Return a new cookie for the holder of `authorization`; the holder's oldest makes room."""
@@ -78,25 +78,25 @@ class Sessions:
         for digest in own[: max(0, len(own) + 1 - limits.EVENT_SESSIONS_EACH)]:
             del self._open[digest]
         token = self._ids.secret(32).hex()
-        masked = _masked(token, authorization.encode("latin-1", "replace"))
-        self._open[_digest(token)] = _Session(holder, masked, now + limits.EVENT_SESSION_S)
+        masked = _mask_token(token, authorization.encode("latin-1", "replace"))
+        self._open[_token_digest(token)] = _EventSession(holder, masked, now + limits.EVENT_SESSION_S)
         return token
 
     def credential(self, headers: Mapping[str, str], /) -> str | None:
         """Return the `Authorization` of a request, else the one of its cookie."""
         given = headers.get("authorization")
-        token = _cookie(headers.get("cookie", ""))
+        token = _session_cookie(headers.get("cookie", ""))
         if given is not None or token is None:
             return given
-        session = self._open.get(_digest(token))
+        session = self._open.get(_token_digest(token))
         if session is None or session.until <= time.monotonic():
             return None
-        return _masked(token, session.masked).decode("latin-1")
+        return _mask_token(token, session.masked).decode("latin-1")
 
 
-def surfaces(streams: Streams, /) -> tuple[Surface, ...]:
+def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
     """Return the stream of events, and the session that lets an EventSource in."""
-    sessions = Sessions(streams.entrance)
+    sessions = EventSessions(streams.entrance)
 
     async def session(request: Request) -> Response:
         answer = Response(status_code=204)
@@ -115,31 +115,36 @@ def surfaces(streams: Streams, /) -> tuple[Surface, ...]:
 
     return (
         Surface(
-            PATH, EventStream(streams, sessions), Access.MEMBER, ("GET",), credential=sessions.credential, told=_TOLD
+            PATH,
+            EventStream(streams, sessions),
+            SurfaceAccess.MEMBER,
+            ("GET",),
+            credential=sessions.credential,
+            told=_TOLD,
         ),
-        shown(f"{PATH}/session", session, access=Access.MEMBER, methods=("POST",), told=_SESSION_TOLD),
+        shown_surface(f"{PATH}/session", session, access=SurfaceAccess.MEMBER, methods=("POST",), told=_SESSION_TOLD),
     )
 
 
 class EventStream:
     """Answers with the journal behind `Last-Event-ID` (or `?after=`), and then with what comes."""
 
-    def __init__(self, streams: Streams, sessions: Sessions, /) -> None:
+    def __init__(self, streams: ServerStreams, sessions: EventSessions, /) -> None:
         self._streams = streams
         self._sessions = sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        after = _after(request)
-        space = space_of(self._streams.entrance, principal_of(scope), _asked(request))
+        after = _begin_after(request)
+        space = space_of(self._streams.entrance, principal_of(scope), _asked_scope(request))
         with self._streams.place(principal_of(scope)):
             # Begun before anything is answered: who hears that the stream is open misses nothing from then on.
             follower = self._streams.journals.follow(space)
-            items = entries(follower, await follower.begin(after))
+            items = follower_entries(follower, await follower.begin(after))
             place = after or follower.place
             credential = self._sessions.credential(request.headers)
             ends = {
-                asyncio.create_task(_disconnected(receive)),
+                asyncio.create_task(_client_gone(receive)),
                 asyncio.create_task(self._streams.ended(credential)),
             }
             try:
@@ -157,7 +162,7 @@ class EventStream:
     async def _stream(
         self,
         send: Send,
-        items: AsyncGenerator[JournalEvent | Gap],
+        items: AsyncGenerator[JournalEvent | EventGap],
         ends: set[asyncio.Task[None] | asyncio.Task[Unauthorized | None]],
         *,
         request_id: str,
@@ -181,14 +186,14 @@ class EventStream:
                 except ElytronError as error:
                     told = error
                     break
-                await self._send(send, _line(item))
+                await self._send(send, _event_line(item))
                 coming = asyncio.ensure_future(anext(items))
         finally:
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
         if told is not None:
-            rejected = rejection(told, request_id=request_id)
-            await self._send(send, b"event: error\ndata: %b\n\n" % envelope.encode(problem(rejected)))
+            rejected = reject_error(told, request_id=request_id)
+            await self._send(send, b"event: error\ndata: %b\n\n" % envelope.encode_value(problem_document(rejected)))
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _send(self, send: Send, data: bytes, *, begins: bool = False) -> None:
@@ -199,26 +204,26 @@ class EventStream:
             await send({"type": "http.response.body", "body": data, "more_body": True})
 
 
-async def _disconnected(receive: Receive) -> None:
+async def _client_gone(receive: Receive) -> None:
     """Return when the client is gone; what it still sends is thrown away."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-def _line(item: JournalEvent | Gap) -> bytes:
+def _event_line(item: JournalEvent | EventGap) -> bytes:
     """Return the event of `item`; its data is JSON on one line, so nothing in it can end the event."""
     match item:
         case JournalEvent():
-            return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), envelope.encode(item))
-        case Gap():
+            return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), envelope.encode_value(item))
+        case EventGap():
             # After a gap, a reader who comes again goes on behind it.
             behind = 0 if item.reason is GapReason.ERASED else item.last
-            return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, envelope.encode(item))
+            return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, envelope.encode_value(item))
         case _:
             assert_never(item)
 
 
-def _after(request: Request) -> str | None:
+def _begin_after(request: Request) -> str | None:
     """Return where to begin: what the browser saw last, else what the page asks for, else from now on."""
     given = request.headers.get("last-event-id") or request.query_params.get("after")
     if given is not None and not _EVENT_ID.fullmatch(given):
@@ -226,7 +231,7 @@ def _after(request: Request) -> str | None:
     return given
 
 
-def _asked(request: Request) -> elytron_scope.Scope | None:
+def _asked_scope(request: Request) -> elytron_scope.Scope | None:
     space = request.query_params.get("space")
     try:
         return elytron_scope.Scope(space=SpaceId(space)) if space is not None else None
@@ -234,7 +239,7 @@ def _asked(request: Request) -> elytron_scope.Scope | None:
         raise InvalidInput(field="space", problem="is not the name of a space") from None
 
 
-def _cookie(header: str) -> str | None:
+def _session_cookie(header: str) -> str | None:
     for part in header.split(";"):
         name, _, value = part.strip().partition("=")
         if name == COOKIE:
@@ -242,11 +247,11 @@ def _cookie(header: str) -> str | None:
     return None
 
 
-def _masked(token: str, data: bytes) -> bytes:
+def _mask_token(token: str, data: bytes) -> bytes:
     """Return `data` under the mask of a cookie, or without it. A cookie masks one credential alone."""
     mask = hashlib.shake_256(b"events" + token.encode()).digest(len(data))
     return bytes(one ^ other for one, other in zip(data, mask, strict=True))
 
 
-def _digest(token: str) -> str:
+def _token_digest(token: str) -> str:
     return hashlib.sha256(token.encode()).hexdigest()

@@ -14,18 +14,18 @@ from typing import cast
 
 from pydantic import JsonValue, ValidationError
 
-from elytron.journal.follower import Follower, Journals, pages
+from elytron.journal.follower import Follower, StoreJournals, entry_pages
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import Entrance, auth_of, within
-from elytron_adapter.envelope import Accepted, Duplicated, Rejected, Transport
+from elytron_adapter.dispatch import CallerEntrance, auth_of, bind_space
+from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits
 from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
 from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
-from elytron_core.events import Gap, JournalEvent, StreamKind
+from elytron_core.events import EventGap, JournalEvent, StreamKind
 from elytron_core.ids import SpaceId
-from elytron_core.model import Value, invalid
+from elytron_core.model import Value, invalid_input
 from elytron_core.scope import Scope, ScopedRequest
 
 REPORTS: dict[StreamKind, str] = {
@@ -55,15 +55,15 @@ class StreamBounds:
     poll_s: float = limits.EVENTS_POLL_S
 
 
-class Streams:
+class ServerStreams:
     """State that the streams of one server share: the entrance, the journals, and a count per principal."""
 
-    def __init__(self, entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> None:
+    def __init__(self, entrance: CallerEntrance, /, *, bounds: StreamBounds | None = None) -> None:
         context = entrance.dispatcher.runtime.context
         self.entrance = entrance
         budget = context.profile.budget
         self.bounds = bounds or StreamBounds(frame_bytes=budget.http_body_bytes, subscriptions=budget.subscriptions)
-        self.journals = Journals(context.store, context.commits, poll_s=self.bounds.poll_s)
+        self.journals = StoreJournals(context.store, context.commits, poll_s=self.bounds.poll_s)
         self._open: Counter[str] = Counter()
 
     @contextmanager
@@ -98,16 +98,16 @@ class Streams:
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class ReportedState:
     """A report as JSON, and the journal's sequence that it covers."""
 
     sequence: int
     report: bytes
 
 
-def space_of(entrance: Entrance, principal: Principal, scope: Scope | None, /) -> SpaceId:
+def space_of(entrance: CallerEntrance, principal: Principal, scope: Scope | None, /) -> SpaceId:
     """Return the space that `principal` follows: `scope`'s, else its own. Raises PermissionRefused, ScopeMissing."""
-    asked = within(auth_of(principal), ScopedRequest(scope=scope))
+    asked = bind_space(auth_of(principal), ScopedRequest(scope=scope))
     assert isinstance(asked, ScopedRequest)
     return entrance.dispatcher.runtime.context.scope_of(asked).space
 
@@ -118,8 +118,8 @@ def operation_of(kind: StreamKind, /) -> str | None:
     return named if any(operation.name == named for operation in WIRE_OPERATIONS) else None
 
 
-async def reports(
-    streams: Streams,
+async def subscribed_reports(
+    streams: ServerStreams,
     principal: Principal,
     /,
     *,
@@ -127,13 +127,13 @@ async def reports(
     payload: dict[str, JsonValue],
     request_id: str,
     after: int,
-) -> AsyncIterator[Reported | Rejected]:
+) -> AsyncIterator[ReportedState | RejectedAnswer]:
     """Yield the report of `operation` now, where the journal is beyond `after`, and each time it has grown.
 
     A refusal is the last that is yielded.
     """
     entrance = streams.entrance
-    follower = streams.journals.follow(space_of(entrance, principal, _scope(payload)))
+    follower = streams.journals.follow(space_of(entrance, principal, _payload_scope(payload)))
     await follower.begin(None)
     # A space that nothing was written to yet has its report too.
     is_due = follower.sequence > after or after == 0
@@ -143,49 +143,49 @@ async def reports(
             covered = follower.sequence
             answer = await entrance.call(
                 principal,
-                transport=Transport.WSS,
+                transport=CallTransport.WSS,
                 operation=operation,
                 request_id=request_id,
                 payload=json.dumps(payload).encode(),
             )
             match answer:
-                case Accepted(report=report) | Duplicated(report=report):
+                case AcceptedAnswer(report=report) | DuplicatedAnswer(report=report):
                     if _says_something(report):
-                        yield Reported(covered, envelope.encode(report))
-                    payload = _onward(payload, report)
+                        yield ReportedState(covered, envelope.encode_value(report))
+                    payload = _next_request(payload, report)
                     is_due = isinstance(report, MemoryReplayReport) and report.has_more
-                case Rejected():
+                case RejectedAnswer():
                     yield answer
                     return
                 case _:
                     return
             continue
         found = await follower.next()
-        is_due = isinstance(found, Gap) or any(event.action not in QUIET for event in found)
+        is_due = isinstance(found, EventGap) or any(event.action not in QUIET for event in found)
 
 
-async def entries(follower: Follower, gap: Gap | None, /) -> AsyncGenerator[JournalEvent | Gap]:
+async def follower_entries(follower: Follower, gap: EventGap | None, /) -> AsyncGenerator[JournalEvent | EventGap]:
     """Yield the entries behind the place of a reader that has begun, and the gaps; `gap` opened as it began."""
-    async for page in pages(follower, gap):
-        if isinstance(page, Gap):
+    async for page in entry_pages(follower, gap):
+        if isinstance(page, EventGap):
             yield page
             continue
         for event in page:
             yield event
 
 
-def _scope(payload: dict[str, JsonValue]) -> Scope | None:
+def _payload_scope(payload: dict[str, JsonValue]) -> Scope | None:
     try:
         return Scope.model_validate(payload["scope"]) if payload.get("scope") is not None else None
     except ValidationError as error:
-        raise invalid(error, model=Scope, known=Scope.model_fields) from None
+        raise invalid_input(error, model=Scope, known=Scope.model_fields) from None
 
 
 def _says_something(report: Value) -> bool:
     return not isinstance(report, MemoryReplayReport) or bool(report.turns)
 
 
-def _onward(payload: dict[str, JsonValue], report: Value) -> dict[str, JsonValue]:
+def _next_request(payload: dict[str, JsonValue], report: Value) -> dict[str, JsonValue]:
     """Return the next request: a replay goes on behind the last turn that was sent."""
     if isinstance(report, MemoryReplayReport) and report.turns:
         return {**payload, "cursor": cast("str", report.turns[-1].id), "order": LedgerOrder.FIRST.value}

@@ -17,32 +17,46 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.envelope import Accepted, Duplicated, Queued, Rejected, Transport, asked_of
-from elytron_adapter.failures import rejection
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    CallTransport,
+    DuplicatedAnswer,
+    QueuedAnswer,
+    RejectedAnswer,
+    asked_of,
+)
+from elytron_adapter.failures import reject_error
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import AUDIT_ID
 from elytron_adapter.http.responses import principal_of, request_id_of
 from elytron_adapter.identity.access_keys import Principal
-from elytron_adapter.surface import Access, Kind, Surface
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
 from elytron_core.events import (
     CloseCode,
     ErrorEvent,
+    EventGap,
+    EventProblem,
     FrameError,
     FrameId,
-    Gap,
     InFrame,
     LifecycleEvent,
     OutFrame,
-    Phase,
-    Problem,
     StreamKind,
+    SubscriptionPhase,
 )
-from elytron_core.model import invalid
+from elytron_core.model import invalid_input
 from elytron_http_shell.streams import events
-from elytron_http_shell.streams.subscriptions import StreamBounds, Streams, entries, operation_of, reports, space_of
+from elytron_http_shell.streams.subscriptions import (
+    ServerStreams,
+    StreamBounds,
+    follower_entries,
+    operation_of,
+    space_of,
+    subscribed_reports,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -53,20 +67,20 @@ UNSUBSCRIBE = "unsubscribe"
 _ID: TypeAdapter[str] = TypeAdapter(FrameId)
 
 
-def surface(streams: Streams, /) -> Surface:
+def websocket_surface(streams: ServerStreams, /) -> Surface:
     """Return the WebSocket's place."""
 
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         with streams.place(principal_of(scope)):
-            await Connection(WebSocket(scope, receive, send), streams).run()
+            await SocketConnection(WebSocket(scope, receive, send), streams).run()
 
-    return Surface(PATH, serve, Access.MEMBER, kind=Kind.WEBSOCKET)
+    return Surface(PATH, serve, SurfaceAccess.MEMBER, kind=SurfaceProtocol.WEBSOCKET)
 
 
-class Connection:
+class SocketConnection:
     """One WebSocket, from its handshake to its end."""
 
-    def __init__(self, socket: WebSocket, streams: Streams, /) -> None:
+    def __init__(self, socket: WebSocket, streams: ServerStreams, /) -> None:
         self._socket = socket
         self._streams = streams
         self._bounds = streams.bounds
@@ -77,16 +91,16 @@ class Connection:
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
         self._credential = socket.headers.get("authorization")
         self._revoked = asyncio.Event()
-        self._out = _Outbox(waiting=streams.bounds.waiting, waiting_bytes=streams.bounds.waiting_bytes)
+        self._out = _FrameOutbox(waiting=streams.bounds.waiting, waiting_bytes=streams.bounds.waiting_bytes)
 
     async def run(self) -> None:
         """Serve the socket until its client leaves, its credential ends, or the server does."""
         await self._socket.accept()
-        await self._say(LifecycleEvent(phase=Phase.OPENED, principal=self._principal.id))
+        await self._say(LifecycleEvent(phase=SubscriptionPhase.OPENED, principal=self._principal.id))
         writing = asyncio.create_task(self._write())
         ends = [asyncio.create_task(self._read()), writing, asyncio.create_task(self._watch())]
         done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        code = _code(next(iter(done)))
+        code = _close_code(next(iter(done)))
         for task in (ends[0], ends[2], *self._subscriptions.values()):
             task.cancel()
         if code is CloseCode.UNAUTHORIZED:
@@ -96,7 +110,7 @@ class Connection:
             # No client reads the answers; a started command is finished all the same.
             await self._out.abandon()
         await asyncio.gather(*self._commands, return_exceptions=True)
-        await self._say(LifecycleEvent(phase=Phase.CLOSING))
+        await self._say(LifecycleEvent(phase=SubscriptionPhase.CLOSING))
         await self._out.end()
         await asyncio.gather(*ends, *self._subscriptions.values(), return_exceptions=True)
         if code is not None:
@@ -144,13 +158,13 @@ class Connection:
             data = message.get("text")
             given = data.encode() if data is not None else message.get("bytes") or b""
             try:
-                task = self._begin(_frame(given, limit=self._bounds.frame_bytes))
+                task = self._begin(_parse_frame(given, limit=self._bounds.frame_bytes))
             except PayloadTooLarge:
                 await self._refuse("", FrameError.FRAME_BUDGET_EXCEEDED, f"at most {self._bounds.frame_bytes} bytes")
                 return CloseCode.FRAME_TOO_BIG
             except ElytronError as error:
                 self._places.release()
-                await self._say(_error(_id_of(given), rejection(error, request_id=self._request_id)))
+                await self._say(_error_event(_id_of(given), reject_error(error, request_id=self._request_id)))
                 continue
             self._commands.add(task)
             task.add_done_callback(self._finished)
@@ -177,7 +191,7 @@ class Connection:
         try:
             await self._streams.entrance.authenticate(self._credential)
         except ElytronError as error:
-            await self._say(_error(frame.id, rejection(error, request_id=frame.id)))
+            await self._say(_error_event(frame.id, reject_error(error, request_id=frame.id)))
             if isinstance(error, Unauthorized):
                 self._revoked.set()
             return
@@ -186,7 +200,7 @@ class Connection:
         asked = asked_of(operation, frame.payload, space=own.space if own is not None else None)
         answer = await entrance.call(
             self._principal,
-            transport=Transport.WSS,
+            transport=CallTransport.WSS,
             operation=asked.operation,
             request_id=frame.id,
             payload=json.dumps(asked.request).encode(),
@@ -194,17 +208,19 @@ class Connection:
             audit_id=self._socket.headers.get(AUDIT_ID),
         )
         match answer:
-            case Accepted() | Duplicated() | Queued():
-                await self._out.put(_report(frame.id, operation, answer.kind, envelope.encode(answer.report)))
-            case Rejected():
-                await self._say(_error(frame.id, answer))
+            case AcceptedAnswer() | DuplicatedAnswer() | QueuedAnswer():
+                await self._out.put(
+                    _report_frame(frame.id, operation, answer.kind, envelope.encode_value(answer.report))
+                )
+            case RejectedAnswer():
+                await self._say(_error_event(frame.id, answer))
             case _:
                 assert_never(answer)
 
     async def _subscribe(self, frame: InFrame, kind: str) -> None:
         if frame.id in self._subscriptions:
             told = InvalidInput(field="id", problem="is that of an open subscription: take another")
-            await self._say(_error(frame.id, rejection(told, request_id=frame.id)))
+            await self._say(_error_event(frame.id, reject_error(told, request_id=frame.id)))
             return
         if len(self._subscriptions) >= self._bounds.subscriptions:
             most = f"at most {self._bounds.subscriptions} subscriptions at once: end one first"
@@ -222,7 +238,7 @@ class Connection:
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        await self._say(LifecycleEvent(id=frame.id, phase=Phase.UNSUBSCRIBED))
+        await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.UNSUBSCRIBED))
 
     async def _follow(self, frame: InFrame, kind: StreamKind) -> None:
         """Send what a subscription gives until it is ended, or refused."""
@@ -232,8 +248,8 @@ class Connection:
             else:
                 await self._send_reports(frame, kind)
         except Exception as error:  # noqa: BLE001 - the border: every end of a subscription is reported
-            _log(error, frame.id)
-            await self._say(_error(frame.id, rejection(error, request_id=frame.id)))
+            _log_fault(error, frame.id)
+            await self._say(_error_event(frame.id, reject_error(error, request_id=frame.id)))
         finally:
             if self._subscriptions.get(frame.id) is asyncio.current_task():
                 del self._subscriptions[frame.id]
@@ -244,13 +260,20 @@ class Connection:
         follower = self._streams.journals.follow(space)
         gap = await follower.begin(after)
         place = after if after is not None else follower.place
-        await self._say(LifecycleEvent(id=frame.id, phase=Phase.SUBSCRIBED, after=place))
-        async for item in entries(follower, gap):
-            if isinstance(item, Gap):
-                await self._say(LifecycleEvent(id=frame.id, phase=Phase.GAP, gap=item))
+        await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED, after=place))
+        async for item in follower_entries(follower, gap):
+            if isinstance(item, EventGap):
+                await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.GAP, gap=item))
                 continue
             await self._out.put(
-                _report(frame.id, "events", "accepted", envelope.encode(item), sequence=item.sequence, event_id=item.id)
+                _report_frame(
+                    frame.id,
+                    "events",
+                    "accepted",
+                    envelope.encode_value(item),
+                    sequence=item.sequence,
+                    event_id=item.id,
+                )
             )
 
     async def _send_reports(self, frame: InFrame, kind: StreamKind) -> None:
@@ -258,8 +281,8 @@ class Connection:
         assert operation is not None
         if not isinstance(frame.after, int | None):
             raise InvalidInput(field="after", problem="is a sequence, a number, for reports")
-        await self._say(LifecycleEvent(id=frame.id, phase=Phase.SUBSCRIBED))
-        async for item in reports(
+        await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED))
+        async for item in subscribed_reports(
             self._streams,
             self._principal,
             operation=operation,
@@ -267,25 +290,25 @@ class Connection:
             request_id=frame.id,
             after=frame.after or 0,
         ):
-            if isinstance(item, Rejected):
-                await self._say(_error(frame.id, item))
+            if isinstance(item, RejectedAnswer):
+                await self._say(_error_event(frame.id, item))
                 return
-            await self._out.put(_report(frame.id, operation, "accepted", item.report, sequence=item.sequence))
+            await self._out.put(_report_frame(frame.id, operation, "accepted", item.report, sequence=item.sequence))
 
     async def _refuse(self, frame_id: str, key: FrameError, detail: str) -> None:
-        await self._say(ErrorEvent(id=frame_id, error=Problem(code=key, detail=detail)))
+        await self._say(ErrorEvent(id=frame_id, error=EventProblem(code=key, detail=detail)))
 
     async def _say(self, frame: OutFrame) -> None:
-        await self._out.put(envelope.encode(frame).decode())
+        await self._out.put(envelope.encode_value(frame).decode())
 
 
-def _log(error: Exception, frame_id: str) -> None:
+def _log_fault(error: Exception, frame_id: str) -> None:
     """Note a fault of ours; not its message, which may repeat what a caller gave."""
     if not isinstance(error, ElytronError):
         logger.error("request %s: a subscription broke: %s", frame_id, type(error).__name__)
 
 
-def _code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
+def _close_code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
     """Return why a connection ends; a fault of ours is logged and ends it too."""
     error = ended.exception()
     if error is None:
@@ -294,7 +317,7 @@ def _code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
     return CloseCode.INTERNAL
 
 
-class _Outbox:
+class _FrameOutbox:
     """Frames on their way out, in order, within bounds: who has more waits."""
 
     def __init__(self, *, waiting: int, waiting_bytes: int) -> None:
@@ -343,28 +366,28 @@ class _Outbox:
         return self._is_abandoned or (len(self._frames) < self._most and self._bytes < self._most_bytes)
 
 
-def _frame(data: bytes, *, limit: int) -> InFrame:
+def _parse_frame(data: bytes, *, limit: int) -> InFrame:
     """Return the frame in `data`, read as strictly as a request. Raises PayloadTooLarge, InvalidJson, InvalidInput."""
-    parsed = strict_json.parse(data, limit=limit, depth=limits.FRAME_DEPTH)
+    parsed = strict_json.parse_json(data, limit=limit, depth=limits.FRAME_DEPTH)
     if not isinstance(parsed, dict):
         raise InvalidJson(problem="is no object")
     try:
         return InFrame.__pydantic_validator__.validate_json(data, strict=True)
     except ValidationError as error:
-        raise invalid(error, model=InFrame, known=InFrame.model_fields) from None
+        raise invalid_input(error, model=InFrame, known=InFrame.model_fields) from None
 
 
 def _id_of(data: bytes) -> str:
     """Return the id of a message that is not a frame, so that its sender knows which; empty if it has none."""
     try:
-        parsed = strict_json.parse(data, depth=limits.FRAME_DEPTH)
+        parsed = strict_json.parse_json(data, depth=limits.FRAME_DEPTH)
         return _ID.validate_python(parsed["id"]) if isinstance(parsed, dict) else ""
     except (ElytronError, ValidationError, KeyError):
         return ""
 
 
-def _error(frame_id: str, rejected: Rejected) -> ErrorEvent:
-    problem = Problem(
+def _error_event(frame_id: str, rejected: RejectedAnswer) -> ErrorEvent:
+    problem = EventProblem(
         code=rejected.error_key,
         seed_key=rejected.seed_key,
         detail=rejected.reason,
@@ -374,7 +397,7 @@ def _error(frame_id: str, rejected: Rejected) -> ErrorEvent:
     return ErrorEvent(id=frame_id, error=problem)
 
 
-def _report(
+def _report_frame(
     frame_id: str,
     operation: str,
     outcome: str,
@@ -392,7 +415,7 @@ def _report(
     return f'{json.dumps(head)[:-1]}, "report": {report.decode()}}}'
 
 
-def streams(entrance: Entrance, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
+def stream_surfaces(entrance: CallerEntrance, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
     """Return the surfaces at `/v1/events` and `/v1/ws`."""
-    shared = Streams(entrance, bounds=bounds)
-    return (*events.surfaces(shared), surface(shared))
+    shared = ServerStreams(entrance, bounds=bounds)
+    return (*events.event_surfaces(shared), websocket_surface(shared))

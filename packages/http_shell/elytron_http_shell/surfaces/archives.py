@@ -13,12 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from elytron_adapter.dispatch import Entrance, word_of
-from elytron_adapter.envelope import Accepted, Transport
+from elytron_adapter.dispatch import CallerEntrance, word_of
+from elytron_adapter.envelope import AcceptedAnswer, CallTransport
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.http.requests import AUDIT_ID, pieces, require_length
-from elytron_adapter.http.responses import principal_of, rendered, request_id_of, shown
-from elytron_adapter.surface import Access, Surface, Told
+from elytron_adapter.http.requests import AUDIT_ID, body_pieces, require_length
+from elytron_adapter.http.responses import principal_of, render_answer, request_id_of, shown_surface
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.contracts.archive import (
     ImportMode,
@@ -29,7 +29,7 @@ from elytron_core.contracts.archive import (
 )
 from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
 from elytron_core.ids import SpaceId
-from elytron_core.model import Value, invalid
+from elytron_core.model import Value, invalid_input
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.scope import Scope, ScopedRequest
 
@@ -38,26 +38,28 @@ MEDIA_TYPE = "application/zip"
 _CHUNK = 256 * 1024
 
 
-def archives(entrance: Entrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> tuple[Surface, ...]:
+def archive_surfaces(
+    entrance: CallerEntrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES
+) -> tuple[Surface, ...]:
     """Return the surfaces that export and import a space's archive, of at most `archive_bytes`."""
-    keeper = _Archives(entrance, archive_bytes)
-    fetch = Told(
+    keeper = _ArchiveHandlers(entrance, archive_bytes)
+    fetch = SurfaceDescription(
         "fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None, MEDIA_TYPE,
         ("If-None-Match",), ("space", "include_private"),
         answer="The archive; its ETag is the state of what it holds.",
     )  # fmt: skip
-    send = Told(
+    send = SurfaceDescription(
         "send_archive", "Read an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
         ("If-Match",), ("space", "mode"),
     )  # fmt: skip
     return (
-        shown(PATH, keeper.fetch, access=Access.MEMBER, methods=("GET",), told=fetch),
-        shown(PATH, keeper.send, access=Access.MEMBER, methods=("PUT",), told=send),
+        shown_surface(PATH, keeper.fetch, access=SurfaceAccess.MEMBER, methods=("GET",), told=fetch),
+        shown_surface(PATH, keeper.send, access=SurfaceAccess.MEMBER, methods=("PUT",), told=send),
     )
 
 
-class _Archives:
-    def __init__(self, entrance: Entrance, archive_bytes: int) -> None:
+class _ArchiveHandlers:
+    def __init__(self, entrance: CallerEntrance, archive_bytes: int) -> None:
         self._entrance = entrance
         self._archive_bytes = archive_bytes
 
@@ -66,15 +68,15 @@ class _Archives:
         folder = TemporaryDirectory(prefix="elytron-")
         try:
             answer = await self._call(
-                request, _export(request, Path(folder.name), include_private=_include_private(request))
+                request, _export_request(request, Path(folder.name), include_private=_include_private(request))
             )
-            if not isinstance(answer, Accepted):
+            if not isinstance(answer, AcceptedAnswer):
                 folder.cleanup()
-                return rendered(answer)
+                return render_answer(answer)
             report = answer.report
             assert isinstance(report, MemorySpaceExportReport)
             self._require_bound(report.size_bytes)
-            etag = _etag(report)
+            etag = _archive_etag(report)
             if request.headers.get("if-none-match") == etag:
                 folder.cleanup()
                 return Response(status_code=304, headers={"ETag": etag})
@@ -86,23 +88,23 @@ class _Archives:
             "Content-Length": str(report.size_bytes),
             "Content-Disposition": 'attachment; filename="memory.elytron.zip"',
         }
-        return StreamingResponse(_read(Path(report.path), folder), media_type=MEDIA_TYPE, headers=told)
+        return StreamingResponse(_read_pieces(Path(report.path), folder), media_type=MEDIA_TYPE, headers=told)
 
     async def send(self, request: Request) -> Response:
         """Take the archive in, to a file beside, and import that."""
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
             raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
         require_length(request.scope, limit=self._archive_bytes)
-        mode = _mode(request)
+        mode = _import_mode(request)
         word = word_of(principal_of(request.scope).kind, mode)
-        async with _folder() as folder:
+        async with _work_folder() as folder:
             await self._require_match(request, folder)
             path = folder / "sent.zip"
             async with await anyio.open_file(path, "wb") as file:
-                async for piece in pieces(request.scope, request.receive, limit=self._archive_bytes):
+                async for piece in body_pieces(request.scope, request.receive, limit=self._archive_bytes):
                     await file.write(piece)
-            asked = MemoryImportRequest(path=os.fspath(path), mode=mode, word=word, scope=_scope(request))
-            return rendered(await self._call(request, asked))
+            asked = MemoryImportRequest(path=os.fspath(path), mode=mode, word=word, scope=_request_scope(request))
+            return render_answer(await self._call(request, asked))
 
     def _require_bound(self, size: int) -> None:
         if size > self._archive_bytes:
@@ -114,10 +116,10 @@ class _Archives:
         if expected is None:
             return
         for include_private in (True, False):
-            answer = await self._call(request, _export(request, folder, include_private=include_private))
-            if not isinstance(answer, Accepted):
+            answer = await self._call(request, _export_request(request, folder, include_private=include_private))
+            if not isinstance(answer, AcceptedAnswer):
                 raise PreconditionFailed
-            if expected in {"*", _etag(answer.report)}:
+            if expected in {"*", _archive_etag(answer.report)}:
                 return
         raise PreconditionFailed
 
@@ -126,7 +128,7 @@ class _Archives:
         principal = replace(principal_of(request.scope), kind=PrincipalKind.OPERATOR)
         return await self._entrance.call(
             principal,
-            transport=Transport.HTTP,
+            transport=CallTransport.HTTP,
             operation="export" if isinstance(asked, MemorySpaceExportRequest) else "import",
             request_id=request_id_of(request.scope),
             payload=asked,
@@ -134,9 +136,11 @@ class _Archives:
         )
 
 
-def _export(request: Request, folder: Path, *, include_private: bool) -> MemorySpaceExportRequest:
+def _export_request(request: Request, folder: Path, *, include_private: bool) -> MemorySpaceExportRequest:
     path = folder / f"{'whole' if include_private else 'public'}.zip"
-    return MemorySpaceExportRequest(path=os.fspath(path), include_private=include_private, scope=_scope(request))
+    return MemorySpaceExportRequest(
+        path=os.fspath(path), include_private=include_private, scope=_request_scope(request)
+    )
 
 
 def _include_private(request: Request) -> bool:
@@ -147,29 +151,29 @@ def _include_private(request: Request) -> bool:
     return asked == "true"
 
 
-def _etag(report: Value) -> str:
+def _archive_etag(report: Value) -> str:
     assert isinstance(report, MemorySpaceExportReport)
     return f'"{report.state_fingerprint}"'
 
 
-def _scope(request: Request) -> Scope | None:
+def _request_scope(request: Request) -> Scope | None:
     space = request.query_params.get("space")
     if space is None:
         return None
     try:
         return Scope(space=SpaceId(space))
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
-def _mode(request: Request) -> ImportMode:
+def _import_mode(request: Request) -> ImportMode:
     try:
         return ImportMode(request.query_params.get("mode", ImportMode.BOOTSTRAP))
     except ValueError:
         raise InvalidInput(field="mode", problem=f"is none of {', '.join(ImportMode)}") from None
 
 
-async def _read(path: Path, folder: TemporaryDirectory[str]) -> AsyncIterator[bytes]:
+async def _read_pieces(path: Path, folder: TemporaryDirectory[str]) -> AsyncIterator[bytes]:
     with folder:
         async with await anyio.open_file(path, "rb") as file:
             while chunk := await file.read(_CHUNK):
@@ -177,6 +181,6 @@ async def _read(path: Path, folder: TemporaryDirectory[str]) -> AsyncIterator[by
 
 
 @asynccontextmanager
-async def _folder() -> AsyncGenerator[Path]:
+async def _work_folder() -> AsyncGenerator[Path]:
     with TemporaryDirectory(prefix="elytron-") as folder:
         yield Path(folder)

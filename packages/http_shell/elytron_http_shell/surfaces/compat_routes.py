@@ -10,23 +10,23 @@ from starlette.types import Receive, Scope, Send
 
 from elytron.memories.preconditions import READS
 from elytron.registry import WIRE_OPERATIONS, AnyOperation
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.envelope import Accepted, Json, Rejected, Transport, asked_of
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import AcceptedAnswer, CallTransport, Json, RejectedAnswer, asked_of
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.http.requests import AUDIT_ID, body, heads_of, idempotency_key, require_json
-from elytron_adapter.http.responses import give, principal_of, rendered, request_id_of
-from elytron_adapter.surface import Access, Surface, Told
+from elytron_adapter.http.requests import AUDIT_ID, heads_of, idempotency_key, read_body, require_json
+from elytron_adapter.http.responses import give_answer, principal_of, render_answer, request_id_of
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import strict_json
 from elytron_core.contracts.tools import AgentToolRegistryUpsertReport
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_http_shell.surfaces.operations import (
     access_of,
-    demanded,
+    demanded_versions,
     headers_of,
     is_repeatable,
-    performed,
+    operation_surface,
 )
 
 IF_NONE_MATCH = "If-None-Match"
@@ -36,7 +36,7 @@ _POSTED = ("write", "recall", "project", "maintain", "inspect", "recover", "repl
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedRoute:
     """A method and path of an operation.
 
     The path's names go into the request; a body becomes the request's field `wraps`.
@@ -49,37 +49,41 @@ class Named:
 
 
 NAMED = (
-    Named("GET", "/memory/profile/capabilities", "capabilities"),
-    Named("GET", "/agent-tool-registries", "list_agent_tool_registries"),
-    Named("PUT", "/agent-tool-registries/{registry_id}", "upsert_agent_tool_registry", wraps="snapshot"),
-    Named("GET", "/agent-tool-registries/{registry_id}", "get_agent_tool_registry"),
-    Named("DELETE", "/agent-tool-registries/{registry_id}", "delete_agent_tool_registry"),
+    NamedRoute("GET", "/memory/profile/capabilities", "capabilities"),
+    NamedRoute("GET", "/agent-tool-registries", "list_agent_tool_registries"),
+    NamedRoute("PUT", "/agent-tool-registries/{registry_id}", "upsert_agent_tool_registry", wraps="snapshot"),
+    NamedRoute("GET", "/agent-tool-registries/{registry_id}", "get_agent_tool_registry"),
+    NamedRoute("DELETE", "/agent-tool-registries/{registry_id}", "delete_agent_tool_registry"),
 )
 
 
-def seed_routes(entrance: Entrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def seed_routes(entrance: CallerEntrance, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return a surface for each of the paths whose operation there is."""
     known = {operation.name: operation for operation in WIRE_OPERATIONS}
-    posted = [_posted(entrance, known[name], body_bytes) for name in _POSTED if name in known]
+    posted = [_posted_surface(entrance, known[name], body_bytes) for name in _POSTED if name in known]
     named = [
-        _surface(entrance, known[found.operation], found, body_bytes) for found in NAMED if found.operation in known
+        _named_surface(entrance, known[found.operation], found, body_bytes)
+        for found in NAMED
+        if found.operation in known
     ]
     return (*posted, *named)
 
 
-def _posted(entrance: Entrance, operation: AnyOperation, body_bytes: int) -> Surface:
+def _posted_surface(entrance: CallerEntrance, operation: AnyOperation, body_bytes: int) -> Surface:
     path = f"/memory/{operation.name}"
-    found = performed(entrance, operation, path, body_bytes=body_bytes, name=f"memory_{operation.name}", group=_GROUP)
+    found = operation_surface(
+        entrance, operation, path, body_bytes=body_bytes, name=f"memory_{operation.name}", group=_GROUP
+    )
     if operation.name not in _FORMS:
         return found
     # By a chat, each caller exports its own; files of the machine are for operators, which the policy checks.
-    return replace(found, app=_Forming(entrance, operation.name, body_bytes=body_bytes), access=Access.MEMBER)
+    return replace(found, app=_FormedCall(entrance, operation.name, body_bytes=body_bytes), access=SurfaceAccess.MEMBER)
 
 
-class _Forming:
+class _FormedCall:
     """Performs what is asked for in the typed form or in that of the protocol's first hosts."""
 
-    def __init__(self, entrance: Entrance, operation: str, /, *, body_bytes: int) -> None:
+    def __init__(self, entrance: CallerEntrance, operation: str, /, *, body_bytes: int) -> None:
         self._entrance = entrance
         self._operation = operation
         self._body_bytes = body_bytes
@@ -87,7 +91,7 @@ class _Forming:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = heads_of(scope)
         require_json(headers)
-        sent = strict_json.parse(await body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
         if not isinstance(sent, dict):
             raise InvalidInput(field="body", problem="is no JSON object")
         principal = principal_of(scope)
@@ -95,20 +99,20 @@ class _Forming:
         asked = asked_of(self._operation, cast("Json", sent), space=own.space if own is not None else None)
         answer = await self._entrance.call(
             principal,
-            transport=Transport.HTTP,
+            transport=CallTransport.HTTP,
             operation=asked.operation,
             request_id=request_id_of(scope),
             payload=json.dumps(asked.request).encode(),
             idempotency_key=idempotency_key(headers),
             audit_id=headers.get(AUDIT_ID),
-            versions=demanded(headers),
+            versions=demanded_versions(headers),
         )
-        await give(answer, scope, receive, send)
+        await give_answer(answer, scope, receive, send)
 
 
-def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_bytes: int) -> Surface:
+def _named_surface(entrance: CallerEntrance, operation: AnyOperation, named: NamedRoute, body_bytes: int) -> Surface:
     taken = operation.request.model_fields[named.wraps].annotation if named.wraps is not None else None
-    told = Told(
+    told = SurfaceDescription(
         f"named_{operation.name}",
         operation.summary,
         taken,
@@ -117,15 +121,15 @@ def _surface(entrance: Entrance, operation: AnyOperation, named: Named, body_byt
         ("space",),
         group=_GROUP,
     )
-    app = _Naming(entrance, named, body_bytes=body_bytes)
+    app = _NamedCall(entrance, named, body_bytes=body_bytes)
     repeatable = is_repeatable(operation)
     return Surface(named.path, app, access_of(operation), (named.method,), told=told, is_repeatable=repeatable)
 
 
-class _Naming:
+class _NamedCall:
     """Performs an operation whose request is in the path, the query's `space`, and a body if any."""
 
-    def __init__(self, entrance: Entrance, named: Named, /, *, body_bytes: int) -> None:
+    def __init__(self, entrance: CallerEntrance, named: NamedRoute, /, *, body_bytes: int) -> None:
         self._entrance = entrance
         self._named = named
         self._body_bytes = body_bytes
@@ -144,15 +148,15 @@ class _Naming:
             asked[self._named.wraps] = await self._wrapped(scope, receive, headers)
         answer = await self._entrance.call(
             principal_of(scope),
-            transport=Transport.HTTP,
+            transport=CallTransport.HTTP,
             operation=self._named.operation,
             request_id=request_id_of(scope),
             payload=json.dumps(asked).encode(),
             idempotency_key=idempotency_key(headers),
             audit_id=headers.get(AUDIT_ID),
-            versions=demanded(headers),
+            versions=demanded_versions(headers),
         )
-        shown = rendered(_unless_refused(answer))
+        shown = render_answer(_unless_refused(answer))
         if scope["method"] == "GET" and "etag" in shown.headers and headers.get(IF_NONE_MATCH) == shown.headers["etag"]:
             shown = Response(status_code=304, headers={"ETag": shown.headers["etag"]})
         await shown(scope, receive, send)
@@ -167,7 +171,7 @@ class _Naming:
     async def _wrapped(self, scope: Scope, receive: Receive, headers: Headers) -> object:
         """Return the body, which must name what the path names."""
         require_json(headers)
-        sent = strict_json.parse(await body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
+        sent = strict_json.parse_json(await read_body(scope, receive, limit=self._body_bytes), limit=self._body_bytes)
         for name, value in scope["path_params"].items():
             if not isinstance(sent, dict) or sent.get(name) != value:
                 raise InvalidInput(field=name, problem="in the body is not the one in the path")
@@ -176,13 +180,13 @@ class _Naming:
 
 def _unless_refused(answer: Answer) -> Answer:
     """Return `answer`, of a registry that was refused as a rejection: hosts look at the status alone."""
-    if not isinstance(answer, Accepted) or not isinstance(answer.report, AgentToolRegistryUpsertReport):
+    if not isinstance(answer, AcceptedAnswer) or not isinstance(answer.report, AgentToolRegistryUpsertReport):
         return answer
     report = answer.report
     if report.accepted:
         return answer
     error = InvalidInput(field="body", problem=report.reason or "is no registry that is taken here")
     told = {"refused": report.refused.value} if report.refused is not None else {}
-    return Rejected(
+    return RejectedAnswer(
         request_id=answer.request_id, error_key=error.key, reason=error.message, details={**error.details(), **told}
     )

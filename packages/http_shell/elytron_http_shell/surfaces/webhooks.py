@@ -17,12 +17,21 @@ from starlette.responses import Response
 
 from elytron.registry import by_name
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.envelope import Accepted, AuthKind, Duplicated, Queued, Rejected, Source, SourceKind, Transport
-from elytron_adapter.http.requests import AUDIT_ID, body, require_json
-from elytron_adapter.http.responses import refused, request_id_of, shown
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    AuthKind,
+    CallSource,
+    CallTransport,
+    DuplicatedAnswer,
+    QueuedAnswer,
+    RejectedAnswer,
+    SourceKind,
+)
+from elytron_adapter.http.requests import AUDIT_ID, read_body, require_json
+from elytron_adapter.http.responses import refused_response, request_id_of, shown_surface
 from elytron_adapter.identity.access_keys import AccessKeys
-from elytron_adapter.surface import Access, Surface, Told
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
@@ -48,7 +57,7 @@ class WebhookAnswer(Value):
     job: str | None = None
 
 
-def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...]:
+def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_bytes: int) -> tuple[Surface, ...]:
     """Return the two surfaces: reports are evidence, candidates are proposals that admission judges."""
     clock = entrance.dispatcher.runtime.context.clock
 
@@ -63,37 +72,37 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
         try:
             require_recent(request.headers, clock=clock)
             principal, secret = await keys.signer(request.headers.get(KEY, ""))
-            sent = await body(request.scope, request.receive, limit=body_bytes)
-            message_id = verified(request.headers, sent, secret=secret, clock=clock)
+            sent = await read_body(request.scope, request.receive, limit=body_bytes)
+            message_id = verify_webhook(request.headers, sent, secret=secret, clock=clock)
         except Unauthorized:
             raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
         await keys.used(principal.id)
-        write = await envelope.aside(len(sent), partial(envelope.decode, _WRITE, sent))
+        write = await envelope.read_aside(len(sent), partial(envelope.decode_request, _WRITE, sent))
         assert isinstance(write, MemoryWriteRequest)
         if (write.write.kind in _REPORTS) is not is_report:
             wanted = "turns of a transcript" if is_report else "candidates: facts, procedures or the like"
             raise InvalidInput(field="write.kind", problem=f"is not for this webhook, which takes {wanted}")
         answer = await entrance.call(
             principal,
-            transport=Transport.HTTP,
+            transport=CallTransport.HTTP,
             operation=_WRITE.name,
             request_id=request_id_of(request.scope),
             payload=write,
             idempotency_key=message_id,
             audit_id=request.headers.get(AUDIT_ID),
-            source=Source(kind=SourceKind.HOST),
+            source=CallSource(kind=SourceKind.HOST),
             kind=AuthKind.SIGNATURE,
         )
-        return _told(answer)
+        return _webhook_response(answer)
 
     return tuple(
-        shown(
+        shown_surface(
             path,
             handler,
-            access=Access.SIGNED,
+            access=SurfaceAccess.SIGNED,
             methods=("POST",),
-            told=Told(
+            told=SurfaceDescription(
                 name,
                 summary,
                 MemoryWriteRequest,
@@ -110,22 +119,22 @@ def webhooks(entrance: Entrance, keys: AccessKeys, /, *, body_bytes: int) -> tup
     )
 
 
-def _told(answer: Accepted | Duplicated | Queued | Rejected) -> Response:
+def _webhook_response(answer: AcceptedAnswer | DuplicatedAnswer | QueuedAnswer | RejectedAnswer) -> Response:
     match answer:
-        case Accepted() | Duplicated():
-            return Response(envelope.encode(answer), media_type="application/json")
-        case Queued():
-            return Response(envelope.encode(answer), status_code=202, media_type="application/json")
-        case Rejected():
-            return refused(answer)
+        case AcceptedAnswer() | DuplicatedAnswer():
+            return Response(envelope.encode_value(answer), media_type="application/json")
+        case QueuedAnswer():
+            return Response(envelope.encode_value(answer), status_code=202, media_type="application/json")
+        case RejectedAnswer():
+            return refused_response(answer)
         case _:
             assert_never(answer)
 
 
-def verified(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> str:
+def verify_webhook(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> str:
     """Return the message's id. Raises Unauthorized for a signature that is wrong, or of another time."""
     message_id, stamp = require_recent(headers, clock=clock)
-    expected = signature(sent, message_id=message_id, timestamp=stamp, secret=secret)
+    expected = webhook_signature(sent, message_id=message_id, timestamp=stamp, secret=secret)
     # There may be several, while a secret is changed.
     given = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
     if not any(hmac.compare_digest(expected.encode(), one.encode()) for one in given):
@@ -143,7 +152,7 @@ def require_recent(headers: Headers, /, *, clock: Clock) -> tuple[str, int]:
     return message_id, int(stamp)
 
 
-def signature(sent: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
+def webhook_signature(sent: bytes, /, *, message_id: str, timestamp: int, secret: str) -> str:
     """Return what `Webhook-Signature` says for `sent` under a key's webhook secret, hex digits."""
     signed = b"%b.%d.%b" % (message_id.encode(), timestamp, sent)
     return _VERSION + base64.b64encode(hmac.digest(bytes.fromhex(secret), signed, hashlib.sha256)).decode()

@@ -21,8 +21,8 @@ from elytron_adapter.http.responses import ERROR_KEY
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.ids import is_id
-from elytron_core.policy.privacy import is_suspect, scrub
-from elytron_http_shell.telemetry.metrics import Metrics
+from elytron_core.policy.privacy import is_suspect, scrub_secrets
+from elytron_http_shell.telemetry.metrics import ServerMetrics
 
 _SERVER = "uvicorn.error"
 _DISCREET = ("a2a", "mcp", "sse_starlette", "httpx", "httpcore", _SERVER)
@@ -44,7 +44,7 @@ class LogStyle(StrEnum):
     CONSOLE = "console"
 
 
-def configure(style: LogStyle, /, *, level: str) -> None:
+def configure_logs(style: LogStyle, /, *, level: str) -> None:
     """Send what this process logs to standard error; the process is a server and nothing else."""
     renderer: Any = (
         structlog.processors.JSONRenderer()
@@ -52,8 +52,8 @@ def configure(style: LogStyle, /, *, level: str) -> None:
         else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines(renderer))
-    handler.addFilter(Sparing())
+    handler.setFormatter(LogLines(renderer))
+    handler.addFilter(RepeatFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
@@ -61,7 +61,7 @@ def configure(style: LogStyle, /, *, level: str) -> None:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
-class Sparing(logging.Filter):
+class RepeatFilter(logging.Filter):
     """Lets a bounded number of equal lines through in a minute: callers without a key cannot fill the disk.
 
     That goes for the lines of libraries. The first line of a later minute says in `left_out` how many there were
@@ -92,7 +92,7 @@ class Sparing(logging.Filter):
         return count < self._most
 
 
-class Lines(logging.Formatter):
+class LogLines(logging.Formatter):
     """Makes a line of a record: known fields, the time, secrets blacked out, and then what the renderer makes of it."""
 
     def __init__(self, renderer: Any, /) -> None:
@@ -112,7 +112,7 @@ class Lines(logging.Formatter):
             event["stack_info"] = record.stack_info
         self._black_out(event)
         # Behind all that a caller could have named so.
-        event["timestamp"] = _utc(record.created)
+        event["timestamp"] = _utc_text(record.created)
         line: str = self._renderer(None, level, event)
         return line
 
@@ -122,7 +122,7 @@ class Lines(logging.Formatter):
             # The ids that are made here are in every line, and hold none.
             if not isinstance(value, str) or value in self._clean or is_id(value):
                 continue
-            if is_suspect(value) and (text := scrub(value).text) != value:
+            if is_suspect(value) and (text := scrub_secrets(value).text) != value:
                 event[name] = text
             elif len(value) <= limits.NAME_CHARS:
                 if len(self._clean) >= limits.LOG_TEXTS_KNOWN:
@@ -130,7 +130,7 @@ class Lines(logging.Formatter):
                 self._clean.add(value)
 
 
-def _utc(seconds: float) -> str:
+def _utc_text(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC).isoformat(timespec='microseconds')[:-6]}Z"
 
 
@@ -145,7 +145,7 @@ Seen = Callable[[str, int], None]
 """Takes the route and the status that a request ended with."""
 
 
-class Spans(Protocol):
+class RequestSpans(Protocol):
     """Opens a span for each request."""
 
     def open(self, method: str, headers: Headers, /) -> AbstractContextManager[Seen]:
@@ -153,10 +153,10 @@ class Spans(Protocol):
         ...
 
 
-class Watch:
+class RequestWatch:
     """Counts, times and logs each request, and changes nothing of it. Logs name routes, never paths or bodies."""
 
-    def __init__(self, app: ASGIApp, /, *, metrics: Metrics, spans: Spans | None = None) -> None:
+    def __init__(self, app: ASGIApp, /, *, metrics: ServerMetrics, spans: RequestSpans | None = None) -> None:
         self._app = app
         self._metrics = metrics
         self._spans = spans
@@ -184,7 +184,7 @@ class Watch:
         started = time.perf_counter()
         method = scope.get("method", "WEBSOCKET")
         headers = heads_of(scope)
-        span = self._spans.open(method, headers) if self._spans is not None else nullcontext(_unseen)
+        span = self._spans.open(method, headers) if self._spans is not None else nullcontext(_watch_nothing)
         try:
             with span as seen:
                 try:
@@ -198,18 +198,20 @@ class Watch:
             if error_key:
                 self._metrics.refused(error_key)
             if logger.isEnabledFor(logging.INFO):
-                logger.info("request", extra=_told(state, headers) | _seen(route, method, status, took))
+                logger.info(
+                    "request", extra=_log_fields(state, headers) | _request_figures(route, method, status, took)
+                )
 
 
-def _unseen(_route: str, _status: int) -> None:
+def _watch_nothing(_route: str, _status: int) -> None:
     return
 
 
-def _seen(route: str, method: str, status: int, took: float) -> dict[str, str | int | float]:
+def _request_figures(route: str, method: str, status: int, took: float) -> dict[str, str | int | float]:
     return {"method": method, "route": route, "status": status, "took_ms": round(took * 1000, 3)}
 
 
-def _told(state: dict[str, Any], headers: Headers) -> dict[str, str]:
+def _log_fields(state: dict[str, Any], headers: Headers) -> dict[str, str]:
     told = {"request_id": str(state.get("request_id", ""))}
     principal = state.get("principal")
     if principal is not None:

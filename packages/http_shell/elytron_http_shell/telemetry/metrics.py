@@ -15,8 +15,8 @@ from starlette.responses import Response
 
 from elytron.context import OperationContext
 from elytron.jobs.queue import work_of
-from elytron_adapter.dispatch import Entrance
-from elytron_adapter.surface import Figure, Figures
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.surface import Figures, SurfaceFigure
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import JobState
@@ -27,10 +27,10 @@ _SPACES_READ = 200
 """Spaces whose jobs are counted: each is read."""
 
 
-class Metrics:
+class ServerMetrics:
     """The figures of one application, in a registry of their own."""
 
-    def __init__(self, entrance: Entrance, /, *, figures: Sequence[Figures] = ()) -> None:
+    def __init__(self, entrance: CallerEntrance, /, *, figures: Sequence[Figures] = ()) -> None:
         self._entrance = entrance
         self._registry = CollectorRegistry()
         self._requests = Counter(
@@ -72,7 +72,7 @@ class Metrics:
     def bring(self, figures: Figures, /) -> None:
         """Show `figures` beside the others."""
         self._brought.append(figures)
-        self._registry.register(_Brought(figures))
+        self._registry.register(_BroughtFigures(figures))
 
     def began(self) -> None:
         """Count a request that came."""
@@ -126,7 +126,7 @@ class Metrics:
             self._jobs.labels(state).set(count)
 
 
-class _Brought(Collector):
+class _BroughtFigures(Collector):
     """The figures of another package, as the registry takes them."""
 
     def __init__(self, figures: Figures, /) -> None:
@@ -134,10 +134,10 @@ class _Brought(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the figures as they are now."""
-        return map(_family, self._figures())
+        return map(_figure_family, self._figures())
 
 
-def _family(figure: Figure) -> Metric:
+def _figure_family(figure: SurfaceFigure) -> Metric:
     if figure.buckets:
         return HistogramMetricFamily(figure.name, figure.text, buckets=figure.buckets, sum_value=figure.value)
     kind = CounterMetricFamily if figure.name.endswith("_total") else GaugeMetricFamily

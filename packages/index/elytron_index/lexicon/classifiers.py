@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
-from elytron_core.policy.extraction.rule_facts import sentences
+from elytron_core.policy.extraction.rule_facts import own_sentences
 from elytron_core.policy.ranking.query import QuestionLabel
 from elytron_core.ports.models import StatementLabel
 from elytron_core.text.features import READ_CHARS
-from elytron_core.text.phrases import Lasting, StandingPhrases
+from elytron_core.text.phrases import LastingTime, StandingPhrases
 
 QUESTION_MODEL: Final = "questions"
 _CACHED: Final = 1_024
@@ -29,11 +29,11 @@ class LinearQuestionClassifier:
 
     def classify(self, question: str, /) -> frozenset[QuestionLabel]:
         """Return the labels of a question."""
-        return _labels(question)
+        return _question_labels(question)
 
 
 @lru_cache(maxsize=_CACHED)
-def _labels(question: str) -> frozenset[QuestionLabel]:
+def _question_labels(question: str) -> frozenset[QuestionLabel]:
     # Imported now: a process that reads no question needs no numeric library.
     from elytron_index.lexicon.linear_model import LinearModel
 
@@ -42,9 +42,9 @@ def _labels(question: str) -> frozenset[QuestionLabel]:
 
 STATEMENT_MODEL: Final = "statements"
 _LABELS: Final = {
-    Lasting.NOT: frozenset[StatementLabel](),
-    Lasting.FROM_NOW_ON: frozenset((StatementLabel.STANDING,)),
-    Lasting.ON_OCCASION: frozenset(StatementLabel),
+    LastingTime.NOT: frozenset[StatementLabel](),
+    LastingTime.FROM_NOW_ON: frozenset((StatementLabel.STANDING,)),
+    LastingTime.ON_OCCASION: frozenset(StatementLabel),
 }
 
 
@@ -77,18 +77,18 @@ class LinearStatementClassifier:
 
     def classify(self, texts: Sequence[str], /) -> Sequence[frozenset[StatementLabel]]:
         """Return the labels of each text, in order."""
-        return list(map(_judged, texts))
+        return list(map(_statement_labels, texts))
 
 
 def pieces_of(text: str, /) -> list[str]:
     """Return the sentences of a text's own voice, which the linear model judges one by one."""
-    return list(sentences(text[:READ_CHARS]))
+    return list(own_sentences(text[:READ_CHARS]))
 
 
-def _judged(text: str) -> frozenset[StatementLabel]:
+def _statement_labels(text: str) -> frozenset[StatementLabel]:
     # Imported now: the phrases, which are the default, need no numeric library.
     from elytron_index.lexicon.linear_model import LinearModel
 
     model = LinearModel.load(STATEMENT_MODEL)
-    found = _LABELS[Lasting.NOT].union(*(map(StatementLabel, model.holding(piece)) for piece in pieces_of(text)))
+    found = _LABELS[LastingTime.NOT].union(*(map(StatementLabel, model.holding(piece)) for piece in pieces_of(text)))
     return found | {StatementLabel.STANDING} if StatementLabel.OCCASION in found else found

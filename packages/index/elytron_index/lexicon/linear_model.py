@@ -33,7 +33,7 @@ _PART_CHARS: Final = (3, 4)
 _ENDING_CHARS: Final = 2
 
 
-class Features(NamedTuple):
+class TextFeatures(NamedTuple):
     """Features of a text for a model."""
 
     hashed: NDArray[np.int64]
@@ -49,24 +49,24 @@ def tokens_of(text: str, /) -> list[str]:
     return ["0" if token.isdigit() else token for token in found[:TOKENS_MAX]]
 
 
-def features_of(text: str, frequent: frozenset[str] = frozenset(), /) -> Features:
+def features_of(text: str, frequent: frozenset[str] = frozenset(), /) -> TextFeatures:
     """Return the features of `text`; without `frequent` words there are none of endings."""
     tokens = tokens_of(text)
     grams: list[int] = []
     rows: list[int] = []
     for token in tokens:
-        hashed, known = _token(token)
+        hashed, known = _token_features(token)
         grams += hashed
         rows += known
-    grams += _neighbours(tokens, "")
+    grams += _neighbour_hashes(tokens, "")
     if frequent:
-        endings = [token if token in frequent else _ending(token) for token in tokens]
+        endings = [token if token in frequent else _ending_feature(token) for token in tokens]
         grams += [crc32(f"~{token}".encode()) for token in endings]
-        grams += _neighbours(endings, "~")
-    return Features(np.array(grams, np.int64), np.array(rows, np.int64), len(tokens))
+        grams += _neighbour_hashes(endings, "~")
+    return TextFeatures(np.array(grams, np.int64), np.array(rows, np.int64), len(tokens))
 
 
-def _neighbours(tokens: Sequence[str], mark: str) -> list[int]:
+def _neighbour_hashes(tokens: Sequence[str], mark: str) -> list[int]:
     """Return the hashes of pairs and triples of `tokens`, with the text's start and end."""
     framed = [_START, *tokens, _END]
     pairs = [f"{mark}{one} {two}" for one, two in pairwise(framed)]
@@ -76,7 +76,7 @@ def _neighbours(tokens: Sequence[str], mark: str) -> list[int]:
     return [crc32(gram.encode()) for gram in pairs]
 
 
-def _ending(token: str) -> str:
+def _ending_feature(token: str) -> str:
     """Return the feature of a rare word: its last two letters; one mark for all characters of Chinese."""
     return f"-{token[-_ENDING_CHARS:]}" if token.isascii() else "-"
 
@@ -126,7 +126,7 @@ class LinearModel:
 
 
 @lru_cache(maxsize=16_384)
-def _token(token: str) -> tuple[Sequence[int], Sequence[int]]:
+def _token_features(token: str) -> tuple[Sequence[int], Sequence[int]]:
     """Return the hashes of a token by itself, and its rows in the table of text vectors."""
     grams = [crc32(token.encode())]
     if len(token) > 2:

@@ -18,9 +18,9 @@ _LEAST: Final = 255 * FLOOR
 
 
 @lru_cache(maxsize=4_096)
-def of(term: str, /) -> Mapping[str, float]:
+def related_stems(term: str, /) -> Mapping[str, float]:
     """Return the stems like `term`, likest first, each with its likeness above `FLOOR` on a scale from 0 to 1."""
-    table = _table()
+    table = _load_table()
     place = table.places.get(term)
     if place is None:
         return {}
@@ -32,12 +32,12 @@ def of(term: str, /) -> Mapping[str, float]:
     }
 
 
-def knows(term: str, /) -> bool:
+def is_known_stem(term: str, /) -> bool:
     """Return whether `term` is a stem of the table."""
-    return term in _table().places
+    return term in _load_table().places
 
 
-class _Table:
+class _RelatedTable:
     """The arrays of the file, and the place of each word in them."""
 
     def __init__(self) -> None:
@@ -51,5 +51,5 @@ class _Table:
 
 
 @cache
-def _table() -> _Table:
-    return _Table()
+def _load_table() -> _RelatedTable:
+    return _RelatedTable()

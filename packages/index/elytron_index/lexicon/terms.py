@@ -63,7 +63,7 @@ def kept_terms(terms: Sequence[str], /) -> KeptTerms:
     return KeptTerms(np.frombuffer(b"".join(encoded), np.uint8), bounds, checks[order], order)
 
 
-class Vocabulary:
+class TermVocabulary:
     """The number of every term, ascending from 0 in the order in which they came."""
 
     def __init__(self, kept: KeptTerms | None = None, /) -> None:
@@ -133,9 +133,9 @@ class Vocabulary:
         """Return all terms as a checkpoint holds them."""
         return self._kept if self._kept is not None and not self._fresh else kept_terms(self.terms())
 
-    def frozen(self) -> "Vocabulary":
+    def frozen(self) -> "TermVocabulary":
         """Return the terms as they stand; their numbers are not asked of it."""
-        frozen = Vocabulary(self._kept)
+        frozen = TermVocabulary(self._kept)
         frozen._fresh = self._fresh.copy()
         return frozen
 
@@ -166,10 +166,10 @@ class Vocabulary:
         return None
 
 
-class Learnt:
+class LearntTerms:
     """The terms of a text that is to come, made known to a vocabulary some at a time, and their numbers in order."""
 
-    def __init__(self, vocabulary: Vocabulary, /) -> None:
+    def __init__(self, vocabulary: TermVocabulary, /) -> None:
         self.vocabulary = vocabulary
         self.numbers = array("Q")
 
@@ -183,14 +183,14 @@ LEAST_CHARS: Final = 5
 MOST_CHARS: Final = 20
 
 
-def near(term: str, among: Callable[[Iterable[str]], Iterable[str]], /) -> tuple[str, ...]:
+def terms_near(term: str, among: Callable[[Iterable[str]], Iterable[str]], /) -> tuple[str, ...]:
     """Return the known terms one slip away from `term`, a word of plain letters, in order; `among` selects."""
     if not LEAST_CHARS <= len(term) <= MOST_CHARS or not (term.isascii() and term.isalpha()):
         return ()
-    return tuple(sorted({*among(_slips(term))} - {term}))
+    return tuple(sorted({*among(_spelling_slips(term))} - {term}))
 
 
-def _slips(term: str) -> Iterator[str]:
+def _spelling_slips(term: str) -> Iterator[str]:
     # The first letter is nearly always right.
     for at in range(1, len(term) + 1):
         head, tail = term[:at], term[at:]

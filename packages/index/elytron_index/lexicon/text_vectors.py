@@ -32,7 +32,7 @@ _WORD: Final = re.compile(r"[a-z]+")
 _FULL: Final = 127
 
 
-class Vocabulary:
+class PieceVocabulary:
     """The tokens of a table: whole lower-case words, pieces of words, and four marks of punctuation.
 
     A word that is not a token itself is the longest pieces that make it up, from its beginning on. Accents are taken
@@ -88,7 +88,7 @@ class TextVectors:
         told = json.loads(data[:start])
         end = start + told["vocabulary_bytes"]
         self.version: Final[str] = told["version"]
-        self.vocabulary: Final = Vocabulary(data[start:end].decode("ascii").split("\n"))
+        self.vocabulary: Final = PieceVocabulary(data[start:end].decode("ascii").split("\n"))
         self.matrix: Final[NDArray[np.int8]] = np.frombuffer(data, np.int8, offset=end).reshape(-1, DIMENSIONS)
         assert len(self.vocabulary.tokens) == len(self.matrix)
 
@@ -106,26 +106,26 @@ class TextVectors:
         """Return the sum of the rows of the tokens of `text`; all 0 if the table knows none of them."""
         rows = self.vocabulary.rows(text)
         # Widened first: NumPy adds numbers of one size several times as fast as it widens them on the way.
-        return np.add.reduce(self.matrix.take(rows, axis=0).astype(np.int32), axis=0) if rows else _zeros()
+        return np.add.reduce(self.matrix.take(rows, axis=0).astype(np.int32), axis=0) if rows else _zero_row()
 
     def vectors(self, texts: Sequence[str], /) -> NDArray[np.int32]:
         """Return the vector of each text, in order."""
         return np.array([self.vector(text) for text in texts], np.int32).reshape(-1, DIMENSIONS)
 
 
-def encode(vectors: Integers, /) -> NDArray[np.int8]:
+def encode_vectors(vectors: Integers, /) -> NDArray[np.int8]:
     """Return vectors (one a row) in 8 bits: each is scaled so that its largest number is 127. Zero stays zero."""
     peaks = np.maximum.reduce(np.abs(vectors), axis=-1, keepdims=True).astype(np.float64)
     return np.rint(vectors * np.divide(_FULL, peaks, out=np.zeros_like(peaks), where=peaks > 0.0)).astype(np.int8)
 
 
-def length(vector: NDArray[np.int8], /) -> float:
+def vector_length(vector: NDArray[np.int8], /) -> float:
     """Return the length of an encoded vector."""
     whole = vector.astype(np.int64)
     return math.sqrt(int(whole @ whole))
 
 
-def cosines(asked: NDArray[np.int8], kept: NDArray[np.int8], /) -> NDArray[np.float64]:
+def encoded_cosines(asked: NDArray[np.int8], kept: NDArray[np.int8], /) -> NDArray[np.float64]:
     """Return the cosine of an encoded vector to each of `kept`; 0 if either is zero.
 
     Products of 8-bit numbers and their sums are whole numbers below 2**24, which float32 holds exactly in any order.
@@ -136,5 +136,5 @@ def cosines(asked: NDArray[np.int8], kept: NDArray[np.int8], /) -> NDArray[np.fl
     return np.divide(rows @ query, lengths, out=np.zeros(len(rows)), where=lengths > 0.0)
 
 
-def _zeros() -> NDArray[np.int32]:
+def _zero_row() -> NDArray[np.int32]:
     return np.zeros(DIMENSIONS, np.int32)

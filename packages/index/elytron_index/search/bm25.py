@@ -12,16 +12,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_core.policy.ranking.weights import Weights
+from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.text import analyser
 from elytron_index.lexicon import related_words
 from elytron_index.lexicon import terms as lexicon_terms
-from elytron_index.query import Bm25, IndexQuery
-from elytron_index.search.top_k import highest
+from elytron_index.query import Bm25Parameters, IndexQuery
+from elytron_index.search.top_k import highest_values
 from elytron_index.structures.columns import Mask
-from elytron_index.structures.postings import Field, Found, code_of
-from elytron_index.structures.state import State
-from elytron_index.structures.visibility import Around, Lines
+from elytron_index.structures.postings import FoundPostings, TextField, code_of
+from elytron_index.structures.state import IndexState
+from elytron_index.structures.visibility import Lines, RowNeighbours
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -34,7 +34,7 @@ _TABLE: Final = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class QueryTerms:
     """The query's terms: all of them, and apart the words and the names of this space's speakers."""
 
     every: tuple[str, ...]
@@ -42,7 +42,7 @@ class Terms:
     names: tuple[str, ...]
 
 
-class Held(NamedTuple):
+class HeldTerms(NamedTuple):
     """Rows of some terms, by term, with counts: a related word counts a share, the term itself in full."""
 
     terms: NDArray[np.int64]
@@ -54,7 +54,7 @@ class Held(NamedTuple):
     """Of each term."""
 
 
-class Spread(NamedTuple):
+class TermSpread(NamedTuple):
     """Terms of the query in each unit of a pool."""
 
     window: Floats
@@ -63,31 +63,31 @@ class Spread(NamedTuple):
     context: Floats
 
 
-class Local(NamedTuple):
+class PoolScores(NamedTuple):
     """Text scores of a pool: `body` of all its lines, the others of the first, the units themselves."""
 
     body: Floats
     title: Floats
     name: Floats
-    spread: Spread
+    spread: TermSpread
 
-    def total(self, weights: Weights, /) -> Floats:
+    def total(self, weights: SignalWeights, /) -> Floats:
         """Return the weighted sum of the fields of the units themselves."""
         return self.body[0] + weights.title * self.title + weights.name * self.name
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class TextScores:
     """Text scores of every row: a dense score per field, None if no row has any."""
 
-    state: State
+    state: IndexState
     query: IndexQuery
     body: Floats | None
     title: Floats | None
     name: Floats | None
     words: int
     """Number of the terms that are words; those after them are names."""
-    held: Held
+    held: HeldTerms
     others: Rows
     """Rows with a term in a title."""
     related: Sequence[Mapping[str, float]]
@@ -102,7 +102,7 @@ class Texts:
         if self.body is None:
             return np.zeros(0, np.int64)
         rows = ((self.body > 0.0) & seen).nonzero()[0]
-        return rows[highest(self.body.take(rows), wanted)] if len(rows) > wanted else rows
+        return rows[highest_values(self.body.take(rows), wanted)] if len(rows) > wanted else rows
 
     def telling(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
@@ -110,34 +110,34 @@ class Texts:
         hit[self.held.rows] = True
         hit[self.others] = True
         rows = (hit & asked).nonzero()[0]
-        return rows[highest(self._total(rows), wanted)] if len(rows) > wanted else rows
+        return rows[highest_values(self._total(rows), wanted)] if len(rows) > wanted else rows
 
-    def local(self, around: Around, /) -> Local:
+    def local(self, around: RowNeighbours, /) -> PoolScores:
         """Return what there is in `around` for its first line."""
         pool, lines = around.lines[0], around.lines
         body = np.zeros(lines.shape) if self.body is None else self.body.take(lines)
-        return Local(body, at(self.title, pool), at(self.name, pool), self._spread(around))
+        return PoolScores(body, scores_at(self.title, pool), scores_at(self.name, pool), self._spread(around))
 
     def _total(self, rows: Integers) -> Floats:
         weights = self.query.weights
-        total = at(self.body, rows)
+        total = scores_at(self.body, rows)
         for scores, weight in ((self.title, weights.title), (self.name, weights.name)):
             if scores is not None:
                 total = total + weight * scores.take(rows)
         return total
 
-    def _spread(self, around: Around) -> Spread:
+    def _spread(self, around: RowNeighbours) -> TermSpread:
         """Return what the units themselves hold, and for the window what all lines hold together."""
         held, words, lines, size = self.held, self.words, around.lines, self.state.columns.size
         window, context = np.zeros((2, lines.shape[1]))
         if not len(held.rows) or not lines.shape[1]:
-            return Spread(window, context, window, context)
+            return TermSpread(window, context, window, context)
         rare = held.idf.take(held.terms)
         itself = held.rows if held.exact is None else held.rows[held.exact]
         share = rare if held.exact is None else rare * np.minimum(held.counts, 1.0)
-        matched = at(_floats(np.bincount(itself, minlength=size)), lines[0])
-        coverage = at(_floats(np.bincount(held.rows, share, size)), lines[0])
-        table, lines = _table(size, held, words, lines)
+        matched = scores_at(_as_floats(np.bincount(itself, minlength=size)), lines[0])
+        coverage = scores_at(_as_floats(np.bincount(held.rows, share, size)), lines[0])
+        table, lines = _term_table(size, held, words, lines)
         together = table.take(lines, axis=1)
         total = np.add.reduce(together, axis=1)
         # If nothing is counted in part, one of them has a term as soon as all together do.
@@ -151,53 +151,53 @@ class Texts:
             context += part
         idf: list[float] = held.idf.tolist()
         of_words = sum(idf[:words])
-        return Spread(window, matched, coverage / (of_words + sum(idf[words:])), context / (of_words or 1.0))
+        return TermSpread(window, matched, coverage / (of_words + sum(idf[words:])), context / (of_words or 1.0))
 
 
-def at(scores: Floats | None, rows: Integers, /) -> Floats:
+def scores_at(scores: Floats | None, rows: Integers, /) -> Floats:
     """Return the scores of `rows`."""
     return np.zeros(len(rows)) if scores is None else scores.take(rows)
 
 
-def terms_of(state: State, text: str, /) -> Terms:
+def terms_of(state: IndexState, text: str, /) -> QueryTerms:
     """Return the terms that `text` asks for, with the speakers' names separate."""
     every = tuple(state.analyser.query_terms(text))
     names = tuple(term for term in every if _is_name(state, term))
-    return Terms(every, tuple(term for term in every if term not in names) if names else every, names)
+    return QueryTerms(every, tuple(term for term in every if term not in names) if names else every, names)
 
 
-def read(state: State, query: IndexQuery, terms: Terms, /) -> Texts:
+def read_terms(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> TextScores:
     """Return what `terms` say of every row."""
     related = [kin_of(state, word, query.weights.kin) for word in terms.words]
-    found = _find(state, terms, related)
-    likely = slips(state, terms, related, found.counts_of) if query.weights.kin else {}
+    found = _find_postings(state, terms, related)
+    likely = likely_slips(state, terms, related, found.counts_of) if query.weights.kin else {}
     if likely:
         related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
-        found = _find(state, terms, related)
+        found = _find_postings(state, terms, related)
     words, every = len(terms.words), len(terms.every)
     in_body = every + sum(map(len, related))
     ends = list(accumulate(found.counts_of, initial=0))
     body_end, title_end = ends[in_body], ends[-1]
-    held = _with_kin(state, _part(found, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names)))
+    held = _with_kin(state, _part_found(found, 0, in_body, 0, body_end), (*related, *({} for _ in terms.names)))
     held.idf[:words] *= [weight_of(word, query.weights) for word in terms.words]
-    body, name = _bodies(state, query, held, words)
+    body, name = _body_scores(state, query, held, words)
     title = None
     if title_end > body_end:
-        in_title = _part(found, in_body, every, body_end, title_end)
-        title = _bm25(state, in_title, Field.TITLE, query.bm25)
-    return Texts(state, query, body, title, name, words, held, found.rows[body_end:], related)
+        in_title = _part_found(found, in_body, every, body_end, title_end)
+        title = _field_scores(state, in_title, TextField.TITLE, query.bm25)
+    return TextScores(state, query, body, title, name, words, held, found.rows[body_end:], related)
 
 
-def window_norm(state: State, query: IndexQuery, around: Around, /) -> Floats:
+def window_norm(state: IndexState, query: IndexQuery, around: RowNeighbours, /) -> Floats:
     """Return what BM25 puts beside the count of a term for each column of `around`, read as one text."""
     k1, b = query.bm25.k1, query.bm25.b
-    average = len(around.lines) * state.field_terms[Field.BODY] / state.field_units[Field.BODY]
+    average = len(around.lines) * state.field_terms[TextField.BODY] / state.field_units[TextField.BODY]
     return k1 * (1.0 - b) + (k1 * b / average) * around.terms.astype(np.float64)
 
 
-def kin_of(state: State, word: str, weight: float, /) -> Mapping[str, float]:
+def kin_of(state: IndexState, word: str, weight: float, /) -> Mapping[str, float]:
     """Return the related words of `word` that are not names here, each with the share it counts."""
-    kindred = related_words.of(word) if weight else None
+    kindred = related_words.related_stems(word) if weight else None
     if not kindred:
         return {}
     speakers = state.speakers_of
@@ -208,8 +208,8 @@ def kin_of(state: State, word: str, weight: float, /) -> Mapping[str, float]:
     }
 
 
-def slips(
-    state: State, terms: Terms, related: Sequence[Mapping[str, float]], counts: Sequence[int], /
+def likely_slips(
+    state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]], counts: Sequence[int], /
 ) -> dict[str, dict[str, float]]:
     """Return, for words that are nowhere and no words of the table either, what they are most likely slips of.
 
@@ -219,34 +219,34 @@ def slips(
     start = 0
     for word, others in zip(terms.words, related, strict=True):
         end = start + 1 + len(others)
-        if not any(counts[start:end]) and not related_words.knows(word):
-            near = lexicon_terms.near(word, state.postings.vocabulary.among)
+        if not any(counts[start:end]) and not related_words.is_known_stem(word):
+            near = lexicon_terms.terms_near(word, state.postings.vocabulary.among)
             if near:
                 found[word] = dict.fromkeys(near, 1.0)
         start = end
     return found
 
 
-def _is_name(state: State, term: str) -> bool:
+def _is_name(state: IndexState, term: str) -> bool:
     speakers = state.speakers_of.get(term)
     return speakers is not None and any(state.speaker_units[code] for code in speakers)
 
 
-def _find(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> Found:
+def _find_postings(state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]) -> FoundPostings:
     """Return the postings of the words, each before its kin, and of the names, in texts; then of all in titles."""
     number, units = state.postings.vocabulary.get, state.field_units
     spoken = (word for word, others in zip(terms.words, related, strict=True) for word in (word, *others))
-    codes = [code_of(number(term, -1), Field.BODY) for term in chain(spoken, terms.names)]
-    has_titles = units[Field.TITLE]
-    codes += [code_of(number(term, -1), Field.TITLE) if has_titles else -1 for term in terms.every]
+    codes = [code_of(number(term, -1), TextField.BODY) for term in chain(spoken, terms.names)]
+    has_titles = units[TextField.TITLE]
+    codes += [code_of(number(term, -1), TextField.TITLE) if has_titles else -1 for term in terms.every]
     return state.postings.find(codes, state.columns.alive if state.columns.dead else None)
 
 
-def _part(found: Found, first: int, terms: int, start: int, end: int) -> Found:
+def _part_found(found: FoundPostings, first: int, terms: int, start: int, end: int) -> FoundPostings:
     """Return the matches of `terms` terms from the `first` on, from `start` to `end`."""
     if not first and end == len(found.rows):
-        return Found(found.terms, found.rows, found.counts, found.counts_of[:terms])
-    return Found(
+        return FoundPostings(found.terms, found.rows, found.counts, found.counts_of[:terms])
+    return FoundPostings(
         found.terms[start:end] - first,
         found.rows[start:end],
         found.counts[start:end],
@@ -254,24 +254,24 @@ def _part(found: Found, first: int, terms: int, start: int, end: int) -> Found:
     )
 
 
-def _with_kin(state: State, found: Found, related: Sequence[Mapping[str, float]]) -> Held:
+def _with_kin(state: IndexState, found: FoundPostings, related: Sequence[Mapping[str, float]]) -> HeldTerms:
     """Join each term's rows with those of its kin."""
     units, holders = state.columns.count, found.counts_of
     if not any(related):
-        rare = np.array([idf(units, some) for some in holders])
-        return Held(found.terms, found.rows, found.counts.astype(np.float64), None, rare)
+        rare = np.array([inverse_frequency(units, some) for some in holders])
+        return HeldTerms(found.terms, found.rows, found.counts.astype(np.float64), None, rare)
     words: list[int] = []
     counted: list[float] = []
     rarity: list[float] = []
     for word, others in enumerate(related):
         own, *theirs = holders[len(words) : len(words) + 1 + len(others)]
         words += [word] * (1 + len(others))
-        counted += shares([own, *theirs], others.values())
-        rarity.append(idf(units, own or min(sum(theirs), units)))
-    return _joined(state, found, np.array(words), np.array(counted), np.array(rarity))
+        counted += related_shares([own, *theirs], others.values())
+        rarity.append(inverse_frequency(units, own or min(sum(theirs), units)))
+    return _join_rows(state, found, np.array(words), np.array(counted), np.array(rarity))
 
 
-def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
+def related_shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
     """Return the counts of a word and its related words: these are left out if there are too many."""
     if sum(holders) <= _KIN_POSTINGS:
         return [1.0, *others]
@@ -281,34 +281,36 @@ def shares(holders: Sequence[int], others: Iterable[float], /) -> list[float]:
     ]
 
 
-def weight_of(word: str, weights: Weights, /) -> float:
+def weight_of(word: str, weights: SignalWeights, /) -> float:
     """Return what `word` counts beside others as rare: less where questions are made with it."""
     return weights.asking if word in analyser.ASKING else 1.0
 
 
-def idf(units: int, df: int, /) -> float:
+def inverse_frequency(units: int, df: int, /) -> float:
     """Return what holding a term that `df` of the `units` hold is worth."""
     return math.log(1.0 + (units - df + 0.5) / (df + 0.5))
 
 
-def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Floats, rarity: Floats) -> Held:
+def _join_rows(
+    state: IndexState, found: FoundPostings, words: NDArray[np.int64], counted: Floats, rarity: Floats
+) -> HeldTerms:
     """Join the rows of all terms found that belong to one of the `words`, each counted by its share."""
     if not counted.all():
         wanted = counted.take(found.terms) != 0.0
-        found = Found(found.terms[wanted], found.rows[wanted], found.counts[wanted], found.counts_of)
+        found = FoundPostings(found.terms[wanted], found.rows[wanted], found.counts[wanted], found.counts_of)
     many = len(found.rows)
     if not many:
-        return Held(found.terms, found.rows, np.zeros(0), None, rarity)
+        return HeldTerms(found.terms, found.rows, np.zeros(0), None, rarity)
     terms, share = words.take(found.terms), counted.take(found.terms)
     size, every = state.columns.size, len(rarity) * state.columns.size
     places = terms * size + found.rows
     if every <= _TABLE:
-        summed = _floats(np.bincount(places, share * found.counts, every))
+        summed = _as_floats(np.bincount(places, share * found.counts, every))
         is_exact = np.zeros(every, np.bool_)
         is_exact[places[share == 1.0]] = True
         places = summed.nonzero()[0]
         terms = places // size
-        return Held(terms, places - terms * size, summed.take(places), is_exact.take(places), rarity)
+        return HeldTerms(terms, places - terms * size, summed.take(places), is_exact.take(places), rarity)
     # The numbers behind the places keep in the order of the terms what is to be added up.
     bits = many.bit_length()
     keys = (places << bits) | np.arange(many)
@@ -321,10 +323,10 @@ def _joined(state: State, found: Found, words: NDArray[np.int64], counted: Float
     exact = np.zeros(len(counts), np.bool_)
     exact[groups[(share == 1.0).take(order)]] = True
     firsts = order[heads]
-    return Held(terms.take(firsts), found.rows.take(firsts), _floats(counts), exact, rarity)
+    return HeldTerms(terms.take(firsts), found.rows.take(firsts), _as_floats(counts), exact, rarity)
 
 
-def _table(size: int, held: Held, words: int, lines: Lines) -> tuple[Floats, Lines]:
+def _term_table(size: int, held: HeldTerms, words: int, lines: Lines) -> tuple[Floats, Lines]:
     """Return how much each row (0: none) holds of each of the first `words` terms, and `lines` as rows of that table.
 
     Where it would be too large only the rows of `lines` have a place in it.
@@ -347,22 +349,26 @@ def _table(size: int, held: Held, words: int, lines: Lines) -> tuple[Floats, Lin
     return table, lines
 
 
-def _bodies(state: State, query: IndexQuery, held: Held, words: int) -> tuple[Floats | None, Floats | None]:
+def _body_scores(
+    state: IndexState, query: IndexQuery, held: HeldTerms, words: int
+) -> tuple[Floats | None, Floats | None]:
     """Return each row's score for the words, and for the names."""
-    gains = _gains(state, held, Field.BODY, query.bm25)
+    gains = _term_gains(state, held, TextField.BODY, query.bm25)
     if words == len(held.idf):
-        return _summed(state, held.rows, gains), None
+        return _sum_by_row(state, held.rows, gains), None
     end = int(held.terms.searchsorted(words))
-    return _summed(state, held.rows[:end], gains[:end]), _summed(state, held.rows[end:], gains[end:])
+    return _sum_by_row(state, held.rows[:end], gains[:end]), _sum_by_row(state, held.rows[end:], gains[end:])
 
 
-def _bm25(state: State, found: Found, field: Field, parameters: Bm25) -> Floats | None:
+def _field_scores(
+    state: IndexState, found: FoundPostings, field: TextField, parameters: Bm25Parameters
+) -> Floats | None:
     """Return each row's score for the terms found in a field, without kin."""
     held = _with_kin(state, found, ())
-    return _summed(state, found.rows, _gains(state, held, field, parameters))
+    return _sum_by_row(state, found.rows, _term_gains(state, held, field, parameters))
 
 
-def _gains(state: State, held: Held, field: Field, parameters: Bm25) -> Floats:
+def _term_gains(state: IndexState, held: HeldTerms, field: TextField, parameters: Bm25Parameters) -> Floats:
     """Return what each row takes from each term that it holds."""
     average = parameters.length(state.field_terms[field], state.field_units[field])
     k1, b = parameters.k1, parameters.b
@@ -370,9 +376,9 @@ def _gains(state: State, held: Held, field: Field, parameters: Bm25) -> Floats:
     return (held.idf * (k1 + 1.0)).take(held.terms) * (held.counts / (held.counts + norm))
 
 
-def _summed(state: State, rows: Integers, gains: Floats) -> Floats | None:
-    return _floats(np.bincount(rows, gains, state.columns.size)) if len(rows) else None
+def _sum_by_row(state: IndexState, rows: Integers, gains: Floats) -> Floats | None:
+    return _as_floats(np.bincount(rows, gains, state.columns.size)) if len(rows) else None
 
 
-def _floats(sums: NDArray[Any]) -> Floats:
+def _as_floats(sums: NDArray[Any]) -> Floats:
     return sums

@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.query import Bm25, IndexQuery
+from elytron_index.query import Bm25Parameters, IndexQuery
 from elytron_index.search import bm25
-from elytron_index.search.bm25 import Floats, Integers, Local, Rows, Spread, Terms
-from elytron_index.search.top_k import edge, highest
+from elytron_index.search.bm25 import Floats, Integers, PoolScores, QueryTerms, Rows, TermSpread
+from elytron_index.search.top_k import edge_value, highest_values
 from elytron_index.structures.columns import Mask
-from elytron_index.structures.postings import Field, Run, Table, code_of
-from elytron_index.structures.state import State
-from elytron_index.structures.visibility import Around
+from elytron_index.structures.postings import CountTable, PostingRun, TextField, code_of
+from elytron_index.structures.state import IndexState
+from elytron_index.structures.visibility import RowNeighbours
 
 LARGE: Final = 1 << 14
 """In spaces with fewer rows everything is read at once."""
@@ -27,7 +27,7 @@ _SAFE: Final = 1e-9
 """More, as a share, than sums in another order differ by."""
 
 
-class Holding(NamedTuple):
+class WordHolders(NamedTuple):
     """Units that hold a word or its kin: rows ascending, how much of it, and whether it is the word itself."""
 
     rows: NDArray[np.int32]
@@ -37,12 +37,12 @@ class Holding(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Gains:
+class _FieldGain:
     """Gain of a term in one field: BM25 with the field's parameters, times the field's weight."""
 
     lengths: NDArray[np.int32]
     average: float
-    parameters: Bm25
+    parameters: Bm25Parameters
     weight: float
 
     def of(self, idf: float, rows: NDArray[np.integer[Any]], counts: NDArray[Any], /) -> Floats:
@@ -58,13 +58,13 @@ class _Gains:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class QueryWord:
     """A term of the query in one field, with everyone who holds it, dead or alive."""
 
-    runs: Sequence[Holding]
+    runs: Sequence[WordHolders]
     idf: float
-    gains: _Gains
-    table: Table | None = None
+    gains: _FieldGain
+    table: CountTable | None = None
 
     @property
     def most(self) -> float:
@@ -98,21 +98,21 @@ class Word:
             exact[first + places] = 1.0 if run.exact is None else run.exact[within]
         return found, exact
 
-    def _behind(self) -> Sequence[Holding]:
+    def _behind(self) -> Sequence[WordHolders]:
         """Return the runs that reach beyond the table."""
         table = self.table
         return self.runs if table is None else [run for run in self.runs if run.rows[-1] >= len(table.counts)]
 
 
 @dataclass(frozen=True, slots=True)
-class Skipping:
+class SkippingScores:
     """Text scores of every row, computed for the requested rows."""
 
-    state: State
+    state: IndexState
     query: IndexQuery
-    body: Sequence[Word]
-    name: Sequence[Word]
-    title: Sequence[Word]
+    body: Sequence[QueryWord]
+    name: Sequence[QueryWord]
+    title: Sequence[QueryWord]
     related: Sequence[Mapping[str, float]]
 
     @property
@@ -123,40 +123,40 @@ class Skipping:
     def speaking(self, seen: Mask, wanted: int, /) -> Rows:
         """Return the rows of `seen` best by their body, with all that equal the last of them."""
         rows = self._likely(self.body, seen, wanted)
-        return rows[highest(_summed(self.body, rows), wanted)].astype(np.int64)
+        return rows[highest_values(_sum_words(self.body, rows), wanted)].astype(np.int64)
 
     def telling(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the rows of `asked` best by all fields together, with all that equal the last of them."""
         rows = self._likely((*self.body, *self.name, *self.title), asked, wanted)
-        return rows[highest(self._total(rows), wanted)].astype(np.int64)
+        return rows[highest_values(self._total(rows), wanted)].astype(np.int64)
 
-    def local(self, around: Around, /) -> Local:
+    def local(self, around: RowNeighbours, /) -> PoolScores:
         """Return what there is in `around` for its first line, whose rows ascend."""
         rows, inverse = np.unique(around.lines, return_inverse=True)
         inverse = inverse.reshape(around.lines.shape)
         held = [(word, word.at(rows)) for word in self.body]
         body = np.zeros(len(rows))
         for word, (counts, _) in held:
-            _add(body, word, rows, counts)
+            _add_counts(body, word, rows, counts)
         named = [(word, word.at(rows)) for word in self.name]
         name = np.zeros(len(rows))
         for word, (counts, _) in named:
-            _add(name, word, rows, counts)
+            _add_counts(name, word, rows, counts)
         pool = around.lines[0]
-        title = _summed(self.title, pool)
+        title = _sum_words(self.title, pool)
         body, name = body[inverse], name[inverse[0]]
-        return Local(body, title, name, self._spread(around, inverse, held, named))
+        return PoolScores(body, title, name, self._spread(around, inverse, held, named))
 
     def _spread(
         self,
-        around: Around,
+        around: RowNeighbours,
         inverse: NDArray[np.intp],
-        held: Sequence[tuple[Word, tuple[Floats, Floats]]],
-        named: Sequence[tuple[Word, tuple[Floats, Floats]]],
-    ) -> Spread:
+        held: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
+        named: Sequence[tuple[QueryWord, tuple[Floats, Floats]]],
+    ) -> TermSpread:
         window, matched, coverage, context = np.zeros((4, around.lines.shape[1]))
         if not any(word.runs for word in (*self.body, *self.name)) or not around.lines.shape[1]:
-            return Spread(window, matched, coverage, context)
+            return TermSpread(window, matched, coverage, context)
         norm, k1 = bm25.window_norm(self.state, self.query, around), self.query.bm25.k1
         for word, (counts, exact) in held:
             if word.runs:
@@ -171,17 +171,17 @@ class Skipping:
                 matched += exact[inverse[0]]
         words = sum(word.idf for word in self.body)
         every = words + sum(word.idf for word in self.name)
-        return Spread(window, matched, coverage / every, context / (words or 1.0))
+        return TermSpread(window, matched, coverage / every, context / (words or 1.0))
 
     def _total(self, rows: NDArray[np.int32]) -> Floats:
-        total = _summed(self.body, rows)
+        total = _sum_words(self.body, rows)
         weights = self.query.weights
         for words, weight in ((self.title, weights.title), (self.name, weights.name)):
             if words:
-                total = total + weight * _summed(words, rows)
+                total = total + weight * _sum_words(words, rows)
         return total
 
-    def _likely(self, words: Sequence[Word], eligible: Mask, wanted: int) -> NDArray[np.int32]:
+    def _likely(self, words: Sequence[QueryWord], eligible: Mask, wanted: int) -> NDArray[np.int32]:
         """Return, ascending, all `eligible` rows that can be among the `wanted` best by `words`, and few others."""
         ordered = sorted(((word.most, word) for word in words if word.runs), key=lambda pair: -pair[0])
         left = sum(most for most, _ in ordered)
@@ -201,7 +201,7 @@ class Skipping:
                     sums[rows] = before + word.gains.weight * word.gains.of(word.idf, rows, counts)
                 left -= most
                 if count > wanted:
-                    floor = edge(np.concatenate([sums[rows] for rows in fresh]), wanted)
+                    floor = edge_value(np.concatenate([sums[rows] for rows in fresh]), wanted)
             found = np.concatenate([np.zeros(0, np.int32), *fresh])
             if count > wanted:
                 found = found[sums[found] + left >= floor * (1.0 - _SAFE)]
@@ -211,47 +211,50 @@ class Skipping:
         return np.sort(found)
 
 
-def serves(state: State, query: IndexQuery, /) -> bool:
+def is_skipping_valid(state: IndexState, query: IndexQuery, /) -> bool:
     """Return whether skipping pays in this space and is valid with these weights: no word may have a negative gain."""
     weights = query.weights
     return state.columns.size >= LARGE and min(weights.title, weights.name) > 0.0
 
 
-def read(state: State, query: IndexQuery, terms: Terms, /) -> Skipping:
+def read_skipping(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> SkippingScores:
     """Return what `terms` say of every row."""
     weights = query.weights
     related = [bm25.kin_of(state, word, weights.kin) for word in terms.words]
-    groups = _groups(state, terms, related)
+    groups = _word_groups(state, terms, related)
     counts = [held.living for group in groups for held in group]
-    slips = bm25.slips(state, terms, related, counts) if weights.kin else {}
+    slips = bm25.likely_slips(state, terms, related, counts) if weights.kin else {}
     if slips:
         related = [slips.get(word, others) for word, others in zip(terms.words, related, strict=True)]
-        groups = _groups(state, terms, related)
-    body, name = _gains(state, Field.BODY, query.bm25, 1.0), _gains(state, Field.BODY, query.bm25, weights.name)
-    title = _gains(state, Field.TITLE, query.bm25, weights.title)
-    titled = _words(state, terms.every, Field.TITLE, title)
-    return Skipping(
+        groups = _word_groups(state, terms, related)
+    body, name = (
+        _field_gain(state, TextField.BODY, query.bm25, 1.0),
+        _field_gain(state, TextField.BODY, query.bm25, weights.name),
+    )
+    title = _field_gain(state, TextField.TITLE, query.bm25, weights.title)
+    titled = _query_words(state, terms.every, TextField.TITLE, title)
+    return SkippingScores(
         state,
         query,
         body=[
-            _joined(state, group, others, body, bm25.weight_of(word, weights))
+            _join_kin(state, group, others, body, bm25.weight_of(word, weights))
             for word, group, others in zip(terms.words, groups, related, strict=True)
         ],
-        name=_words(state, terms.names, Field.BODY, name),
+        name=_query_words(state, terms.names, TextField.BODY, name),
         title=titled,
         related=related,
     )
 
 
-class _Held(NamedTuple):
+class _TermPostings(NamedTuple):
     """The postings of one term, and how many of them are of living units."""
 
     code: int
-    runs: Sequence[Run]
+    runs: Sequence[PostingRun]
     living: int
 
 
-def _found(state: State, terms: Sequence[str], field: Field) -> list[_Held]:
+def _living_postings(state: IndexState, terms: Sequence[str], field: TextField) -> list[_TermPostings]:
     vocabulary, alive = state.postings.vocabulary, state.columns.alive
     codes = [code_of(number, field) if (number := vocabulary.get(term)) is not None else -1 for term in terms]
     found = state.postings.runs(codes)
@@ -259,45 +262,52 @@ def _found(state: State, terms: Sequence[str], field: Field) -> list[_Held]:
         living = [sum(int(np.count_nonzero(alive[run.rows])) for run in runs) for runs in found]
     else:
         living = [sum(len(run.rows) for run in runs) for runs in found]
-    return list(map(_Held, codes, found, living))
+    return list(map(_TermPostings, codes, found, living))
 
 
-def _groups(state: State, terms: Terms, related: Sequence[Mapping[str, float]]) -> list[list[_Held]]:
+def _word_groups(
+    state: IndexState, terms: QueryTerms, related: Sequence[Mapping[str, float]]
+) -> list[list[_TermPostings]]:
     """Return the postings of each word, before those of its kin."""
     groups = [(word, *others) for word, others in zip(terms.words, related, strict=True)]
-    found = iter(_found(state, [term for group in groups for term in group], Field.BODY))
+    found = iter(_living_postings(state, [term for group in groups for term in group], TextField.BODY))
     return [[next(found) for _ in group] for group in groups]
 
 
-def _gains(state: State, field: Field, parameters: Bm25, weight: float) -> _Gains:
+def _field_gain(state: IndexState, field: TextField, parameters: Bm25Parameters, weight: float) -> _FieldGain:
     average = parameters.length(state.field_terms[field], state.field_units[field])
-    return _Gains(state.columns.lengths(field), average, parameters, weight)
+    return _FieldGain(state.columns.lengths(field), average, parameters, weight)
 
 
-def _words(state: State, terms: Sequence[str], field: Field, gains: _Gains) -> list[Word]:
+def _query_words(state: IndexState, terms: Sequence[str], field: TextField, gains: _FieldGain) -> list[QueryWord]:
     units = state.columns.count
-    return [_word(state, held, bm25.idf(units, held.living), gains) for held in _found(state, terms, field)]
+    return [
+        _query_word(state, held, bm25.inverse_frequency(units, held.living), gains)
+        for held in _living_postings(state, terms, field)
+    ]
 
 
-def _word(state: State, held: _Held, idf: float, gains: _Gains) -> Word:
+def _query_word(state: IndexState, held: _TermPostings, idf: float, gains: _FieldGain) -> QueryWord:
     if not held.living:
-        return Word([], idf, gains)
+        return QueryWord([], idf, gains)
     table = state.postings.frequent.table(held.code, held.runs, state.columns.size)
     if table is not None or len(held.runs) == 1:
-        return Word([Holding(run.rows, run.counts, None) for run in held.runs], idf, gains, table)
+        return QueryWord([WordHolders(run.rows, run.counts, None) for run in held.runs], idf, gains, table)
     rows = np.concatenate([run.rows for run in held.runs])
-    return Word([Holding(rows, np.concatenate([run.counts for run in held.runs]), None)], idf, gains)
+    return QueryWord([WordHolders(rows, np.concatenate([run.counts for run in held.runs]), None)], idf, gains)
 
 
-def _joined(state: State, group: Sequence[_Held], others: Mapping[str, float], gains: _Gains, weight: float) -> Word:
+def _join_kin(
+    state: IndexState, group: Sequence[_TermPostings], others: Mapping[str, float], gains: _FieldGain, weight: float
+) -> QueryWord:
     """Return a word with its kin as one."""
     own, *kin = group
-    shares = bm25.shares([held.living for held in group], others.values())
+    shares = bm25.related_shares([held.living for held in group], others.values())
     counted = [(held, share) for held, share in zip(kin, shares[1:], strict=True) if share and held.living]
     theirs = sum(held.living for held in kin)
-    idf = weight * bm25.idf(state.columns.count, own.living or min(theirs, state.columns.count))
+    idf = weight * bm25.inverse_frequency(state.columns.count, own.living or min(theirs, state.columns.count))
     if not counted:
-        return _word(state, own, idf, gains)
+        return _query_word(state, own, idf, gains)
     sure = np.zeros(state.columns.size, np.bool_)
     fresh: list[NDArray[np.int32]] = []
     sums = state.sums()
@@ -311,16 +321,16 @@ def _joined(state: State, group: Sequence[_Held], others: Mapping[str, float], g
     rows = np.sort(np.concatenate(fresh))
     counts = sums[rows]
     sums[rows] = 0.0
-    return Word([Holding(rows, counts, sure[rows])], idf, gains)
+    return QueryWord([WordHolders(rows, counts, sure[rows])], idf, gains)
 
 
-def _summed(words: Sequence[Word], rows: Integers) -> Floats:
+def _sum_words(words: Sequence[QueryWord], rows: Integers) -> Floats:
     total = np.zeros(len(rows))
     for word in words if len(rows) else ():
-        _add(total, word, rows, word.at(rows)[0])
+        _add_counts(total, word, rows, word.at(rows)[0])
     return total
 
 
-def _add(total: Floats, word: Word, rows: Integers, counts: Floats) -> None:
+def _add_counts(total: Floats, word: QueryWord, rows: Integers, counts: Floats) -> None:
     held = np.flatnonzero(counts)
     total[held] += word.gains.of(word.idf, rows[held], counts[held])

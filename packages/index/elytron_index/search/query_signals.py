@@ -7,16 +7,16 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_core.policy.ranking.excerpts import Sought
-from elytron_core.policy.ranking.query import Owner
-from elytron_core.policy.temporal.time_ranges import Span
-from elytron_core.text.features import Trait
+from elytron_core.policy.ranking.excerpts import SoughtWords
+from elytron_core.policy.ranking.query import AnswerOwner
+from elytron_core.policy.temporal.time_ranges import TimeSpan
+from elytron_core.text.features import TextTrait
 from elytron_index.query import IndexQuery
 from elytron_index.search import bm25, max_score
-from elytron_index.search.bm25 import Terms, Texts
-from elytron_index.search.max_score import Skipping
-from elytron_index.structures.columns import Columns, Mask
-from elytron_index.structures.state import State
+from elytron_index.search.bm25 import QueryTerms, TextScores
+from elytron_index.search.max_score import SkippingScores
+from elytron_index.structures.columns import Mask, UnitColumns
+from elytron_index.structures.state import IndexState
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -40,7 +40,7 @@ _HEEDED_FURTHER: Final = 0.5
 """the others by this share."""
 
 
-def dates(spans: Sequence[Span], at: NDArray[np.int64], /) -> Floats:
+def date_nearness(spans: Sequence[TimeSpan], at: NDArray[np.int64], /) -> Floats:
     """Return the nearness of each moment to a mentioned time; 0 if it is unknown."""
     worth = np.zeros(len(at))
     for span in spans:
@@ -52,7 +52,7 @@ def dates(spans: Sequence[Span], at: NDArray[np.int64], /) -> Floats:
     return worth * (at != 0)
 
 
-def later(text: Floats, at: NDArray[np.int64], /) -> Floats:
+def later_places(text: Floats, at: NDArray[np.int64], /) -> Floats:
     """Return the place in time, 0 to 1, of each unit whose text is worth at least half of the best; 0 for others."""
     places = np.zeros(len(at))
     telling = np.flatnonzero((text >= _TELLING * text.max(initial=0.0)) & (text > 0.0) & (at != 0))
@@ -61,15 +61,15 @@ def later(text: Floats, at: NDArray[np.int64], /) -> Floats:
     return places
 
 
-def fitting(columns: Columns, traits: Trait, rows: Rows, /) -> Mask:
+def fitting_rows(columns: UnitColumns, traits: TextTrait, rows: Rows, /) -> Mask:
     """Return which of `rows` have one of `traits`."""
     return (columns.traits.take(rows) & int(traits)) != 0
 
 
-def heeded(columns: Columns, heeds: Trait, pool: Rows, coverage: Floats, /) -> Floats:
+def wish_strength(columns: UnitColumns, heeds: TextTrait, pool: Rows, coverage: Floats, /) -> Floats:
     """Return how far what each of `pool` wishes is heeded: for an occasion, only where the query is about it."""
-    wished = fitting(columns, heeds, pool)
-    if Trait.STANDING in heeds:
+    wished = fitting_rows(columns, heeds, pool)
+    if TextTrait.STANDING in heeds:
         return wished.astype(np.float64)
     return np.where(wished & (coverage >= _OCCASION), _OCCASION_WORTH, 0.0)
 
@@ -81,7 +81,7 @@ def in_talks_of(named: Mask, threads: NDArray[np.int32], /) -> Mask:
     return talks.take(threads)
 
 
-def foremost(columns: Columns, pool: Rows, score: Floats, standing: Floats, /) -> Floats:
+def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing: Floats, /) -> Floats:
     """Return `standing`, of which only the best by `score` count in full."""
     rows = standing.nonzero()[0]
     if len(rows) <= _HEEDED:
@@ -92,17 +92,17 @@ def foremost(columns: Columns, pool: Rows, score: Floats, standing: Floats, /) -
     return counted
 
 
-def owned(state: State, owner: Owner, pool: Rows, /) -> Mask | None:
+def owned_units(state: IndexState, owner: AnswerOwner, pool: Rows, /) -> Mask | None:
     """Return which units' words are the owner's; None if no assistant speaks in the whole space."""
     assistants = state.assistants()
     if assistants is None:
         return None
     roles, speakers = assistants
     by_assistant = roles.take(state.columns.role.take(pool)) | speakers.take(state.columns.speaker.take(pool))
-    return by_assistant if owner is Owner.ASSISTANT else ~by_assistant
+    return by_assistant if owner is AnswerOwner.ASSISTANT else ~by_assistant
 
 
-def spread_out(columns: Columns, pool: Rows, score: Floats, again: float, /) -> Floats:
+def spread_out(columns: UnitColumns, pool: Rows, score: Floats, again: float, /) -> Floats:
     """Return the scores with `again` taken off for each better unit of the same thread, twice at most."""
     threads = columns.thread[pool]
     order = np.lexsort((-columns.at[pool], -columns.order[pool], -score, threads))
@@ -115,46 +115,46 @@ def spread_out(columns: Columns, pool: Rows, score: Floats, again: float, /) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class ReadQuery:
     """The terms of a query, and their scores of every row without filters."""
 
     asked: tuple[object, ...]
-    terms: Terms
-    said: Texts | Skipping
+    terms: QueryTerms
+    said: TextScores | SkippingScores
 
-    def sought(self) -> Sought:
+    def sought(self) -> SoughtWords:
         """Return what the query's words, names apart, are in single sentences."""
         stands_for: dict[str, list[tuple[int, float]]] = {}
         for place, (word, others) in enumerate(zip(self.terms.words, self.said.related, strict=True)):
             for term, share in ((word, 1.0), *others.items()):
                 stands_for.setdefault(term, []).append((place, share))
-        return Sought(stands_for, self.worths())
+        return SoughtWords(stands_for, self.worths())
 
     def worths(self) -> list[float]:
         """Return what each of the words is worth by its rarity here."""
         said = self.said
-        worths = [word.idf for word in said.body] if isinstance(said, Skipping) else said.held.idf.tolist()
+        worths = [word.idf for word in said.body] if isinstance(said, SkippingScores) else said.held.idf.tolist()
         return worths[: len(self.terms.words)]
 
 
-class Reading:
+class ReadingCache:
     """Scores of the last query's words, kept for the next, since a recall asks for one plane after the other.
 
     It is stored beside its state and not in it, so that a state is freed with its last holder.
     """
 
     def __init__(self) -> None:
-        self._kept: Read | None = None
+        self._kept: ReadQuery | None = None
 
-    def of(self, state: State, query: IndexQuery, /) -> Read:
+    def of(self, state: IndexState, query: IndexQuery, /) -> ReadQuery:
         """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
-        is_large = max_score.serves(state, query)
+        is_large = max_score.is_skipping_valid(state, query)
         asked = (is_large, query.text, query.weights, query.bm25)
         kept = self._kept
         if kept is None or kept.asked != asked:
             terms = bm25.terms_of(state, query.text)
-            said = max_score.read(state, query, terms) if is_large else bm25.read(state, query, terms)
-            kept = self._kept = Read(asked, terms, said)
+            said = max_score.read_skipping(state, query, terms) if is_large else bm25.read_terms(state, query, terms)
+            kept = self._kept = ReadQuery(asked, terms, said)
         return kept
 
     def forget(self) -> None:

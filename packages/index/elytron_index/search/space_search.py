@@ -13,20 +13,28 @@ import numpy as np
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.ranking.excerpts import LONG_CHARS
-from elytron_core.policy.ranking.query import Owner
-from elytron_core.policy.ranking.weights import Weights
-from elytron_core.text.features import Trait
-from elytron_index.query import Candidate, Candidates, Filters, IndexQuery, Place, Signals, UnitView
+from elytron_core.policy.ranking.query import AnswerOwner
+from elytron_core.policy.ranking.weights import SignalWeights
+from elytron_core.text.features import TextTrait
+from elytron_index.query import (
+    FoundCandidates,
+    IndexQuery,
+    UnitCandidate,
+    UnitFilters,
+    UnitPlace,
+    UnitSignals,
+    UnitView,
+)
 from elytron_index.search import query_signals
-from elytron_index.search.bm25 import Floats, Local, Rows, Terms, Texts
-from elytron_index.search.max_score import Skipping
-from elytron_index.search.query_signals import Reading
-from elytron_index.search.top_k import best, best_three, highest
-from elytron_index.search.vector_scan import Nearness, TextLikeness, nearness
+from elytron_index.search.bm25 import Floats, PoolScores, QueryTerms, Rows, TextScores
+from elytron_index.search.max_score import SkippingScores
+from elytron_index.search.query_signals import ReadingCache
+from elytron_index.search.top_k import best_rows, best_three, highest_values
+from elytron_index.search.vector_scan import Nearness, TextLikeness, query_nearness
 from elytron_index.structures import visibility
 from elytron_index.structures.columns import Mask
-from elytron_index.structures.state import State
-from elytron_index.structures.visibility import Around
+from elytron_index.structures.state import IndexState
+from elytron_index.structures.visibility import RowNeighbours
 
 _POOL: Final = 256
 _POOL_TIMES: Final = 4
@@ -40,11 +48,11 @@ _STANDING: Final = 64
 """Number of latest units that are weighed for standing statements, about any subject."""
 
 _new: Callable[..., Any] = tuple[Any, ...].__new__
-_one: Callable[[list[float]], Signals[float]] = partial(_new, Signals)
-_candidate: Callable[[tuple[Place, Signals[float], float]], Candidate] = partial(_new, Candidate)
+_one: Callable[[list[float]], UnitSignals[float]] = partial(_new, UnitSignals)
+_candidate: Callable[[tuple[UnitPlace, UnitSignals[float], float]], UnitCandidate] = partial(_new, UnitCandidate)
 
 
-def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
+def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /) -> FoundCandidates:
     """Return the best units for `query`, read by the `reading` of this state.
 
     Raises InvalidInput, LimitExceeded for a limit, text or vector out of bounds.
@@ -55,36 +63,36 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
         raise LimitExceeded(what="characters in a query", limit=limits.QUERY_CHARS, found=len(query.text))
     sight = state.sights.of(query.filters)
     excluded = visibility.excluded_rows(query.filters.exclude, state.refs)
-    asked = visibility.asked(query.filters, sight.mask, state.columns, state.names, excluded)
+    asked = visibility.asked_rows(query.filters, sight.mask, state.columns, state.names, excluded)
     read = reading.of(state, query)
     terms = read.terms
-    near = nearness(state, query, sight)
+    near = query_nearness(state, query, sight)
     like = TextLikeness(state.columns, query.text)
-    pool = _pool(state, query, read.said, near, like, seen=sight.mask, asked=asked)
-    shares, named = _speakers(state, terms)
+    pool = _weighed_pool(state, query, read.said, near, like, seen=sight.mask, asked=asked)
+    shares, named = _speaker_shares(state, terms)
     around = sight.around(pool)
     local = read.said.local(around)
-    table = np.zeros((len(Signals._fields), len(pool)))
-    signals = Signals[Floats]._make(table)
+    table = np.zeros((len(UnitSignals._fields), len(pool)))
+    signals = UnitSignals[Floats]._make(table)
     text = local.total(query.weights)
-    _weigh(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
+    _weigh_pool(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     signals.text_vectors[:] = like.at(pool)
-    trust = _Trust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
+    trust = _SignalTrust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
     # Rounded, so that scores that differ only by the order of sums are ordered by time.
-    score = np.round(_score(state, query, pool, signals, text, trust=trust), 9)
-    highs, lows = map(_one, map(np.ndarray.tolist, _extremes(table)))
-    chosen = best(state, pool, score, query.limit)
+    score = np.round(_score_pool(state, query, pool, signals, text, trust=trust), 9)
+    highs, lows = map(_one, map(np.ndarray.tolist, _column_extremes(table)))
+    chosen = best_rows(state, pool, score, query.limit)
     rows = pool.take(chosen)
     places = state.places(rows)
     weighed = map(_one, table.take(chosen, axis=1).T.tolist())
-    return Candidates(
+    return FoundCandidates(
         found=tuple(map(_candidate, zip(places, weighed, score.take(chosen).tolist(), strict=True))),
         terms=terms.every,
         name_terms=terms.names,
         named=named,
         highs=highs,
         lows=lows,
-        most=_most(query, highs, trust),
+        most=_highest_sum(query, highs, trust),
         alike=trust.alike,
         pool=len(pool),
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
@@ -92,8 +100,8 @@ def search(state: State, query: IndexQuery, reading: Reading, /) -> Candidates:
     )
 
 
-def latest(
-    state: State, filters: Filters, traits: Trait, /, *, limit: int, least_trust: int = 0
+def latest_units(
+    state: IndexState, filters: UnitFilters, traits: TextTrait, /, *, limit: int, least_trust: int = 0
 ) -> tuple[UnitView, ...]:
     """Return up to `limit` units with one of `traits`, latest first, those of assistants left out.
 
@@ -102,10 +110,10 @@ def latest(
     """
     seen = state.sights.of(filters).mask
     excluded = visibility.excluded_rows(filters.exclude, state.refs)
-    rows = visibility.asked(filters, seen, state.columns, state.names, excluded).nonzero()[0]
-    rows = rows[query_signals.fitting(state.columns, traits, rows)]
+    rows = visibility.asked_rows(filters, seen, state.columns, state.names, excluded).nonzero()[0]
+    rows = rows[query_signals.fitting_rows(state.columns, traits, rows)]
     rows = rows[state.columns.trust[rows] >= least_trust]
-    owned = query_signals.owned(state, Owner.USER, rows)
+    owned = query_signals.owned_units(state, AnswerOwner.USER, rows)
     if owned is not None:
         rows = rows[owned]
     elif sum(map(bool, state.speaker_units)) > 1:
@@ -117,10 +125,10 @@ def latest(
     return tuple(sorted(views, key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)[:limit])
 
 
-def _pool(
-    state: State,
+def _weighed_pool(
+    state: IndexState,
     query: IndexQuery,
-    said: Texts | Skipping,
+    said: TextScores | SkippingScores,
     near: Nearness | None,
     like: TextLikeness,
     /,
@@ -150,16 +158,16 @@ def _pool(
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
     if query.spans:
-        mark[rows[query_signals.dates(query.spans, state.columns.at.take(rows)) >= 1.0][-wanted:]] = True
-    if Trait.STANDING in query.heeds:
-        mark[rows[query_signals.fitting(state.columns, query.heeds, rows)][-_STANDING:]] = True
+        mark[rows[query_signals.date_nearness(query.spans, state.columns.at.take(rows)) >= 1.0][-wanted:]] = True
+    if TextTrait.STANDING in query.heeds:
+        mark[rows[query_signals.fitting_rows(state.columns, query.heeds, rows)][-_STANDING:]] = True
     mark &= asked
     if np.count_nonzero(mark) < query.limit:
-        mark[rows[highest(state.columns.at.take(rows).astype(np.float64), wanted)]] = True
+        mark[rows[highest_values(state.columns.at.take(rows).astype(np.float64), wanted)]] = True
     return mark.nonzero()[0]
 
 
-def _speakers(state: State, terms: Terms) -> tuple[Floats | None, tuple[str, ...]]:
+def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None, tuple[str, ...]]:
     """Return the share of each speaker's name in the query (None: no name), and who is named in full."""
     if not terms.names:
         return None, ()
@@ -173,12 +181,12 @@ def _speakers(state: State, terms: Terms) -> tuple[Floats | None, tuple[str, ...
     return shares, tuple(sorted(named))
 
 
-def _weigh(
-    state: State,
+def _weigh_pool(
+    state: IndexState,
     query: IndexQuery,
-    s: Signals[Floats],
-    local: Local,
-    around: Around,
+    s: UnitSignals[Floats],
+    local: PoolScores,
+    around: RowNeighbours,
     /,
     *,
     pool: Rows,
@@ -193,22 +201,22 @@ def _weigh(
     _weigh_neighbours(s, local.body, near, around)
     if shares is not None:
         s.speaker[:] = shares.take(columns.speaker.take(pool))
-    if (owned := query_signals.owned(state, query.owner, pool)) is not None:
+    if (owned := query_signals.owned_units(state, query.owner, pool)) is not None:
         if owned.any() and not owned.all():
             s.owner[:] = owned
         if query.heeds:
-            s.standing[:] = owned * query_signals.heeded(columns, query.heeds, pool, s.coverage)
+            s.standing[:] = owned * query_signals.wish_strength(columns, query.heeds, pool, s.coverage)
     at = columns.at.take(pool)
     if query.spans:
-        s.date[:] = query_signals.dates(query.spans, at)
+        s.date[:] = query_signals.date_nearness(query.spans, at)
     if query.fits:
-        s.fits[:] = query_signals.fitting(columns, query.fits, pool)
+        s.fits[:] = query_signals.fitting_rows(columns, query.fits, pool)
     s.told[:], s.informative[:] = around.telling
     if query.weights.later:
-        s.later[:] = query_signals.later(text, at)
+        s.later[:] = query_signals.later_places(text, at)
 
 
-def _weigh_neighbours(s: Signals[Floats], bodies: Floats, near: Nearness | None, around: Around, /) -> None:
+def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | None, around: RowNeighbours, /) -> None:
     """Put into `s` the pool's own bodies and cosines, what their neighbours lend, and the best three of threads."""
     take = 1.0 / (1.0 + (around.chars / LENT_CHARS) ** 2)
     lent = np.array(LENT)[:, None]
@@ -227,7 +235,7 @@ def _weigh_neighbours(s: Signals[Floats], bodies: Floats, near: Nearness | None,
         s.vector_session[:] = sessions[1]
 
 
-class _Trust(NamedTuple):
+class _SignalTrust(NamedTuple):
     """Trust in a query's words, and in its likeness; 1 in full."""
 
     is_encoded: bool
@@ -239,7 +247,9 @@ class _Trust(NamedTuple):
     alike: float
 
     @classmethod
-    def of(cls, weights: Weights, units: int, context: Floats, share: float, /, *, is_encoded: bool) -> "_Trust":
+    def of(
+        cls, weights: SignalWeights, units: int, context: Floats, share: float, /, *, is_encoded: bool
+    ) -> "_SignalTrust":
         units, few = max(units, 1), weights.few
         known = units / (units + few / 2.0) if is_encoded else (units + few / 3.0) / (units + few)
         known += (1.0 - known) * (1.0 - share)
@@ -247,8 +257,8 @@ class _Trust(NamedTuple):
         return cls(is_encoded, known, known * covered, share)
 
 
-def _score(
-    state: State, query: IndexQuery, pool: Rows, s: Signals[Floats], text: Floats, /, *, trust: _Trust
+def _score_pool(
+    state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], text: Floats, /, *, trust: _SignalTrust
 ) -> Floats:
     weights = query.weights
     near, answer, window, vector = weights.near, weights.answer, weights.window, weights.vector
@@ -258,18 +268,18 @@ def _score(
         window = min(window, weights.window_assisted)
         vector *= weights.vector_assisted
         again *= weights.again_assisted
-    scale = _scale(text)
+    scale = _value_scale(text)
     said = (trust.worded / scale) * (s.body + near * s.near + answer * s.answer)
     said += (trust.known / scale) * (text - s.body)
     score = said + (trust.worded * weights.session / scale) * s.session
-    score += (trust.worded * window / _scale(s.window)) * s.window
-    alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_scale(s.text_vectors), weights.likeness))
+    score += (trust.worded * window / _value_scale(s.window)) * s.window
+    alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_value_scale(s.text_vectors), weights.likeness))
     beside = weights.text_vectors_beside if trust.is_encoded else 1.0
     score += weights.text_vectors * beside * alike
     matters = np.maximum(said, alike) if weights.text_vectors else said
     if trust.is_encoded:
         above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
-        span = _scale(above)
+        span = _value_scale(above)
         meant = (above + near * s.vector_near) / span
         score += vector * (meant + (weights.session / span) * s.vector_session)
         matters = np.maximum(matters, meant) if vector else matters
@@ -282,13 +292,13 @@ def _score(
     own = weights.speaker * s.speaker + trust.known * weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
     if query.heeds and s.standing.any():
-        score += weights.standing * query_signals.foremost(state.columns, pool, score, s.standing)
+        score += weights.standing * query_signals.foremost_standing(state.columns, pool, score, s.standing)
     if weights.later:
         score += weights.later * s.later
     return query_signals.spread_out(state.columns, pool, score, again) if again else score
 
 
-def _most(query: IndexQuery, highs: Signals[float], trust: _Trust) -> float:
+def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: _SignalTrust) -> float:
     """Return the sum of a unit that were the best by words, by likeness and by all else that the search found."""
     weights = query.weights
     is_assisted = highs.owner > 0.0
@@ -302,11 +312,11 @@ def _most(query: IndexQuery, highs: Signals[float], trust: _Trust) -> float:
     return most + weights.later * highs.later if weights.later > 0.0 else most
 
 
-def _extremes(table: Floats) -> tuple[Floats, Floats]:
+def _column_extremes(table: Floats) -> tuple[Floats, Floats]:
     if not table.shape[1]:
         return table.sum(axis=1), table.sum(axis=1)
     return np.maximum.reduce(table, axis=1), np.minimum.reduce(table, axis=1)
 
 
-def _scale(values: Floats) -> float:
+def _value_scale(values: Floats) -> float:
     return float(np.maximum.reduce(values, initial=0.0)) or 1.0

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elytron_index.structures.columns import Mask, whole_numbers
-from elytron_index.structures.state import State
+from elytron_index.structures.state import IndexState
 from elytron_index.structures.visibility import Lines
 
 Floats = NDArray[np.float64]
@@ -19,13 +19,13 @@ _BITS: Final = np.uint64(32)
 _BACK: Final = np.arange(3)[:, None]
 
 
-def best(state: State, pool: Rows, score: Floats, limit: int, /) -> Rows:
+def best_rows(state: IndexState, pool: Rows, score: Floats, limit: int, /) -> Rows:
     """Return the places in `pool` of the `limit` best rows, best first.
 
     Order: score, newer, later in the thread, then ref and part. It is total, so that equal scores never depend on
     where a unit is kept.
     """
-    chosen = np.arange(len(pool)) if len(pool) <= limit else (score >= edge(score, limit)).nonzero()[0]
+    chosen = np.arange(len(pool)) if len(pool) <= limit else (score >= edge_value(score, limit)).nonzero()[0]
     values = score.take(chosen)
     places = values.argsort()[::-1]
     ordered = values.take(places)
@@ -34,7 +34,7 @@ def best(state: State, pool: Rows, score: Floats, limit: int, /) -> Rows:
     return _best_of_equals(state, pool, score, limit)
 
 
-def _best_of_equals(state: State, pool: Rows, score: Floats, limit: int) -> Rows:
+def _best_of_equals(state: IndexState, pool: Rows, score: Floats, limit: int) -> Rows:
     columns = state.columns
     chosen = np.arange(len(pool))
     sure: list[Rows] = []
@@ -82,7 +82,7 @@ def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
     return found
 
 
-def edge(values: Floats, wanted: int, /) -> float:
+def edge_value(values: Floats, wanted: int, /) -> float:
     """Return the `wanted`-th highest of `values`, of which there are more."""
     if len(values) >= _MANY:
         # A sample estimates the upper end; if it is wrong, all are read.
@@ -93,9 +93,9 @@ def edge(values: Floats, wanted: int, /) -> float:
     return float(np.partition(values, len(values) - wanted)[len(values) - wanted])
 
 
-def highest(values: Floats, wanted: int, /) -> Mask | slice:
+def highest_values(values: Floats, wanted: int, /) -> Mask | slice:
     """Return where the `wanted` highest values stand, with all that equal the lowest of them."""
-    return slice(None) if len(values) <= wanted else values >= edge(values, wanted)
+    return slice(None) if len(values) <= wanted else values >= edge_value(values, wanted)
 
 
 def likely_edge(values: NDArray[np.floating[Any]], eligible: Mask, wanted: int, /) -> float | None:

@@ -9,13 +9,13 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors, encode, length
+from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors, encode_vectors, vector_length
 from elytron_index.query import IndexQuery
-from elytron_index.search.top_k import edge, highest, likely_edge
-from elytron_index.structures.columns import Columns, Mask
-from elytron_index.structures.state import State
-from elytron_index.structures.vectors import ROUGH_STEP, Measured, ModelVectors, Scanned, dots_type, scan
-from elytron_index.structures.visibility import Around, Lines, Sight
+from elytron_index.search.top_k import edge_value, highest_values, likely_edge
+from elytron_index.structures.columns import Mask, UnitColumns
+from elytron_index.structures.state import IndexState
+from elytron_index.structures.vectors import ROUGH_STEP, MeasuredQuery, ModelVectors, ScannedQuery, dots_type, scan_rows
+from elytron_index.structures.visibility import Lines, RowNeighbours, VisibleRows
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -37,7 +37,7 @@ class SmallNearness:
 
     __slots__ = ("_compared", "_kept", "_measured", "_rows", "lowest")
 
-    def __init__(self, kept: ModelVectors, measured: Measured, compared: Mask, /) -> None:
+    def __init__(self, kept: ModelVectors, measured: MeasuredQuery, compared: Mask, /) -> None:
         self._kept = kept
         self._measured = measured
         self._compared = compared
@@ -48,9 +48,9 @@ class SmallNearness:
     def nearest(self, asked: Mask, wanted: int, /) -> Rows:
         """Return the `wanted` nearest of the rows `asked`, roughly, with all that equal the last of them."""
         rows: Rows = (asked & self._compared).nonzero()[0]
-        return _nearest(rows, self._measured.rough.take(rows), wanted, self.lowest)
+        return _nearest_rows(rows, self._measured.rough.take(rows), wanted, self.lowest)
 
-    def above(self, around: Around, /) -> Floats:
+    def above(self, around: RowNeighbours, /) -> Floats:
         """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
 
         It is 0 if there is nothing to compare.
@@ -68,7 +68,7 @@ class SmallNearness:
             return float(np.minimum.reduce(measured.exact.take(rows)))
         rough = measured.rough.take(rows)
         low: Rows = (rough <= np.minimum.reduce(rough) + _ROUGH).nonzero()[0]
-        low = low[highest(-rough.take(low), _LOWEST)]
+        low = low[highest_values(-rough.take(low), _LOWEST)]
         return float(np.minimum.reduce(self._kept.exact(measured.asked, rows.take(low))))
 
     def _exact(self, rows: NDArray[np.integer]) -> Floats:
@@ -83,7 +83,7 @@ class LargeNearness:
 
     __slots__ = ("_asked", "_compared", "_dots", "_factor", "_kept", "_products", "lowest")
 
-    def __init__(self, kept: ModelVectors, scanned: Scanned, compared: Mask, /) -> None:
+    def __init__(self, kept: ModelVectors, scanned: ScannedQuery, compared: Mask, /) -> None:
         self._kept = kept
         self._asked = scanned.asked
         self._compared = compared
@@ -102,9 +102,9 @@ class LargeNearness:
             sure = likely + abs(likely) * _SLACK
             if likely * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < wanted:
                 rows = np.flatnonzero(eligible)
-        return _nearest(rows, self._rough(rows), wanted, self.lowest)
+        return _nearest_rows(rows, self._rough(rows), wanted, self.lowest)
 
-    def above(self, around: Around, /) -> Floats:
+    def above(self, around: RowNeighbours, /) -> Floats:
         """Return for each row of `around` the cosine above the lowest: exactly for those of its first line, the pool.
 
         It is 0 if there is nothing to compare.
@@ -131,7 +131,7 @@ class LargeNearness:
         low = low[self._compared[low]]
         rough = self._rough(low)
         near = rough <= rough.min() + _ROUGH
-        low = low[near][highest(-rough[near], _LOWEST)]
+        low = low[near][highest_values(-rough[near], _LOWEST)]
         return float(self._kept.exact(self._asked, low).min())
 
     def _rough(self, rows: NDArray[np.integer]) -> Floats:
@@ -142,7 +142,7 @@ class LargeNearness:
 Nearness = SmallNearness | LargeNearness
 
 
-def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | None:
+def query_nearness(state: IndexState, query: IndexQuery, sight: VisibleRows, /) -> Nearness | None:
     """Return the nearness of the units in `sight` to the vector of `query`; None if there is nothing to compare."""
     if query.vector is None:
         return None
@@ -157,16 +157,16 @@ def nearness(state: State, query: IndexQuery, sight: Sight, /) -> Nearness | Non
     if scanned is None and size < LARGE:
         scanned = kept.measure(query.vector, asked, size, whole=WHOLE)
     elif scanned is None:
-        scanned = Scanned(query.vector, asked, *kept.scan(asked, size))
+        scanned = ScannedQuery(query.vector, asked, *kept.scan(asked, size))
     state.scanned = scanned
-    if isinstance(scanned, Measured):
+    if isinstance(scanned, MeasuredQuery):
         return SmallNearness(kept, scanned, compared)
     return LargeNearness(kept, scanned, compared)
 
 
-def _nearest(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows:
+def _nearest_rows(rows: Rows, rough: Floats, wanted: int, lowest: float) -> Rows:
     """Return the `wanted` nearest of `rows`, with all that equal the last; those not above the lowest are equal."""
-    if len(rows) <= wanted or (least := edge(rough, wanted)) <= lowest:
+    if len(rows) <= wanted or (least := edge_value(rough, wanted)) <= lowest:
         return rows
     return rows[rough >= least]
 
@@ -180,23 +180,23 @@ class TextLikeness:
 
     __slots__ = ("_cosines", "share")
 
-    def __init__(self, columns: Columns, text: str, /) -> None:
+    def __init__(self, columns: UnitColumns, text: str, /) -> None:
         table = TextVectors.load()
-        asked = encode(table.vector(text)[None])[0]
-        asked_length = length(asked)
+        asked = encode_vectors(table.vector(text)[None])[0]
+        asked_length = vector_length(asked)
         self.share = table.vocabulary.share(text) if asked_length else 0.0
         """Share of the query that the table knows."""
         self._cosines = np.zeros(columns.size, np.float32)
         if asked_length:
             found = np.zeros(columns.size, dots_type(DIMENSIONS))
-            scan(asked, columns.text_vector[: columns.size].view(np.int8).reshape(-1, DIMENSIONS), found)
+            scan_rows(asked, columns.text_vector[: columns.size].view(np.int8).reshape(-1, DIMENSIONS), found)
             lengths = columns.text_length[: columns.size] * np.float32(asked_length)
             np.divide(found, lengths, out=self._cosines, where=lengths > 0.0)
 
     def nearest(self, asked: Mask, wanted: int, /) -> RowsTextLikeness:
         """Return the `wanted` most alike of the rows `asked`, with all that equal the last of them."""
         rows: RowsTextLikeness = (asked & (self._cosines > 0.0)).nonzero()[0]
-        return rows[highest(self.at(rows), wanted)] if len(rows) > wanted else rows
+        return rows[highest_values(self.at(rows), wanted)] if len(rows) > wanted else rows
 
     def at(self, rows: Lines | RowsTextLikeness, /) -> FloatsTextLikeness:
         """Return the likeness of each of `rows`; row 0 has none."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 from elytron_index.lexicon.text_vectors import DIMENSIONS
 
 Rows = NDArray[np.int32]
@@ -33,7 +33,7 @@ def whole_numbers(values: NDArray[np.integer[Any]], /) -> list[int]:
     return values.tolist()
 
 
-class Columns:
+class UnitColumns:
     """The rows of a space. Arrays are longer than `size`: read them up to it."""
 
     plane: NDArray[np.int32]
@@ -74,7 +74,7 @@ class Columns:
         self.alive = np.zeros(capacity, np.bool_)
 
     @classmethod
-    def of(cls, arrays: Mapping[str, NDArray[Any]], /) -> "Columns":
+    def of(cls, arrays: Mapping[str, NDArray[Any]], /) -> "UnitColumns":
         """Return columns of living rows that read `arrays`, row 0 included; they are copied before one is written."""
         columns = cls(1)
         for name, values in arrays.items():
@@ -87,9 +87,9 @@ class Columns:
         columns._is_borrowed = True
         return columns
 
-    def frozen(self) -> "Columns":
+    def frozen(self) -> "UnitColumns":
         """Return these columns as they stand: of what is written later, new rows and burials, it sees nothing."""
-        kept = Columns.of({name: getattr(self, name)[: self.size] for name in DTYPES})
+        kept = UnitColumns.of({name: getattr(self, name)[: self.size] for name in DTYPES})
         kept.alive = self.alive[: self.size].copy()
         kept.dead = self.dead
         return kept
@@ -119,9 +119,9 @@ class Columns:
         self.alive[row] = False
         self.dead += 1
 
-    def take(self, rows: Rows, /) -> "Columns":
+    def take(self, rows: Rows, /) -> "UnitColumns":
         """Return fresh columns that hold `rows` in that order, all alive and not linked."""
-        kept = Columns(len(rows) + 1)
+        kept = UnitColumns(len(rows) + 1)
         for name in DTYPES:
             getattr(kept, name)[1:] = getattr(self, name)[rows]
         kept.alive[1:] = True
@@ -149,12 +149,12 @@ class Columns:
             setattr(self, name, new)
 
 
-NOBODY = Ref("", "")
+NOBODY = DocumentRef("", "")
 
 Keys = NDArray[np.bytes_]
 
 
-class Kept:
+class StoredRefs:
     """The refs of rows 1 on as a checkpoint holds them: a collection's number and a key each, and an order by key."""
 
     __slots__ = ("collections", "keys", "kinds", "order")
@@ -168,10 +168,10 @@ class Kept:
     def __len__(self) -> int:
         return len(self.keys)
 
-    def __getitem__(self, place: int, /) -> Ref:
-        return Ref(self.collections[int(self.kinds[place])], self.keys[place].decode("ascii"))
+    def __getitem__(self, place: int, /) -> DocumentRef:
+        return DocumentRef(self.collections[int(self.kinds[place])], self.keys[place].decode("ascii"))
 
-    def rows(self, ref: Ref, /) -> tuple[int, ...]:
+    def rows(self, ref: DocumentRef, /) -> tuple[int, ...]:
         """Return the rows of `ref`, ascending."""
         key = ref.key.encode("ascii", "replace")
         place = bisect_left(self.order, key, key=lambda row: bytes(self.keys[row - 1]))
@@ -184,22 +184,22 @@ class Kept:
         return tuple(found)
 
 
-class Refs:
+class RowRefs:
     """The ref of every row, and the rows of every ref."""
 
-    def __init__(self, kept: Kept | None = None, documents: int = 0, /) -> None:
+    def __init__(self, kept: StoredRefs | None = None, documents: int = 0, /) -> None:
         self._kept = kept
         self._first = 1 + (len(kept) if kept is not None else 0)
-        self._fresh: list[Ref] = []
-        self._rows: dict[Ref, tuple[int, ...]] = {}
+        self._fresh: list[DocumentRef] = []
+        self._rows: dict[DocumentRef, tuple[int, ...]] = {}
         self.documents = documents
 
-    def __getitem__(self, row: int, /) -> Ref:
+    def __getitem__(self, row: int, /) -> DocumentRef:
         if row >= self._first:
             return self._fresh[row - self._first]
         return self._kept[row - 1] if self._kept is not None and row else NOBODY
 
-    def of(self, rows: NDArray[np.integer[Any]], /) -> list[Ref]:
+    def of(self, rows: NDArray[np.integer[Any]], /) -> list[DocumentRef]:
         """Return the refs of `rows`, in that order."""
         places = whole_numbers(rows)
         kept, first = self._kept, self._first
@@ -209,19 +209,19 @@ class Refs:
             return [self[row] for row in places]
         collections, at = kept.collections, rows - 1
         pairs = zip(whole_numbers(kept.kinds[at]), kept.keys[at].tolist(), strict=True)
-        return [Ref(collections[kind], key.decode("ascii")) for kind, key in pairs]
+        return [DocumentRef(collections[kind], key.decode("ascii")) for kind, key in pairs]
 
     def __len__(self) -> int:
         return self._first + len(self._fresh)
 
-    def get(self, ref: Ref, default: tuple[int, ...] = (), /) -> tuple[int, ...]:
+    def get(self, ref: DocumentRef, default: tuple[int, ...] = (), /) -> tuple[int, ...]:
         """Return the living rows of `ref`, in the order in which they came."""
         rows = self._rows.get(ref)
         if rows is None and self._kept is not None:
             rows = self._kept.rows(ref)
         return rows or default
 
-    def extend(self, refs: Sequence[Ref], /) -> None:
+    def extend(self, refs: Sequence[DocumentRef], /) -> None:
         """Give the next rows to `refs`, one each."""
         rows_of = self._rows
         for row, ref in enumerate(refs, len(self)):
@@ -230,7 +230,7 @@ class Refs:
             rows_of[ref] = (*rows, row)
         self._fresh += refs
 
-    def forget(self, ref: Ref, /) -> tuple[int, ...]:
+    def forget(self, ref: DocumentRef, /) -> tuple[int, ...]:
         """Take all rows from `ref` and return them; they keep its name until they are gone."""
         rows = self.get(ref)
         self.documents -= bool(rows)
@@ -240,21 +240,21 @@ class Refs:
             self._rows.pop(ref, None)
         return rows
 
-    def taken(self, rows: Rows, /) -> "Refs":
+    def taken(self, rows: Rows, /) -> "RowRefs":
         """Return the refs of `rows`, which are all the living ones, numbered from 1 on."""
-        return Refs(*packed([self[row] for row in whole_numbers(rows)]))
+        return RowRefs(*pack_refs([self[row] for row in whole_numbers(rows)]))
 
-    def frozen(self) -> "Refs":
+    def frozen(self) -> "RowRefs":
         """Return the refs of all rows as they stand; the rows of a ref are not asked of it."""
-        refs = Refs(self._kept, self.documents)
+        refs = RowRefs(self._kept, self.documents)
         refs._fresh = self._fresh.copy()
         return refs
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoredRefs:
         """Return all refs, of which none may be of a dead row, as a checkpoint holds them."""
         if self._kept is not None and not self._fresh:
             return self._kept
-        return packed([self[row] for row in range(1, len(self))])[0]
+        return pack_refs([self[row] for row in range(1, len(self))])[0]
 
     @property
     def size_bytes(self) -> int:
@@ -262,24 +262,24 @@ class Refs:
         arrays = kept.keys.nbytes + kept.kinds.nbytes + kept.order.nbytes if kept is not None else 0
         return arrays + 250 * len(self._rows) + 8 * len(self._fresh)
 
-    def __iter__(self) -> Iterator[Ref]:
+    def __iter__(self) -> Iterator[DocumentRef]:
         return (self[row] for row in range(len(self)))
 
 
-def packed(refs: Sequence[Ref], /) -> tuple[Kept, int]:
+def pack_refs(refs: Sequence[DocumentRef], /) -> tuple[StoredRefs, int]:
     """Return `refs` as a checkpoint holds them, and how many different ones there are."""
     collections = {name: number for number, name in enumerate(dict.fromkeys(ref.collection for ref in refs))}
     kinds = np.array([collections[ref.collection] for ref in refs], np.int32)
     keys: Keys = np.array([ref.key.encode("ascii") for ref in refs] or np.zeros(0, "S1"), np.bytes_)
     order: Any = np.argsort(keys, kind="stable").astype(np.int32) + np.int32(1)
-    return Kept(list(collections), kinds, keys, order), len(set(refs))
+    return StoredRefs(list(collections), kinds, keys, order), len(set(refs))
 
 
 Value = TypeVar("Value", bound=Hashable)
 Codes = NDArray[np.int32]
 
 
-class Interner(Generic[Value]):
+class ValueInterner(Generic[Value]):
     """Gives each distinct value a code, ascending from 0 for the `empty` one."""
 
     def __init__(self, empty: Value, /) -> None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.terms import Learnt, Vocabulary
+from elytron_index.lexicon.terms import LearntTerms, TermVocabulary
 
 MOST_BYTES: Final = 1 << 26
 MOST_TABLES: Final = 64
@@ -23,14 +23,14 @@ _SHARE: Final = 32
 """A term that one row in this many has is frequent."""
 
 
-class Run(NamedTuple):
+class PostingRun(NamedTuple):
     """Postings of one term: rows ascending, and how often each holds it."""
 
     rows: NDArray[np.int32]
     counts: NDArray[np.uint8]
 
 
-class Table(NamedTuple):
+class CountTable(NamedTuple):
     """Counts of a term in each row, up to the table's end."""
 
     counts: NDArray[np.uint8]
@@ -38,13 +38,13 @@ class Table(NamedTuple):
     holders: int
 
 
-class Frequent:
+class FrequentTerms:
     """Tables of terms, the one used last last; the first ones go when they are too many."""
 
     def __init__(self) -> None:
-        self._tables: OrderedDict[int, Table] = OrderedDict()
+        self._tables: OrderedDict[int, CountTable] = OrderedDict()
 
-    def table(self, code: int, runs: Sequence[Run], size: int, /) -> Table | None:
+    def table(self, code: int, runs: Sequence[PostingRun], size: int, /) -> CountTable | None:
         """Return the table of the term `code` whose postings are `runs`, in a space of `size` rows.
 
         None where the term is not frequent. It may end before the last posting.
@@ -57,7 +57,7 @@ class Frequent:
             counts = np.zeros(int(runs[-1].rows[-1]) + 1, np.uint8)
             for run in runs:
                 counts[run.rows] = run.counts
-            table = Table(counts, int(counts.max()), holders)
+            table = CountTable(counts, int(counts.max()), holders)
         self._tables[code] = table
         while len(self._tables) > MOST_TABLES or (self.size_bytes > MOST_BYTES and len(self._tables) > 1):
             self._tables.popitem(last=False)
@@ -88,19 +88,19 @@ _FULL = 1 << 19
 """A segment of this many postings is merged no more, which bounds the pause of a merge."""
 
 
-class Field(IntEnum):
+class TextField(IntEnum):
     """The texts of a unit that are searched apart."""
 
     BODY = 0
     TITLE = 1
 
 
-def code_of(term: int, field: Field, /) -> int:
+def code_of(term: int, field: TextField, /) -> int:
     """Return the number of `term` in `field`."""
     return term << 1 | field
 
 
-class Segment(NamedTuple):
+class PostingSegment(NamedTuple):
     """Postings in order: `codes` ascending, those of `codes[i]` at `starts[i]` to `starts[i + 1]`, rows ascending."""
 
     codes: NDArray[np.int32]
@@ -120,16 +120,18 @@ class Segment(NamedTuple):
         return spread
 
 
-def segment_of(packed: Packed, /) -> Segment:
+def segment_of(packed: Packed, /) -> PostingSegment:
     """Return the segment of sorted postings."""
     all_codes = (packed >> np.uint64(_CODE_SHIFT)).astype(np.int32)
     heads = np.flatnonzero(all_codes[1:] != all_codes[:-1]) + 1
     starts = np.concatenate(([0], heads, [len(packed)])) if len(packed) else np.zeros(1, np.int64)
     rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.uint32) & np.uint32(ROWS_MAX - 1)
-    return Segment(all_codes[starts[:-1]], starts.astype(np.int64), rows.astype(np.int32), packed.astype(np.uint8))
+    return PostingSegment(
+        all_codes[starts[:-1]], starts.astype(np.int64), rows.astype(np.int32), packed.astype(np.uint8)
+    )
 
 
-class Found(NamedTuple):
+class FoundPostings(NamedTuple):
     """The postings of some terms, in the order asked: which term, which row, how often."""
 
     terms: Numbers
@@ -142,17 +144,17 @@ class Found(NamedTuple):
 _NOTHING: Final = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.uint8))
 
 
-class Postings:
+class SpacePostings:
     """The terms of a space and where they stand."""
 
     def __init__(self) -> None:
-        self.vocabulary = Vocabulary()
-        self.frequent = Frequent()
+        self.vocabulary = TermVocabulary()
+        self.frequent = FrequentTerms()
         self._live = array("Q")
-        self._live_segment: Segment | None = None
-        self._segments: list[Segment] = []
+        self._live_segment: PostingSegment | None = None
+        self._segments: list[PostingSegment] = []
 
-    def add(self, row: int, field: Field, counts: Mapping[str, int], learnt: Learnt | None = None, /) -> int:
+    def add(self, row: int, field: TextField, counts: Mapping[str, int], learnt: LearntTerms | None = None, /) -> int:
         """Note how often `row` holds each of some terms, `learnt` or not, in `field`; return how often together."""
         place = field << _CODE_SHIFT | row << _ROW_SHIFT
         self._live_segment = None
@@ -169,10 +171,10 @@ class Postings:
             append(number << _TERM_SHIFT | place | count)
         return total
 
-    def _add_many(self, place: int, counts: Mapping[str, int], learnt: Learnt | None) -> int:
+    def _add_many(self, place: int, counts: Mapping[str, int], learnt: LearntTerms | None) -> int:
         """Note the same of many terms, for which arrays are faster."""
         if learnt is None or learnt.vocabulary is not self.vocabulary:
-            learnt = Learnt(self.vocabulary)
+            learnt = LearntTerms(self.vocabulary)
             learnt.add(counts)
         numbers = np.frombuffer(learnt.numbers, np.uint64)
         often = np.fromiter(counts.values(), np.uint64, len(counts))
@@ -184,24 +186,24 @@ class Postings:
         """Turn a live list that is full into a segment; merge segments of like size without the dead."""
         if len(self._live) < _LIVE_MAX:
             return
-        self._take(merged([*self._segments, self._sealed()], alive))
+        self._take(merge_segments([*self._segments, self._sealed()], alive))
 
-    def runs(self, codes: Sequence[int], /) -> list[list[Run]]:
+    def runs(self, codes: Sequence[int], /) -> list[list[PostingRun]]:
         """Return the postings of each of `codes` in place, the dead ones too: one run a segment, rows ascending."""
         segments = self.segments
-        found: list[list[Run]] = [[] for _ in codes]
-        for which, number, start, end in _stand(segments, codes):
+        found: list[list[PostingRun]] = [[] for _ in codes]
+        for which, number, start, end in _code_places(segments, codes):
             segment = segments[number]
-            found[which].append(Run(segment.rows[start:end], segment.counts[start:end]))
+            found[which].append(PostingRun(segment.rows[start:end], segment.counts[start:end]))
         return found
 
-    def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> Found:
+    def find(self, codes: Sequence[int], alive: NDArray[np.bool_] | None, /) -> FoundPostings:
         """Return the postings of `codes`; only those of living rows where `alive` is given."""
         segments = self.segments
-        stand = _stand(segments, codes)
+        stand = _code_places(segments, codes)
         counts_of = [0] * len(codes)
         if not stand:
-            return Found(*_NOTHING, counts_of)
+            return FoundPostings(*_NOTHING, counts_of)
         for which, _, start, end in stand:
             counts_of[which] += end - start
         terms = np.arange(len(codes)).repeat(counts_of)
@@ -211,16 +213,16 @@ class Postings:
             living = alive.take(rows)
             terms, rows, counts = terms[living], rows[living], counts[living]
             counts_of = np.bincount(terms, minlength=len(codes)).tolist()
-        return Found(terms, rows, counts, counts_of)
+        return FoundPostings(terms, rows, counts, counts_of)
 
-    def load(self, vocabulary: Vocabulary, segments: Sequence[Segment], /) -> None:
+    def load(self, vocabulary: TermVocabulary, segments: Sequence[PostingSegment], /) -> None:
         """Take over the vocabulary and the segments."""
         self.vocabulary = vocabulary
         self.frequent.clear()
         self._take(segments)
 
     @property
-    def segments(self) -> list[Segment]:
+    def segments(self) -> list[PostingSegment]:
         """All postings, the live ones too."""
         if not self._live:
             return self._segments
@@ -233,16 +235,16 @@ class Postings:
         arrays = sum(segment.size_bytes for segment in self._segments)
         return arrays + self.frequent.size_bytes + 8 * len(self._live) + self.vocabulary.size_bytes
 
-    def _take(self, segments: Sequence[Segment]) -> None:
+    def _take(self, segments: Sequence[PostingSegment]) -> None:
         self._segments = [segment for segment in segments if len(segment.rows)]
         self._live = array("Q")
         self._live_segment = None
 
-    def _sealed(self) -> Segment:
+    def _sealed(self) -> PostingSegment:
         return segment_of(np.sort(np.frombuffer(self._live, np.uint64)))
 
 
-def _stand(segments: Sequence[Segment], codes: Sequence[int]) -> list[tuple[int, int, int, int]]:
+def _code_places(segments: Sequence[PostingSegment], codes: Sequence[int]) -> list[tuple[int, int, int, int]]:
     """Return where the postings of `codes` stand: of which code, in which segment, from where until where; in order."""
     wanted = np.array(codes, np.int32)
     found: list[tuple[int, int, int, int]] = []
@@ -255,17 +257,17 @@ def _stand(segments: Sequence[Segment], codes: Sequence[int]) -> list[tuple[int,
     return found
 
 
-def merged(segments: Sequence[Segment], alive: NDArray[np.bool_], /) -> list[Segment]:
+def merge_segments(segments: Sequence[PostingSegment], alive: NDArray[np.bool_], /) -> list[PostingSegment]:
     """Return `segments` with those at the end merged that are of like size, without the dead."""
     found = list(segments)
     while len(found) > 1 and len(found[-2].rows) < min(_FULL, _RATIO * len(found[-1].rows)):
-        found[-2:] = [_merged(*(_living(segment, alive) for segment in found[-2:]))]
+        found[-2:] = [_merge_pair(*(_living_rows(segment, alive) for segment in found[-2:]))]
     return found
 
 
-def renumbered(
-    terms: Sequence[str], segments: Sequence[Segment], numbers: NDArray[np.int32], /
-) -> tuple[list[str], Segment]:
+def renumber_rows(
+    terms: Sequence[str], segments: Sequence[PostingSegment], numbers: NDArray[np.int32], /
+) -> tuple[list[str], PostingSegment]:
     """Return one segment in which each row has its number in `numbers` (0: gone), and the terms that are still held."""
     packed = np.concatenate([np.zeros(0, np.uint64), *(segment.packed() for segment in segments)])
     old_rows = (packed >> np.uint64(_ROW_SHIFT)).astype(np.int64) & (ROWS_MAX - 1)
@@ -280,7 +282,7 @@ def renumbered(
     return [terms[number] for number in held], segment_of(np.sort(fresh))
 
 
-def _merged(first: Segment, second: Segment) -> Segment:
+def _merge_pair(first: PostingSegment, second: PostingSegment) -> PostingSegment:
     """Return both as one. All rows of the first are before those of the second, so that nothing is sorted."""
     codes = np.sort(np.concatenate((first.codes, second.codes)))
     codes = codes[np.concatenate((np.ones(min(1, len(codes)), np.bool_), codes[1:] != codes[:-1]))]
@@ -297,14 +299,14 @@ def _merged(first: Segment, second: Segment) -> Segment:
         places += np.arange(len(places))
         rows[places] = segment.rows
         counts[places] = segment.counts
-    return Segment(codes, starts, rows, counts)
+    return PostingSegment(codes, starts, rows, counts)
 
 
-def _living(segment: Segment, alive: NDArray[np.bool_]) -> Segment:
+def _living_rows(segment: PostingSegment, alive: NDArray[np.bool_]) -> PostingSegment:
     """Return the postings of living rows."""
     living = alive[segment.rows]
     if living.all():
         return segment
     sizes = np.add.reduceat(living, segment.starts[:-1], dtype=np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))
-    return Segment(segment.codes[sizes > 0], starts, segment.rows[living], segment.counts[living])
+    return PostingSegment(segment.codes[sizes > 0], starts, segment.rows[living], segment.counts[living])

@@ -11,34 +11,41 @@ from numpy.typing import NDArray
 
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import is_role_name
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 from elytron_core.text import features
-from elytron_core.text.analyser import Analyser
-from elytron_index.lexicon.terms import Vocabulary, kept_terms
-from elytron_index.lexicon.text_vectors import TextVectors, encode, length
-from elytron_index.query import Change, Embedded, Place, Unit, UnitView
-from elytron_index.structures.columns import Columns, Mask, Refs, Rows, whole_numbers
-from elytron_index.structures.postings import ROWS_MAX, Field, Postings, Segment, merged, renumbered
-from elytron_index.structures.vectors import Coded, Measured, ModelVectors, Scanned, Vectors
-from elytron_index.structures.visibility import NAMED, Names, Sights, Threads
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index.lexicon.terms import TermVocabulary, kept_terms
+from elytron_index.lexicon.text_vectors import TextVectors, encode_vectors, vector_length
+from elytron_index.query import DocumentChange, EmbeddedDocument, SearchUnit, UnitPlace, UnitView
+from elytron_index.structures.columns import Mask, RowRefs, Rows, UnitColumns, whole_numbers
+from elytron_index.structures.postings import (
+    ROWS_MAX,
+    PostingSegment,
+    SpacePostings,
+    TextField,
+    merge_segments,
+    renumber_rows,
+)
+from elytron_index.structures.vectors import CodedVector, MeasuredQuery, ModelVectors, ScannedQuery, SpaceVectors
+from elytron_index.structures.visibility import NAMED, InternedNames, ThreadRows, VisibleRowsCache
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class FrozenState:
     """The parts of an index at one moment."""
 
-    columns: Columns
-    names: Names
-    refs: Refs
+    columns: UnitColumns
+    names: InternedNames
+    refs: RowRefs
     threaded: Rows
     """The living rows of the threads, thread after thread, each in order."""
-    vocabulary: Vocabulary
-    segments: list[Segment]
+    vocabulary: TermVocabulary
+    segments: list[PostingSegment]
     models: dict[str, ModelVectors]
     compared: str
     called: dict[str, tuple[str, ...]]
 
-    def compacted(self) -> "Frozen":
+    def compacted(self) -> "FrozenState":
         """Return the same without what is gone, terms and names included, and each thread's units side by side."""
         old = self.columns
         if not old.dead:
@@ -51,17 +58,17 @@ class Frozen:
         for name in NAMED:
             column = getattr(columns, name)
             column[:] = getattr(names, name).shrink(column)
-        terms, segment = renumbered(self.vocabulary.terms(), self.segments, numbers)
+        terms, segment = renumber_rows(self.vocabulary.terms(), self.segments, numbers)
         moved = {model: vectors.renumbered(numbers) for model, vectors in self.models.items()}
         models = {model: vectors for model, vectors in moved.items() if vectors.count}
         refs = self.refs.taken(rows)
-        vocabulary = Vocabulary(kept_terms(terms))
+        vocabulary = TermVocabulary(kept_terms(terms))
         threaded = numbers[self.threaded]
-        return Frozen(columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.called)
+        return FrozenState(columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.called)
 
-    def settled(self) -> "Frozen":
+    def settled(self) -> "FrozenState":
         """Return the same with small segments of postings joined."""
-        return replace(self, segments=merged(self.segments, self.columns.alive))
+        return replace(self, segments=merge_segments(self.segments, self.columns.alive))
 
 
 _FULL_CHARS = 250
@@ -69,29 +76,29 @@ _COMPACT_DEAD = 1_024
 _OVERGROWN = 3
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 _view: Callable[[tuple[Any, ...]], UnitView] = partial(_new, UnitView)
-_place: Callable[[tuple[Any, ...]], Place] = partial(_new, Place)
+_place: Callable[[tuple[Any, ...]], UnitPlace] = partial(_new, UnitPlace)
 _READ_BYTES = 40
 """About what is kept of a unit between the searches of one recall."""
 _ASSISTANTS = frozenset(("assistant", "model", "ai", "agent"))
 
 
-class State:
+class IndexState:
     """The parts of one space's index, kept in step."""
 
-    def __init__(self, analyser: Analyser, /) -> None:
+    def __init__(self, analyser: TextAnalyser, /) -> None:
         self.analyser = analyser
-        self.columns = Columns()
-        self.names = Names()
-        self.postings = Postings()
-        self.vectors = Vectors()
+        self.columns = UnitColumns()
+        self.names = InternedNames()
+        self.postings = SpacePostings()
+        self.vectors = SpaceVectors()
         self.compared = ""
         self.called: dict[str, tuple[str, ...]] = {}
         """The names that mean one, by the key of the document that says so."""
         self.embeddable = 0
-        self.refs = Refs()
-        self.threads = Threads(self.columns, self.refs)
-        self.field_terms = dict.fromkeys(Field, 0)
-        self.field_units = dict.fromkeys(Field, 0)
+        self.refs = RowRefs()
+        self.threads = ThreadRows(self.columns, self.refs)
+        self.field_terms = dict.fromkeys(TextField, 0)
+        self.field_units = dict.fromkeys(TextField, 0)
         self.speaker_units = [0]
         self.speakers_of: dict[str, list[int]] = {}
         self.name_terms: list[tuple[str, ...]] = [()]
@@ -99,7 +106,7 @@ class State:
         self._assistants: tuple[Mask, Mask, bool] = np.zeros(0, np.bool_), np.zeros(0, np.bool_), False
         self._renew()
 
-    def apply(self, changes: Iterable[Change], embedded: Iterable[Embedded], /) -> None:
+    def apply(self, changes: Iterable[DocumentChange], embedded: Iterable[EmbeddedDocument], /) -> None:
         """Replace the units of each change's document, then the vectors that came; the last word on a document counts.
 
         A unit whose text stays keeps its vectors. Raises InvalidInput for a vector that cannot be compared and for a
@@ -150,17 +157,17 @@ class State:
         """So much more is gone than is there that compacting must not wait."""
         return self.columns.dead > _OVERGROWN * (self.columns.count + _COMPACT_DEAD)
 
-    def freeze(self) -> Frozen:
+    def freeze(self) -> FrozenState:
         """Return the whole current state, for another thread to work on."""
         models = {model: vectors.frozen() for model, vectors in self.vectors.models.items()}
         vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
-        return Frozen(
+        return FrozenState(
             self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
             vocabulary, segments, models, self.compared, self.called.copy(),
         )  # fmt: skip
 
     @classmethod
-    def of(cls, frozen: Frozen, analyser: Analyser, /) -> "State":
+    def of(cls, frozen: FrozenState, analyser: TextAnalyser, /) -> "IndexState":
         """Return a state that holds what `frozen` does, in which nothing is dead, and takes it over."""
         state = cls(analyser)
         columns = state.columns = frozen.columns
@@ -168,9 +175,9 @@ class State:
         state.called = frozen.called.copy()
         state.postings.load(frozen.vocabulary, frozen.segments)
         state.vectors.models = frozen.models
-        state.threads = Threads(columns, state.refs)
+        state.threads = ThreadRows(columns, state.refs)
         state.threads.load(frozen.threaded)
-        for field in Field:
+        for field in TextField:
             lengths = columns.lengths(field)[1 : columns.size]
             state.field_terms[field] = int(lengths.sum(dtype=np.int64))
             state.field_units[field] = int(np.count_nonzero(lengths))
@@ -192,7 +199,7 @@ class State:
         _, *fields = UnitView._fields
         return list(map(_view, zip(self.refs.of(rows), *map(of, fields), strict=True)))
 
-    def places(self, rows: NDArray[np.integer[Any]], /) -> list[Place]:
+    def places(self, rows: NDArray[np.integer[Any]], /) -> list[UnitPlace]:
         """Return where the units at `rows` stand, in that order."""
         columns = self.columns
         numbers = (column.take(rows).tolist() for column in (columns.part, columns.order, columns.at))
@@ -214,11 +221,11 @@ class State:
             self._sums = np.zeros(len(self.columns.plane))
         return self._sums
 
-    def rows(self, ref: Ref, /) -> tuple[int, ...]:
+    def rows(self, ref: DocumentRef, /) -> tuple[int, ...]:
         """Return the rows of the document `ref`."""
         return self.refs.get(ref)
 
-    def row_of(self, ref: Ref, part: int, /) -> int:
+    def row_of(self, ref: DocumentRef, part: int, /) -> int:
         """Return the row of a unit, 0 if there is none."""
         return next((row for row in self.rows(ref) if self.columns.part[row] == part), 0)
 
@@ -248,10 +255,10 @@ class State:
 
     def _renew(self) -> None:
         """Forget what was looked up of the units as they were."""
-        self.sights = Sights(self.columns, self.names)
-        self.scanned: Scanned | Measured | None = None
+        self.sights = VisibleRowsCache(self.columns, self.names)
+        self.scanned: ScannedQuery | MeasuredQuery | None = None
 
-    def _vectors_of(self, ref: Ref) -> dict[tuple[str, int], Coded]:
+    def _vectors_of(self, ref: DocumentRef) -> dict[tuple[str, int], CodedVector]:
         if not self.vectors.models:
             return {}
         check = self.columns.check
@@ -262,13 +269,13 @@ class State:
             for model, vector in self.vectors.of(row).items()
         }
 
-    def _embed(self, ref: Ref, model: str, vectors: Mapping[int, Coded]) -> None:
+    def _embed(self, ref: DocumentRef, model: str, vectors: Mapping[int, CodedVector]) -> None:
         for row in self.rows(ref):
             vector = vectors.get(int(self.columns.check[row]))
             if vector is not None:
                 self.vectors.put(row, model, vector)
 
-    def _remove(self, ref: Ref) -> None:
+    def _remove(self, ref: DocumentRef) -> None:
         rows = self.refs.forget(ref)
         columns = self.columns
         for model in tuple(self.vectors.models):
@@ -278,15 +285,15 @@ class State:
             columns.bury(row)
             self._count(slice(row, row + 1), -1)
 
-    def _add(self, units: Sequence[Unit], vectors: Sequence[Coded | None]) -> None:
+    def _add(self, units: Sequence[SearchUnit], vectors: Sequence[CodedVector | None]) -> None:
         terms, postings = self.analyser.terms, self.postings
         records: list[tuple[Any, ...]] = []
-        said = [_counted(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
+        said = [_term_counts(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
         texts = [f"{unit.title}. {unit.text}" if unit.title else unit.text for unit in units]
-        meant = encode(TextVectors.load().vectors(texts))
+        meant = encode_vectors(TextVectors.load().vectors(texts))
         for row, (unit, counts, vector) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
-            body = postings.add(row, Field.BODY, counts, unit.learnt)
-            title = postings.add(row, Field.TITLE, _counted(terms(unit.title))) if unit.title else 0
+            body = postings.add(row, TextField.BODY, counts, unit.learnt)
+            title = postings.add(row, TextField.TITLE, _term_counts(terms(unit.title))) if unit.title else 0
             records.append(self._record(unit, body, title, vector))
         self.refs.extend([unit.ref for unit in units])
         first = self.columns.append(records)
@@ -297,9 +304,9 @@ class State:
             if unit.vector is not None and vector is not None:
                 self.vectors.put(row, unit.vector[0], vector)
 
-    def _record(self, unit: Unit, body: int, title: int, vector: NDArray[np.int8]) -> tuple[Any, ...]:
+    def _record(self, unit: SearchUnit, body: int, title: int, vector: NDArray[np.int8]) -> tuple[Any, ...]:
         names = self.names
-        speaker, told = names.speaker.code(unit.speaker), features.read(unit.text)
+        speaker, told = names.speaker.code(unit.speaker), features.read_traits(unit.text)
         if speaker == len(self.speaker_units):
             self.speaker_units.append(0)
             self._learn_name(speaker, unit.speaker)
@@ -307,8 +314,8 @@ class State:
             names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
             names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
             unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
-            len(unit.text), _informative(unit.text), body, title, unit.check,
-            vector.tobytes(), length(vector), told.traits | unit.traits, told.told,
+            len(unit.text), _text_informativeness(unit.text), body, title, unit.check,
+            vector.tobytes(), vector_length(vector), told.traits | unit.traits, told.told,
         )  # fmt: skip
 
     def _count(self, rows: slice, sign: int) -> None:
@@ -331,12 +338,12 @@ class State:
             self.speakers_of.setdefault(term, []).append(code)
 
 
-def _informative(text: str) -> float:
+def _text_informativeness(text: str) -> float:
     told = 0.5 * min(math.log1p(len(text)) / math.log1p(_FULL_CHARS), 1.0)
     return told - 0.1 if text.rstrip().endswith(("?", "？")) else told
 
 
-def _counted(terms: Sequence[str]) -> dict[str, int]:
+def _term_counts(terms: Sequence[str]) -> dict[str, int]:
     """Return how often there is each of `terms`."""
     # A loop: for as few as most texts have, a Counter takes longer.
     counts: dict[str, int] = {}

@@ -30,9 +30,9 @@ _EXACT_IN_FLOAT32 = 1_024
 """Number of products of two int8 numbers whose sum is below 2^24, up to which a float32 holds every whole number."""
 
 
-def dots(queries: Codes, rows: Codes, /) -> Products:
+def dot_products(queries: Codes, rows: Codes, /) -> Products:
     """Return the dot product of each of `queries` with each of `rows`."""
-    return _best()(queries, rows)
+    return _best_kernel()(queries, rows)
 
 
 def dots_type(dimension: int, /) -> type[np.float32] | type[np.float64]:
@@ -40,7 +40,7 @@ def dots_type(dimension: int, /) -> type[np.float32] | type[np.float64]:
     return np.float32 if dimension <= _EXACT_IN_FLOAT32 else np.float64
 
 
-def scan(query: Codes, rows: Codes, found: Dots, /) -> None:
+def scan_rows(query: Codes, rows: Codes, found: Dots, /) -> None:
     """Put the dot product of `query` with each of `rows` into `found`, which is of `dots_type`."""
     _best_scan()(query, rows, found)
 
@@ -63,7 +63,7 @@ def plain_dots(queries: Codes, rows: Codes, /) -> Products:
 
 
 @cache
-def _best() -> Kernel:
+def _best_kernel() -> Kernel:
     try:
         from numkong import dots_pack, dots_packed
     except ImportError:
@@ -122,7 +122,7 @@ def unit_vector(data: bytes, /, *, field: str) -> Vector:
 
 
 @dataclass(frozen=True, slots=True)
-class Coded:
+class CodedVector:
     """A vector as two bytes a number: `peak` is its largest number, the coarse and the fine line are shares of it."""
 
     both: Codes
@@ -137,36 +137,36 @@ class Coded:
         return self.both[1]
 
 
-def coded(vector: Vector, /) -> Coded:
+def code_vector(vector: Vector, /) -> CodedVector:
     """Return `vector` in two bytes a number."""
     peak = float(np.maximum.reduce(np.abs(vector)))
     whole = np.rint(vector.astype(np.float64) * (_FULL / peak)).astype("<i2")
     # Rounded to the nearest step, the upper byte is the coarse one, and what is left of the lower one is the fine one.
     coarse, fine = (whole + np.int16(_STEP >> 1)).view(np.int8)[1::2], whole.view(np.int8)[::2]
-    return Coded(np.array((coarse, fine)), peak)
+    return CodedVector(np.array((coarse, fine)), peak)
 
 
 @dataclass(frozen=True, slots=True)
-class Scanned:
+class ScannedQuery:
     """A query's vector beside every row, as `ModelVectors.scan` found it."""
 
     vector: tuple[str, bytes]
-    asked: Coded
+    asked: CodedVector
     dots: Dots
     products: Dots
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredQuery:
     """The same in a small space, as `ModelVectors.measure` found it: rough cosines of all rows, or exact ones too."""
 
     vector: tuple[str, bytes]
-    asked: Coded
+    asked: CodedVector
     rough: Floats
     exact: Floats | None
 
 
-class Block:
+class VectorBlock:
     """Some rows' vectors: a row without one has peak 0."""
 
     __slots__ = ("coarse", "fine")
@@ -175,9 +175,9 @@ class Block:
         self.coarse = coarse
         self.fine = fine
 
-    def writable(self) -> "Block":
+    def writable(self) -> "VectorBlock":
         """Return this block, or a copy where its bytes belong to a checkpoint."""
-        return self if self.coarse.flags.writeable else Block(self.coarse.copy(), self.fine.copy())
+        return self if self.coarse.flags.writeable else VectorBlock(self.coarse.copy(), self.fine.copy())
 
 
 class ModelVectors:
@@ -185,11 +185,11 @@ class ModelVectors:
 
     def __init__(self, dimension: int, /) -> None:
         self.dimension = dimension
-        self.blocks: list[Block] = []
+        self.blocks: list[VectorBlock] = []
         self.peaks: NDArray[np.float32] = np.zeros(0, np.float32)
         self.count = 0
 
-    def put(self, row: int, vector: Coded, /) -> None:
+    def put(self, row: int, vector: CodedVector, /) -> None:
         """Keep `vector` for `row`."""
         while row >= len(self.peaks):
             self._grow()
@@ -210,13 +210,13 @@ class ModelVectors:
             self.peaks[row] = 0
             self.count -= 1
 
-    def get(self, row: int, /) -> Coded | None:
+    def get(self, row: int, /) -> CodedVector | None:
         """Return what is kept for `row`."""
         if row >= len(self.peaks) or self.peaks[row] == 0:
             return None
         number, place = divmod(row, _BLOCK)
         block = self.blocks[number]
-        return Coded(np.array((block.coarse[place], block.fine[place])), float(self.peaks[row]))
+        return CodedVector(np.array((block.coarse[place], block.fine[place])), float(self.peaks[row]))
 
     def has(self, size: int, /) -> NDArray[np.bool_]:
         """Return which of the first `size` rows have a vector."""
@@ -225,7 +225,7 @@ class ModelVectors:
         found[:known] = self.peaks[:known] > 0
         return found
 
-    def scan(self, query: Coded, size: int, /) -> tuple[Dots, Dots]:
+    def scan(self, query: CodedVector, size: int, /) -> tuple[Dots, Dots]:
         """Return the dot product of the coarse bytes for each of the first `size` rows, and the same by their peaks.
 
         The second, times the query's peak and `ROUGH_STEP`, is the cosine, off by some thousandths. Both are 0 where
@@ -235,7 +235,7 @@ class ModelVectors:
         scaled = np.zeros_like(whole)
         for start, block in self._parts(size):
             end = min(start + len(block.coarse), size)
-            scan(query.coarse, block.coarse[: end - start], whole[start:end])
+            scan_rows(query.coarse, block.coarse[: end - start], whole[start:end])
             np.multiply(whole[start:end], self.peaks[start:end], out=scaled[start:end])
         return whole, scaled
 
@@ -245,7 +245,7 @@ class ModelVectors:
             return self.peaks[rows] * factor
         return np.where(rows < len(self.peaks), self.peaks.take(rows, mode="clip") * factor, np.float32(0.0))
 
-    def measure(self, vector: tuple[str, bytes], query: Coded, size: int, /, *, whole: int) -> Measured:
+    def measure(self, vector: tuple[str, bytes], query: CodedVector, size: int, /, *, whole: int) -> MeasuredQuery:
         """Return the rough cosines of the first `size` rows, and the exact ones too if these are fewer than `whole`.
 
         They are 0 without a vector.
@@ -256,22 +256,25 @@ class ModelVectors:
         exact: Floats | None = None
         if size < whole:
             of_coarse = self._dots(query.both, "coarse", size)
-            exact = _cosines(of_coarse, self._dots(query.both, "fine", size), peaks, query.peak)
+            exact = _block_cosines(of_coarse, self._dots(query.both, "fine", size), peaks, query.peak)
             rough = of_coarse[0]
         else:
             rough = self.scan(query, size)[0].astype(np.float64)
         rough *= peaks * (query.peak * ROUGH_STEP)
-        return Measured(vector, query, rough, exact)
+        return MeasuredQuery(vector, query, rough, exact)
 
-    def exact(self, query: Coded, rows: Integers, /) -> Floats:
+    def exact(self, query: CodedVector, rows: Integers, /) -> Floats:
         """Return the cosine of each of `rows`; 0 without a vector."""
         if rows.max(initial=0) >= len(self.peaks):
             found = np.zeros(len(rows))
             known = np.flatnonzero(rows < len(self.peaks))
             found[known] = self.exact(query, rows[known]) if len(known) else 0.0
             return found
-        of_coarse, of_fine = dots(query.both, self._taken(rows, "coarse")), dots(query.both, self._taken(rows, "fine"))
-        return _cosines(of_coarse, of_fine, self.peaks.take(rows), query.peak)
+        of_coarse, of_fine = (
+            dot_products(query.both, self._taken(rows, "coarse")),
+            dot_products(query.both, self._taken(rows, "fine")),
+        )
+        return _block_cosines(of_coarse, of_fine, self.peaks.take(rows), query.peak)
 
     def renumbered(self, numbers: NDArray[np.int32], /) -> "ModelVectors":
         """Return the vectors of the rows that `numbers` gives a number, at that number."""
@@ -284,7 +287,7 @@ class ModelVectors:
             size = int(places[-1]) + 1
             peaks = np.zeros(size, np.float32)
             peaks[places] = self.peaks[rows]
-            kept.load(_spread(coarse, places, size), _spread(fine, places, size), peaks)
+            kept.load(_spread_codes(coarse, places, size), _spread_codes(fine, places, size), peaks)
         return kept
 
     def frozen(self) -> "ModelVectors":
@@ -299,7 +302,7 @@ class ModelVectors:
     def load(self, coarse: Codes, fine: Codes, peaks: NDArray[np.float32], /) -> None:
         """Take over the vectors of all rows from 0 on; bytes that cannot be written are copied when they must be."""
         self.blocks = [
-            Block(coarse[start : start + _BLOCK], fine[start : start + _BLOCK])
+            VectorBlock(coarse[start : start + _BLOCK], fine[start : start + _BLOCK])
             for start in range(0, len(peaks), _BLOCK)
         ]
         self.peaks = peaks
@@ -316,7 +319,7 @@ class ModelVectors:
     def size_bytes(self) -> int:
         return sum(2 * block.coarse.nbytes for block in self.blocks) + self.peaks.nbytes
 
-    def _parts(self, size: int) -> Iterator[tuple[int, Block]]:
+    def _parts(self, size: int) -> Iterator[tuple[int, VectorBlock]]:
         start = 0
         for block in self.blocks:
             if start >= size:
@@ -327,11 +330,11 @@ class ModelVectors:
     def _dots(self, asked: Codes, part: Part, size: int) -> Floats:
         """Return the dot products of each of `asked` with a part of each of the first `size` rows."""
         if len(self.blocks) == 1 and size <= len(self.peaks):
-            return dots(asked, getattr(self.blocks[0], part)[:size])
+            return dot_products(asked, getattr(self.blocks[0], part)[:size])
         found = np.zeros((len(asked), size))
         for start, block in self._parts(size):
             end = min(start + len(block.coarse), size)
-            found[:, start:end] = dots(asked, getattr(block, part)[: end - start])
+            found[:, start:end] = dot_products(asked, getattr(block, part)[: end - start])
         return found
 
     def _taken(self, rows: Integers, part: Part) -> Codes:
@@ -353,11 +356,11 @@ class ModelVectors:
     def _grow(self) -> None:
         """Double the last block until it is full; begin with a small one, and add one full block after the other."""
         if not self.blocks:
-            self.blocks = [_fresh(64, self.dimension)]
+            self.blocks = [_fresh_block(64, self.dimension)]
         elif len(last := self.blocks[-1].coarse) < _BLOCK:
-            self.blocks[-1] = _grown(self.blocks[-1], min(_BLOCK, max(64, 2 * len(last))), self.dimension)
+            self.blocks[-1] = _grow_block(self.blocks[-1], min(_BLOCK, max(64, 2 * len(last))), self.dimension)
         else:
-            self.blocks.append(_fresh(_BLOCK, self.dimension))
+            self.blocks.append(_fresh_block(_BLOCK, self.dimension))
         self._fit_peaks()
 
     def _fit_peaks(self) -> None:
@@ -366,36 +369,36 @@ class ModelVectors:
         self.peaks = peaks
 
 
-def _cosines(of_coarse: Floats, of_fine: Floats, peaks: Vector, peak: float) -> Floats:
+def _block_cosines(of_coarse: Floats, of_fine: Floats, peaks: Vector, peak: float) -> Floats:
     # Whole numbers below 2^53: no order of adding up changes their sum.
     whole = _WORTH_COARSE @ of_coarse + _WORTH_FINE @ of_fine
     return whole * (peaks.astype(np.float64) * (peak / (_FULL * _FULL)))
 
 
-def _fresh(rows: int, dimension: int) -> Block:
-    return Block(np.zeros((rows, dimension), np.int8), np.zeros((rows, dimension), np.int8))
+def _fresh_block(rows: int, dimension: int) -> VectorBlock:
+    return VectorBlock(np.zeros((rows, dimension), np.int8), np.zeros((rows, dimension), np.int8))
 
 
-def _grown(block: Block, rows: int, dimension: int) -> Block:
-    larger = _fresh(rows, dimension)
+def _grow_block(block: VectorBlock, rows: int, dimension: int) -> VectorBlock:
+    larger = _fresh_block(rows, dimension)
     larger.coarse[: len(block.coarse)] = block.coarse
     larger.fine[: len(block.fine)] = block.fine
     return larger
 
 
-def _spread(codes: Codes, places: Integers, size: int) -> Codes:
+def _spread_codes(codes: Codes, places: Integers, size: int) -> Codes:
     spread = np.zeros((size, codes.shape[1]), np.int8)
     spread[places] = codes
     return spread
 
 
-class Vectors:
+class SpaceVectors:
     """The vectors of a space."""
 
     def __init__(self) -> None:
         self.models: dict[str, ModelVectors] = {}
 
-    def parse(self, given: tuple[str, bytes], known: dict[str, int], /, *, field: str) -> Coded:
+    def parse(self, given: tuple[str, bytes], known: dict[str, int], /, *, field: str) -> CodedVector:
         """Return `given`'s vector. Raises InvalidInput unless it has the dimension of its model.
 
         `known` are dimensions beside those kept; the first vector of a model fixes its own there.
@@ -406,9 +409,9 @@ class Vectors:
         dimension = kept.dimension if kept is not None else known.setdefault(model, len(vector))
         if len(vector) != dimension:
             raise InvalidInput(field=field, problem=f"has {len(vector)} dimensions, this model's vectors {dimension}")
-        return coded(vector)
+        return code_vector(vector)
 
-    def put(self, row: int, model: str, vector: Coded, /) -> None:
+    def put(self, row: int, model: str, vector: CodedVector, /) -> None:
         """Keep `vector` for `row` under `model`."""
         kept = self.models.get(model)
         if kept is None:
@@ -425,7 +428,7 @@ class Vectors:
         if not kept.count:
             del self.models[model]
 
-    def of(self, row: int, /) -> dict[str, Coded]:
+    def of(self, row: int, /) -> dict[str, CodedVector]:
         """Return what each model has for `row`."""
         found = {model: kept.get(row) for model, kept in self.models.items()}
         return {model: vector for model, vector in found.items() if vector is not None}

@@ -16,45 +16,45 @@ from numpy.typing import NDArray
 
 from elytron_core.contracts.recall import Scalar
 from elytron_core.policy.ranking import query
-from elytron_core.ports.store import Ref
-from elytron_core.text.features import Trait
-from elytron_index.query import METADATA, Filters
-from elytron_index.structures.columns import Codes, Columns, Interner, Mask, Refs
+from elytron_core.ports.store import DocumentRef
+from elytron_core.text.features import TextTrait
+from elytron_index.query import METADATA, UnitFilters
+from elytron_index.structures.columns import Codes, Mask, RowRefs, UnitColumns, ValueInterner
 from elytron_index.structures.vectors import ModelVectors
 
 NAMED: Final = ("plane", "speaker", "role", "thread", "scope", "tags")
 """The columns that hold codes."""
 
 
-class Names:
+class InternedNames:
     """The interned words of a space: the values of the code columns."""
 
     def __init__(self) -> None:
-        self.plane = Interner("")
-        self.speaker = Interner("")
-        self.role = Interner("")
-        self.thread = Interner("")
-        self.scope: Interner[tuple[tuple[str, str], ...]] = Interner(())
-        self.tags: Interner[tuple[str, ...]] = Interner(())
+        self.plane = ValueInterner("")
+        self.speaker = ValueInterner("")
+        self.role = ValueInterner("")
+        self.thread = ValueInterner("")
+        self.scope: ValueInterner[tuple[tuple[str, str], ...]] = ValueInterner(())
+        self.tags: ValueInterner[tuple[str, ...]] = ValueInterner(())
 
-    def copy(self) -> "Names":
+    def copy(self) -> "InternedNames":
         """Return the same words under the same codes."""
-        names = Names()
+        names = InternedNames()
         for name in NAMED:
             getattr(names, name).load(getattr(self, name).values)
         return names
 
 
-def visible(filters: Filters, columns: Columns, names: Names, /) -> Mask:
+def visible_rows(filters: UnitFilters, columns: UnitColumns, names: InternedNames, /) -> Mask:
     """Return which rows may be seen."""
     size = columns.size
     mask = columns.alive[:size].copy()
     if filters.planes:
-        mask &= _holds(columns.plane[:size], names.plane.known(filters.planes), len(names.plane))
+        mask &= _holds_code(columns.plane[:size], names.plane.known(filters.planes), len(names.plane))
     for part, values in filters.scope:
         allowed = set(values)
-        codes = [code for code, scope in enumerate(names.scope.values) if _part(scope, part) in allowed]
-        mask &= _holds(columns.scope[:size], codes, len(names.scope))
+        codes = [code for code, scope in enumerate(names.scope.values) if _scope_part(scope, part) in allowed]
+        mask &= _holds_code(columns.scope[:size], codes, len(names.scope))
     if filters.as_of is not None:
         valid_to = columns.valid_to[:size]
         mask &= (columns.valid_from[:size] <= filters.as_of) | (columns.valid_from[:size] == 0)
@@ -70,18 +70,20 @@ def visible(filters: Filters, columns: Columns, names: Names, /) -> Mask:
     return mask
 
 
-def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded: Sequence[int], /) -> Mask:
+def asked_rows(
+    filters: UnitFilters, seen: Mask, columns: UnitColumns, names: InternedNames, excluded: Sequence[int], /
+) -> Mask:
     """Return which of the rows `seen` are asked for: `seen` itself where all are."""
     if _asks_for_all(filters, excluded):
         return seen
     size = columns.size
     mask = seen.copy()
     if filters.speakers:
-        mask &= _holds(columns.speaker[:size], names.speaker.known(filters.speakers), len(names.speaker))
+        mask &= _holds_code(columns.speaker[:size], names.speaker.known(filters.speakers), len(names.speaker))
     if filters.roles:
-        mask &= _holds(columns.role[:size], names.role.known(filters.roles), len(names.role))
+        mask &= _holds_code(columns.role[:size], names.role.known(filters.roles), len(names.role))
     if filters.threads:
-        mask &= _holds(columns.thread[:size], names.thread.known(filters.threads), len(names.thread))
+        mask &= _holds_code(columns.thread[:size], names.thread.known(filters.threads), len(names.thread))
     if filters.since is not None:
         mask &= columns.at[:size] >= filters.since
     if filters.until is not None:
@@ -93,16 +95,20 @@ def asked(filters: Filters, seen: Mask, columns: Columns, names: Names, excluded
             for code, tags in enumerate(names.tags.values)
             if every.issubset(tags) and (not some or not some.isdisjoint(tags))
         ]
-        mask &= _holds(columns.tags[:size], codes, len(names.tags))
+        mask &= _holds_code(columns.tags[:size], codes, len(names.tags))
     if filters.where:
-        codes = [code for code, scope in enumerate(names.scope.values) if query.hold(filters.where, _metadata(scope))]
-        mask &= _holds(columns.scope[:size], codes, len(names.scope))
+        codes = [
+            code
+            for code, scope in enumerate(names.scope.values)
+            if query.filters_hold(filters.where, _scope_metadata(scope))
+        ]
+        mask &= _holds_code(columns.scope[:size], codes, len(names.scope))
     if excluded:
         mask[excluded] = False
     return mask
 
 
-def excluded_rows(refs: Iterable[Ref], rows_of: Refs, /) -> list[int]:
+def excluded_rows(refs: Iterable[DocumentRef], rows_of: RowRefs, /) -> list[int]:
     """Return the rows of `refs`."""
     found: list[int] = []
     for ref in refs:
@@ -110,20 +116,20 @@ def excluded_rows(refs: Iterable[Ref], rows_of: Refs, /) -> list[int]:
     return found
 
 
-def _asks_for_all(filters: Filters, excluded: Sequence[int]) -> bool:
+def _asks_for_all(filters: UnitFilters, excluded: Sequence[int]) -> bool:
     named = filters.speakers or filters.roles or filters.threads or filters.tags_any or filters.tags_all
     return not (named or filters.where or excluded) and filters.since is None and filters.until is None
 
 
-def _metadata(scope: tuple[tuple[str, str], ...]) -> dict[str, Scalar]:
+def _scope_metadata(scope: tuple[tuple[str, str], ...]) -> dict[str, Scalar]:
     return {name.removeprefix(METADATA): json.loads(value) for name, value in scope if name.startswith(METADATA)}
 
 
-def _part(scope: tuple[tuple[str, str], ...], part: str) -> str:
+def _scope_part(scope: tuple[tuple[str, str], ...], part: str) -> str:
     return next((value for name, value in scope if name == part), "")
 
 
-def _holds(column: Codes, codes: list[int], known: int) -> Mask:
+def _holds_code(column: Codes, codes: list[int], known: int) -> Mask:
     if len(codes) == 1:
         return column == codes[0]
     allowed = np.zeros(known, np.bool_)
@@ -137,8 +143,8 @@ Lines = NDArray[np.int32] | NDArray[np.int64]
 _TALK_MS: Final = 8 * 3_600_000
 """Distance in time from which on a neighbour in the thread lends nothing."""
 _THREAD_MOST: Final = 3
-_ASKS: Final = int(Trait.ASKS)
-_ENDS_ASKING: Final = int(Trait.ENDS_ASKING)
+_ASKS: Final = int(TextTrait.ASKS)
+_ENDS_ASKING: Final = int(TextTrait.ENDS_ASKING)
 
 _SIGHTS_KEPT: Final = 12
 _ROWS_KEPT: Final = 1 << 15
@@ -150,7 +156,7 @@ _FOREVER: Final = sys.maxsize
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class RowNeighbours:
     """Some rows with those beside them, and what of them does not depend on the question.
 
     They are two tables with a column for each row, so that some rows of all are taken at two strokes.
@@ -191,36 +197,36 @@ class Around:
     def chars(self) -> Lines:
         return self.numbers[9]
 
-    def of(self, rows: Rows, /) -> "Around":
+    def of(self, rows: Rows, /) -> "RowNeighbours":
         """Return the same of some of the rows alone, where these are all."""
         # NumPy takes by numbers of this size: narrower ones it would widen each time.
-        return Around(self.numbers.take(rows, axis=1).astype(np.int64), self.telling.take(rows, axis=1))
+        return RowNeighbours(self.numbers.take(rows, axis=1).astype(np.int64), self.telling.take(rows, axis=1))
 
 
-class Sight:
+class VisibleRows:
     """Visible rows under some filters, from `since` on and before `until` if they name a moment."""
 
     __slots__ = ("_all", "_columns", "_compared", "_looked_up", "_sizes", "count", "mask", "since", "until")
 
-    def __init__(self, columns: Columns, mask: Mask, since: int, until: int, /) -> None:
+    def __init__(self, columns: UnitColumns, mask: Mask, since: int, until: int, /) -> None:
         self.mask = mask
         self.count = int(np.count_nonzero(mask))
         self.since = since
         self.until = until
         self._columns = columns
         self._sizes = _thread_sizes(columns, mask)
-        self._all: Around | None = None
+        self._all: RowNeighbours | None = None
         self._looked_up = 0
         self._compared: dict[str, Mask | None] = {}
 
-    def around(self, rows: Rows, /) -> Around:
+    def around(self, rows: Rows, /) -> RowNeighbours:
         """Return `rows`, all of which may be seen, with their neighbours."""
         size = len(self.mask)
         if self._all is None and size <= _ROWS_KEPT and self.count * _PART_KEPT >= size:
             self._looked_up += len(rows)
             if self._looked_up >= size:
-                self._all = _around(self._columns, self.mask, self._sizes, np.arange(size))
-        return _around(self._columns, self.mask, self._sizes, rows) if self._all is None else self._all.of(rows)
+                self._all = _row_neighbours(self._columns, self.mask, self._sizes, np.arange(size))
+        return _row_neighbours(self._columns, self.mask, self._sizes, rows) if self._all is None else self._all.of(rows)
 
     def compared(self, model: str, kept: ModelVectors, /) -> Mask | None:
         """Return the rows that can be compared by `model`, whose vectors are `kept`; None if there are none."""
@@ -230,22 +236,22 @@ class Sight:
         return self._compared[model]
 
 
-class Sights:
+class VisibleRowsCache:
     """The sights of one state of a space's units, those used last."""
 
-    def __init__(self, columns: Columns, names: Names, /) -> None:
+    def __init__(self, columns: UnitColumns, names: InternedNames, /) -> None:
         self._columns = columns
         self._names = names
-        self._kept: dict[object, Sight] = {}
+        self._kept: dict[object, VisibleRows] = {}
 
-    def of(self, filters: Filters, /) -> Sight:
+    def of(self, filters: UnitFilters, /) -> VisibleRows:
         """Return what may be seen under `filters`."""
         moment = filters.as_of
         key = (filters.planes, filters.scope, filters.known_at, filters.min_trust, moment is None)
         sight = self._kept.pop(key, None)
         if sight is None or not (moment is None or sight.since <= moment < sight.until):
-            since, until = (-_FOREVER, _FOREVER) if moment is None else _span(self._columns, moment)
-            sight = Sight(self._columns, visible(filters, self._columns, self._names), since, until)
+            since, until = (-_FOREVER, _FOREVER) if moment is None else _moment_span(self._columns, moment)
+            sight = VisibleRows(self._columns, visible_rows(filters, self._columns, self._names), since, until)
             if len(self._kept) >= _SIGHTS_KEPT:
                 del self._kept[next(iter(self._kept))]
         self._kept[key] = sight
@@ -257,7 +263,7 @@ class Sights:
         return _ROW_BYTES * min(self._columns.size, _ROWS_KEPT) + self._columns.size
 
 
-def _span(columns: Columns, moment: int) -> tuple[int, int]:
+def _moment_span(columns: UnitColumns, moment: int) -> tuple[int, int]:
     """Return since when and until when the same holds in the world as at `moment`."""
     turns = np.concatenate((columns.valid_from[: columns.size], columns.valid_to[: columns.size]))
     turns = turns[turns != 0]
@@ -265,14 +271,14 @@ def _span(columns: Columns, moment: int) -> tuple[int, int]:
     return int(turns.max(where=gone, initial=-_FOREVER)), int(turns.min(where=~gone, initial=_FOREVER))
 
 
-def _thread_sizes(columns: Columns, seen: Mask) -> NDArray[np.int64]:
+def _thread_sizes(columns: UnitColumns, seen: Mask) -> NDArray[np.int64]:
     """Return how many units of each thread may be seen, 1 to 3."""
     counts = np.bincount(columns.thread[: len(seen)], seen, minlength=1).astype(np.int64)
     counts[0] = 1
     return np.clip(counts, 1, _THREAD_MOST)
 
 
-def _around(columns: Columns, seen: Mask, sizes: NDArray[np.int64], rows: Rows) -> Around:
+def _row_neighbours(columns: UnitColumns, seen: Mask, sizes: NDArray[np.int64], rows: Rows) -> RowNeighbours:
     before, after, traits = columns.before, columns.after, columns.traits
     numbers = np.empty((10, len(rows)), np.int32)
     lines: Lines = numbers[:5]
@@ -287,16 +293,16 @@ def _around(columns: Columns, seen: Mask, sizes: NDArray[np.int64], rows: Rows) 
     numbers[7] = ((traits.take(lines[1]) & _ASKS) != 0) & ((traits.take(lines[0]) & _ENDS_ASKING) == 0)
     numbers[5] = sizes.take(columns.thread.take(rows))
     numbers[8], numbers[9] = columns.thread.take(rows), columns.chars.take(rows)
-    return Around(numbers, np.array((columns.told.take(rows), columns.informative.take(rows))))
+    return RowNeighbours(numbers, np.array((columns.told.take(rows), columns.informative.take(rows))))
 
 
-Key = tuple[int, int, Ref, int]
+Key = tuple[int, int, DocumentRef, int]
 
 
-class Threads:
+class ThreadRows:
     """Rows per thread, sorted by (order, at, ref, part). Keeps the links in the columns true."""
 
-    def __init__(self, columns: Columns, refs: Refs, /) -> None:
+    def __init__(self, columns: UnitColumns, refs: RowRefs, /) -> None:
         self._columns = columns
         self._refs = refs
         self._rows: dict[int, array[int]] = {}

@@ -36,20 +36,20 @@ TOOLS_LISTED_CHARS: Final = 6_000
 Told = Annotated[str, Field(min_length=1)]
 
 
-class Add(Request):
+class AddLineRequest(Request):
     text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
     speaker: Name | None = None
     conversation: Name | None = None
     tags: Tags = ()
 
 
-class Search(Request):
+class SearchLineRequest(Request):
     query: Told
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
     conversation: Name | None = None
 
 
-class Context(Request):
+class ContextLineRequest(Request):
     query: Told
     max_chars: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS_DEFAULT
 
@@ -59,7 +59,7 @@ class RememberFact(Request):
     content: Told
 
 
-class Forget(Request):
+class ForgetRequest(Request):
     ids: Annotated[tuple[Name, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
 
 
@@ -68,7 +68,7 @@ class ListRecent(Request):
     conversation: Name | None = None
 
 
-class Status(Request):
+class StatusRequest(Request):
     """Takes nothing."""
 
 
@@ -90,19 +90,19 @@ class LineTool:
 def line_tools() -> tuple[LineTool, ...]:
     """Return the seven tools."""
     return (
-        LineTool("add", "Store what was said or decided. It can be found at once.", Add, ADD.operation,
+        LineTool("add", "Store what was said or decided. It can be found at once.", AddLineRequest, ADD.operation,
                  _ask_add, _tell_write),
         LineTool("search", "Find what was said before, best first, one memory a line: [date speaker] text (id).",
-                 Search, SEARCH.operation, _ask_search, _tell_search),
-        LineTool("context", "Get one block about a question, for the prompt.", Context, CONTEXT.operation,
+                 SearchLineRequest, SEARCH.operation, _ask_search, _tell_search),
+        LineTool("context", "Get one block about a question, for the prompt.", ContextLineRequest, CONTEXT.operation,
                  _ask_context, lambda report: CONTEXT.tell(report).text or _NOTHING),
         LineTool("remember_fact", "Store a fact that holds. A new one replaces the old one of its topic.",
                  RememberFact, FACTS.operation, _ask_fact, _tell_write),
-        LineTool("forget", "Hide memories by their ids. This can be undone.", Forget, "forget",
+        LineTool("forget", "Hide memories by their ids. This can be undone.", ForgetRequest, "forget",
                  lambda asked, _own: MemoryForgetRequest(ids=asked.ids), _tell_control),
         LineTool("list_recent", "List what was stored last, latest first.", ListRecent, "list",
                  _ask_list, _tell_list),
-        LineTool("status", "Say how much the memory holds.", Status, "inspect",
+        LineTool("status", "Say how much the memory holds.", StatusRequest, "inspect",
                  lambda _asked, _own: MemoryInspectionRequest(), _tell_status),
     )  # fmt: skip
 
@@ -111,16 +111,16 @@ _NOTHING = "Nothing relevant is stored."
 _DOUBT = "Doubtful: these are the nearest memories, and perhaps none of them answers."
 
 
-def _ask_add(asked: Add, own: Scope | None) -> Value:
+def _ask_add(asked: AddLineRequest, own: Scope | None) -> Value:
     flat = AddRequest(text=asked.text, speaker=asked.speaker, conversation=asked.conversation, tags=asked.tags)
     return ADD.ask(flat, own)
 
 
-def _ask_search(asked: Search, own: Scope | None) -> Value:
+def _ask_search(asked: SearchLineRequest, own: Scope | None) -> Value:
     return SEARCH.ask(FlatSearch(query=asked.query, limit=asked.limit, conversation=asked.conversation), own)
 
 
-def _ask_context(asked: Context, own: Scope | None) -> Value:
+def _ask_context(asked: ContextLineRequest, own: Scope | None) -> Value:
     return CONTEXT.ask(ContextRequest(query=asked.query, max_chars=asked.max_chars), own)
 
 
@@ -136,7 +136,7 @@ def _ask_list(asked: ListRecent, _own: Scope | None) -> Value:
 
 def _tell_write(report: MemoryWriteReport) -> str:
     return "\n".join(
-        _joined(decision.outcome.value, f"({decision.id})" if decision.id is not None else "", decision.reason)
+        _join_lines(decision.outcome.value, f"({decision.id})" if decision.id is not None else "", decision.reason)
         for decision in report.decisions
     )
 
@@ -148,21 +148,21 @@ def _tell_search(report: MemoryRecallReport) -> str:
     if report.outcome is RecallOutcome.NOTHING:
         return _NOTHING
     doubt = f"{_DOUBT}\n" if report.outcome is RecallOutcome.DOUBTFUL else ""
-    return f"{doubt}{_lines(report.hits)}"
+    return f"{doubt}{_hit_lines(report.hits)}"
 
 
 def _tell_list(report: MemoryListReport) -> str:
-    return _lines(report.items) or "Nothing is stored."
+    return _hit_lines(report.items) or "Nothing is stored."
 
 
 def _tell_control(report: MemoryControlReport) -> str:
-    return "\n".join(_decided(decision) for decision in report.decisions)
+    return "\n".join(_decision_line(decision) for decision in report.decisions)
 
 
-def _decided(decision: ControlDecision) -> str:
+def _decision_line(decision: ControlDecision) -> str:
     if decision.outcome is ControlOutcome.NOT_FOUND:
         return f"not_found ({decision.id}) no memory has this id: search shows ids"
-    return _joined(decision.outcome.value, f"({decision.id})", decision.reason or "")
+    return _join_lines(decision.outcome.value, f"({decision.id})", decision.reason or "")
 
 
 def _tell_status(report: MemoryInspectionReport) -> str:
@@ -179,19 +179,19 @@ def _tell_status(report: MemoryInspectionReport) -> str:
     )
 
 
-def _lines(hits: Iterable[RecallHit]) -> str:
-    return "\n".join(map(_line, hits))
+def _hit_lines(hits: Iterable[RecallHit]) -> str:
+    return "\n".join(map(_hit_line, hits))
 
 
-def _line(hit: RecallHit) -> str:
+def _hit_line(hit: RecallHit) -> str:
     day = str(as_datetime(hit.at).date()) if hit.at is not None else ""
-    head = _joined(day, hit.speaker or hit.title or "")
+    head = _join_lines(day, hit.speaker or hit.title or "")
     # One memory is one line: what a text holds of line ends would look like another memory.
     text = " ".join(hit.text.split())
     if len(text) > LINE_CHARS:
         text = f"{text[: LINE_CHARS - 1]}…"
-    return _joined(f"[{head}]" if head else "", text, f"({hit.id})")
+    return _join_lines(f"[{head}]" if head else "", text, f"({hit.id})")
 
 
-def _joined(*parts: str) -> str:
+def _join_lines(*parts: str) -> str:
     return " ".join(part for part in parts if part)

@@ -27,7 +27,7 @@ class AddText(Request):
     tags: Tags = ()
 
 
-class Candidate(Request):
+class PlainProposal(Request):
     """Propose a fact; admission judges it."""
 
     topic: str
@@ -35,14 +35,14 @@ class Candidate(Request):
     reason: str = ""
 
 
-class Query(Request):
+class PlainQuery(Request):
     """Find what answers a question."""
 
     query: str
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
 
 
-class Listing(Request):
+class PlainListing(Request):
     """Read memories in the order in which they were stored."""
 
     limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = 100
@@ -75,7 +75,7 @@ class PlainTool:
     destroys: bool = False
 
 
-async def _add(perform: Perform, asked: AddText) -> Any:
+async def _add_memory(perform: Perform, asked: AddText) -> Any:
     message = {"text": asked.text} | ({"speaker": asked.speaker} if asked.speaker else {})
     turn = {"messages": [message], "tags": list(asked.tags)}
     request: dict[str, Any] = {"write": {"kind": "transcript", "turns": [turn]}}
@@ -84,32 +84,32 @@ async def _add(perform: Perform, asked: AddText) -> Any:
     return await perform("write", request)
 
 
-async def _propose(perform: Perform, asked: Candidate) -> Any:
+async def _propose_fact(perform: Perform, asked: PlainProposal) -> Any:
     fact = {"topic": asked.topic, "content": asked.content, "reason": asked.reason}
     return await perform("write", {"write": {"kind": "long_term", "facts": [fact]}})
 
 
-async def _recall(perform: Perform, asked: Query) -> Any:
+async def _recall_memories(perform: Perform, asked: PlainQuery) -> Any:
     return await perform("recall", {"query": asked.query, "limit": asked.limit})
 
 
-async def _list(perform: Perform, asked: Listing) -> Any:
+async def _list_memories(perform: Perform, asked: PlainListing) -> Any:
     return await perform("list", {"limit": asked.limit} | ({"cursor": asked.cursor} if asked.cursor else {}))
 
 
-async def _get(perform: Perform, asked: OneMemory) -> Any:
+async def _get_memory(perform: Perform, asked: OneMemory) -> Any:
     return await perform("get", {"id": asked.memory_id})
 
 
-async def _delete(perform: Perform, asked: OneMemory) -> Any:
+async def _delete_memory(perform: Perform, asked: OneMemory) -> Any:
     return await perform("erase", {"ids": [asked.memory_id]})
 
 
-async def _update(perform: Perform, asked: UpdateMemory) -> Any:
+async def _update_memory(perform: Perform, asked: UpdateMemory) -> Any:
     return await perform("correct", {"id": asked.memory_id, "content": asked.text})
 
 
-async def _history(perform: Perform, asked: OneMemory) -> Any:
+async def _memory_history(perform: Perform, asked: OneMemory) -> Any:
     return await perform("history", {"id": asked.memory_id})
 
 
@@ -117,9 +117,9 @@ def everyday_tools() -> tuple[PlainTool, ...]:
     """Return the two that the sets `core` and `all` have: store a text, propose a fact."""
     return (
         PlainTool("memory_add", "Store a text as evidence; it can be recalled at once.", AddText, MemoryWriteReport,
-                  _add, mutates=True),
-        PlainTool("memory_write_candidate", "Propose a fact; admission judges it and says why.", Candidate,
-                  MemoryWriteReport, _propose, mutates=True),
+                  _add_memory, mutates=True),
+        PlainTool("memory_write_candidate", "Propose a fact; admission judges it and says why.", PlainProposal,
+                  MemoryWriteReport, _propose_fact, mutates=True),
     )  # fmt: skip
 
 
@@ -129,14 +129,16 @@ def mem0_tools() -> tuple[PlainTool, ...]:
     from elytron_core.contracts.recall import RecallHit
 
     return (
-        PlainTool("add_memory", "Store a text as a memory.", AddText, MemoryWriteReport, _add, mutates=True),
-        PlainTool("search_memories", "Find memories that answer a query.", Query, MemoryRecallReport, _recall),
-        PlainTool("get_memories", "List memories.", Listing, MemoryListReport, _list),
-        PlainTool("get_memory", "Read one memory.", OneMemory, RecallHit, _get),
-        PlainTool("update_memory", "Replace a fact's content.", UpdateMemory, MemoryControlReport, _update,
+        PlainTool("add_memory", "Store a text as a memory.", AddText, MemoryWriteReport, _add_memory, mutates=True),
+        PlainTool("search_memories", "Find memories that answer a query.", PlainQuery, MemoryRecallReport,
+                  _recall_memories),
+        PlainTool("get_memories", "List memories.", PlainListing, MemoryListReport, _list_memories),
+        PlainTool("get_memory", "Read one memory.", OneMemory, RecallHit, _get_memory),
+        PlainTool("update_memory", "Replace a fact's content.", UpdateMemory, MemoryControlReport, _update_memory,
                   mutates=True),
-        PlainTool("get_memory_history", "Read what happened to a memory.", OneMemory, MemoryHistoryReport, _history),
-        PlainTool("delete_memory", "Erase one memory for good.", OneMemory, MemoryControlReport, _delete,
+        PlainTool("get_memory_history", "Read what happened to a memory.", OneMemory, MemoryHistoryReport,
+                  _memory_history),
+        PlainTool("delete_memory", "Erase one memory for good.", OneMemory, MemoryControlReport, _delete_memory,
                   mutates=True, destroys=True),
     )  # fmt: skip
 

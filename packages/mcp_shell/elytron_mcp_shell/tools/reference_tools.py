@@ -21,7 +21,7 @@ Named = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^/]+$")]
 _CAMEL = ConfigDict(populate_by_name=True)
 
 
-class Entity(Value):
+class GraphEntity(Value):
     """A thing, of what type it is, and what was observed of it."""
 
     model_config = _CAMEL
@@ -31,7 +31,7 @@ class Entity(Value):
     observations: tuple[Text, ...] = ()
 
 
-class Relation(Value):
+class GraphRelation(Value):
     """A relation of one entity to another, in the active voice."""
 
     model_config = _CAMEL
@@ -41,7 +41,7 @@ class Relation(Value):
     relation_type: Text = Field(alias="relationType")
 
 
-class Observed(Value):
+class ObservedEntity(Value):
     """Observations of one entity."""
 
     model_config = _CAMEL
@@ -50,7 +50,7 @@ class Observed(Value):
     contents: tuple[Text, ...]
 
 
-class Unobserved(Value):
+class UnobservedEntity(Value):
     """Observations of one entity to delete."""
 
     model_config = _CAMEL
@@ -59,16 +59,16 @@ class Unobserved(Value):
     observations: tuple[Text, ...]
 
 
-class Entities(Request):
-    entities: tuple[Entity, ...]
+class EntitiesRequest(Request):
+    entities: tuple[GraphEntity, ...]
 
 
-class Relations(Request):
-    relations: tuple[Relation, ...]
+class RelationsRequest(Request):
+    relations: tuple[GraphRelation, ...]
 
 
-class Observations(Request):
-    observations: tuple[Observed, ...]
+class ObservationsRequest(Request):
+    observations: tuple[ObservedEntity, ...]
 
 
 class EntityNames(Request):
@@ -77,30 +77,30 @@ class EntityNames(Request):
     entity_names: tuple[Named, ...] = Field(alias="entityNames")
 
 
-class Deletions(Request):
-    deletions: tuple[Unobserved, ...]
+class DeletionsRequest(Request):
+    deletions: tuple[UnobservedEntity, ...]
 
 
-class Nothing(Request):
+class GraphReadRequest(Request):
     """Ask for everything."""
 
 
-class Search(Request):
+class GraphSearchRequest(Request):
     query: str
 
 
-class Names(Request):
+class EntityNameList(Request):
     names: tuple[Named, ...]
 
 
-class Graph(Value):
+class MemoryGraph(Value):
     """Entities with their observations, and the relations between them."""
 
-    entities: tuple[Entity, ...] = ()
-    relations: tuple[Relation, ...] = ()
+    entities: tuple[GraphEntity, ...] = ()
+    relations: tuple[GraphRelation, ...] = ()
 
 
-class Done(Value):
+class ChangedCount(Value):
     """Number of facts that were stored or erased."""
 
     count: int
@@ -109,67 +109,79 @@ class Done(Value):
 def reference_tools() -> tuple[PlainTool, ...]:
     """Return the nine tools under the names that the reference server gives them."""
     return (
-        PlainTool("create_entities", "Store entities.", Entities, Done, _create_entities, mutates=True),
-        PlainTool("create_relations", "Store relations.", Relations, Done, _create_relations, mutates=True),
-        PlainTool("add_observations", "Add observations to entities.", Observations, Done, _observe, mutates=True),
-        PlainTool("delete_entities", "Erase entities and their relations.", EntityNames, Done, _delete_entities,
+        PlainTool("create_entities", "Store entities.", EntitiesRequest, ChangedCount, _create_entities, mutates=True),
+        PlainTool("create_relations", "Store relations.", RelationsRequest, ChangedCount, _create_relations,
+                  mutates=True),
+        PlainTool("add_observations", "Add observations to entities.", ObservationsRequest, ChangedCount,
+                  _observe_entities, mutates=True),
+        PlainTool("delete_entities", "Erase entities and their relations.", EntityNames, ChangedCount, _delete_entities,
                   mutates=True, destroys=True),
-        PlainTool("delete_observations", "Erase observations.", Deletions, Done, _delete_observations,
+        PlainTool("delete_observations", "Erase observations.", DeletionsRequest, ChangedCount, _delete_observations,
                   mutates=True, destroys=True),
-        PlainTool("delete_relations", "Erase relations.", Relations, Done, _delete_relations,
+        PlainTool("delete_relations", "Erase relations.", RelationsRequest, ChangedCount, _delete_relations,
                   mutates=True, destroys=True),
-        PlainTool("read_graph", "Read every entity and relation.", Nothing, Graph, _read),
-        PlainTool("search_nodes", "Find entities that answer a query.", Search, Graph, _search),
-        PlainTool("open_nodes", "Read entities by their names.", Names, Graph, _open),
+        PlainTool("read_graph", "Read every entity and relation.", GraphReadRequest, MemoryGraph, _read_graph),
+        PlainTool("search_nodes", "Find entities that answer a query.", GraphSearchRequest, MemoryGraph, _search_graph),
+        PlainTool("open_nodes", "Read entities by their names.", EntityNameList, MemoryGraph, _open_entities),
     )  # fmt: skip
 
 
-async def _create_entities(perform: Perform, asked: Entities) -> Any:
+async def _create_entities(perform: Perform, asked: EntitiesRequest) -> Any:
     drafts = [
         draft
         for entity in asked.entities
         for draft in (
-            _draft(_ENTITY + entity.name, entity.entity_type),
-            *(_draft(_observation(entity.name, told), told) for told in entity.observations),
+            _fact_draft(_ENTITY + entity.name, entity.entity_type),
+            *(_fact_draft(_observation_draft(entity.name, told), told) for told in entity.observations),
         )
     ]
-    return await _store(perform, drafts)
+    return await _store_drafts(perform, drafts)
 
 
-async def _create_relations(perform: Perform, asked: Relations) -> Any:
-    return await _store(perform, [_draft(_place(one), _written(one)) for one in asked.relations])
+async def _create_relations(perform: Perform, asked: RelationsRequest) -> Any:
+    return await _store_drafts(
+        perform, [_fact_draft(_relation_topic(one), _relation_content(one)) for one in asked.relations]
+    )
 
 
-async def _observe(perform: Perform, asked: Observations) -> Any:
-    drafts = [_draft(_observation(one.entity_name, told), told) for one in asked.observations for told in one.contents]
-    return await _store(perform, drafts)
+async def _observe_entities(perform: Perform, asked: ObservationsRequest) -> Any:
+    drafts = [
+        _fact_draft(_observation_draft(one.entity_name, told), told)
+        for one in asked.observations
+        for told in one.contents
+    ]
+    return await _store_drafts(perform, drafts)
 
 
 async def _delete_entities(perform: Perform, asked: EntityNames) -> Any:
     gone = [
         fact_id
-        async for fact_id, topic, content in _facts(perform)
+        async for fact_id, topic, content in _graph_facts(perform)
         if _entity_of(topic) in asked.entity_names
-        or (topic.startswith(_RELATION) and {*_ends(content)} & {*asked.entity_names})
+        or (topic.startswith(_RELATION) and {*_relation_ends(content)} & {*asked.entity_names})
     ]
-    return await _erase(perform, gone)
+    return await _erase_facts(perform, gone)
 
 
-async def _delete_observations(perform: Perform, asked: Deletions) -> Any:
-    topics = {_observation(one.entity_name, told) for one in asked.deletions for told in one.observations}
-    return await _erase(perform, [fact_id async for fact_id, topic, _ in _facts(perform) if topic in topics])
+async def _delete_observations(perform: Perform, asked: DeletionsRequest) -> Any:
+    topics = {_observation_draft(one.entity_name, told) for one in asked.deletions for told in one.observations}
+    return await _erase_facts(
+        perform, [fact_id async for fact_id, topic, _ in _graph_facts(perform) if topic in topics]
+    )
 
 
-async def _delete_relations(perform: Perform, asked: Relations) -> Any:
-    topics = {_place(one) for one in asked.relations}
-    return await _erase(perform, [fact_id async for fact_id, topic, _ in _facts(perform) if topic in topics])
+async def _delete_relations(perform: Perform, asked: RelationsRequest) -> Any:
+    topics = {_relation_topic(one) for one in asked.relations}
+    return await _erase_facts(
+        perform, [fact_id async for fact_id, topic, _ in _graph_facts(perform) if topic in topics]
+    )
 
 
-async def _read(perform: Perform, _asked: Nothing) -> Any:
-    return _graph([(topic, content) async for _, topic, content in _facts(perform)])
+async def _read_graph(perform: Perform, _asked: GraphReadRequest) -> Any:
+    return _facts_graph([(topic, content) async for _, topic, content in _graph_facts(perform)])
 
 
-async def _search(perform: Perform, asked: Search) -> Any:
+async def _search_graph(perform: Perform, asked: GraphSearchRequest) -> Any:
     found = await perform(
         "recall",
         {
@@ -179,16 +191,18 @@ async def _search(perform: Perform, asked: Search) -> Any:
             "filters": {"planes": ["long_term"]},
         },
     )
-    names = {name for hit in found.get("hits", ()) for name in _names(hit.get("title") or "", hit["text"])}
-    return await _open(perform, Names(names=tuple(sorted(names))))
+    names = {name for hit in found.get("hits", ()) for name in _fact_names(hit.get("title") or "", hit["text"])}
+    return await _open_entities(perform, EntityNameList(names=tuple(sorted(names))))
 
 
-async def _open(perform: Perform, asked: Names) -> Any:
-    kept = [(topic, content) async for _, topic, content in _facts(perform)]
-    return _graph([(topic, content) for topic, content in kept if {*_names(topic, content)} & {*asked.names}])
+async def _open_entities(perform: Perform, asked: EntityNameList) -> Any:
+    kept = [(topic, content) async for _, topic, content in _graph_facts(perform)]
+    return _facts_graph(
+        [(topic, content) for topic, content in kept if {*_fact_names(topic, content)} & {*asked.names}]
+    )
 
 
-async def _store(perform: Perform, drafts: list[dict[str, Any]]) -> Any:
+async def _store_drafts(perform: Perform, drafts: list[dict[str, Any]]) -> Any:
     count = 0
     for start in range(0, len(drafts), limits.WRITES_PER_REQUEST):
         facts = drafts[start : start + limits.WRITES_PER_REQUEST]
@@ -197,7 +211,7 @@ async def _store(perform: Perform, drafts: list[dict[str, Any]]) -> Any:
     return {"count": count}
 
 
-async def _erase(perform: Perform, ids: list[str]) -> Any:
+async def _erase_facts(perform: Perform, ids: list[str]) -> Any:
     count = 0
     for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
         report = await perform("erase", {"ids": ids[start : start + limits.WRITES_PER_REQUEST]})
@@ -205,7 +219,7 @@ async def _erase(perform: Perform, ids: list[str]) -> Any:
     return {"count": count}
 
 
-async def _facts(perform: Perform) -> AsyncIterator[tuple[str, str, str]]:
+async def _graph_facts(perform: Perform) -> AsyncIterator[tuple[str, str, str]]:
     """Yield the id, topic and content of every fact that is of the graph."""
     cursor: str | None = None
     while True:
@@ -220,7 +234,7 @@ async def _facts(perform: Perform) -> AsyncIterator[tuple[str, str, str]]:
             return
 
 
-def _graph(facts: list[tuple[str, str]]) -> Any:
+def _facts_graph(facts: list[tuple[str, str]]) -> Any:
     types = {topic.removeprefix(_ENTITY): text for topic, text in facts if _is_entity(topic)}
     observed: dict[str, list[str]] = {name: [] for name in types}
     relations: list[dict[str, str]] = []
@@ -237,7 +251,7 @@ def _graph(facts: list[tuple[str, str]]) -> Any:
     return {"entities": entities, "relations": relations}
 
 
-def _draft(topic: str, content: str) -> dict[str, Any]:
+def _fact_draft(topic: str, content: str) -> dict[str, Any]:
     return {"topic": topic, "content": content, "fact_kind": "fact"}
 
 
@@ -249,26 +263,26 @@ def _entity_of(topic: str) -> str:
     return topic.split("/")[1] if topic.startswith(_ENTITY) else ""
 
 
-def _names(topic: str, content: str) -> list[str]:
-    return _ends(content) if topic.startswith(_RELATION) else [_entity_of(topic)]
+def _fact_names(topic: str, content: str) -> list[str]:
+    return _relation_ends(content) if topic.startswith(_RELATION) else [_entity_of(topic)]
 
 
-def _ends(content: str) -> list[str]:
+def _relation_ends(content: str) -> list[str]:
     source, _, target = json.loads(content)
     return [source, target]
 
 
-def _observation(name: str, told: str) -> str:
-    return f"{_ENTITY}{name}/{_digest(told)}"
+def _observation_draft(name: str, told: str) -> str:
+    return f"{_ENTITY}{name}/{_text_digest(told)}"
 
 
-def _place(relation: Relation) -> str:
-    return _RELATION + _digest(_written(relation))
+def _relation_topic(relation: GraphRelation) -> str:
+    return _RELATION + _text_digest(_relation_content(relation))
 
 
-def _written(relation: Relation) -> str:
+def _relation_content(relation: GraphRelation) -> str:
     return json.dumps([relation.source, relation.relation_type, relation.target], ensure_ascii=False)
 
 
-def _digest(text: str) -> str:
+def _text_digest(text: str) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import mcp_types as types
 
-from elytron.registry import WIRE_OPERATIONS, AnyOperation, Repeat, Role, by_name
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name
 from elytron_adapter import envelope
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_mcp_shell.tools.line_tools import LineTool
@@ -57,7 +57,7 @@ def operations_of(sets: frozenset[ToolSet], /, *, is_operator: bool) -> tuple[An
     return tuple(
         operation
         for operation in WIRE_OPERATIONS
-        if _is_in(operation, sets) and (is_operator or operation.role is Role.MEMBER)
+        if _is_in(operation, sets) and (is_operator or operation.role is CallerRole.MEMBER)
     )
 
 
@@ -108,16 +108,16 @@ def require_confirmed(
 def operation_tool(name: str) -> types.Tool:
     """Return the operation as a tool, with the schemas of its request and report."""
     operation = by_name(name)
-    schema = envelope.schema(operation)
+    schema = envelope.operation_schemas(operation)
     return types.Tool(
         name=tool_name(operation),
         description=operation.summary,
-        input_schema=_object(asked_for(operation, schema["request"])),
-        output_schema=_object(schema["report"]),
+        input_schema=_object_schema(asked_for(operation, schema["request"])),
+        output_schema=_object_schema(schema["report"]),
         annotations=types.ToolAnnotations(
             read_only_hint=not operation.mutates,
-            destructive_hint=operation.mutates and operation.repeat is not Repeat.STORE,
-            idempotent_hint=operation.repeat is not Repeat.HARMLESS or not operation.mutates,
+            destructive_hint=operation.mutates and operation.repeat is not RepeatGuard.STORE,
+            idempotent_hint=operation.repeat is not RepeatGuard.HARMLESS or not operation.mutates,
             open_world_hint=False,
         ),
     )
@@ -129,8 +129,8 @@ def plain_tool(tool: PlainTool) -> types.Tool:
     return types.Tool(
         name=tool.name,
         description=tool.description,
-        input_schema=_object(tool.taken.model_json_schema(mode="validation")),
-        output_schema=_object(tool.given.model_json_schema(mode="serialization")),
+        input_schema=_object_schema(tool.taken.model_json_schema(mode="validation")),
+        output_schema=_object_schema(tool.given.model_json_schema(mode="serialization")),
         annotations=types.ToolAnnotations(
             read_only_hint=not tool.mutates, destructive_hint=tool.destroys, open_world_hint=False
         ),
@@ -141,7 +141,7 @@ def plain_tool(tool: PlainTool) -> types.Tool:
 def line_tool(tool: LineTool) -> types.Tool:
     """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
     schema = tool.taken.model_json_schema(mode="validation")
-    fields = {name: _brief(field) for name, field in schema.get("properties", {}).items()}
+    fields = {name: _brief_field(field) for name, field in schema.get("properties", {}).items()}
     required = {"required": schema["required"]} if "required" in schema else {}
     return types.Tool(
         name=tool.name,
@@ -153,19 +153,19 @@ def line_tool(tool: LineTool) -> types.Tool:
     )
 
 
-def _brief(field: dict[str, Any]) -> dict[str, Any]:
+def _brief_field(field: dict[str, Any]) -> dict[str, Any]:
     found = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
     kept = {name: found[name] for name in ("type", "minimum", "maximum", "default") if name in found}
     return kept | {"items": {"type": "string"}} if kept["type"] == "array" else kept
 
 
-def _object(schema: dict[str, Any]) -> dict[str, Any]:
+def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` as one of an object, without patterns of Unicode classes, which some clients cannot read."""
-    found = _portable(schema)
+    found = _portable_schema(schema)
     return found if found.get("type") == "object" else found | {"type": "object"}
 
 
-def _portable(schema: Any) -> Any:
+def _portable_schema(schema: Any) -> Any:
     match schema:
         case dict():
             found = dict(cast("dict[str, Any]", schema))
@@ -173,8 +173,8 @@ def _portable(schema: Any) -> Any:
                 del found["pattern"]
             for value in found.pop("patternProperties", {}).values():
                 found["additionalProperties"] = value
-            return {name: _portable(value) for name, value in found.items()}
+            return {name: _portable_schema(value) for name, value in found.items()}
         case list():
-            return [_portable(item) for item in cast("list[Any]", schema)]
+            return [_portable_schema(item) for item in cast("list[Any]", schema)]
         case _:
             return schema

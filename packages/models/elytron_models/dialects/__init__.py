@@ -1,5 +1,5 @@
 """The dialects: each says how its requests are written and its answers read, and knows no other."""
 
-from elytron_core.lazy import exports
+from elytron_core.lazy import lazy_exports
 
-__getattr__, __dir__ = exports(__name__)
+__getattr__, __dir__ = lazy_exports(__name__)

@@ -5,9 +5,28 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.ports import chat
-from elytron_models.dialect import Dialect, Target, bearer, data_of, joined, parsed, present, returned, texts_of
+from elytron_models.dialect import (
+    ModelDialect,
+    ModelTarget,
+    bearer_header,
+    data_of,
+    join_roles,
+    parse_object,
+    present_fields,
+    returned_item,
+    texts_of,
+)
 from elytron_models.server import failure_of
-from elytron_models.stream_parser import Answer, Events, Fields, count, inner, json_text, objects, text
+from elytron_models.stream_parser import (
+    Events,
+    Fields,
+    UnfinishedAnswer,
+    count_field,
+    inner_object,
+    json_text,
+    object_list,
+    text_field,
+)
 
 _REASONS: Final = {
     "stop": chat.FinishReason.STOP,
@@ -20,18 +39,18 @@ _FAILED: Final = "error"
 """Reason that some routers write for an answer that broke off."""
 
 
-def body_of(request: chat.ModelRequest, target: Target, /) -> dict[str, object]:
+def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, object]:
     """Return the JSON of `request`."""
-    body = present(
+    body = present_fields(
         model=target.model,
-        messages=[_message(message, target) for message in joined(_plain(request))],
-        tools=[_tool(tool.name, tool.description, tool.parameters) for tool in request.tools],
+        messages=[_encode_message(message, target) for message in join_roles(_plain_messages(request))],
+        tools=[_encode_tool(tool.name, tool.description, tool.parameters) for tool in request.tools],
         temperature=request.temperature,
     )
     if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = request.tool_choice.value
     if request.answer_schema is not None:
-        shape = {"name": "answer", "strict": True, "schema": parsed(request.answer_schema, field="answer_schema")}
+        shape = {"name": "answer", "strict": True, "schema": parse_object(request.answer_schema, field="answer_schema")}
         body["response_format"] = {"type": "json_schema", "json_schema": shape}
     if request.max_tokens is not None:
         # The service's newer models refuse the older name, most other servers know no other.
@@ -39,45 +58,45 @@ def body_of(request: chat.ModelRequest, target: Target, /) -> dict[str, object]:
     return {**body, "stream": True, "stream_options": {"include_usage": True}}
 
 
-def _plain(request: chat.ModelRequest) -> tuple[chat.Message, ...]:
+def _plain_messages(request: chat.ModelRequest) -> tuple[chat.Message, ...]:
     """Return the messages without the role `developer`, which most servers do not know."""
     return tuple(
-        chat.InputMessage(role=chat.Role.SYSTEM, parts=message.parts)
-        if isinstance(message, chat.InputMessage) and message.role is chat.Role.DEVELOPER
+        chat.InputMessage(role=chat.ChatRole.SYSTEM, parts=message.parts)
+        if isinstance(message, chat.InputMessage) and message.role is chat.ChatRole.DEVELOPER
         else message
         for message in request.messages
     )
 
 
-def _message(message: chat.Message, target: Target) -> dict[str, object]:
+def _encode_message(message: chat.Message, target: ModelTarget) -> dict[str, object]:
     match message:
         case chat.InputMessage():
-            return {"role": message.role.value, "content": _content(message.parts)}
-        case chat.Reply():
-            extras = _extras(message, target)
+            return {"role": message.role.value, "content": _encode_content(message.parts)}
+        case chat.ModelReply():
+            extras = _call_extras(message, target)
             calls = [
                 {
                     "id": item.id,
                     "type": "function",
                     "function": {"name": item.name, "arguments": item.arguments},
-                    **present(extra_content=extras.get(item.id)),
+                    **present_fields(extra_content=extras.get(item.id)),
                 }
                 for item in message.items
                 if isinstance(item, chat.ToolCall)
             ]
             said = "".join(item.text for item in message.items if isinstance(item, chat.TextPart))
-            return {"role": "assistant", "content": said or (None if calls else ""), **present(tool_calls=calls)}
+            return {"role": "assistant", "content": said or (None if calls else ""), **present_fields(tool_calls=calls)}
         case chat.ToolResult():
             return {"role": "tool", "tool_call_id": message.call_id, "content": message.text}
 
 
-def _extras(message: chat.Reply, target: Target) -> dict[str, Fields]:
+def _call_extras(message: chat.ModelReply, target: ModelTarget) -> dict[str, Fields]:
     """Return what the server wants back beside its calls, by their ids."""
-    opaque = [returned(item, target) for item in message.items if isinstance(item, chat.Opaque)]
-    return {text(item, "id"): inner(item, "extra_content") for item in opaque if item is not None}
+    opaque = [returned_item(item, target) for item in message.items if isinstance(item, chat.OpaquePart)]
+    return {text_field(item, "id"): inner_object(item, "extra_content") for item in opaque if item is not None}
 
 
-def _content(parts: tuple[chat.Part, ...]) -> object:
+def _encode_content(parts: tuple[chat.Part, ...]) -> object:
     if all(isinstance(part, chat.TextPart) for part in parts):
         return texts_of(parts)
     found: list[dict[str, object]] = []
@@ -90,13 +109,13 @@ def _content(parts: tuple[chat.Part, ...]) -> object:
     return found
 
 
-def _tool(name: str, description: str, parameters: str) -> dict[str, object]:
-    shape = parsed(parameters, field=f"the parameters of {name!r}")
-    return {"type": "function", "function": present(name=name, description=description) | {"parameters": shape}}
+def _encode_tool(name: str, description: str, parameters: str) -> dict[str, object]:
+    shape = parse_object(parameters, field=f"the parameters of {name!r}")
+    return {"type": "function", "function": present_fields(name=name, description=description) | {"parameters": shape}}
 
 
 @dataclass(slots=True)
-class _Call:
+class _StreamedCall:
     id: str
     name: str = ""
     arguments: list[str] = field(default_factory=list[str])
@@ -105,97 +124,100 @@ class _Call:
 
 
 @dataclass(slots=True)
-class ChatAnswer(Answer):
+class ChatAnswer(UnfinishedAnswer):
     """An answer in chunks. It is whole if every choice has its reason and `[DONE]` came."""
 
     issuer: str = ""
-    calls: dict[int, _Call] = field(default_factory=dict[int, _Call])
+    calls: dict[int, _StreamedCall] = field(default_factory=dict[int, _StreamedCall])
     open: set[int] = field(default_factory=lambda: {0})
     reason: chat.FinishReason = chat.FinishReason.INCOMPLETE
-    usage: chat.Usage | None = None
+    usage: chat.TokenUsage | None = None
     refused: bool = False
 
     def take(self, event: Fields, /) -> Events:
         """Return the events of one chunk."""
         if event.get("error"):
-            yield failure_of(inner(event, "error") or {"message": text(event, "error")})
+            yield failure_of(inner_object(event, "error") or {"message": text_field(event, "error")})
             return
-        if used := inner(event, "usage"):
+        if used := inner_object(event, "usage"):
             self.usage = usage_of(used)
-        for choice in objects(event, "choices"):
-            index = count(choice, "index")
-            reason = text(choice, "finish_reason")
+        for choice in object_list(event, "choices"):
+            index = count_field(choice, "index")
+            reason = text_field(choice, "finish_reason")
             if reason == _FAILED:
-                yield chat.Failed(reason=chat.FailureReason.UNAVAILABLE)
+                yield chat.ReplyFailed(reason=chat.FailureReason.UNAVAILABLE)
                 return
             if reason:
                 self.open.discard(index)
             elif index not in self.open:
                 self.open.add(index)
                 if len(self.open) > limits.MODEL_ITEMS:
-                    yield chat.Failed(reason=chat.FailureReason.TOO_LARGE)
+                    yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
                     return
             if index == 0:
-                yield from self._delta(inner(choice, "delta"))
+                yield from self._delta(inner_object(choice, "delta"))
                 if reason:
                     self.reason = _REASONS.get(reason, chat.FinishReason.INCOMPLETE)
 
     def done(self) -> Events:
         """Return the calls, the usage and the end."""
         if self.open:
-            yield chat.Failed(reason=chat.FailureReason.MALFORMED)
+            yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
             return
         for call in self.calls.values():
             yield chat.ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
             if call.extra:
                 body = json_text({"id": call.id, "extra_content": call.extra})
-                yield chat.Opaque(type="tool_call_extra", body=body, issuer=self.issuer)
+                yield chat.OpaquePart(type="tool_call_extra", body=body, issuer=self.issuer)
         if self.usage is not None:
             yield self.usage
         if self.refused:
             self.reason = chat.FinishReason.REFUSED
         elif self.calls and self.reason is chat.FinishReason.STOP:
             self.reason = chat.FinishReason.TOOLS
-        yield chat.Finished(reason=self.reason)
+        yield chat.ReplyFinished(reason=self.reason)
 
     def _delta(self, delta: Fields) -> Events:
-        if thought := text(delta, "reasoning_content") or text(delta, "reasoning"):
+        if thought := text_field(delta, "reasoning_content") or text_field(delta, "reasoning"):
             yield chat.ReasoningDelta(text=thought)
-        if said := text(delta, "content"):
+        if said := text_field(delta, "content"):
             yield chat.TextDelta(text=said)
-        if refusal := text(delta, "refusal"):
+        if refusal := text_field(delta, "refusal"):
             self.refused = True
             yield chat.TextDelta(text=refusal)
-        for part in objects(delta, "tool_calls"):
+        for part in object_list(delta, "tool_calls"):
             index = self._index(part)
             if index is None:
-                yield chat.Failed(reason=chat.FailureReason.TOO_LARGE)
+                yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
                 return
-            function = inner(part, "function")
-            call = self.calls.setdefault(index, _Call(text(part, "id") or f"call_{index}"))
-            call.name += text(function, "name")
-            call.arguments.append(text(function, "arguments"))
-            call.extra = inner(part, "extra_content") or call.extra
+            function = inner_object(part, "function")
+            call = self.calls.setdefault(index, _StreamedCall(text_field(part, "id") or f"call_{index}"))
+            call.name += text_field(function, "name")
+            call.arguments.append(text_field(function, "arguments"))
+            call.extra = inner_object(part, "extra_content") or call.extra
             yield chat.ToolCallDelta(
-                index=index, id=text(part, "id"), name=text(function, "name"), arguments=text(function, "arguments")
+                index=index,
+                id=text_field(part, "id"),
+                name=text_field(function, "name"),
+                arguments=text_field(function, "arguments"),
             )
 
     def _index(self, part: Fields) -> int | None:
         """Return which call a piece belongs to; servers that number none begin each with an id. None: too many."""
         index = part.get("index")
         if not isinstance(index, int):
-            index = len(self.calls) if text(part, "id") or not self.calls else len(self.calls) - 1
+            index = len(self.calls) if text_field(part, "id") or not self.calls else len(self.calls) - 1
         return index if index in self.calls or len(self.calls) < limits.MODEL_TOOL_CALLS else None
 
 
-def usage_of(used: Fields, /) -> chat.Usage:
+def usage_of(used: Fields, /) -> chat.TokenUsage:
     """Return the usage in a chunk."""
-    return chat.Usage(
-        input_tokens=count(used, "prompt_tokens"),
-        output_tokens=count(used, "completion_tokens"),
-        cached_tokens=count(inner(used, "prompt_tokens_details"), "cached_tokens"),
-        reasoning_tokens=count(inner(used, "completion_tokens_details"), "reasoning_tokens"),
+    return chat.TokenUsage(
+        input_tokens=count_field(used, "prompt_tokens"),
+        output_tokens=count_field(used, "completion_tokens"),
+        cached_tokens=count_field(inner_object(used, "prompt_tokens_details"), "cached_tokens"),
+        reasoning_tokens=count_field(inner_object(used, "completion_tokens_details"), "reasoning_tokens"),
     )
 
 
-CHAT: Final = Dialect(path="/chat/completions", headers=bearer, body=body_of, answer=ChatAnswer)
+CHAT: Final = ModelDialect(path="/chat/completions", headers=bearer_header, body=body_of, answer=ChatAnswer)

@@ -5,22 +5,41 @@ from typing import Final
 
 from elytron_core import limits
 from elytron_core.ports import chat
-from elytron_models.dialect import Count, Dialect, Target, bearer, data_of, parsed, present, returned
+from elytron_models.dialect import (
+    ModelDialect,
+    ModelTarget,
+    TokenCount,
+    bearer_header,
+    data_of,
+    parse_object,
+    present_fields,
+    returned_item,
+)
 from elytron_models.server import failure_of
-from elytron_models.stream_parser import Answer, Events, Fields, count, fields, inner, json_text, objects, text
+from elytron_models.stream_parser import (
+    Events,
+    Fields,
+    UnfinishedAnswer,
+    count_field,
+    inner_object,
+    json_text,
+    object_fields,
+    object_list,
+    text_field,
+)
 
 _REASONING: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 _INCOMPLETE: Final = {"max_output_tokens": chat.FinishReason.LENGTH, "content_filter": chat.FinishReason.REFUSED}
 
 
-def body_of(request: chat.ModelRequest, target: Target, /) -> dict[str, object]:
+def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, object]:
     """Return the JSON of `request`."""
-    body = present(
+    body = present_fields(
         model=target.model,
-        input=[item for message in request.messages for item in _items(message, target)],
+        input=[item for message in request.messages for item in _encode_items(message, target)],
         tools=[
-            present(type="function", name=tool.name, description=tool.description)
-            | {"parameters": parsed(tool.parameters, field=f"the parameters of {tool.name!r}"), "strict": False}
+            present_fields(type="function", name=tool.name, description=tool.description)
+            | {"parameters": parse_object(tool.parameters, field=f"the parameters of {tool.name!r}"), "strict": False}
             for tool in request.tools
         ],
         max_output_tokens=request.max_tokens,
@@ -29,41 +48,41 @@ def body_of(request: chat.ModelRequest, target: Target, /) -> dict[str, object]:
     if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = request.tool_choice.value
     if request.answer_schema is not None:
-        shape = parsed(request.answer_schema, field="answer_schema")
+        shape = parse_object(request.answer_schema, field="answer_schema")
         body["text"] = {"format": {"type": "json_schema", "name": "answer", "strict": True, "schema": shape}}
     return {**body, "stream": True, "store": False, "include": ["reasoning.encrypted_content"]}
 
 
-def _items(message: chat.Message, target: Target) -> list[Fields]:
+def _encode_items(message: chat.Message, target: ModelTarget) -> list[Fields]:
     match message:
         case chat.InputMessage():
-            content = [_part(part) for part in message.parts]
+            content = [_encode_part(part) for part in message.parts]
             return [{"type": "message", "role": message.role.value, "content": content}]
         case chat.ToolResult():
             return [{"type": "function_call_output", "call_id": message.call_id, "output": message.text}]
-        case chat.Reply():
-            return [item for one in message.items if (item := _item(one, target)) is not None]
+        case chat.ModelReply():
+            return [item for one in message.items if (item := _encode_item(one, target)) is not None]
 
 
-def _part(part: chat.Part) -> Fields:
+def _encode_part(part: chat.Part) -> Fields:
     if isinstance(part, chat.TextPart):
         return {"type": "input_text", "text": part.text}
     data_of(part)
     return {"type": "input_image", "image_url": part.url, "detail": "auto"}
 
 
-def _item(item: chat.ReplyItem, target: Target) -> Fields | None:
+def _encode_item(item: chat.ReplyItem, target: ModelTarget) -> Fields | None:
     match item:
         case chat.TextPart():
             return {"type": "message", "role": "assistant", "content": item.text} if item.text else None
         case chat.ToolCall():
             return {"type": "function_call", "call_id": item.id, "name": item.name, "arguments": item.arguments}
-        case chat.Opaque():
-            return returned(item, target)
+        case chat.OpaquePart():
+            return returned_item(item, target)
 
 
 @dataclass(slots=True)
-class ResponsesAnswer(Answer):
+class ResponsesAnswer(UnfinishedAnswer):
     """An answer as events of items. It is whole when `response.completed` or `response.incomplete` came."""
 
     issuer: str = ""
@@ -75,32 +94,32 @@ class ResponsesAnswer(Answer):
 
     def take(self, event: Fields, /) -> Events:
         """Return the events of one server event; unknown kinds have none."""
-        kind, index = text(event, "type"), count(event, "output_index")
+        kind, index = text_field(event, "type"), count_field(event, "output_index")
         if index >= limits.MODEL_ITEMS:
-            yield chat.Failed(reason=chat.FailureReason.TOO_LARGE)
+            yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
             return
         match kind:
             case "response.output_text.delta" | "response.refusal.delta":
                 self.spoken.add(index)
                 self.refused = self.refused or kind == "response.refusal.delta"
-                if said := text(event, "delta"):
+                if said := text_field(event, "delta"):
                     yield chat.TextDelta(text=said)
             case _ if kind in _REASONING:
-                yield chat.ReasoningDelta(text=text(event, "delta"))
+                yield chat.ReasoningDelta(text=text_field(event, "delta"))
             case "response.output_item.added":
-                item = inner(event, "item")
-                if text(item, "type") == "function_call":
-                    yield chat.ToolCallDelta(index=index, id=text(item, "call_id"), name=text(item, "name"))
+                item = inner_object(event, "item")
+                if text_field(item, "type") == "function_call":
+                    yield chat.ToolCallDelta(index=index, id=text_field(item, "call_id"), name=text_field(item, "name"))
             case "response.function_call_arguments.delta":
-                yield chat.ToolCallDelta(index=index, arguments=text(event, "delta"))
+                yield chat.ToolCallDelta(index=index, arguments=text_field(event, "delta"))
             case "response.output_item.done":
-                yield from self._item(index, inner(event, "item"))
+                yield from self._item(index, inner_object(event, "item"))
             case "response.completed" | "response.incomplete":
-                yield from self._ended(inner(event, "response"), is_whole=kind == "response.completed")
+                yield from self._ended(inner_object(event, "response"), is_whole=kind == "response.completed")
             case "response.failed" | "response.cancelled":
-                yield failure_of(inner(inner(event, "response"), "error"))
+                yield failure_of(inner_object(inner_object(event, "response"), "error"))
             case "error":
-                yield failure_of(inner(event, "error") or event)
+                yield failure_of(inner_object(event, "error") or event)
             case _:
                 pass
 
@@ -109,60 +128,62 @@ class ResponsesAnswer(Answer):
         if index in self.settled:
             return
         self.settled.add(index)
-        match text(item, "type"):
+        match text_field(item, "type"):
             case "message":
                 if index not in self.spoken:
                     yield from self._message(item)
             case "function_call":
                 self.called = True
                 yield chat.ToolCall(
-                    id=text(item, "call_id"), name=text(item, "name"), arguments=text(item, "arguments")
+                    id=text_field(item, "call_id"),
+                    name=text_field(item, "name"),
+                    arguments=text_field(item, "arguments"),
                 )
             case "reasoning":
                 # Without its content the server would look for an item that it does not keep.
                 if item.get("encrypted_content") or item.get("content"):
-                    yield chat.Opaque(type="reasoning", body=json_text(item), issuer=self.issuer)
+                    yield chat.OpaquePart(type="reasoning", body=json_text(item), issuer=self.issuer)
             case "":
-                yield chat.Failed(reason=chat.FailureReason.MALFORMED)
+                yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
             case kind:
-                yield chat.Opaque(type=kind, body=json_text(item), issuer=self.issuer)
+                yield chat.OpaquePart(type=kind, body=json_text(item), issuer=self.issuer)
 
     def _message(self, item: Fields) -> Events:
-        for part in objects(item, "content"):
-            self.refused = self.refused or text(part, "type") == "refusal"
-            if said := text(part, "text") or text(part, "refusal"):
+        for part in object_list(item, "content"):
+            self.refused = self.refused or text_field(part, "type") == "refusal"
+            if said := text_field(part, "text") or text_field(part, "refusal"):
                 yield chat.TextDelta(text=said)
 
     def _ended(self, response: Fields, *, is_whole: bool) -> Events:
-        for index, item in enumerate(objects(response, "output")):
+        for index, item in enumerate(object_list(response, "output")):
             yield from self._item(index, item)
-        if used := inner(response, "usage"):
+        if used := inner_object(response, "usage"):
             yield usage_of(used)
         if not is_whole:
-            why = text(inner(response, "incomplete_details"), "reason")
-            yield chat.Finished(reason=_INCOMPLETE.get(why, chat.FinishReason.INCOMPLETE))
+            why = text_field(inner_object(response, "incomplete_details"), "reason")
+            yield chat.ReplyFinished(reason=_INCOMPLETE.get(why, chat.FinishReason.INCOMPLETE))
         elif self.called:
-            yield chat.Finished(reason=chat.FinishReason.TOOLS)
+            yield chat.ReplyFinished(reason=chat.FinishReason.TOOLS)
         else:
-            yield chat.Finished(reason=chat.FinishReason.REFUSED if self.refused else chat.FinishReason.STOP)
+            yield chat.ReplyFinished(reason=chat.FinishReason.REFUSED if self.refused else chat.FinishReason.STOP)
 
 
-def usage_of(used: Fields, /) -> chat.Usage:
+def usage_of(used: Fields, /) -> chat.TokenUsage:
     """Return the usage in a response."""
-    return chat.Usage(
-        input_tokens=count(used, "input_tokens"),
-        output_tokens=count(used, "output_tokens"),
-        cached_tokens=count(fields(used.get("input_tokens_details")), "cached_tokens"),
-        reasoning_tokens=count(fields(used.get("output_tokens_details")), "reasoning_tokens"),
+    return chat.TokenUsage(
+        input_tokens=count_field(used, "input_tokens"),
+        output_tokens=count_field(used, "output_tokens"),
+        cached_tokens=count_field(object_fields(used.get("input_tokens_details")), "cached_tokens"),
+        reasoning_tokens=count_field(object_fields(used.get("output_tokens_details")), "reasoning_tokens"),
     )
 
 
-RESPONSES: Final = Dialect(
+RESPONSES: Final = ModelDialect(
     path="/responses",
-    headers=bearer,
+    headers=bearer_header,
     body=body_of,
     answer=ResponsesAnswer,
-    count=Count(
+    count=TokenCount(
         "/responses/input_tokens", frozenset({"stream", "store", "include", "max_output_tokens", "temperature"})
     ),
 )

@@ -3,87 +3,93 @@
 from collections.abc import Iterator
 
 from elytron_models.dialects.chat import ChatAnswer
-from elytron_models.stream_parser import Fields, count, inner, objects, text
+from elytron_models.stream_parser import Fields, count_field, inner_object, object_list, text_field
 from elytron_proxy.dialects.dialect import (
+    AnswerWitness,
     Body,
+    CallRefusal,
     PromptDialect,
-    Refusal,
-    Witness,
     before_history,
-    events,
+    encode_events,
     functions_of,
     in_system,
     items_of,
     said_in,
     with_message,
 )
-from elytron_proxy.dialects.prompt import Prompt, Step, StepKind, ToolUse, prompt_of
-from elytron_proxy.settings import Placement
+from elytron_proxy.dialects.prompt import CallPrompt, PromptStep, StepKind, ToolUse, prompt_of
+from elytron_proxy.settings import BlockPlacement
 
 POLICIES = ("system", "developer")
 
 
-def read(body: Fields, /) -> Prompt | None:
+def read_prompt(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a request."""
-    return prompt_of(steps_of(body), tools=functions_of(body), is_single=count(body, "n") <= 1)
+    return prompt_of(steps_of(body), tools=functions_of(body), is_single=count_field(body, "n") <= 1)
 
 
-def steps_of(body: Fields, /) -> Iterator[Step]:
+def steps_of(body: Fields, /) -> Iterator[PromptStep]:
     """Yield the steps of the messages, as chat completions and Ollama write them."""
-    for at, message in enumerate(objects(body, "messages")):
-        match text(message, "role"):
+    for at, message in enumerate(object_list(body, "messages")):
+        match text_field(message, "role"):
             case "user":
                 if said := said_in(message.get("content")).strip():
-                    yield Step(StepKind.USER, said, at)
+                    yield PromptStep(StepKind.USER, said, at)
             case "assistant":
                 if said := said_in(message.get("content")):
-                    yield Step(StepKind.ASSISTANT, said, at)
-                for call in objects(message, "tool_calls"):
-                    named = text(inner(call, "function"), "name")
-                    yield Step(StepKind.TOOL, at=at, use=ToolUse(text(call, "id"), named))
+                    yield PromptStep(StepKind.ASSISTANT, said, at)
+                for call in object_list(message, "tool_calls"):
+                    named = text_field(inner_object(call, "function"), "name")
+                    yield PromptStep(StepKind.TOOL, at=at, use=ToolUse(text_field(call, "id"), named))
             case "tool" | "function":
-                yield Step(StepKind.TOOL, at=at)
+                yield PromptStep(StepKind.TOOL, at=at)
             case _:
                 pass
 
 
-def place(body: Body, prompt: Prompt, block: str, placement: Placement, /) -> Body:
+def place_block(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:
     """Return the request with the block in it."""
     messages = items_of(body, "messages")
     match placement:
-        case Placement.TAIL:
+        case BlockPlacement.TAIL:
             placed = with_message(messages, prompt.at, block, kind="text", placement=placement)
-        case Placement.SYSTEM:
+        case BlockPlacement.SYSTEM:
             placed = in_system(messages, block, roles=POLICIES)
-        case Placement.BEFORE:
+        case BlockPlacement.BEFORE:
             placed = before_history(messages, block, kind="text", roles=POLICIES)
     return {**body, "messages": placed}
 
 
-def streamed(answer: Fields, /) -> bytes:
+def stream_whole(answer: Fields, /) -> bytes:
     """Return a whole answer as the stream that it could have been."""
     choices = [
         {
-            "index": count(choice, "index"),
-            "delta": inner(choice, "message"),
+            "index": count_field(choice, "index"),
+            "delta": inner_object(choice, "message"),
             "finish_reason": choice.get("finish_reason"),
         }
-        for choice in objects(answer, "choices")
+        for choice in object_list(answer, "choices")
     ]
-    return events({**answer, "choices": choices}) + b"data: [DONE]\n\n"
+    return encode_events({**answer, "choices": choices}) + b"data: [DONE]\n\n"
 
 
-def refused(refusal: Refusal, /) -> Fields:
+def refusal_body(refusal: CallRefusal, /) -> Fields:
     """Return the error object of OpenAI's APIs."""
     kind = "invalid_request_error" if refusal.status < 500 else "server_error"
     return {"error": {"message": refusal.message, "type": kind, "param": None, "code": refusal.code}}
 
 
-def cut(refusal: Refusal, _witness: Witness, /) -> bytes:
+def cut_event(refusal: CallRefusal, _witness: AnswerWitness, /) -> bytes:
     """Return the event that ends a stream which broke off: the vendor's client raises it."""
-    return events(refused(refusal))
+    return encode_events(refusal_body(refusal))
 
 
 CHAT = PromptDialect(
-    name="chat", read=read, place=place, answer=ChatAnswer, streamed=streamed, refused=refused, cut=cut
+    name="chat",
+    read=read_prompt,
+    place=place_block,
+    answer=ChatAnswer,
+    streamed=stream_whole,
+    refused=refusal_body,
+    cut=cut_event,
 )

@@ -6,33 +6,33 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from elytron_models.stream_parser import (
-    Answer,
     EventFrames,
     Events,
     Fields,
     LineFrames,
     StreamParser,
-    count,
-    fields,
-    inner,
+    UnfinishedAnswer,
+    count_field,
+    inner_object,
     json_text,
-    objects,
-    text,
+    object_fields,
+    object_list,
+    text_field,
 )
-from elytron_proxy.dialects.prompt import TAG, OfferedTool, Prompt
-from elytron_proxy.settings import Placement
+from elytron_proxy.dialects.prompt import TAG, CallPrompt, OfferedTool
+from elytron_proxy.settings import BlockPlacement
 
 Body = dict[str, object]
 BETWEEN: Final = "\n\n"
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 
 
-def shelved(block: str, /) -> str:
+def encode_shelved(block: str, /) -> str:
     """Return a block in base64, so that it is stored: as it is, it would be taken for an echo and left out."""
     return b64encode(block.encode("utf-8", "replace")).decode()
 
 
-def unshelved(kept: str, /) -> str:
+def decode_shelved(kept: str, /) -> str:
     """Return the block that was stored as `kept`; empty if it is damaged."""
     try:
         return b64decode(kept, validate=True).decode("utf-8", "replace")
@@ -43,11 +43,13 @@ def unshelved(kept: str, /) -> str:
 def said_in(content: object, /) -> str:
     """Return the text of a message's content; images and files have none."""
     if isinstance(content, str):
-        return text({"content": content}, "content")
+        return text_field({"content": content}, "content")
     if not isinstance(content, list):
         return ""
-    parts = [fields(part) for part in cast("list[object]", content)]
-    return BETWEEN.join(text(part, "text") for part in parts if text(part, "type") in _TEXTS and text(part, "text"))
+    parts = [object_fields(part) for part in cast("list[object]", content)]
+    return BETWEEN.join(
+        text_field(part, "text") for part in parts if text_field(part, "type") in _TEXTS and text_field(part, "text")
+    )
 
 
 def items_of(body: Mapping[str, object], name: str, /) -> list[object]:
@@ -56,24 +58,24 @@ def items_of(body: Mapping[str, object], name: str, /) -> list[object]:
     return list(cast("list[object]", found)) if isinstance(found, list) else []
 
 
-def offered(tools: Iterable[Fields], schema: str = "parameters", /) -> tuple[OfferedTool, ...]:
+def offered_tools(tools: Iterable[Fields], schema: str = "parameters", /) -> tuple[OfferedTool, ...]:
     """Return the tools that have a name, each with the schema in that field."""
-    return tuple(OfferedTool(name, json_text(tool.get(schema))) for tool in tools if (name := text(tool, "name")))
+    return tuple(OfferedTool(name, json_text(tool.get(schema))) for tool in tools if (name := text_field(tool, "name")))
 
 
 def functions_of(body: Fields, /) -> tuple[OfferedTool, ...]:
     """Return the tools that chat completions and Ollama write as functions."""
-    return offered(inner(tool, "function") for tool in objects(body, "tools"))
+    return offered_tools(inner_object(tool, "function") for tool in object_list(body, "tools"))
 
 
-def events(*told: Fields) -> bytes:
+def encode_events(*told: Fields) -> bytes:
     """Return unnamed server-sent events."""
     return b"".join(f"data: {json_text(event)}\n\n".encode("utf-8", "replace") for event in told)
 
 
 def named_event(event: Fields, /) -> bytes:
     """Return a server-sent event that is named as its data is."""
-    return f"event: {text(event, 'type')}\ndata: {json_text(event)}\n\n".encode("utf-8", "replace")
+    return f"event: {text_field(event, 'type')}\ndata: {json_text(event)}\n\n".encode("utf-8", "replace")
 
 
 _ENDS = frozenset({"response.completed", "response.incomplete"})
@@ -101,7 +103,7 @@ _BEGUN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CallRefusal:
     """Refusal of a call. `code` is stable; no message repeats the request."""
 
     status: int
@@ -110,7 +112,7 @@ class Refusal:
 
 
 @dataclass(slots=True)
-class Witness:
+class AnswerWitness:
     """State of an answer beside its events: the started response, the ended one, and the last number."""
 
     begun: Fields = field(default_factory=dict[str, object])
@@ -122,45 +124,45 @@ class Witness:
     def see(self, event: Fields, /) -> None:
         """Look at one event of the stream."""
         self.seen += 1
-        self.number = max(self.number, count(event, "sequence_number"))
-        kind = text(event, "type")
+        self.number = max(self.number, count_field(event, "sequence_number"))
+        kind = text_field(event, "type")
         if kind == "response.created":
-            begun = inner(event, "response")
+            begun = inner_object(event, "response")
             self.begun = {name: begun[name] for name in _BEGUN if name in begun}
         elif kind in _ENDS:
-            self.ended = inner(event, "response")
+            self.ended = inner_object(event, "response")
         elif event.get("done") is True:
             self.ended = event
 
 
-def _light(event: Fields, depth: int = 0, /) -> Fields:
+def _light_event(event: Fields, depth: int = 0, /) -> Fields:
     """Return an event without what a parser gathers and memory does not read: thoughts, arguments of calls, results."""
-    return {name: _lightened(name, told, depth) for name, told in event.items() if name not in _HEAVY}
+    return {name: _light_field(name, told, depth) for name, told in event.items() if name not in _HEAVY}
 
 
-def _lightened(name: str, told: object, depth: int) -> object:
+def _light_field(name: str, told: object, depth: int) -> object:
     if depth > _DEPTH:
         return None
-    inside = fields(told)
+    inside = object_fields(told)
     if inside:
         if name == "content_block":
             return {key: inside[key] for key in _NAMES if key in inside}
-        return _light(inside, depth + 1)
+        return _light_event(inside, depth + 1)
     if isinstance(told, list):
-        return [_lightened(name, one, depth + 1) for one in cast("list[object]", told)]
+        return [_light_field(name, one, depth + 1) for one in cast("list[object]", told)]
     return told
 
 
-class _Seen:
+class _WitnessedAnswer:
     """An answer whose events a witness sees too. Of what is no text, it holds little."""
 
-    def __init__(self, answer: Answer, witness: Witness, /) -> None:
+    def __init__(self, answer: UnfinishedAnswer, witness: AnswerWitness, /) -> None:
         self._answer = answer
         self._witness = witness
 
     def take(self, event: Fields, /) -> Events:
         self._witness.see(event)
-        return self._answer.take(_light(event))
+        return self._answer.take(_light_event(event))
 
     def done(self) -> Events:
         return self._answer.done()
@@ -171,30 +173,30 @@ class PromptDialect:
     """One dialect of model APIs, as functions over its JSON."""
 
     name: str
-    read: Callable[[Fields], Prompt | None]
-    place: Callable[[Body, Prompt, str, Placement], Body]
+    read: Callable[[Fields], CallPrompt | None]
+    place: Callable[[Body, CallPrompt, str, BlockPlacement], Body]
     """Raises InvalidInput where the request has no place for the block."""
-    answer: Callable[[], Answer]
+    answer: Callable[[], UnfinishedAnswer]
     streamed: Callable[[Fields], bytes]
     """Returns a whole answer as the stream that it could have been."""
-    refused: Callable[[Refusal], Fields]
-    cut: Callable[[Refusal, Witness], bytes]
+    refused: Callable[[CallRefusal], Fields]
+    cut: Callable[[CallRefusal, AnswerWitness], bytes]
     """Returns the event that ends a stream which broke off."""
     has_lines: bool = False
 
-    def parser(self, witness: Witness, /) -> StreamParser:
+    def parser(self, witness: AnswerWitness, /) -> StreamParser:
         """Return a parser of one answer, whose events `witness` sees."""
-        return StreamParser(LineFrames() if self.has_lines else EventFrames(), _Seen(self.answer(), witness))
+        return StreamParser(LineFrames() if self.has_lines else EventFrames(), _WitnessedAnswer(self.answer(), witness))
 
 
-def fenced(block: str, /) -> str:
+def fence_block(block: str, /) -> str:
     """Return the block in its tag, whose version defines its contents."""
     return f'<{TAG} version="1">\n{block.strip()}\n</{TAG}>'
 
 
-def with_part(content: object, block: str, /, *, kind: str, placement: Placement) -> object:
+def with_part(content: object, block: str, /, *, kind: str, placement: BlockPlacement) -> object:
     """Return `content` with the block behind it, or before it; a text stays a text."""
-    is_before = placement is Placement.BEFORE
+    is_before = placement is BlockPlacement.BEFORE
     if isinstance(content, str):
         return f"{block}{BETWEEN}{content}" if is_before else f"{content}{BETWEEN}{block}"
     parts = cast("list[object]", content) if isinstance(content, list) else []
@@ -202,9 +204,11 @@ def with_part(content: object, block: str, /, *, kind: str, placement: Placement
     return [part, *parts] if is_before else [*parts, part]
 
 
-def with_message(messages: list[object], at: int, block: str, /, *, kind: str, placement: Placement) -> list[object]:
+def with_message(
+    messages: list[object], at: int, block: str, /, *, kind: str, placement: BlockPlacement
+) -> list[object]:
     """Return `messages` with the block in the one at `at`."""
-    message = dict(fields(messages[at]))
+    message = dict(object_fields(messages[at]))
     message["content"] = with_part(message.get("content"), block, kind=kind, placement=placement)
     return [*messages[:at], message, *messages[at + 1 :]]
 
@@ -215,9 +219,12 @@ def before_history(messages: list[object], block: str, /, *, kind: str, roles: I
     Templates of many models refuse two user messages in a row, so it becomes a separate one only before an answer.
     """
     policies = frozenset(roles)
-    at = next((place for place, one in enumerate(messages) if text(fields(one), "role") not in policies), len(messages))
-    if at < len(messages) and text(fields(messages[at]), "role") == "user":
-        return with_message(messages, at, block, kind=kind, placement=Placement.BEFORE)
+    at = next(
+        (place for place, one in enumerate(messages) if text_field(object_fields(one), "role") not in policies),
+        len(messages),
+    )
+    if at < len(messages) and text_field(object_fields(messages[at]), "role") == "user":
+        return with_message(messages, at, block, kind=kind, placement=BlockPlacement.BEFORE)
     return [*messages[:at], {"role": "user", "content": block}, *messages[at:]]
 
 
@@ -225,9 +232,9 @@ def in_system(messages: list[object], block: str, /, *, roles: Iterable[str]) ->
     """Return `messages` with the block at the end of the first system message that is a text, else first of all."""
     policies = frozenset(roles)
     for place, one in enumerate(messages):
-        message = fields(one)
+        message = object_fields(one)
         content = message.get("content")
-        if text(message, "role") in policies and isinstance(content, str):
+        if text_field(message, "role") in policies and isinstance(content, str):
             changed = {**message, "content": f"{content}{BETWEEN}{block}"}
             return [*messages[:place], changed, *messages[place + 1 :]]
     return [{"role": "system", "content": block}, *messages]

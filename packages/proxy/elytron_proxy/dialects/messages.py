@@ -4,23 +4,23 @@ from collections.abc import Iterator
 
 from elytron_core.errors import InvalidInput
 from elytron_models.dialects.messages import MessagesAnswer
-from elytron_models.stream_parser import Fields, objects, text
+from elytron_models.stream_parser import Fields, object_list, text_field
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
+    AnswerWitness,
     Body,
+    CallRefusal,
     PromptDialect,
-    Refusal,
-    Witness,
     before_history,
-    events,
+    encode_events,
     items_of,
     named_event,
-    offered,
+    offered_tools,
     said_in,
     with_message,
 )
-from elytron_proxy.dialects.prompt import Prompt, Step, StepKind, ToolUse, prompt_of
-from elytron_proxy.settings import Placement
+from elytron_proxy.dialects.prompt import CallPrompt, PromptStep, StepKind, ToolUse, prompt_of
+from elytron_proxy.settings import BlockPlacement
 
 _KINDS = {
     400: "invalid_request_error",
@@ -33,37 +33,39 @@ _KINDS = {
 }
 
 
-def read(body: Fields, /) -> Prompt | None:
+def read_prompt(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a request."""
-    return prompt_of(_steps(body), tools=offered(objects(body, "tools"), "input_schema"))
+    return prompt_of(_body_steps(body), tools=offered_tools(object_list(body, "tools"), "input_schema"))
 
 
-def _steps(body: Fields) -> Iterator[Step]:
-    for at, message in enumerate(objects(body, "messages")):
-        blocks = objects(message, "content")
+def _body_steps(body: Fields) -> Iterator[PromptStep]:
+    for at, message in enumerate(object_list(body, "messages")):
+        blocks = object_list(message, "content")
         said = said_in(message.get("content"))
-        if text(message, "role") == "user":
+        if text_field(message, "role") == "user":
             # Text beside a tool's result is the host's as often as a person's.
-            if any(text(block, "type") == "tool_result" for block in blocks):
-                yield Step(StepKind.TOOL, at=at)
+            if any(text_field(block, "type") == "tool_result" for block in blocks):
+                yield PromptStep(StepKind.TOOL, at=at)
             elif said.strip():
-                yield Step(StepKind.USER, said.strip(), at)
-        elif text(message, "role") == "assistant":
-            yield Step(StepKind.ASSISTANT, said, at)
+                yield PromptStep(StepKind.USER, said.strip(), at)
+        elif text_field(message, "role") == "assistant":
+            yield PromptStep(StepKind.ASSISTANT, said, at)
             for block in blocks:
-                if text(block, "type").endswith("tool_use"):
-                    yield Step(StepKind.TOOL, at=at, use=ToolUse(text(block, "id"), text(block, "name")))
+                if text_field(block, "type").endswith("tool_use"):
+                    yield PromptStep(
+                        StepKind.TOOL, at=at, use=ToolUse(text_field(block, "id"), text_field(block, "name"))
+                    )
 
 
-def place(body: Body, prompt: Prompt, block: str, placement: Placement, /) -> Body:
+def place_block(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:
     """Return the request with the block in it. Raises InvalidInput where `system` is neither a text nor a list."""
     messages = items_of(body, "messages")
     match placement:
-        case Placement.TAIL:
+        case BlockPlacement.TAIL:
             return {**body, "messages": with_message(messages, prompt.at, block, kind="text", placement=placement)}
-        case Placement.BEFORE:
+        case BlockPlacement.BEFORE:
             return {**body, "messages": before_history(messages, block, kind="text", roles=())}
-        case Placement.SYSTEM:
+        case BlockPlacement.SYSTEM:
             system = body.get("system")
             if system is None:
                 return {**body, "system": block}
@@ -74,39 +76,39 @@ def place(body: Body, prompt: Prompt, block: str, placement: Placement, /) -> Bo
             raise InvalidInput(field="system", problem="is neither a text nor a list of blocks")
 
 
-def streamed(answer: Fields, /) -> bytes:
+def stream_whole(answer: Fields, /) -> bytes:
     """Return a whole answer as the stream that it could have been."""
-    if text(answer, "type") == "error":
-        return events(answer)
+    if text_field(answer, "type") == "error":
+        return encode_events(answer)
     blocks = [
         event
-        for index, block in enumerate(objects(answer, "content"))
+        for index, block in enumerate(object_list(answer, "content"))
         for event in (
             {"type": "content_block_start", "index": index, "content_block": block},
             {"type": "content_block_stop", "index": index},
         )
     ]
     delta = {"type": "message_delta", "delta": {"stop_reason": answer.get("stop_reason")}}
-    return events({"type": "message_start", "message": answer}, *blocks, delta, {"type": "message_stop"})
+    return encode_events({"type": "message_start", "message": answer}, *blocks, delta, {"type": "message_stop"})
 
 
-def refused(refusal: Refusal, /) -> Fields:
+def refusal_body(refusal: CallRefusal, /) -> Fields:
     """Return the error object of the dialect."""
     kind = _KINDS.get(refusal.status, "invalid_request_error" if refusal.status < 500 else "api_error")
     return {"type": "error", "error": {"type": kind, "message": refusal.message}}
 
 
-def cut(refusal: Refusal, _witness: Witness, /) -> bytes:
+def cut_event(refusal: CallRefusal, _witness: AnswerWitness, /) -> bytes:
     """Return the event that ends a stream which broke off: the vendor's client raises it."""
-    return named_event(refused(refusal))
+    return named_event(refusal_body(refusal))
 
 
 MESSAGES = PromptDialect(
     name="messages",
-    read=read,
-    place=place,
+    read=read_prompt,
+    place=place_block,
     answer=lambda: MessagesAnswer(""),
-    streamed=streamed,
-    refused=refused,
-    cut=cut,
+    streamed=stream_whole,
+    refused=refusal_body,
+    cut=cut_event,
 )

@@ -3,67 +3,67 @@
 from dataclasses import replace
 
 from elytron_models.dialects.ollama import OllamaAnswer
-from elytron_models.stream_parser import Fields, json_text, text
+from elytron_models.stream_parser import Fields, json_text, text_field
 from elytron_proxy.dialects import chat
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
+    AnswerWitness,
     Body,
+    CallRefusal,
     PromptDialect,
-    Refusal,
-    Witness,
     functions_of,
     items_of,
     with_part,
 )
-from elytron_proxy.dialects.prompt import Prompt, prompt_of, without_blocks
-from elytron_proxy.settings import Placement
+from elytron_proxy.dialects.prompt import CallPrompt, prompt_of, without_blocks
+from elytron_proxy.settings import BlockPlacement
 
 
-def read(body: Fields, /) -> Prompt | None:
+def read_prompt(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a chat."""
     return prompt_of(chat.steps_of(body), tools=functions_of(body))
 
 
-def read_completion(body: Fields, /) -> Prompt | None:
+def read_completion(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a completion; None for a raw one, and for one that fills a gap."""
-    said = without_blocks(text(body, "prompt").strip())
+    said = without_blocks(text_field(body, "prompt").strip())
     if not said or body.get("raw") or body.get("suffix"):
         return None
     context = items_of(body, "context")
-    return Prompt(said=said, continues=json_text(context) if context else "")
+    return CallPrompt(said=said, continues=json_text(context) if context else "")
 
 
-def place_in_completion(body: Body, _prompt: Prompt, block: str, placement: Placement, /) -> Body:
+def place_in_completion(body: Body, _prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:
     """Return the request with the block in its prompt, or in its system prompt."""
-    if placement is Placement.SYSTEM:
-        system = text(body, "system")
+    if placement is BlockPlacement.SYSTEM:
+        system = text_field(body, "system")
         return {**body, "system": f"{system}{BETWEEN}{block}" if system else block}
-    return {**body, "prompt": with_part(text(body, "prompt"), block, kind="text", placement=placement)}
+    return {**body, "prompt": with_part(text_field(body, "prompt"), block, kind="text", placement=placement)}
 
 
-def streamed(answer: Fields, /) -> bytes:
+def stream_whole(answer: Fields, /) -> bytes:
     """Return a whole answer as the line that it is."""
     return f"{json_text(answer)}\n".encode("utf-8", "replace")
 
 
-def refused(refusal: Refusal, /) -> Fields:
+def refusal_body(refusal: CallRefusal, /) -> Fields:
     """Return the error object of the dialect."""
     return {"error": refusal.message}
 
 
-def cut(refusal: Refusal, _witness: Witness, /) -> bytes:
+def cut_event(refusal: CallRefusal, _witness: AnswerWitness, /) -> bytes:
     """Return the line that ends a stream which broke off: the vendor's client raises it."""
-    return streamed(refused(refusal))
+    return stream_whole(refusal_body(refusal))
 
 
 OLLAMA = PromptDialect(
     name="ollama",
-    read=read,
-    place=chat.place,
+    read=read_prompt,
+    place=chat.place_block,
     answer=lambda: OllamaAnswer(""),
-    streamed=streamed,
-    refused=refused,
-    cut=cut,
+    streamed=stream_whole,
+    refused=refusal_body,
+    cut=cut_event,
     has_lines=True,
 )
 COMPLETION = replace(OLLAMA, read=read_completion, place=place_in_completion)

@@ -33,7 +33,7 @@ class OfferedTool:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SaidTurn:
     """A person's message and the answer, as text."""
 
     said: str
@@ -41,7 +41,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class CallPrompt:
     """Prompt of a request. `at` is the place of the last user message in the list of messages; -1: it is a text.
 
     `begun`: the beginning of its answer, which the client gives the model to go on with; `has_tools_used`: tools
@@ -49,7 +49,7 @@ class Prompt:
     """
 
     said: str
-    earlier: tuple[Said, ...] = ()
+    earlier: tuple[SaidTurn, ...] = ()
     at: int = -1
     begun: str = ""
     has_tools_used: bool = False
@@ -69,7 +69,7 @@ class StepKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PromptStep:
     """One step of a conversation; `at` is the place of its message."""
 
     kind: StepKind
@@ -79,14 +79,14 @@ class Step:
 
 
 def prompt_of(
-    steps: Iterable[Step], /, *, tools: tuple[OfferedTool, ...] = (), is_single: bool = True
-) -> Prompt | None:
+    steps: Iterable[PromptStep], /, *, tools: tuple[OfferedTool, ...] = (), is_single: bool = True
+) -> CallPrompt | None:
     """Return the prompt of `steps`; None if there is no person's message.
 
     Of a model's text around calls of its tools, only the part behind the last of them is its answer.
     """
-    earlier: list[Said] = []
-    last: Step | None = None
+    earlier: list[SaidTurn] = []
+    last: PromptStep | None = None
     answer: list[str] = []
     uses: list[ToolUse] = []
     has_tools_used = False
@@ -96,7 +96,7 @@ def prompt_of(
                 if not (said := without_blocks(step.text)):
                     continue
                 if last is not None:
-                    earlier.append(Said(last.text, "".join(answer)))
+                    earlier.append(SaidTurn(last.text, "".join(answer)))
                 last = replace(step, text=said)
                 answer, uses, has_tools_used = [], [], False
             case StepKind.ASSISTANT:
@@ -107,7 +107,7 @@ def prompt_of(
                     uses.append(step.use)
     if last is None:
         return None
-    return Prompt(
+    return CallPrompt(
         said=last.text,
         earlier=tuple(earlier),
         at=last.at,
@@ -119,7 +119,7 @@ def prompt_of(
     )
 
 
-def spoken(answer: str, /) -> str:
+def spoken_answer(answer: str, /) -> str:
     """Return an answer without what the model thought aloud at its beginning, and what it repeated of a block."""
     return _BLOCK_BEGUN.sub("", without_blocks(_THOUGHT.sub("", answer, count=1))).strip()
 

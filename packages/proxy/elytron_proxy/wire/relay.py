@@ -6,21 +6,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from elytron_core.ports.chat import (
-    Failed,
     FailureReason,
-    Finished,
     FinishReason,
     ModelEvent,
-    Opaque,
+    OpaquePart,
+    ReplyFailed,
+    ReplyFinished,
     TextDelta,
     ToolCallDelta,
 )
-from elytron_models.stream_parser import Fields, StreamParser, fields_of, parse
+from elytron_models.stream_parser import Fields, StreamParser, fields_of, parse_answer
 from elytron_proxy import limits
-from elytron_proxy.dialects import PromptDialect, Refusal, Witness
-from elytron_proxy.figures import Figure, Figures
+from elytron_proxy.dialects import AnswerWitness, CallRefusal, PromptDialect
+from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.wire import upstream as names
-from elytron_proxy.wire.upstream import Pairs, Unanswered, Upstreams, chunks_of
+from elytron_proxy.wire.upstream import Pairs, UnansweredCall, UpstreamClients, chunks_of
 
 if TYPE_CHECKING:
     import httpx
@@ -113,7 +113,7 @@ class AnswerCopy:
     is_too_long: bool = False
     has_tools_used: bool = False
     """True if the provider used its own tools, such as a web search."""
-    witness: Witness = field(default_factory=Witness)
+    witness: AnswerWitness = field(default_factory=AnswerWitness)
 
     @property
     def text(self) -> str:
@@ -134,11 +134,11 @@ class AnswerCopy:
                     self._add(event.text)
                 case ToolCallDelta():
                     self._name(event.name)
-                case Finished():
+                case ReplyFinished():
                     self.finished = event.reason
-                case Failed():
+                case ReplyFailed():
                     self.failed = event.reason
-                case Opaque() if event.type not in _THOUGHTS:
+                case OpaquePart() if event.type not in _THOUGHTS:
                     self.has_tools_used = True
                 case _:
                     pass
@@ -201,7 +201,7 @@ class StreamRelay:
         self._copy.feed(clean)
         return self._gate.feed(clean)
 
-    def end(self, refusal: Refusal, /, *, is_broken: bool) -> bytes | None:
+    def end(self, refusal: CallRefusal, /, *, is_broken: bool) -> bytes | None:
         """Return the last bytes; of a stream that was cut, the dialect's own error. None: no error can be sent.
 
         Half an event is not relayed, for the following bytes would be read as its other half.
@@ -240,7 +240,7 @@ class WholeCopy:
         if len(self._held) > limits.WHOLE_BYTES:
             self._held.clear()
             self.is_over = True
-            self.answer.take((Failed(reason=FailureReason.TOO_LARGE),))
+            self.answer.take((ReplyFailed(reason=FailureReason.TOO_LARGE),))
 
     def end(self) -> None:
         """Read what was kept."""
@@ -250,24 +250,24 @@ class WholeCopy:
         told = fields_of(bytes(self._held))
         self._held.clear()
         if told is None:
-            self.answer.take((Failed(reason=FailureReason.MALFORMED),))
+            self.answer.take((ReplyFailed(reason=FailureReason.MALFORMED),))
             return
-        self.answer.take(parse(self._dialect.parser(self.answer.witness), (self._dialect.streamed(told),)))
+        self.answer.take(parse_answer(self._dialect.parser(self.answer.witness), (self._dialect.streamed(told),)))
 
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
-class Refused(Exception):
+class RefusedCall(Exception):
     """A call is refused before anything went upstream."""
 
-    def __init__(self, refusal: Refusal, /) -> None:
+    def __init__(self, refusal: CallRefusal, /) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedCall:
     """A request as it came in. `path` is the model API's own."""
 
     method: str
@@ -280,7 +280,7 @@ class Asked:
 
 
 @dataclass(slots=True)
-class Told:
+class AnswerHeaders:
     """Headers of memory in an answer."""
 
     memory: str
@@ -300,7 +300,7 @@ class Told:
 
 
 @dataclass(slots=True)
-class Read:
+class PeekedAnswer:
     """An answer whose beginning was looked at: `data`, and the `rest` that is to come."""
 
     rest: AsyncGenerator[bytes]
@@ -321,10 +321,10 @@ class Read:
         return fields_of(bytes(self.data)) or {}
 
 
-class Passage:
+class AnswerPassage:
     """The way of an answer's bytes to the client, without memory: as they come."""
 
-    def __init__(self, upstreams: Upstreams, figures: Figures, send: Send, /) -> None:
+    def __init__(self, upstreams: UpstreamClients, figures: ProxyFigures, send: Send, /) -> None:
         self._upstreams = upstreams
         self._figures = figures
         self._send = send
@@ -332,7 +332,7 @@ class Passage:
         self.is_left = False
         """True if the client left: nothing more is sent."""
 
-    async def ask(self, asked: Asked, /, *, model: str) -> "httpx.Response":
+    async def ask(self, asked: AskedCall, /, *, model: str) -> "httpx.Response":
         """Return the upstream's answer. Raises Refused."""
         try:
             return await self._upstreams.send(
@@ -344,11 +344,11 @@ class Passage:
                 space=asked.space,
                 body=asked.body if asked.body or asked.method not in {"GET", "HEAD"} else None,
             )
-        except Unanswered as error:
-            self._figures.count(Figure.UNREACHABLE)
-            raise Refused(error.refusal) from None
+        except UnansweredCall as error:
+            self._figures.count(ProxyFigure.UNREACHABLE)
+            raise RefusedCall(error.refusal) from None
 
-    async def begin(self, response: "httpx.Response", told: Told, /, *, without: str = "") -> None:
+    async def begin(self, response: "httpx.Response", told: AnswerHeaders, /, *, without: str = "") -> None:
         """Send the head of the answer, without the header of that name."""
         if self.is_left:
             return
@@ -358,7 +358,7 @@ class Passage:
             {
                 "type": "http.response.start",
                 "status": response.status_code,
-                "headers": _raw([*pairs, *told.pairs(), ("X-Accel-Buffering", "no")]),
+                "headers": _raw_headers([*pairs, *told.pairs(), ("X-Accel-Buffering", "no")]),
             }
         )
 
@@ -370,14 +370,16 @@ class Passage:
             self._figures.first_byte(time.perf_counter() - self._asked_at)
             self._asked_at = None
         if data or is_last:
-            self._figures.count(Figure.ANSWER_BYTES, len(data))
+            self._figures.count(ProxyFigure.ANSWER_BYTES, len(data))
             await self._send({"type": "http.response.body", "body": data, "more_body": not is_last})
 
-    async def all(self, response: "httpx.Response", told: Told, /, *, read: Read | None = None) -> None:
+    async def all(
+        self, response: "httpx.Response", told: AnswerHeaders, /, *, read: PeekedAnswer | None = None
+    ) -> None:
         """Send an answer as it comes, after what was `read` of it. If it breaks off, it does so for the client too."""
         import httpx
 
-        read = read or Read(chunks_of(response))
+        read = read or PeekedAnswer(chunks_of(response))
         mask = KeyMask(self._upstreams.keys)
         try:
             await self.begin(response, told)
@@ -391,5 +393,5 @@ class Passage:
             await response.aclose()
 
 
-def _raw(pairs: Pairs) -> list[tuple[bytes, bytes]]:
+def _raw_headers(pairs: Pairs) -> list[tuple[bytes, bytes]]:
     return [(name.lower().encode("latin-1"), value.encode("latin-1", "replace")) for name, value in pairs]

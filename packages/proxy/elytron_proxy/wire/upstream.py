@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from elytron_core.errors import MissingExtra
 from elytron_proxy import limits
-from elytron_proxy.dialects import Refusal
-from elytron_proxy.settings import ProxySettings, Upstream
+from elytron_proxy.dialects import CallRefusal
+from elytron_proxy.settings import ModelUpstream, ProxySettings
 
 if TYPE_CHECKING:
     import httpx
@@ -70,7 +70,7 @@ _VERSION: Final = "2023-06-01"
 
 
 def upstream_headers(
-    given: Iterable[tuple[str, str]], upstream: Upstream, /, *, path: str, space: str, length: int | None
+    given: Iterable[tuple[str, str]], upstream: ModelUpstream, /, *, path: str, space: str, length: int | None
 ) -> Pairs:
     """Return the headers that go to `upstream`, with its key as its dialect shows one.
 
@@ -117,7 +117,7 @@ def credential_of(authorization: str | None, api_key: str | None, /) -> str | No
     return f"Bearer {api_key}" if api_key is not None else None
 
 
-def unpacked(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
+def unpack_body(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
     """Return what `body` holds, packed as its `Content-Encoding` says, up to `limit` bytes and one; None if it cannot.
 
     Coded as RFC 9110 has it: gzip, deflate (with the header of zlib or without), identity, the last one first.
@@ -127,9 +127,9 @@ def unpacked(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
             case "identity":
                 continue
             case "gzip" | "x-gzip":
-                found = _inflated(body, zlib.MAX_WBITS | 16, limit)
+                found = _inflate_body(body, zlib.MAX_WBITS | 16, limit)
             case "deflate":
-                found = _inflated(body, zlib.MAX_WBITS, limit) or _inflated(body, -zlib.MAX_WBITS, limit)
+                found = _inflate_body(body, zlib.MAX_WBITS, limit) or _inflate_body(body, -zlib.MAX_WBITS, limit)
             case _:
                 return None
         if found is None:
@@ -138,7 +138,7 @@ def unpacked(body: bytes, encodings: str, /, *, limit: int) -> bytes | None:
     return body
 
 
-def _inflated(body: bytes, bits: int, limit: int) -> bytes | None:
+def _inflate_body(body: bytes, bits: int, limit: int) -> bytes | None:
     """Return the first `limit` bytes and one of what is packed; None for what is not packed so, or is cut off."""
     reader = zlib.decompressobj(bits)
     try:
@@ -149,20 +149,20 @@ def _inflated(body: bytes, bits: int, limit: int) -> bytes | None:
 
 
 Pause = Callable[[float], Awaitable[None]]
-_UNREACHABLE: Final = Refusal(502, "upstream_unreachable", "the model server cannot be reached: check --upstream")
-_TIMEOUT: Final = Refusal(504, "upstream_timeout", "the model server did not answer in time")
-_ENCODED: Final = Refusal(502, "upstream_encoded", "the model server sent an encoding that was not asked for")
+_UNREACHABLE: Final = CallRefusal(502, "upstream_unreachable", "the model server cannot be reached: check --upstream")
+_TIMEOUT: Final = CallRefusal(504, "upstream_timeout", "the model server did not answer in time")
+_ENCODED: Final = CallRefusal(502, "upstream_encoded", "the model server sent an encoding that was not asked for")
 
 
-class Unanswered(Exception):
+class UnansweredCall(Exception):
     """No answer came from a model server."""
 
-    def __init__(self, refusal: Refusal, /) -> None:
+    def __init__(self, refusal: CallRefusal, /) -> None:
         super().__init__(refusal.message)
         self.refusal = refusal
 
 
-class Upstreams:
+class UpstreamClients:
     """The model servers of a proxy, for one event loop. `close` lets go of their connections."""
 
     def __init__(self, settings: ProxySettings, /, *, pause: Pause = asyncio.sleep) -> None:
@@ -176,7 +176,7 @@ class Upstreams:
         """Return the keys of all servers, for what must not let them through."""
         return tuple(upstream.key for upstream in self.all if upstream.key)
 
-    def of_model(self, model: str, /) -> Upstream:
+    def of_model(self, model: str, /) -> ModelUpstream:
         """Return the server of a model: the one with the longest prefix of its name, else the first without one."""
         fitting = [upstream for upstream in self.all if upstream.prefix and model.startswith(upstream.prefix)]
         if fitting:
@@ -185,7 +185,7 @@ class Upstreams:
 
     async def send(
         self,
-        upstream: Upstream,
+        upstream: ModelUpstream,
         method: str,
         path: str,
         /,
@@ -212,14 +212,14 @@ class Upstreams:
                 response = await client.send(client.build_request(method, url, headers=told, content=body), stream=True)
                 break
             except httpx.TimeoutException:
-                raise Unanswered(_TIMEOUT) from None
+                raise UnansweredCall(_TIMEOUT) from None
             except (httpx.TransportError, httpx.InvalidURL):
                 if attempt >= limits.ATTEMPTS:
-                    raise Unanswered(_UNREACHABLE) from None
+                    raise UnansweredCall(_UNREACHABLE) from None
             await self._pause(limits.RETRY_PAUSE_S)
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            raise Unanswered(_ENCODED)
+            raise UnansweredCall(_ENCODED)
         return response
 
     async def close(self) -> None:
@@ -228,7 +228,7 @@ class Upstreams:
         for client in clients:
             await client.aclose()
 
-    def _client(self, upstream: Upstream) -> "httpx.AsyncClient":
+    def _client(self, upstream: ModelUpstream) -> "httpx.AsyncClient":
         try:
             import httpx
         except ImportError as error:
@@ -253,7 +253,7 @@ class Upstreams:
         return client
 
 
-def url_of(upstream: Upstream, path: str, query: str) -> "httpx.URL":
+def url_of(upstream: ModelUpstream, path: str, query: str) -> "httpx.URL":
     """Return the URL of a request. Its scheme, host and port are always those of the upstream."""
     import httpx
 

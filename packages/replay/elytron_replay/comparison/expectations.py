@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from elytron_core.clock import instant
 from elytron_core.errors import InvalidInput
-from elytron_replay.comparison.json_diff import ABSENT, Difference, below, differing, shown
+from elytron_replay.comparison.json_diff import ABSENT, JsonDifference, cut_difference, path_below, shown_json
 
 NAME_PATTERN = r"^[a-z][a-z0-9_]{0,39}$"
 TMP = "tmp"
@@ -18,12 +18,12 @@ _REFERENCE = re.compile(r"\$\{([^{}]*)\}")
 _TIME = "time "
 
 
-def used(value: JsonValue, /) -> set[str]:
+def used_names(value: JsonValue, /) -> set[str]:
     """Return the names that `value` refers to; `tmp` and times are always there and are not among them."""
-    return {name for text in _texts(value) for name in _REFERENCE.findall(text) if not _is_given(name)}
+    return {name for text in _value_texts(value) for name in _REFERENCE.findall(text) if not _is_given(name)}
 
 
-def resolve(value: JsonValue, values: Mapping[str, JsonValue], /) -> JsonValue:
+def resolve_references(value: JsonValue, values: Mapping[str, JsonValue], /) -> JsonValue:
     """Return `value` with every reference replaced by its value.
 
     A text that is one reference and nothing else becomes the value itself, of any type; inside a longer text,
@@ -31,19 +31,19 @@ def resolve(value: JsonValue, values: Mapping[str, JsonValue], /) -> JsonValue:
     """
     match value:
         case dict():
-            return {key: resolve(part, values) for key, part in value.items()}
+            return {key: resolve_references(part, values) for key, part in value.items()}
         case list():
-            return [resolve(part, values) for part in value]
+            return [resolve_references(part, values) for part in value]
         case str():
             whole = _REFERENCE.fullmatch(value)
             if whole is not None:
-                return _value(whole[1], values)
-            return _REFERENCE.sub(lambda found: _written(found[1], values), value)
+                return _named_value(whole[1], values)
+            return _REFERENCE.sub(lambda found: _written_text(found[1], values), value)
         case _:
             return value
 
 
-def pick(report: JsonValue, path: str, /) -> JsonValue:
+def pick_value(report: JsonValue, path: str, /) -> JsonValue:
     """Return the value at the dotted `path` of `report`. Raises KeyError if there is none."""
     found = report
     for part in path.split("."):
@@ -61,21 +61,21 @@ def _is_given(name: str) -> bool:
     return name == TMP or name.startswith(_TIME)
 
 
-def _texts(value: JsonValue) -> Iterator[str]:
+def _value_texts(value: JsonValue) -> Iterator[str]:
     match value:
         case dict():
             for part in value.values():
-                yield from _texts(part)
+                yield from _value_texts(part)
         case list():
             for part in value:
-                yield from _texts(part)
+                yield from _value_texts(part)
         case str():
             yield value
         case _:
             return
 
 
-def _value(name: str, values: Mapping[str, JsonValue]) -> JsonValue:
+def _named_value(name: str, values: Mapping[str, JsonValue]) -> JsonValue:
     if name.startswith(_TIME):
         return instant(name.removeprefix(_TIME), field=f"${{{name}}}")
     if name not in values:
@@ -83,21 +83,21 @@ def _value(name: str, values: Mapping[str, JsonValue]) -> JsonValue:
     return values[name]
 
 
-def _written(name: str, values: Mapping[str, JsonValue]) -> str:
-    value = _value(name, values)
+def _written_text(name: str, values: Mapping[str, JsonValue]) -> str:
+    value = _named_value(name, values)
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise InvalidInput(field=f"${{{name}}}", problem="is no text or whole number and cannot stand inside a text")
     return str(value)
 
 
-class _Operator(NamedTuple):
+class _ExpectationOperator(NamedTuple):
     """A `$word` of an expectation: `faults` yields each part of its argument that fails, and the value there."""
 
     faults: Callable[[JsonValue, JsonValue], Iterator[tuple[JsonValue, JsonValue]]]
     takes: Callable[[JsonValue], bool]
 
 
-def mismatches(expected: JsonValue, found: JsonValue, /, *, path: str = "") -> Iterator[Difference]:
+def find_mismatches(expected: JsonValue, found: JsonValue, /, *, path: str = "") -> Iterator[JsonDifference]:
     """Yield each place where `found` is not what `expected` demands.
 
     An object demands its own keys and no others; a list demands these items in this order, each partially; an object
@@ -107,34 +107,34 @@ def mismatches(expected: JsonValue, found: JsonValue, /, *, path: str = "") -> I
         case dict(), _ if any(key.startswith("$") for key in expected):
             for word, argument in expected.items():
                 for part, there in OPERATORS[word].faults(argument, found):
-                    yield differing(path, {word: part}, there)
+                    yield cut_difference(path, {word: part}, there)
         case dict(), dict():
             for key, part in expected.items():
                 if key in found:
-                    yield from mismatches(part, found[key], path=below(path, key))
+                    yield from find_mismatches(part, found[key], path=path_below(path, key))
                 else:
-                    yield Difference(below(path, key), shown(part), ABSENT)
+                    yield JsonDifference(path_below(path, key), shown_json(part), ABSENT)
         case list(), list() if len(expected) == len(found):
             for place, (part, there) in enumerate(zip(expected, found, strict=True)):
-                yield from mismatches(part, there, path=below(path, place))
+                yield from find_mismatches(part, there, path=path_below(path, place))
         # JSON knows true and 1 apart; Python does not.
         case _ if expected != found or isinstance(expected, bool) != isinstance(found, bool):
-            yield differing(path, expected, found)
+            yield cut_difference(path, expected, found)
         case _:
             return
 
 
-def shortfalls(minimum: Mapping[str, float], report: JsonValue, /) -> Iterator[Difference]:
+def find_shortfalls(minimum: Mapping[str, float], report: JsonValue, /) -> Iterator[JsonDifference]:
     """Yield each path of `minimum` where the report has less: a smaller number, or fewer items or characters."""
     for path, least in minimum.items():
         try:
-            found = pick(report, path)
+            found = pick_value(report, path)
         except KeyError:
-            yield Difference(path, f"at least {least:g}", ABSENT)
+            yield JsonDifference(path, f"at least {least:g}", ABSENT)
             continue
-        size = _size(found)
+        size = _value_size(found)
         if size is None or size < least:
-            yield Difference(path, f"at least {least:g}", shown(found) if size is None else f"{size:g}")
+            yield JsonDifference(path, f"at least {least:g}", shown_json(found) if size is None else f"{size:g}")
 
 
 def require_known(expected: JsonValue, /) -> None:
@@ -158,15 +158,15 @@ def require_known(expected: JsonValue, /) -> None:
             return
 
 
-def _matches(expected: JsonValue, found: JsonValue) -> bool:
-    return next(mismatches(expected, found), None) is None
+def _is_match(expected: JsonValue, found: JsonValue) -> bool:
+    return next(find_mismatches(expected, found), None) is None
 
 
-def _each(argument: JsonValue) -> Sequence[JsonValue]:
+def _argument_parts(argument: JsonValue) -> Sequence[JsonValue]:
     return argument if isinstance(argument, list) else [argument]
 
 
-def _among(part: JsonValue, found: JsonValue) -> Iterator[JsonValue]:
+def _matching_items(part: JsonValue, found: JsonValue) -> Iterator[JsonValue]:
     """Yield what in `found` is `part`: the items it matches, the key, or the stretch of text that begins with it."""
     match found:
         case str() if isinstance(part, str) and part in found:
@@ -174,51 +174,51 @@ def _among(part: JsonValue, found: JsonValue) -> Iterator[JsonValue]:
         case dict() if isinstance(part, str) and part in found:
             yield {part: found[part]}
         case list():
-            yield from (there for there in found if _matches(part, there))
+            yield from (there for there in found if _is_match(part, there))
         case _:
             return
 
 
-def _contains(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
-    for part in _each(argument):
-        if next(_among(part, found), None) is None:
+def _contains_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    for part in _argument_parts(argument):
+        if next(_matching_items(part, found), None) is None:
             yield part, found
 
 
-def _lacks(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+def _lacks_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
     # A number or null lacks everything, but a demand on it is more likely a wrong path.
     if not isinstance(found, str | list | dict):
         yield argument, found
         return
-    for part in _each(argument):
-        for there in _among(part, found):
+    for part in _argument_parts(argument):
+        for there in _matching_items(part, found):
             yield part, there
 
 
-def _first(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+def _first_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
     match argument, found:
         case str(), str() if found.startswith(argument):
             return
-        case list(), list() if _matches(argument, found[: len(argument)]):
+        case list(), list() if _is_match(argument, found[: len(argument)]):
             return
         case _:
             yield argument, found
 
 
-def _count(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
-    size = _size(found) if isinstance(found, str | list | dict) else None
+def _count_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    size = _value_size(found) if isinstance(found, str | list | dict) else None
     if size != argument:
         yield argument, found if size is None else size
 
 
 def _at_most(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
-    size = _size(found)
+    size = _value_size(found)
     assert isinstance(argument, int | float)
     if size is None or size > argument:
         yield argument, found if size is None else size
 
 
-def _size(found: JsonValue) -> float | None:
+def _value_size(found: JsonValue) -> float | None:
     match found:
         case bool() | None:
             return None
@@ -240,11 +240,11 @@ def _is_something(argument: JsonValue) -> bool:
     return argument is not None
 
 
-OPERATORS: Mapping[str, _Operator] = {
-    "$contains": _Operator(_contains, _is_something),
-    "$lacks": _Operator(_lacks, _is_something),
-    "$first": _Operator(_first, _is_text_or_list),
-    "$count": _Operator(_count, _is_number),
-    "$at_most": _Operator(_at_most, _is_number),
+OPERATORS: Mapping[str, _ExpectationOperator] = {
+    "$contains": _ExpectationOperator(_contains_faults, _is_something),
+    "$lacks": _ExpectationOperator(_lacks_faults, _is_something),
+    "$first": _ExpectationOperator(_first_faults, _is_text_or_list),
+    "$count": _ExpectationOperator(_count_faults, _is_number),
+    "$at_most": _ExpectationOperator(_at_most, _is_number),
 }
 """Words of expectations beside plain values; docs/fixtures.md has a line for each."""

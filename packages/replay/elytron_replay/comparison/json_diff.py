@@ -13,7 +13,7 @@ SHOWN_CHARS = 160
 CONTEXT_CHARS = 24
 
 
-class Difference(NamedTuple):
+class JsonDifference(NamedTuple):
     """A path, and the values there on both sides, as text and cut to the difference."""
 
     path: str
@@ -21,45 +21,45 @@ class Difference(NamedTuple):
     right: str
 
 
-def differences(left: JsonValue, right: JsonValue, /, *, path: str = "") -> Iterator[Difference]:
+def json_differences(left: JsonValue, right: JsonValue, /, *, path: str = "") -> Iterator[JsonDifference]:
     """Yield each path at which `left` and `right` differ, as deep as possible."""
     match left, right:
         case dict(), dict():
             for key in sorted(left.keys() | right.keys()):
                 if key in left and key in right:
-                    yield from differences(left[key], right[key], path=below(path, key))
+                    yield from json_differences(left[key], right[key], path=path_below(path, key))
                 else:
-                    there = (shown(side[key]) if key in side else ABSENT for side in (left, right))
-                    yield Difference(below(path, key), *there)
+                    there = (shown_json(side[key]) if key in side else ABSENT for side in (left, right))
+                    yield JsonDifference(path_below(path, key), *there)
         case list(), list():
             for place, (one, other) in enumerate(zip_longest(left, right, fillvalue=_END)):
                 if one is _END:
-                    yield Difference(below(path, place), ABSENT, shown(other))
+                    yield JsonDifference(path_below(path, place), ABSENT, shown_json(other))
                 elif other is _END:
-                    yield Difference(below(path, place), shown(one), ABSENT)
+                    yield JsonDifference(path_below(path, place), shown_json(one), ABSENT)
                 else:
-                    yield from differences(one, other, path=below(path, place))
+                    yield from json_differences(one, other, path=path_below(path, place))
         case _ if left != right or isinstance(left, bool) != isinstance(right, bool):
-            yield differing(path, left, right)
+            yield cut_difference(path, left, right)
         case _:
             return
 
 
-def differing(path: str, left: JsonValue, right: JsonValue, /) -> Difference:
+def cut_difference(path: str, left: JsonValue, right: JsonValue, /) -> JsonDifference:
     """Return the difference at `path`; of long texts, the stretch around the first character that differs."""
-    one, other = _written(left), _written(right)
+    one, other = _written_json(left), _written_json(right)
     if max(len(one), len(other)) <= SHOWN_CHARS:
-        return Difference(path, one, other)
+        return JsonDifference(path, one, other)
     start = max(0, _first_difference(one, other) - CONTEXT_CHARS)
-    return Difference(path, _window(one, start), _window(other, start))
+    return JsonDifference(path, _text_window(one, start), _text_window(other, start))
 
 
-def shown(value: JsonValue, /) -> str:
+def shown_json(value: JsonValue, /) -> str:
     """Return `value` as one line of JSON, cut if it is long."""
-    return _window(_written(value), 0)
+    return _text_window(_written_json(value), 0)
 
 
-def below(path: str, part: str | int, /) -> str:
+def path_below(path: str, part: str | int, /) -> str:
     """Return the path of `part` in the value at `path`."""
     return f"{path}.{part}" if path else str(part)
 
@@ -68,7 +68,7 @@ def below(path: str, part: str | int, /) -> str:
 _END: dict[str, JsonValue] = {}
 
 
-def _written(value: JsonValue) -> str:
+def _written_json(value: JsonValue) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
@@ -76,7 +76,7 @@ def _first_difference(one: str, other: str) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _window(text: str, start: int) -> str:
+def _text_window(text: str, start: int) -> str:
     cut = text[start : start + SHOWN_CHARS]
     return f"{'…' if start else ''}{cut}{'…' if start + SHOWN_CHARS < len(text) else ''}"
 
@@ -97,19 +97,23 @@ LEFT_OUT = "(differs by nature)"
 TMP = "${tmp}"
 
 
-def normalised(report: JsonValue, /, *, folder: Path) -> JsonValue:
+def normalise_report(report: JsonValue, /, *, folder: Path) -> JsonValue:
     """Return `report` without what differs by nature; paths in the story's folder begin with `${tmp}`."""
-    return _normalised(report, path="", folder=str(folder))
+    return _normalise_value(report, path="", folder=str(folder))
 
 
-def _normalised(value: JsonValue, *, path: str, folder: str) -> JsonValue:
+def _normalise_value(value: JsonValue, *, path: str, folder: str) -> JsonValue:
     if path in MAY_DIFFER:
         return LEFT_OUT
     match value:
         case dict():
-            return {key: _normalised(part, path=below(path, key), folder=folder) for key, part in value.items()}
+            return {
+                key: _normalise_value(part, path=path_below(path, key), folder=folder) for key, part in value.items()
+            }
         case list():
-            return [_normalised(part, path=below(path, place), folder=folder) for place, part in enumerate(value)]
+            return [
+                _normalise_value(part, path=path_below(path, place), folder=folder) for place, part in enumerate(value)
+            ]
         case str():
             return value.replace(folder, TMP)
         case _:

@@ -16,13 +16,13 @@ from elytron_core.contracts.archive import MemoryImportRequest, MemorySpaceExpor
 from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.contracts.facts import CandidatesWrite
 from elytron_core.contracts.inspection import MemoryInspectionRequest
-from elytron_core.contracts.recall import MemoryRecallRequest, Plane, RecallFilters
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, WriteDecision
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.evidence import EvidenceAuthority
 from elytron_core.model import Value
 from elytron_core.planes import candidates
-from elytron_core.policy.host import snapshot
+from elytron_core.policy.host import profile_snapshot
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
@@ -68,7 +68,7 @@ class EvolutionProposal(Value):
     rationale: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
 
 
-class Rejection(StrEnum):
+class ProposalRejection(StrEnum):
     """Why a proposal is not tried."""
 
     NOT_ALLOWED_FOR_PROFILE = "not_allowed_for_profile"
@@ -80,7 +80,7 @@ class Rejection(StrEnum):
     CANDIDATE_INCOMPLETE = "candidate_incomplete"
 
 
-class Tier(StrEnum):
+class TrialTier(StrEnum):
     """Thoroughness of a profile's trial of a proposal."""
 
     PREVIEW = "preview"
@@ -96,46 +96,46 @@ class ProposalReview(Value):
 
     proposal: str
     profile: str
-    tier: Tier | None
+    tier: TrialTier | None
     may_submit: bool
     """True if the profile lets a tried proposal be written."""
-    rejections: tuple[Rejection, ...] = ()
+    rejections: tuple[ProposalRejection, ...] = ()
 
     @property
     def ok(self) -> bool:
         return not self.rejections
 
 
-def tier_of(profile: ProfileName, /) -> Tier | None:
+def tier_of(profile: ProfileName, /) -> TrialTier | None:
     """Return how thoroughly `profile` tries proposals; None where it takes none."""
-    allowed = snapshot(profile).catalog.validation
+    allowed = profile_snapshot(profile).catalog.validation
     for capability, tier in (
-        (allowed.full_sandbox, Tier.FULL),
-        (allowed.compact_sandbox, Tier.COMPACT),
-        (allowed.proposal_preview, Tier.PREVIEW),
+        (allowed.full_sandbox, TrialTier.FULL),
+        (allowed.compact_sandbox, TrialTier.COMPACT),
+        (allowed.proposal_preview, TrialTier.PREVIEW),
     ):
         if capability.profile_allows:
             return tier
     return None
 
 
-def review(proposal: EvolutionProposal, profile: ProfileName, /) -> ProposalReview:
+def review_proposal(proposal: EvolutionProposal, profile: ProfileName, /) -> ProposalReview:
     """Return every reason against trying `proposal` where memory runs in `profile`."""
     tier = tier_of(profile)
     against = (
-        (tier is None, Rejection.NOT_ALLOWED_FOR_PROFILE),
-        (proposal.profile != profile.value, Rejection.PROFILE_MISMATCH),
-        (similarity.is_blank(proposal.id), Rejection.EMPTY_ID),
-        (not any(not similarity.is_blank(ref) for ref in proposal.evidence_refs), Rejection.EMPTY_EVIDENCE),
-        (similarity.is_blank(proposal.rationale), Rejection.EMPTY_RATIONALE),
-        (not proposal.candidates, Rejection.EMPTY_CANDIDATES),
-        (any(not found.is_complete for found in proposal.candidates), Rejection.CANDIDATE_INCOMPLETE),
+        (tier is None, ProposalRejection.NOT_ALLOWED_FOR_PROFILE),
+        (proposal.profile != profile.value, ProposalRejection.PROFILE_MISMATCH),
+        (similarity.is_blank(proposal.id), ProposalRejection.EMPTY_ID),
+        (not any(not similarity.is_blank(ref) for ref in proposal.evidence_refs), ProposalRejection.EMPTY_EVIDENCE),
+        (similarity.is_blank(proposal.rationale), ProposalRejection.EMPTY_RATIONALE),
+        (not proposal.candidates, ProposalRejection.EMPTY_CANDIDATES),
+        (any(not found.is_complete for found in proposal.candidates), ProposalRejection.CANDIDATE_INCOMPLETE),
     )
     return ProposalReview(
         proposal=proposal.id,
         profile=profile.value,
         tier=tier,
-        may_submit=snapshot(profile).catalog.validation.submission.profile_allows,
+        may_submit=profile_snapshot(profile).catalog.validation.submission.profile_allows,
         rejections=tuple(reason for holds, reason in against if holds),
     )
 
@@ -145,7 +145,7 @@ def load_proposal(path: Path, /) -> EvolutionProposal:
     return value_in(path, EvolutionProposal)
 
 
-ASKED = {Tier.PREVIEW: 0, Tier.COMPACT: 20, Tier.FULL: 200}
+ASKED = {TrialTier.PREVIEW: 0, TrialTier.COMPACT: 20, TrialTier.FULL: 200}
 """Number of the space's facts and procedures that are searched by their titles, before and after."""
 
 
@@ -168,8 +168,8 @@ class SandboxReport(Value):
     def ok(self) -> bool:
         """Return whether it may be submitted: something was accepted, nothing was rejected or pushed aside."""
         verdicts = {decision.verdict for decision in self.decisions}
-        accepted = verdicts & {candidates.Verdict.ACCEPT, candidates.Verdict.HANDOFF}
-        refused = verdicts - {candidates.Verdict.ACCEPT, candidates.Verdict.HANDOFF}
+        accepted = verdicts & {candidates.AdmissionVerdict.ACCEPT, candidates.AdmissionVerdict.HANDOFF}
+        refused = verdicts - {candidates.AdmissionVerdict.ACCEPT, candidates.AdmissionVerdict.HANDOFF}
         return self.review.ok and self.unchanged and bool(accepted) and not refused and not self.displaced
 
 
@@ -179,25 +179,25 @@ async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, prof
     A preview judges it. Other tiers write it to a copy in memory, and ask the copy for what the space holds, before
     and after: a proposal that pushes something aside shows it here.
     """
-    scope = _scope(memory)
-    reviewed = review(proposal, profile)
+    scope = _trial_scope(memory)
+    reviewed = review_proposal(proposal, profile)
     report = SandboxReport(space=scope.space, review=reviewed)
     if not reviewed.ok or reviewed.tier is None:
         return report
     before = await memory.inspect(MemoryInspectionRequest(scope=scope))
-    if reviewed.tier is Tier.PREVIEW:
-        judged = await memory.write(_request(proposal, scope).model_copy(update={"dry_run": True}))
+    if reviewed.tier is TrialTier.PREVIEW:
+        judged = await memory.write(_proposal_request(proposal, scope).model_copy(update={"dry_run": True}))
         report = report.model_copy(update={"decisions": judged.decisions})
     else:
-        async with _copied(memory, scope) as copy:
-            titles = await _titles(copy, scope, ASKED[reviewed.tier])
-            first = {memory_id: await _first(copy, scope, title) for memory_id, title in titles.items()}
-            written = await copy.write(_request(proposal, scope))
-            later = {memory_id: await _first(copy, scope, title) for memory_id, title in titles.items()}
+        async with _copied_runtime(memory, scope) as copy:
+            titles = await _record_titles(copy, scope, ASKED[reviewed.tier])
+            first = {memory_id: await _first_titled(copy, scope, title) for memory_id, title in titles.items()}
+            written = await copy.write(_proposal_request(proposal, scope))
+            later = {memory_id: await _first_titled(copy, scope, title) for memory_id, title in titles.items()}
             report = report.model_copy(
                 update={
                     "decisions": written.decisions,
-                    "found": await _found(copy, scope, proposal, written),
+                    "found": await _count_found(copy, scope, proposal, written),
                     "asked": len(titles),
                     "displaced": tuple(name for name in titles if first[name] == name != later[name]),
                 }
@@ -207,7 +207,7 @@ async def try_out(memory: MemoryRuntime, proposal: EvolutionProposal, /, *, prof
     return report.model_copy(update={"unchanged": same})
 
 
-async def submit(
+async def submit_proposal(
     memory: MemoryRuntime, proposal: EvolutionProposal, /, *, profile: ProfileName
 ) -> tuple[SandboxReport, MemoryWriteReport | None]:
     """Try `proposal` once more and, where it did well, write it: the only way from a proposal into memory.
@@ -220,27 +220,27 @@ async def submit(
         raise PermissionRefused(f"the profile {profile.value!r} tries proposals and submits none")
     if not report.ok:
         return report, None
-    return report, await memory.write(_request(proposal, _scope(memory)))
+    return report, await memory.write(_proposal_request(proposal, _trial_scope(memory)))
 
 
-def _scope(memory: MemoryRuntime) -> Scope:
+def _trial_scope(memory: MemoryRuntime) -> Scope:
     if memory.scope is None:
         raise ScopeMissing(operation="evolve", way_out="open the runtime with space=")
     return memory.scope
 
 
-def _request(proposal: EvolutionProposal, scope: Scope) -> MemoryWriteRequest:
-    drafts = tuple(_draft(found, proposal) for found in proposal.candidates)
+def _proposal_request(proposal: EvolutionProposal, scope: Scope) -> MemoryWriteRequest:
+    drafts = tuple(_candidate_draft(found, proposal) for found in proposal.candidates)
     return MemoryWriteRequest(
         scope=scope, write=CandidatesWrite(candidates=drafts), idempotency_key=f"evolve.{proposal.id}"
     )
 
 
-def _draft(found: EvolutionCandidate, proposal: EvolutionProposal) -> candidates.CandidateDraft:
+def _candidate_draft(found: EvolutionCandidate, proposal: EvolutionProposal) -> candidates.CandidateDraft:
     match found.kind:
         case CandidateKind.PROCEDURAL_MEMORY:
             change: candidates.SkillProposal | candidates.DiagnosticProposal = candidates.SkillProposal(
-                target=candidates.Target.PROCEDURAL,
+                target=candidates.CandidateTarget.PROCEDURAL,
                 name=found.name,
                 topic=found.topic,
                 title=found.title,
@@ -249,18 +249,20 @@ def _draft(found: EvolutionCandidate, proposal: EvolutionProposal) -> candidates
             )
         case CandidateKind.GOVERNANCE_NOTE:
             change = candidates.DiagnosticProposal(
-                target=candidates.Target.OPERATOR_DIAGNOSTIC, topic=found.topic, content=found.content[:4_000]
+                target=candidates.CandidateTarget.OPERATOR_DIAGNOSTIC, topic=found.topic, content=found.content[:4_000]
             )
     return candidates.CandidateDraft(
         proposal=change,
         authority=EvidenceAuthority.PROGRAM_MEMORY_CANONICAL,
         citations=proposal.evidence_refs,
-        judgement=candidates.Judgement(verdict=candidates.Verdict.ACCEPT, reason=proposal.rationale[:400]),
+        judgement=candidates.CandidateJudgement(
+            verdict=candidates.AdmissionVerdict.ACCEPT, reason=proposal.rationale[:400]
+        ),
     )
 
 
 @asynccontextmanager
-async def _copied(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator[MemoryRuntime]:
+async def _copied_runtime(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator[MemoryRuntime]:
     """Give a runtime over a copy of the space, gone afterwards."""
     ctx = memory.context
     with TemporaryDirectory(prefix="elytron-evolve-") as folder:
@@ -271,25 +273,27 @@ async def _copied(memory: MemoryRuntime, scope: Scope) -> AsyncGenerator[MemoryR
             yield copy
 
 
-async def _titles(copy: MemoryRuntime, scope: Scope, most: int) -> dict[str, str]:
+async def _record_titles(copy: MemoryRuntime, scope: Scope, most: int) -> dict[str, str]:
     """Return the titles of the space's facts and procedures, by id."""
-    believed = RecallFilters(planes=(Plane.LONG_TERM, Plane.PROCEDURAL))
+    believed = RecallFilters(planes=(RecallPlane.LONG_TERM, RecallPlane.PROCEDURAL))
     page = await copy.list(MemoryListRequest(scope=scope, limit=most, filters=believed))
     return {item.id: item.title for item in page.items if item.title}
 
 
-async def _first(copy: MemoryRuntime, scope: Scope, title: str) -> str | None:
+async def _first_titled(copy: MemoryRuntime, scope: Scope, title: str) -> str | None:
     asked = MemoryRecallRequest(
-        scope=scope, query=title, limit=1, filters=RecallFilters(planes=(Plane.LONG_TERM, Plane.PROCEDURAL))
+        scope=scope, query=title, limit=1, filters=RecallFilters(planes=(RecallPlane.LONG_TERM, RecallPlane.PROCEDURAL))
     )
     hits = (await copy.recall(asked)).hits
     return hits[0].id if hits else None
 
 
-async def _found(copy: MemoryRuntime, scope: Scope, proposal: EvolutionProposal, written: MemoryWriteReport) -> int:
+async def _count_found(
+    copy: MemoryRuntime, scope: Scope, proposal: EvolutionProposal, written: MemoryWriteReport
+) -> int:
     """Return how many of the accepted procedures answer their own titles."""
     found = 0
     for candidate, decision in zip(proposal.candidates, written.decisions, strict=True):
-        if candidate.kind is CandidateKind.PROCEDURAL_MEMORY and decision.verdict is candidates.Verdict.ACCEPT:
-            found += await _first(copy, scope, candidate.title) == decision.id
+        if candidate.kind is CandidateKind.PROCEDURAL_MEMORY and decision.verdict is candidates.AdmissionVerdict.ACCEPT:
+            found += await _first_titled(copy, scope, candidate.title) == decision.id
     return found

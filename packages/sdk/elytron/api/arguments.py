@@ -18,10 +18,10 @@ from elytron_core.contracts.facts import FactDraft
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.transcript import MemoryWriteRequest, TranscriptWrite, TurnDraft
 from elytron_core.errors import InvalidInput, ScopeMissing, StoreUrlInvalid
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import require_name
-from elytron_core.model import Vouched, invalid
-from elytron_core.planes.facts import Authority, Kind
+from elytron_core.model import VouchedMaker, invalid_input
+from elytron_core.planes.facts import FactAuthority, FactKind
 from elytron_core.planes.transcript import Message
 from elytron_core.ports.store import KeyProvider, Store
 from elytron_core.scope import Scope
@@ -30,7 +30,7 @@ from elytron_core.text import similarity
 WordT = TypeVar("WordT", bound=StrEnum)
 
 
-def word(kind: type[WordT], value: WordT, /, *, field: str) -> WordT:
+def word_member(kind: type[WordT], value: WordT, /, *, field: str) -> WordT:
     """Return the member of `kind` that `value` is, or names as a plain text. Raises InvalidInput."""
     try:
         return kind(value)
@@ -38,7 +38,7 @@ def word(kind: type[WordT], value: WordT, /, *, field: str) -> WordT:
         raise InvalidInput(field=field, problem=f"is none of {', '.join(kind)}") from None
 
 
-def require(
+def require_store(
     store: str | PathLike[str] | Store,
     /,
     *,
@@ -54,19 +54,19 @@ def require(
         raise InvalidInput(field="index_bytes", problem="is negative")
 
 
-def paths(given: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> Sequence[str | PathLike[str]]:
+def path_list(given: Sequence[str | PathLike[str]] | str | PathLike[str], /) -> Sequence[str | PathLike[str]]:
     """Return the paths; a single path is one, and not one per letter."""
     return (given,) if isinstance(given, str | PathLike) else given
 
 
-def texts(given: Sequence[str], /, *, field: str) -> tuple[str, ...]:
+def text_list(given: Sequence[str], /, *, field: str) -> tuple[str, ...]:
     """Return the texts of a list. Raises InvalidInput for a single text, which would be read letter by letter."""
     if isinstance(given, str):
         raise InvalidInput(field=field, problem="is a text: give a list of them")
     return tuple(given)
 
 
-def ids(given: object, /) -> tuple[str, ...]:
+def id_list(given: object, /) -> tuple[str, ...]:
     """Return the ids of memories; a single id is one. Raises InvalidInput for other values."""
     if isinstance(given, str):
         return (given,)
@@ -97,9 +97,9 @@ _BESIDE = frozenset(
 _NO_FILTERS = RecallFilters()
 _SCOPES_KEPT = 256
 # Their parts were checked before.
-_DRAFTS = Vouched(TurnDraft, "messages", "metadata")
-_TRANSCRIPTS = Vouched(TranscriptWrite, "turns")
-_WRITES = Vouched(MemoryWriteRequest, "scope", "write")
+_DRAFTS = VouchedMaker(TurnDraft, "messages", "metadata")
+_TRANSCRIPTS = VouchedMaker(TranscriptWrite, "turns")
+_WRITES = VouchedMaker(MemoryWriteRequest, "scope", "write")
 
 
 def transcript_of(
@@ -116,15 +116,15 @@ def transcript_of(
     `speaker` names who said what is the user's, or the only message; `at` is when, where a message does not say so.
     Raises InvalidInput where a message is not one, there are too many, or none holds a word.
     """
-    listed = _each(messages)
+    listed = _each_message(messages)
     only = len(listed) == 1
-    said_at = moment(at, field="at") if at is not None else None
-    labels, fields = texts(tags, field="tags"), _fields(metadata)
+    said_at = given_instant(at, field="at") if at is not None else None
+    labels, fields = text_list(tags, field="tags"), _metadata_fields(metadata)
     try:
         turns = tuple(
-            _draft(message, labels, fields)
+            _message_draft(message, labels, fields)
             for number, item in enumerate(listed)
-            if not similarity.is_blank((message := _message(number, item, speaker, said_at, only=only)).text)
+            if not similarity.is_blank((message := _numbered_message(number, item, speaker, said_at, only=only)).text)
         )
         if not turns:
             raise InvalidInput(field="messages", problem="hold no words: give a text or at least one message with some")
@@ -133,7 +133,7 @@ def transcript_of(
             raise InvalidInput(field="messages", problem=problem)
         return _TRANSCRIPTS.make(turns=turns)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
 def write_of(write: TranscriptWrite, /, *, scope: Scope | None, idempotency_key: str | None) -> MemoryWriteRequest:
@@ -144,16 +144,23 @@ def write_of(write: TranscriptWrite, /, *, scope: Scope | None, idempotency_key:
 
 
 def fact_of(
-    topic: str, content: str, /, *, kind: Kind, authority: Authority, at: When | None, citations: tuple[str, ...]
+    topic: str,
+    content: str,
+    /,
+    *,
+    kind: FactKind,
+    authority: FactAuthority,
+    at: When | None,
+    citations: tuple[str, ...],
 ) -> FactDraft:
     """Return the draft of a fact. Raises InvalidInput where a part of it is none."""
-    seen = moment(at, field="at") if at is not None else None
+    seen = given_instant(at, field="at") if at is not None else None
     try:
         return FactDraft(
             topic=topic, content=content, fact_kind=kind, authority=authority, citations=citations, observed_at=seen
         )
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
 def narrowed_by(
@@ -205,12 +212,12 @@ def scope_of(
     if "space" not in fields:
         raise ScopeMissing(operation="agent, run or conversation", way_out=NO_USER)
     try:
-        return _scope(**fields)
+        return _parts_scope(**fields)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
-def _scope(**fields: str | None) -> Scope:
+def _parts_scope(**fields: str | None) -> Scope:
     """Return the scope of these parts; calls mostly name what was named before."""
     try:
         return _known_scope(**fields)
@@ -223,13 +230,13 @@ def _known_scope(**fields: str | None) -> Scope:
     return Scope.model_validate(fields)
 
 
-def _draft(message: Message, tags: tuple[str, ...], metadata: dict[str, Any]) -> TurnDraft:
+def _message_draft(message: Message, tags: tuple[str, ...], metadata: dict[str, Any]) -> TurnDraft:
     if tags or metadata:
         return TurnDraft(messages=(message,), tags=tags, metadata=metadata)
     return _DRAFTS.make(messages=(message,), metadata={})
 
 
-def _fields(metadata: object) -> dict[str, Any]:
+def _metadata_fields(metadata: object) -> dict[str, Any]:
     if metadata is not None and not isinstance(metadata, Mapping):
         raise InvalidInput(field="metadata", problem="is no mapping of names to values")
     fields = dict(cast("Mapping[str, Any]", metadata or {}))
@@ -244,16 +251,16 @@ def _fields(metadata: object) -> dict[str, Any]:
     return fields
 
 
-def _each(messages: object) -> list[_Plain]:
+def _each_message(messages: object) -> list[_Plain]:
     """Return the messages one by one. Raises InvalidInput for what is none."""
     # A model library's object may also be a list of its own fields: its `content` decides.
     is_one = isinstance(messages, str | Mapping | Message) or hasattr(messages, "content")
     if is_one or not isinstance(messages, Iterable):
-        return [_plain(cast("object", messages))]
-    return [_plain(item) for item in cast("Iterable[object]", messages)]
+        return [_plain_message(cast("object", messages))]
+    return [_plain_message(item) for item in cast("Iterable[object]", messages)]
 
 
-def _plain(item: object) -> _Plain:
+def _plain_message(item: object) -> _Plain:
     """Return a message object of a model's library as a mapping, and any other value unchanged."""
     if isinstance(item, str | Mapping | Message):
         return cast("_Plain", item)
@@ -263,25 +270,25 @@ def _plain(item: object) -> _Plain:
     return {"role": role, "content": getattr(item, "content", None), "name": getattr(item, "name", None)}
 
 
-def _message(number: int, item: _Plain, speaker: str | None, at: Instant | None, *, only: bool) -> Message:
+def _numbered_message(number: int, item: _Plain, speaker: str | None, at: Instant | None, *, only: bool) -> Message:
     if isinstance(item, str):
         return Message(text=item, speaker=speaker, at=at)
     if isinstance(item, Message):
-        named = item.speaker or (speaker if only or item.role is Role.USER else None)
+        named = item.speaker or (speaker if only or item.role is EvidenceRole.USER else None)
         said_at = item.at if item.at is not None else at
         return Message(role=item.role, text=item.text, speaker=named, at=said_at, authority=item.authority)
     has_words = "content" in item or "tool_calls" in item or "function_call" in item
     if item.keys() - _FIELDS - _BESIDE or not has_words:
         wanted = "takes role, content, name and timestamp, and needs content"
         raise InvalidInput(field=f"messages.{number}", problem=wanted)
-    said_at = moment(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
-    role = message_shape.role(item.get("role", Role.USER), what=f"messages.{number}.role")
-    named = item.get("name") or (speaker if only or role is Role.USER else None)
-    text = _words(item.get("content"), field=f"messages.{number}.content")
+    said_at = given_instant(item["timestamp"], field=f"messages.{number}.timestamp") if item.get("timestamp") else at
+    role = message_shape.named_role(item.get("role", EvidenceRole.USER), what=f"messages.{number}.role")
+    named = item.get("name") or (speaker if only or role is EvidenceRole.USER else None)
+    text = _content_words(item.get("content"), field=f"messages.{number}.content")
     return Message(role=role, text=text, speaker=named, at=said_at)
 
 
-def moment(given: When, *, field: str) -> Instant:
+def given_instant(given: When, *, field: str) -> Instant:
     """Return the instant; a number is seconds or milliseconds by its size, as in the transcripts that are imported.
 
     Raises InvalidInput for a negative number, which is mostly a mistake.
@@ -293,19 +300,19 @@ def moment(given: When, *, field: str) -> Instant:
     return instant(given, field=field)
 
 
-def _words(content: object, *, field: str) -> str:
+def _content_words(content: object, *, field: str) -> str:
     """Return the words of a message's content: a text, or the text parts of a list; None has none."""
     if isinstance(content, str):
         return content
     if isinstance(content, list | tuple):
         parts = cast("Sequence[object]", content)
-        return "\n".join(text for text in map(_part, parts) if text)
+        return "\n".join(text for text in map(_part_text, parts) if text)
     if content is None:
         return ""
     raise InvalidInput(field=field, problem="is neither a text nor a list of content parts")
 
 
-def _part(part: object) -> str:
+def _part_text(part: object) -> str:
     if isinstance(part, str):
         return part
     is_mapping = isinstance(part, Mapping)

@@ -52,7 +52,7 @@ class BoundCall(Generic[RequestT, P, ResultT]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any: ...
 
 
-class Call(Generic[RequestT, P, ResultT]):
+class FaceCall(Generic[RequestT, P, ResultT]):
     """A call as a face declares it."""
 
     @overload
@@ -66,11 +66,11 @@ class Call(Generic[RequestT, P, ResultT]):
 
 def takes_request(
     request: type[RequestT], report: type[ReportT], /
-) -> Callable[[Callable[Concatenate[Any, P], Async[ReportT]]], Call[RequestT, P, Async[ReportT]]]:
+) -> Callable[[Callable[Concatenate[Any, P], Async[ReportT]]], FaceCall[RequestT, P, Async[ReportT]]]:
     """Have a method, which takes plain values, take `request` in their place too, and return what that reports."""
 
-    def decorate(method: Callable[Concatenate[Any, P], Async[ReportT]]) -> Call[RequestT, P, Async[ReportT]]:
-        arguments = _Arguments(method)
+    def decorate(method: Callable[Concatenate[Any, P], Async[ReportT]]) -> FaceCall[RequestT, P, Async[ReportT]]:
+        arguments = _CallArguments(method)
 
         @wraps(method)
         async def call(face: Any, /, *args: P.args, **kwargs: P.kwargs) -> ReportT:
@@ -80,14 +80,14 @@ def takes_request(
             return await face.operate(given, report)
 
         setattr(call, TAKEN, request)
-        return cast("Call[RequestT, P, Async[ReportT]]", call)
+        return cast("FaceCall[RequestT, P, Async[ReportT]]", call)
 
     return decorate
 
 
-def _guarded(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any]]:
+def _guard_request(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any]]:
     """Return a method that takes no request in the place of plain values, with its arguments checked."""
-    arguments = _Arguments(method)
+    arguments = _CallArguments(method)
     first = next(iter(method.__annotations__.values()), None)
     kinds = [each for each in (first, *get_args(first)) if isinstance(each, type) and issubclass(each, _REQUESTS)]
     kind = kinds[0] if kinds else None
@@ -101,7 +101,7 @@ def _guarded(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any]]:
     return call
 
 
-class _Arguments:
+class _CallArguments:
     """The parameters of one call, and what is refused of its arguments before it is made."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
@@ -142,7 +142,7 @@ def no_call(memory: object, name: str, /) -> AttributeError:
     return AttributeError(f"a memory has no {name!r}{instead}", name=name, obj=memory)
 
 
-class Face(ABC):
+class CallFace(ABC):
     """Calls of one family. Each builds a typed request and hands it to `operate`; no call does work of its own."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -151,7 +151,7 @@ class Face(ABC):
         for name, member in list(vars(cls).items()):
             is_call = iscoroutinefunction(member) and not name.startswith("_") and name != "operate"
             if is_call and not hasattr(member, TAKEN):
-                setattr(cls, name, _guarded(member))
+                setattr(cls, name, _guard_request(member))
 
     if not TYPE_CHECKING:
 

@@ -3,18 +3,19 @@
 from collections.abc import Sequence
 
 from elytron.api import arguments
-from elytron.api.base import Face, takes_request
+from elytron.api.base import CallFace, takes_request
 from elytron_core.contracts import continuity, facts
 from elytron_core.contracts import transcript as contracts_write
-from elytron_core.planes.facts import Authority, Kind, LearningAction
+from elytron_core.planes.facts import FactAuthority, FactKind, LearningAction
 
 
-class CandidatesFace(Face):
+class CandidatesFace(CallFace):
     """Propose and decide on beliefs, fold near duplicates, see a conversation's state and its subjects.
 
     The examples start from here:
 
-    >>> proposal = elytron.FactProposal(target=elytron.Target.LONG_TERM, topic="boat", content="Ada has a boat")
+    >>> target = elytron.CandidateTarget.LONG_TERM
+    >>> proposal = elytron.FactProposal(target=target, topic="boat", content="Ada has a boat")
     >>> user = elytron.EvidenceAuthority.USER_ASSERTED
     >>> draft = elytron.CandidateDraft(proposal=proposal, authority=user, citations=(key,))
     >>> proposals = elytron.CandidatesWrite(candidates=(draft,))
@@ -27,8 +28,8 @@ class CandidatesFace(Face):
         content: str,
         /,
         *,
-        kind: Kind = Kind.FACT,
-        authority: Authority = Authority.EXTRACTED,
+        kind: FactKind = FactKind.FACT,
+        authority: FactAuthority = FactAuthority.EXTRACTED,
         at: arguments.When | None = None,
         citations: Sequence[str] = (),
         idempotency_key: str | None = None,
@@ -39,17 +40,17 @@ class CandidatesFace(Face):
         `authority` vouches for it, `at` is when it was observed (as in `add`), `citations` are ids of messages that it
         rests on.
 
-        >>> report = memory.add_fact("home", "Ada lives in Lisbon", kind=elytron.Kind.PROFILE, citations=[move])
+        >>> report = memory.add_fact("home", "Ada lives in Lisbon", kind=elytron.FactKind.PROFILE, citations=[move])
         >>> print(report.decisions[0].outcome)
         stored
         """
         draft = arguments.fact_of(
             topic,
             content,
-            kind=arguments.word(Kind, kind, field="kind"),
-            authority=arguments.word(Authority, authority, field="authority"),
+            kind=arguments.word_member(FactKind, kind, field="kind"),
+            authority=arguments.word_member(FactAuthority, authority, field="authority"),
             at=at,
-            citations=arguments.texts(citations, field="citations"),
+            citations=arguments.text_list(citations, field="citations"),
         )
         scope = arguments.scope_of(self.scope, user_id=user_id)
         write = contracts_write.LongTermExtraction(facts=(draft,))
@@ -67,7 +68,7 @@ class CandidatesFace(Face):
     async def resolve_candidate(self, request: facts.CandidateResolveRequest, /) -> facts.CandidateResolveReport:
         """Accept or reject a proposed belief. Raises NotFound.
 
-        >>> accept = elytron.CandidateResolveRequest(id=boat.id, resolution=elytron.Resolution.ACCEPT)
+        >>> accept = elytron.CandidateResolveRequest(id=boat.id, resolution=elytron.CandidateResolution.ACCEPT)
         >>> memory.get(memory.resolve_candidate(accept).became).text
         'Ada has a boat'
         """
@@ -108,7 +109,7 @@ class CandidatesFace(Face):
 
         With the wording `model`, the language model writes it, and each of its sentences cites facts that bear it.
 
-        >>> _ = memory.add_fact("home", "Ada lives in Lisbon", kind=elytron.Kind.PROFILE)
+        >>> _ = memory.add_fact("home", "Ada lives in Lisbon", kind=elytron.FactKind.PROFILE)
         >>> print(memory.profile("Ada").text)
         Profile:
         - home: Ada lives in Lisbon
@@ -118,8 +119,8 @@ class CandidatesFace(Face):
         request = facts.ProfileRequest(
             scope=arguments.scope_of(self.scope, user_id=user_id),
             person=person,
-            as_of=arguments.moment(as_of, field="as_of") if as_of is not None else None,
-            wording=arguments.word(facts.ProfileWording, wording, field="wording"),
+            as_of=arguments.given_instant(as_of, field="as_of") if as_of is not None else None,
+            wording=arguments.word_member(facts.ProfileWording, wording, field="wording"),
             include_private=include_private,
         )
         return await self.operate(request, facts.ProfileReport)
@@ -139,7 +140,7 @@ class CandidatesFace(Face):
         query: str,
         /,
         *,
-        kinds: Sequence[Kind] = (),
+        kinds: Sequence[FactKind] = (),
         token: str | None = None,
         reason: str = "",
     ) -> facts.FactForgetReport:
@@ -151,7 +152,7 @@ class CandidatesFace(Face):
         >>> memory.forget_facts("green tea", token=rehearsal.token, reason="asked to").changed
         True
         """
-        meant = tuple(arguments.word(Kind, kind, field="kinds") for kind in kinds)
+        meant = tuple(arguments.word_member(FactKind, kind, field="kinds") for kind in kinds)
         request = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
         return await self.operate(request, facts.FactForgetReport)
 
@@ -165,7 +166,7 @@ class CandidatesFace(Face):
         >>> memory.add_fact("health", "Ada has a cold").decisions[0].reason
         'its topic is suppressed: allow it with set_learning first'
         """
-        word = arguments.word(LearningAction, action, field="action")
+        word = arguments.word_member(LearningAction, action, field="action")
         request = facts.LearningRequest(action=word, topic=topic, reason=reason)
         return await self.operate(request, facts.LearningReport)
 

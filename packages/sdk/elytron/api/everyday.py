@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elytron.api import arguments
-from elytron.api.base import Face, takes_request
+from elytron.api.base import CallFace, takes_request
 from elytron_core import limits
 from elytron_core.contracts import control, inspection, projection
 from elytron_core.contracts import recall as contracts_recall
 from elytron_core.contracts import transcript as contracts_write
 
 
-class EverydayFace(Face):
+class EverydayFace(CallFace):
     """Write, recall, project, read and control memories."""
 
     async def write(self, request: contracts_write.MemoryWriteRequest, /) -> contracts_write.MemoryWriteReport:
@@ -63,7 +63,7 @@ class EverydayFace(Face):
         max_tokens: int | None = None,
         filters: contracts_recall.RecallFilters | Mapping[str, Any] | None = None,
         cursor: str | None = None,
-        diversity: contracts_recall.Diversity = contracts_recall.Diversity.AUTO,
+        diversity: contracts_recall.HitDiversity = contracts_recall.HitDiversity.AUTO,
         neighbours: int = 0,
         min_score: float = 0.0,
         threshold: float | None = None,
@@ -93,7 +93,7 @@ class EverydayFace(Face):
             diversity=diversity,
             neighbours=neighbours,
             min_score=min_score if threshold is None else threshold,
-            why_not=arguments.texts(why_not, field="why_not"),
+            why_not=arguments.text_list(why_not, field="why_not"),
             include_private=include_private,
         )
         return await self.operate(request, contracts_recall.MemoryRecallReport)
@@ -144,7 +144,7 @@ class EverydayFace(Face):
         limit: int = 100,
         cursor: str | None = None,
         filters: contracts_recall.RecallFilters | Mapping[str, Any] | None = None,
-        hidden: control.Hidden = control.Hidden.LEFT_OUT,
+        hidden: control.HiddenFilter = control.HiddenFilter.LEFT_OUT,
         include_private: bool = False,
         user_id: str | None = None,
     ) -> control.MemoryListReport:
@@ -161,7 +161,7 @@ class EverydayFace(Face):
             limit=limit,
             cursor=cursor,
             filters=narrowed,
-            hidden=arguments.word(control.Hidden, hidden, field="hidden"),
+            hidden=arguments.word_member(control.HiddenFilter, hidden, field="hidden"),
             include_private=include_private,
         )
         return await self.operate(request, control.MemoryListReport)
@@ -203,7 +203,7 @@ class EverydayFace(Face):
         True
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
-        ids = arguments.ids(memories)
+        ids = arguments.id_list(memories)
         request = control.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
         return await self.operate(request, control.MemoryControlReport)
 
@@ -247,7 +247,7 @@ class EverydayFace(Face):
         True
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
-        ids = arguments.ids(memories)
+        ids = arguments.id_list(memories)
         request = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
         return await self.operate(request, control.MemoryControlReport)
 
@@ -268,7 +268,7 @@ class EverydayFace(Face):
         ['The boat key is under the oar.']
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
-        order = arguments.word(inspection.LedgerOrder, order, field="order")
+        order = arguments.word_member(inspection.LedgerOrder, order, field="order")
         request = inspection.MemoryReplayRequest(
             scope=scope, chat_id=conversation, limit=limit, cursor=cursor, order=order
         )

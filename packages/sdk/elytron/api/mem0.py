@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from elytron.api import arguments
-from elytron.api.base import Face
+from elytron.api.base import CallFace
 from elytron.api.everyday import EverydayFace
 from elytron.api.metadata_filters import filters_from
 from elytron_core import limits
@@ -12,7 +12,7 @@ from elytron_core.contracts import control, recall
 from elytron_core.contracts.control import (
     ControlDecision,
     ControlOutcome,
-    Hidden,
+    HiddenFilter,
     MemoryControlReport,
     MemoryCorrectRequest,
     MemoryEraseRequest,
@@ -21,14 +21,14 @@ from elytron_core.contracts.control import (
     MemoryListReport,
     MemoryListRequest,
 )
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.scope import Scope
 
 
 async def delete_all(
-    memory: Face, /, *, user_id: str | None, agent_id: str | None, run_id: str | None
+    memory: CallFace, /, *, user_id: str | None, agent_id: str | None, run_id: str | None
 ) -> MemoryControlReport:
     """Erase the memories of the ids; a call without ids is refused, so that an omission does not clear everything."""
     scope = arguments.scope_of(memory.scope, user_id=user_id)
@@ -48,7 +48,7 @@ async def delete_all(
             scope=scope,
             limit=limits.WRITES_PER_REQUEST,
             filters=filters,
-            hidden=Hidden.LISTED,
+            hidden=HiddenFilter.LISTED,
             include_private=True,
         )
         page = await memory.operate(listing, MemoryListReport)
@@ -75,24 +75,24 @@ EDIT_OF = "edit_of"
 """Metadata of an edited message: the id of the one that it replaces."""
 
 
-async def update(memory: Face, memory_id: str, text: str, /, *, user_id: str | None) -> MemoryControlReport:
+async def update_memory(memory: CallFace, memory_id: str, text: str, /, *, user_id: str | None) -> MemoryControlReport:
     """Give a memory another text; the report names the new memory's id. Its earlier text stays in history."""
     scope = arguments.scope_of(memory.scope, user_id=user_id)
     asked = MemoryGetRequest(scope=scope, id=memory_id, include_private=True)
-    found = await _latest(memory, scope, await memory.operate(asked, RecallHit))
+    found = await _latest_hit(memory, scope, await memory.operate(asked, RecallHit))
     match found.plane:
-        case Plane.LONG_TERM:
+        case RecallPlane.LONG_TERM:
             correction = MemoryCorrectRequest(scope=scope, id=memory_id, content=text)
             return await memory.operate(correction, MemoryControlReport)
-        case Plane.TRANSCRIPT:
-            return await _edit(memory, scope, found, text)
+        case RecallPlane.TRANSCRIPT:
+            return await _store_edit(memory, scope, found, text)
         case _:
             raise InvalidInput(field="memory_id", problem=f"is of {found.plane.value}: messages and facts are updated")
 
 
-async def _latest(memory: Face, scope: Scope | None, found: RecallHit) -> RecallHit:
+async def _latest_hit(memory: CallFace, scope: Scope | None, found: RecallHit) -> RecallHit:
     """Return what is shown for a memory: itself, or the edit of it that was not edited since."""
-    while found.plane is Plane.TRANSCRIPT:
+    while found.plane is RecallPlane.TRANSCRIPT:
         asked = MemoryListRequest(scope=scope, filters=filters_from({EDIT_OF: found.id}), include_private=True)
         edits = (await memory.operate(asked, MemoryListReport)).items
         if not edits:
@@ -101,7 +101,7 @@ async def _latest(memory: Face, scope: Scope | None, found: RecallHit) -> Recall
     return found
 
 
-async def _edit(memory: Face, scope: Scope | None, found: RecallHit, text: str) -> MemoryControlReport:
+async def _store_edit(memory: CallFace, scope: Scope | None, found: RecallHit, text: str) -> MemoryControlReport:
     """Store the edit as said by the same speaker at the same time, then hide the message: never is neither shown."""
     said = {"role": found.role, "content": text, "name": found.speaker, "timestamp": found.at}
     write = arguments.transcript_of([said], tags=found.tags, metadata=found.metadata | {EDIT_OF: found.id})
@@ -154,7 +154,7 @@ class Mem0Face(EverydayFace):
         >>> memory.recall("where is the boat key?")[0].text
         'The boat key hangs in the hall.'
         """
-        return await update(self, memory_id, text, user_id=user_id)
+        return await update_memory(self, memory_id, text, user_id=user_id)
 
     async def delete(self, memory_id: str, *, user_id: str | None = None) -> control.MemoryControlReport:
         """Erase one memory, by mem0's name. Raises NotFound.

@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from elytron_core import limits
 from elytron_core.clock import instant
-from elytron_core.contracts.recall import AnyOf, Comparison, Condition, RecallFilters, Scalar, Where
+from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters, Scalar, Where
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.model import invalid, nearest
+from elytron_core.model import invalid_input, nearest_name
 
 _WILDCARD: Final = "*"
 _USER: Final = "user_id"
@@ -21,10 +21,10 @@ _TYPED: Final = {
 }  # fmt: skip
 _OWN: Final = frozenset(RecallFilters.model_fields) - {"where"}
 _MOMENTS: Final = frozenset(("created_at", "timestamp"))
-_LISTS: Final = frozenset((Comparison.IN, Comparison.NIN))
+_LISTS: Final = frozenset((ComparisonOperator.IN, ComparisonOperator.NIN))
 
 Nested = Mapping[str, Any]
-_Group = tuple[Condition, ...]
+_Group = tuple[FieldCondition, ...]
 
 
 def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
@@ -36,9 +36,9 @@ def user_from(nested: Nested, /) -> tuple[str | None, Nested]:
     rest: dict[str, Any] = {}
     for name, value in nested.items():
         if name == _USER:
-            users.update(_listed(name, value))
+            users.update(_listed_values(name, value))
         elif name == "AND":
-            split = [user_from(item) for item in _items(name, value)]
+            split = [user_from(item) for item in _nested_items(name, value)]
             users.update(user for user, _ in split if user is not None)
             rest[name] = [inner for _, inner in split]
         else:
@@ -61,11 +61,11 @@ def filters_from(nested: Nested, /) -> RecallFilters:
     """
     typed: dict[str, Any] = {}
     rest = _take_typed(nested, typed)
-    groups = _conjunction(_all_of(item) for item in rest)
+    groups = _all_groups(_all_of(item) for item in rest)
     try:
         return RecallFilters(**typed, where=tuple(AnyOf(conditions=group) for group in groups))
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
 def where_from(nested: Nested, /) -> Where:
@@ -73,7 +73,7 @@ def where_from(nested: Nested, /) -> Where:
     try:
         return tuple(AnyOf(conditions=group) for group in _all_of(nested))
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
 def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
@@ -81,7 +81,7 @@ def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
     rest: list[Nested] = []
     for name, value in nested.items():
         if name == "AND":
-            for item in _items(name, value):
+            for item in _nested_items(name, value):
                 rest += _take_typed(item, typed)
         elif name == "metadata" and isinstance(value, Mapping):
             rest.append(cast("Nested", value))
@@ -90,7 +90,7 @@ def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
         elif name in _TYPED:
             if _TYPED[name] in typed:
                 raise InvalidInput(field=f"filters.{name}", problem="is given twice")
-            typed[_TYPED[name]] = _listed(name, value)
+            typed[_TYPED[name]] = _listed_values(name, value)
         elif name in _OWN:
             if name in typed:
                 raise InvalidInput(field=f"filters.{name}", problem="is given twice")
@@ -103,7 +103,7 @@ def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
 
 def _require_no_typo(name: str) -> None:
     """Raise InvalidInput for a name that is all but one of a filter, and not its singular."""
-    meant = nearest(name, (*_OWN, *_TYPED, *_MOMENTS))
+    meant = nearest_name(name, (*_OWN, *_TYPED, *_MOMENTS))
     if meant is not None and name not in {meant, meant.removesuffix("s"), meant.removesuffix("ies") + "y"}:
         problem = f"is no filter: did you mean {meant!r}? Metadata of that name is asked for by 'metadata'"
         raise InvalidInput(field=f"filters.{name}", problem=problem)
@@ -119,7 +119,7 @@ def _take_moment(name: str, value: Any, typed: dict[str, Any]) -> None:
         typed["until"] = instant(bounds["lt"], field=f"filters.{name}.lt")
 
 
-def _listed(name: str, value: Any) -> tuple[Any, ...]:
+def _listed_values(name: str, value: Any) -> tuple[Any, ...]:
     if isinstance(value, Mapping):
         inner = cast("Nested", value)
         if len(inner) != 1 or not inner.keys() <= {"in", "eq"}:
@@ -132,72 +132,76 @@ def _listed(name: str, value: Any) -> tuple[Any, ...]:
 
 def _all_of(nested: Nested) -> list[_Group]:
     """Return the groups that say what `nested` says: all its names must hold together."""
-    return _conjunction(_one(name, value) for name, value in nested.items())
+    return _all_groups(_field_groups(name, value) for name, value in nested.items())
 
 
-def _one(name: str, value: Any) -> list[_Group]:
+def _field_groups(name: str, value: Any) -> list[_Group]:
     match name:
         case "AND":
-            return _conjunction(_all_of(item) for item in _items(name, value))
+            return _all_groups(_all_of(item) for item in _nested_items(name, value))
         case "OR":
-            return _disjunction([_all_of(item) for item in _items(name, value)])
+            return _any_groups([_all_of(item) for item in _nested_items(name, value)])
         case "NOT":
-            return _conjunction(_negation(_all_of(item)) for item in _items(name, value))
+            return _all_groups(_negated_groups(_all_of(item)) for item in _nested_items(name, value))
         case _:
-            return [(test,) for test in _tests(name, value)]
+            return [(test,) for test in _field_tests(name, value)]
 
 
-def _tests(name: str, value: Any) -> list[Condition]:
+def _field_tests(name: str, value: Any) -> list[FieldCondition]:
     if name == _USER:
         raise InvalidInput(field=f"filters.{name}", problem="names a space: allowed at the top or under AND alone")
     if name in _TYPED or name in _MOMENTS:
         raise InvalidInput(field=f"filters.{name}", problem="cannot stand under OR or NOT: use the filter of its own")
     if value == _WILDCARD:
-        return [_test(name, Comparison.EXISTS, ())]
+        return [_field_test(name, ComparisonOperator.EXISTS, ())]
     if not isinstance(value, Mapping):
-        return [_test(name, Comparison.IN if isinstance(value, list | tuple) else Comparison.EQ, value)]
+        return [
+            _field_test(
+                name, ComparisonOperator.IN if isinstance(value, list | tuple) else ComparisonOperator.EQ, value
+            )
+        ]
     bounds = cast("Nested", value)
-    unknown = bounds.keys() - set(Comparison)
+    unknown = bounds.keys() - set(ComparisonOperator)
     if unknown or not bounds:
-        raise InvalidInput(field=f"filters.{name}", problem=f"takes {', '.join(Comparison)}")
-    return [_test(name, Comparison(comparison), wanted) for comparison, wanted in bounds.items()]
+        raise InvalidInput(field=f"filters.{name}", problem=f"takes {', '.join(ComparisonOperator)}")
+    return [_field_test(name, ComparisonOperator(comparison), wanted) for comparison, wanted in bounds.items()]
 
 
-def _test(name: str, comparison: Comparison, value: Any) -> Condition:
+def _field_test(name: str, comparison: ComparisonOperator, value: Any) -> FieldCondition:
     if comparison in _LISTS and not isinstance(value, list | tuple):
         raise InvalidInput(field=f"filters.{name}.{comparison}", problem="takes a list")
     values = tuple(cast("Sequence[Scalar]", value)) if isinstance(value, list | tuple) else (value,)
     try:
-        return Condition(
-            field=name, comparison=comparison, values=values if comparison is not Comparison.EXISTS else ()
+        return FieldCondition(
+            field=name, comparison=comparison, values=values if comparison is not ComparisonOperator.EXISTS else ()
         )
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
-def _items(name: str, value: Any) -> list[Nested]:
+def _nested_items(name: str, value: Any) -> list[Nested]:
     items = cast("Sequence[Any]", value) if isinstance(value, list | tuple) else [value]
     if not items or not all(isinstance(item, Mapping) for item in items):
         raise InvalidInput(field=f"filters.{name}", problem="takes a list of filters")
     return [cast("Nested", item) for item in items]
 
 
-def _conjunction(parts: Iterable[list[_Group]]) -> list[_Group]:
-    return _bounded(group for part in parts for group in part)
+def _all_groups(parts: Iterable[list[_Group]]) -> list[_Group]:
+    return _bound_groups(group for part in parts for group in part)
 
 
-def _disjunction(parts: list[list[_Group]]) -> list[_Group]:
-    return _bounded(tuple(test for group in chosen for test in group) for chosen in product(*parts))
+def _any_groups(parts: list[list[_Group]]) -> list[_Group]:
+    return _bound_groups(tuple(test for group in chosen for test in group) for chosen in product(*parts))
 
 
-def _negation(groups: list[_Group]) -> list[_Group]:
+def _negated_groups(groups: list[_Group]) -> list[_Group]:
     # Not (a and b) is not-a or not-b; inside a group, not (a or b) is not-a and not-b.
-    return _disjunction(
+    return _any_groups(
         [[(test.model_copy(update={"negated": not test.negated}),) for test in group] for group in groups]
     )
 
 
-def _bounded(groups: Iterable[_Group]) -> list[_Group]:
+def _bound_groups(groups: Iterable[_Group]) -> list[_Group]:
     found: list[_Group] = []
     tests = 0
     for group in groups:

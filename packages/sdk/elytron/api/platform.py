@@ -3,11 +3,11 @@
 from os import PathLike, fspath
 
 from elytron.api import arguments
-from elytron.api.base import Face, takes_request
+from elytron.api.base import CallFace, takes_request
 from elytron_core.contracts import archive, inspection, maintenance
 
 
-class PlatformFace(Face):
+class PlatformFace(CallFace):
     """Say what can be done here and what a space holds; move, check and close it."""
 
     async def capabilities(
@@ -90,7 +90,7 @@ class PlatformFace(Face):
         2
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
-        mode = arguments.word(archive.ImportMode, mode, field="mode")
+        mode = arguments.word_member(archive.ImportMode, mode, field="mode")
         request = archive.MemoryImportRequest(scope=scope, path=fspath(source), mode=mode)
         return await self.operate(request, archive.MemoryImportReport)
 
@@ -140,7 +140,7 @@ class PlatformFace(Face):
         return await self.operate(request or inspection.MemoryCloseRequest(), inspection.MemoryLifecycleReport)
 
 
-class MaintenanceFace(Face):
+class MaintenanceFace(CallFace):
     """Commit a finished turn, maintain memory, look after the jobs, and keep vectors complete.
 
     The examples start from here:
@@ -148,7 +148,7 @@ class MaintenanceFace(Face):
     >>> from elytron.models import ScriptedModel
     >>> memory = elytron.open("memory:", language_model=ScriptedModel([])).sync()
     >>> said = (elytron.Message(text="I'm allergic to hazelnuts."),)
-    >>> reply = elytron.Message(role=elytron.Role.ASSISTANT, text="Noted.")
+    >>> reply = elytron.Message(role=elytron.EvidenceRole.ASSISTANT, text="Noted.")
     >>> turn = elytron.CanonicalTurnDelta(turn_id="turn-1", input_messages=said, assistant_message=reply)
     """
 
@@ -157,7 +157,7 @@ class MaintenanceFace(Face):
     ) -> maintenance.MemoryFinalizeTurnReport:
         """Commit a finished turn as evidence, without any model, then maintain memory. Raises TurnConflict.
 
-        >>> request = elytron.MemoryFinalizeTurnRequest(delta=turn, extraction=elytron.Extraction.RULES)
+        >>> request = elytron.MemoryFinalizeTurnRequest(delta=turn, extraction=elytron.ExtractionMethod.RULES)
         >>> _ = memory.finalize_turn_and_maintain(request)
         >>> memory.list_facts().items[0].content
         'The user is allergic to hazelnuts'
@@ -170,7 +170,7 @@ class MaintenanceFace(Face):
         """Run the parts of maintenance now, one outcome each. Raises Unsupported where a model is demanded in vain.
 
         >>> _ = memory.commit_transcript(elytron.MemoryTranscriptCommitRequest(delta=turn))
-        >>> memory.maintain(elytron.MemoryMaintainRequest(extraction=elytron.Extraction.RULES)).turns
+        >>> memory.maintain(elytron.MemoryMaintainRequest(extraction=elytron.ExtractionMethod.RULES)).turns
         1
         """
         return await self.operate(request or maintenance.MemoryMaintainRequest(), maintenance.MemoryMaintenanceReport)

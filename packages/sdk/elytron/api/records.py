@@ -6,13 +6,13 @@ from typing import Any
 from pydantic import JsonValue
 
 from elytron.api import arguments
-from elytron.api.base import Face, takes_request
+from elytron.api.base import CallFace, takes_request
 from elytron.api.metadata_filters import where_from
 from elytron_core.contracts import records
-from elytron_core.planes.facts import Privacy
+from elytron_core.planes.facts import FactPrivacy
 
 
-class RecordsFace(Face):
+class RecordsFace(CallFace):
     """Put, read, delete and search values; each change has a version.
 
     The examples start from here:
@@ -29,7 +29,7 @@ class RecordsFace(Face):
         value: JsonValue,
         *,
         text: str = "",
-        privacy: Privacy = Privacy.SHARED,
+        privacy: FactPrivacy = FactPrivacy.SHARED,
         ttl_s: int | None = None,
         expected_version: int | None = None,
         user_id: str | None = None,
@@ -41,11 +41,11 @@ class RecordsFace(Face):
         """
         request = records.RecordPutRequest(
             scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.texts(namespace, field="namespace"),
+            namespace=arguments.text_list(namespace, field="namespace"),
             key=key,
             value=value,
             text=text,
-            privacy=arguments.word(Privacy, privacy, field="privacy"),
+            privacy=arguments.word_member(FactPrivacy, privacy, field="privacy"),
             ttl_s=ttl_s,
             expected_version=expected_version,
         )
@@ -67,7 +67,7 @@ class RecordsFace(Face):
         """
         request = records.RecordGetRequest(
             scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.texts(namespace, field="namespace"),
+            namespace=arguments.text_list(namespace, field="namespace"),
             key=key,
             include_private=include_private,
         )
@@ -90,7 +90,7 @@ class RecordsFace(Face):
         """
         request = records.RecordDeleteRequest(
             scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.texts(namespace, field="namespace"),
+            namespace=arguments.text_list(namespace, field="namespace"),
             key=key,
             expected_version=expected_version,
             reason=reason,
@@ -116,7 +116,7 @@ class RecordsFace(Face):
         """
         request = records.RecordSearchRequest(
             scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.texts(namespace, field="namespace"),
+            namespace=arguments.text_list(namespace, field="namespace"),
             query=query,
             where=where_from(where or {}),
             limit=limit,
@@ -143,7 +143,7 @@ class RecordsFace(Face):
         """
         request = records.RecordNamespaceListRequest(
             scope=arguments.scope_of(self.scope, user_id=user_id),
-            prefix=arguments.texts(prefix, field="prefix"),
+            prefix=arguments.text_list(prefix, field="prefix"),
             max_depth=max_depth,
             limit=limit,
             offset=offset,
@@ -168,7 +168,7 @@ class RecordsFace(Face):
         """
         request = records.RecordHistoryRequest(
             scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.texts(namespace, field="namespace"),
+            namespace=arguments.text_list(namespace, field="namespace"),
             key=key,
             include_private=include_private,
         )

@@ -2,13 +2,13 @@
 
 from os import PathLike, fspath
 
-from elytron.api.base import Face, takes_request
+from elytron.api.base import CallFace, takes_request
 from elytron_core.contracts import skills, tools
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 
 
-class SkillsFace(Face):
+class SkillsFace(CallFace):
     """See, edit, switch, delete and govern what was learned; read what the host keeps.
 
     The examples start from here:
@@ -17,7 +17,7 @@ class SkillsFace(Face):
     >>> draft = elytron.RuntimeSkillWrite(
     ...     name="bleed", topic="heating", title="Bleed the radiators", summary="Let the air out", content=steps
     ... )
-    >>> procedures = elytron.Procedural(writes=(draft,))
+    >>> procedures = elytron.ProcedureSource(writes=(draft,))
     >>> (skill,) = memory.write(elytron.MemoryWriteRequest(write=procedures)).ids
     """
 
@@ -122,7 +122,7 @@ class SkillsFace(Face):
         return await self.operate(path, skills.AgentSkillDirectoryReport)
 
 
-class ToolsFace(Face):
+class ToolsFace(CallFace):
     """Register which tools the host has; what use teaches of them comes in by `write`.
 
     The examples start from here:

@@ -1,10 +1,10 @@
 """The calls of the transcript."""
 
-from elytron.api.base import Face
+from elytron.api.base import CallFace
 from elytron_core.contracts import transcript
 
 
-class TranscriptFace(Face):
+class TranscriptFace(CallFace):
     """Commit turns, read them through views, change the life of their text, check their links."""
 
     async def commit_transcript(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import InvalidInput
-from elytron_core.strict_json import checksum
+from elytron_core.strict_json import frame_checksum
 
 _ASKED = {"query", "filters", "diversity", "min_score"}
 
@@ -43,7 +43,7 @@ _RECALL = CursorForm(re.compile(r"([0-9]+)\.([0-9]+)\.([^.]*)"), "a recall repor
 
 def cursor_of(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> str:
     """Return the cursor that continues behind the memories `shown`, those of earlier pages included."""
-    return f"{len(shown)}.{sequence}.{_check(request, shown)}"
+    return f"{len(shown)}.{sequence}.{_request_check(request, shown)}"
 
 
 def place_in(cursor: str | None, /) -> int:
@@ -61,11 +61,11 @@ def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: i
     if request.cursor is None:
         return
     _, given, check = _RECALL.parts(request.cursor)
-    if check != _check(request, shown):
+    if check != _request_check(request, shown):
         cause = "another query or filters" if int(given) == sequence else "a state of the space that has passed"
         raise InvalidInput(field="cursor", problem=f"belongs to {cause}: ask for the first page again")
 
 
-def _check(request: MemoryRecallRequest, shown: Sequence[str]) -> str:
+def _request_check(request: MemoryRecallRequest, shown: Sequence[str]) -> str:
     asked = request.__pydantic_serializer__.to_json(request, include=_ASKED)
-    return checksum(asked, "\n".join(shown).encode()).hex()
+    return frame_checksum(asked, "\n".join(shown).encode()).hex()

@@ -3,21 +3,28 @@
 from collections.abc import Mapping
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit
-from elytron_core.evidence import Role
+from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.model import Vouched
+from elytron_core.model import VouchedMaker
 from elytron_core.planes import facts, skills, transcript
 from elytron_core.planes.transcript import TranscriptEvidenceRef
-from elytron_core.policy.ranking.latest_answer import HELD, WINDOW, Told, asks_how_things_are, in_succession, last_words
-from elytron_core.policy.ranking.query import Question, Version
-from elytron_core.policy.temporal.validity import freshness
+from elytron_core.policy.ranking.latest_answer import (
+    HELD,
+    WINDOW,
+    BestMessage,
+    asks_how_things_are,
+    in_succession,
+    last_words,
+)
+from elytron_core.policy.ranking.query import AnswerVersion, ReadQuestion
+from elytron_core.policy.temporal.validity import fact_freshness
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
-_TURN_HITS = Vouched(
+_TURN_HITS = VouchedMaker(
     RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata", "privacy"
 )
-_FACT_HITS = Vouched(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy", "freshness", "hint")
+_FACT_HITS = VouchedMaker(RecallHit, *_COMMON, "title", "kind", "reach", "trust", "privacy", "freshness", "hint")
 
 
 def turn_hit(turn_id: TurnId, turn: transcript.Turn, part: int, /) -> RecallHit:
@@ -25,7 +32,7 @@ def turn_hit(turn_id: TurnId, turn: transcript.Turn, part: int, /) -> RecallHit:
     message = turn.messages[part]
     return _TURN_HITS.make(
         id=transcript.message_id(turn_id, part),
-        plane=Plane.TRANSCRIPT,
+        plane=RecallPlane.TRANSCRIPT,
         text=message.text,
         score=0.0,
         at=transcript.said_at(turn, message),
@@ -36,15 +43,15 @@ def turn_hit(turn_id: TurnId, turn: transcript.Turn, part: int, /) -> RecallHit:
         trust=turn.trust_of(part),
         tags=turn.tags,
         metadata=dict(turn.metadata),
-        privacy=facts.Privacy.PRIVATE if turn.is_private else None,
+        privacy=facts.FactPrivacy.PRIVATE if turn.is_private else None,
         citations=(turn_id,),
         signals={},
     )
 
 
-def cited(hit: RecallHit, space: SpaceId, /) -> RecallHit:
+def cited_hit(hit: RecallHit, space: SpaceId, /) -> RecallHit:
     """Return the hit of a message with how people are shown its place; any other as it is."""
-    if hit.plane is not Plane.TRANSCRIPT or hit.channel is None or hit.conversation is None:
+    if hit.plane is not RecallPlane.TRANSCRIPT or hit.channel is None or hit.conversation is None:
         return hit
     turn, _, part = hit.id.partition("#")
     source = TranscriptEvidenceRef(
@@ -57,7 +64,7 @@ def cited(hit: RecallHit, space: SpaceId, /) -> RecallHit:
     return hit.model_copy(update={"citation": source.citation})
 
 
-def scored(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:
+def scored_hit(hit: RecallHit, /, *, score: float, signals: dict[str, float]) -> RecallHit:
     """Return the hit that `turn_hit` made, with its score and signals."""
     return _TURN_HITS.again(hit, score=round(float(score), 6), metadata=dict(hit.metadata), signals=signals)
 
@@ -71,10 +78,10 @@ def fact_hit(
     signals: Mapping[str, float] | None = None,
 ) -> RecallHit:
     """Return the hit of a fact, with how fresh it is at `now`."""
-    fresh = freshness(fact, now) if now is not None else None
+    fresh = fact_freshness(fact, now) if now is not None else None
     return _FACT_HITS.make(
         id=fact.id,
-        plane=Plane.LONG_TERM,
+        plane=RecallPlane.LONG_TERM,
         text=fact.content,
         score=round(float(score), 6),
         at=fact.observed_at,
@@ -94,7 +101,7 @@ def skill_hit(skill: skills.Skill, /, *, score: float = 0.0, signals: Mapping[st
     """Return the hit of a skill: its summary and procedure."""
     return RecallHit(
         id=skill.name,
-        plane=Plane.PROCEDURAL,
+        plane=RecallPlane.PROCEDURAL,
         text=f"{skill.summary}\n{skill.procedure}",
         score=round(score, 6),
         at=skill.updated_at,
@@ -105,15 +112,17 @@ def skill_hit(skill: skills.Skill, /, *, score: float = 0.0, signals: Mapping[st
     )
 
 
-def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
+def with_newer(question: ReadQuestion, query: str, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
     """Return the hits; if the question asks for the present state, the last word on a matter before what it replaced.
 
     A replaced hit names the last word; scores stay with the places.
     """
-    if question.version is Version.FIRST or (question.version is Version.ANY and not asks_how_things_are(query)):
+    if question.version is AnswerVersion.FIRST or (
+        question.version is AnswerVersion.ANY and not asks_how_things_are(query)
+    ):
         return hits
     best = hits[:WINDOW]
-    told = [_told(hit) for hit in best]
+    told = [_speaker_told(hit) for hit in best]
     if sum(each is not None for each in told) < 2:
         return hits
     overtaken = last_words(told, query)
@@ -128,8 +137,13 @@ def with_newer(question: Question, query: str, hits: tuple[RecallHit, ...], /) -
     return (*(hit.model_copy(update={"score": place.score}) for hit, place in kept), *hits[WINDOW:])
 
 
-def _told(hit: RecallHit) -> Told | None:
+def _speaker_told(hit: RecallHit) -> BestMessage | None:
     coverage = hit.signals.get("coverage", 0.0)
-    if coverage < HELD or hit.plane is not Plane.TRANSCRIPT or hit.role is Role.ASSISTANT or hit.at is None:
+    if (
+        coverage < HELD
+        or hit.plane is not RecallPlane.TRANSCRIPT
+        or hit.role is EvidenceRole.ASSISTANT
+        or hit.at is None
+    ):
         return None
-    return Told(hit.speaker, hit.role, hit.at, coverage, hit.text)
+    return BestMessage(hit.speaker, hit.role, hit.at, coverage, hit.text)

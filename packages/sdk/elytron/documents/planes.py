@@ -1,6 +1,7 @@
 """The planes that keep one document per matter, conversation or name, each declared once.
 
-Lists, the index, hits, filters, ids, counts and erasures read this table: a new plane of this kind is a `Home` here.
+Lists, the index, hits, filters, ids, counts and erasures read this table: a new plane of this kind is a
+`PlaneHome` here.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -10,22 +11,22 @@ from typing import Any, Generic, TypeVar
 
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import ControlDecision, ControlOutcome
-from elytron_core.contracts.recall import Plane, RecallHit
-from elytron_core.evidence import Trust
+from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
 from elytron_core.planes import candidates, continuity, facts, records, skills, subjects, tools, transcript
-from elytron_core.planes.facts import Privacy
+from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
-from elytron_core.policy.admission.records import shown_again, succeeding
+from elytron_core.policy.admission.records import shown_again, succeed_record
 from elytron_core.policy.privacy import public_record
-from elytron_core.policy.temporal.validity import FRESH, STALE, Freshness
-from elytron_core.ports.store import Document, Ref
+from elytron_core.policy.temporal.validity import FRESH, STALE, FactFreshness
+from elytron_core.ports.store import Document, DocumentRef
 
 ValueT = TypeVar("ValueT", bound=Value)
 
 
-class Reach(Enum):
+class PlaneReach(Enum):
     """Calls that show the memories of a plane."""
 
     RECALL = auto()
@@ -36,7 +37,7 @@ class Reach(Enum):
     """Neither: its own operations, and `get` by id."""
 
 
-def _text(value: Any, /) -> str:
+def _plain_text(value: Any, /) -> str:
     return value.text
 
 
@@ -48,23 +49,23 @@ def _forgotten_at(value: Any, /) -> Instant | None:
     return value.forgotten_at
 
 
-def _unhidden(value: Any, /) -> Any:
+def _unhide_value(value: Any, /) -> Any:
     return value.model_copy(update={"forgotten_at": None})
 
 
-def _no(*_: object) -> bool:
+def _return_false(*_: object) -> bool:
     return False
 
 
-def _none(*_: object) -> None:
+def _no_subject(*_: object) -> None:
     return None
 
 
-def _first(value: Any, _: object, /) -> Any:
+def _only_value(value: Any, _: object, /) -> Any:
     return value
 
 
-def _empty(_: object, /) -> tuple[str, ...]:
+def _no_names(_: object, /) -> tuple[str, ...]:
     return ()
 
 
@@ -73,40 +74,40 @@ def _no_fields(_: object, /) -> Mapping[str, records.Scalar]:
 
 
 @dataclass(frozen=True, slots=True)
-class Home(Generic[ValueT]):
+class PlaneHome(Generic[ValueT]):
     """One plane: where its documents are stored, what they hold, and who is shown them."""
 
-    plane: Plane
+    plane: RecallPlane
     collection: str
     word: str
     """The beginning of the ids of its memories."""
     kind: type[ValueT]
     _: KW_ONLY
-    reach: Reach = Reach.BY_ID
+    reach: PlaneReach = PlaneReach.BY_ID
     is_of_space: bool = False
     """True if a document belongs to the whole space; others name their channel and conversation."""
 
-    text: Callable[[ValueT], str] = _text
+    text: Callable[[ValueT], str] = _plain_text
     title: Callable[[ValueT], str]
     """The subject of a document, in a few words."""
     at: Callable[[ValueT], Instant] = _updated_at
     """When a document last changed."""
-    citations: Callable[[ValueT], tuple[str, ...]] = _empty
+    citations: Callable[[ValueT], tuple[str, ...]] = _no_names
     """The turns and other references that a document rests on."""
-    privacy: Callable[[ValueT], Privacy | None] = _none
+    privacy: Callable[[ValueT], FactPrivacy | None] = _no_subject
     """The privacy of a document; a private one is shown only to a caller that asks for it."""
-    is_private: Callable[[ValueT], bool] = _no
+    is_private: Callable[[ValueT], bool] = _return_false
     """True if a document is private, for a plane that is read by id and has no `privacy`."""
-    freshness: Callable[[ValueT, Instant], Freshness | None] = _none
+    freshness: Callable[[ValueT, Instant], FactFreshness | None] = _no_subject
 
     forgotten_at: Callable[[ValueT], Instant | None] | None = _forgotten_at
     """Since when a document is hidden; None for a plane that has states instead."""
-    unhidden: Callable[[ValueT], ValueT] = _unhidden
-    expires_at: Callable[[ValueT], Instant | None] = _none
-    is_replaced: Callable[[ValueT], bool] = _no
+    unhidden: Callable[[ValueT], ValueT] = _unhide_value
+    expires_at: Callable[[ValueT], Instant | None] = _no_subject
+    is_replaced: Callable[[ValueT], bool] = _return_false
     """True if a document is no longer recalled, though it is not hidden."""
 
-    namespace: Callable[[ValueT], tuple[str, ...]] = _empty
+    namespace: Callable[[ValueT], tuple[str, ...]] = _no_names
     fields: Callable[[ValueT], Mapping[str, records.Scalar]] = _no_fields
     """The fields that conditions of a filter compare."""
     index_text: Callable[[ValueT], str] | None = None
@@ -114,11 +115,11 @@ class Home(Generic[ValueT]):
     index_title: Callable[[ValueT], str] | None = None
     is_embedded: bool = False
 
-    public: Callable[[ValueT], ValueT | None] = _none
+    public: Callable[[ValueT], ValueT | None] = _no_subject
     """The form of a document in a public archive; None if it stays out."""
     key: Callable[[SpaceRecord, ValueT], str] | None = None
     """The key of a document in a space; None for a plane that mode `bootstrap` of an archive does not bring."""
-    succeeding: Callable[[ValueT, ValueT], ValueT] = _first
+    succeeding: Callable[[ValueT, ValueT], ValueT] = _only_value
     """A document of an archive, in the place of one that is hidden or expired."""
     evidence: DerivedMemoryPlane | None = None
     """The name of the plane in links from turns; None for a plane that is not linked to the turns it cites."""
@@ -126,15 +127,15 @@ class Home(Generic[ValueT]):
     """True if a document is drawn from its whole conversation, whose tag is its key."""
 
 
-def _capsule_freshness(capsule: continuity.ContinuityCapsule, now: Instant, /) -> Freshness:
+def _capsule_freshness(capsule: continuity.ContinuityCapsule, now: Instant, /) -> FactFreshness:
     return STALE if continuity.state_at(capsule, now) is continuity.CapsuleState.STALE else FRESH
 
 
-def _mounted(subject: subjects.Subject, /) -> str:
+def _mounted_subject(subject: subjects.Subject, /) -> str:
     return "\n".join(part for part in subject.mount.model_dump().values() if part) or subject.name
 
 
-def _proposed(candidate: candidates.Candidate, /) -> str:
+def _proposed_subject(candidate: candidates.Candidate, /) -> str:
     proposal = candidate.draft.proposal
     return proposal.text if isinstance(proposal, candidates.GardenProposal) else proposal.content
 
@@ -142,59 +143,64 @@ def _proposed(candidate: candidates.Candidate, /) -> str:
 def is_private_candidate(candidate: candidates.Candidate, /) -> bool:
     """Return whether a proposal is private, or is to become a private document."""
     draft = candidate.draft
-    return draft.privacy is Privacy.PRIVATE or isinstance(draft.proposal, candidates.GardenProposal)
+    return draft.privacy is FactPrivacy.PRIVATE or isinstance(draft.proposal, candidates.GardenProposal)
 
 
 _DECLARED = (
-    Home(Plane.CONTINUITY, continuity.CAPSULES, continuity.CAPSULE_ID_WORD, continuity.ContinuityCapsule,
-         reach=Reach.RECALL, title=lambda capsule: capsule.topic, citations=lambda capsule: capsule.provenance,
+    PlaneHome(RecallPlane.CONTINUITY, continuity.CAPSULES, continuity.CAPSULE_ID_WORD, continuity.ContinuityCapsule,
+         reach=PlaneReach.RECALL, title=lambda capsule: capsule.topic, citations=lambda capsule: capsule.provenance,
          freshness=_capsule_freshness, is_replaced=lambda capsule: not capsule.is_recallable,
          evidence=DerivedMemoryPlane.CONTINUITY),
-    Home(Plane.EXECUTION, continuity.EXECUTION, continuity.EXECUTION_ID_WORD, continuity.ExecutionState,
-         reach=Reach.RECALL, title=lambda state: state.goal, is_of_all=True),
-    Home(Plane.SUMMARY, continuity.SUMMARIES, continuity.SUMMARY_ID_WORD, continuity.SessionSummary, reach=Reach.RECALL,
+    PlaneHome(RecallPlane.EXECUTION, continuity.EXECUTION, continuity.EXECUTION_ID_WORD, continuity.ExecutionState,
+         reach=PlaneReach.RECALL, title=lambda state: state.goal, is_of_all=True),
+    PlaneHome(RecallPlane.SUMMARY, continuity.SUMMARIES, continuity.SUMMARY_ID_WORD, continuity.SessionSummary,
+              reach=PlaneReach.RECALL,
          title=lambda summary: summary.conversation, is_of_all=True),
-    Home(Plane.ARCHIVE, continuity.NOTES, continuity.NOTE_ID_WORD, continuity.DailyNote, reach=Reach.RECALL,
+    PlaneHome(RecallPlane.ARCHIVE, continuity.NOTES, continuity.NOTE_ID_WORD, continuity.DailyNote,
+              reach=PlaneReach.RECALL,
          title=lambda note: note.period, citations=lambda note: note.citations,
          evidence=DerivedMemoryPlane.ARCHIVE_EVIDENCE),
-    Home(Plane.RECORDS, records.RECORDS, records.ID_WORD, records.Record, reach=Reach.ASKED, is_of_space=True,
+    PlaneHome(RecallPlane.RECORDS, records.RECORDS, records.ID_WORD, records.Record, reach=PlaneReach.ASKED,
+              is_of_space=True,
          title=lambda record: "/".join((*record.namespace, record.key)), text=lambda record: record.words,
          privacy=lambda record: record.privacy, expires_at=lambda record: record.expires_at,
          unhidden=shown_again, namespace=lambda record: record.namespace,
          fields=lambda record: record.fields,
          index_text=lambda record: record.text, index_title=lambda record: record.key, is_embedded=True,
-         public=public_record, succeeding=succeeding,
+         public=public_record, succeeding=succeed_record,
          key=lambda space, record: space.record_key(record.namespace, record.key)),
-    Home(Plane.PRIVATE_GARDEN, continuity.GARDEN, continuity.GARDEN_ID_WORD, continuity.GardenDocument,
+    PlaneHome(RecallPlane.PRIVATE_GARDEN, continuity.GARDEN, continuity.GARDEN_ID_WORD, continuity.GardenDocument,
          title=lambda document: document.name),
-    Home(Plane.SUBJECT, subjects.SUBJECTS, subjects.ID_WORD, subjects.Subject, is_of_space=True,
-         title=lambda subject: subject.name, text=_mounted, forgotten_at=None,
+    PlaneHome(RecallPlane.SUBJECT, subjects.SUBJECTS, subjects.ID_WORD, subjects.Subject, is_of_space=True,
+         title=lambda subject: subject.name, text=_mounted_subject, forgotten_at=None,
          is_private=lambda subject: subject.visibility is not subjects.SubjectVisibility.VISIBLE),
-    Home(Plane.CANDIDATE, candidates.CANDIDATES, candidates.ID_WORD, candidates.Candidate,
-         title=lambda candidate: candidate.draft.proposal.target.value, text=_proposed, forgotten_at=None,
+    PlaneHome(RecallPlane.CANDIDATE, candidates.CANDIDATES, candidates.ID_WORD, candidates.Candidate,
+         title=lambda candidate: candidate.draft.proposal.target.value, text=_proposed_subject, forgotten_at=None,
          at=lambda candidate: candidate.proposed_at, citations=lambda candidate: candidate.draft.citations,
          is_private=is_private_candidate),
-    Home(Plane.TOOL_EXPERIENCE, tools.EXPERIENCES, tools.ID_WORD, tools.ToolExperience, is_of_space=True,
+    PlaneHome(RecallPlane.TOOL_EXPERIENCE, tools.EXPERIENCES, tools.ID_WORD, tools.ToolExperience, is_of_space=True,
          title=lambda experience: experience.tool_id),
 )  # fmt: skip
-HOMES: dict[str, Home[Any]] = {home.collection: home for home in _DECLARED}
-_OF_KIND: dict[type[Value], Home[Any]] = {home.kind: home for home in _DECLARED}
-SHOWN = {name: home for name, home in HOMES.items() if home.reach is not Reach.BY_ID}
+HOMES: dict[str, PlaneHome[Any]] = {home.collection: home for home in _DECLARED}
+_OF_KIND: dict[type[Value], PlaneHome[Any]] = {home.kind: home for home in _DECLARED}
+SHOWN = {name: home for name, home in HOMES.items() if home.reach is not PlaneReach.BY_ID}
 """Those among them that recall reads and lists show, in the order of lists."""
-OF_CONVERSATIONS = tuple(home.plane for home in HOMES.values() if home.reach is Reach.RECALL)
+OF_CONVERSATIONS = tuple(home.plane for home in HOMES.values() if home.reach is PlaneReach.RECALL)
 """The planes of what conversations keep, which recall reads unasked."""
-ASKED = frozenset(home.plane for home in HOMES.values() if home.reach is Reach.ASKED)
+ASKED = frozenset(home.plane for home in HOMES.values() if home.reach is PlaneReach.ASKED)
 """The planes that recall reads only if the filters name them."""
-PLANES: dict[str, Plane] = {
-    transcript.TURNS: Plane.TRANSCRIPT,
-    facts.FACTS: Plane.LONG_TERM,
-    skills.SKILLS: Plane.PROCEDURAL,
+PLANES: dict[str, RecallPlane] = {
+    transcript.TURNS: RecallPlane.TRANSCRIPT,
+    facts.FACTS: RecallPlane.LONG_TERM,
+    skills.SKILLS: RecallPlane.PROCEDURAL,
     **{collection: home.plane for collection, home in HOMES.items()},
 }
 """The plane of each collection's memories."""
 BROUGHT = {name: home for name, home in HOMES.items() if home.key is not None}
 """Those that mode `bootstrap` of an archive brings, beside turns, facts and skills."""
-WITH_PRIVACY = frozenset({Plane.LONG_TERM, *(home.plane for home in HOMES.values() if home.privacy is not _none)})
+WITH_PRIVACY = frozenset(
+    {RecallPlane.LONG_TERM, *(home.plane for home in HOMES.values() if home.privacy is not _no_subject)}
+)
 """The planes whose memories each have a privacy."""
 LINKED = {home.evidence: home for home in HOMES.values() if home.evidence is not None}
 """Those that are linked to the turns that they cite."""
@@ -203,7 +209,7 @@ FOLDED = (transcript.Turn, facts.Fact, skills.Skill, subjects.Subject, *(home.ki
 """Documents for an index: those that can be recalled, and subjects, which may have several names."""
 
 
-def home_of(value: Value, /) -> Home[Any]:
+def home_of(value: Value, /) -> PlaneHome[Any]:
     """Return the declaration of the plane that `value` is a document of."""
     return _OF_KIND[type(value)]
 
@@ -212,16 +218,16 @@ def home_of(value: Value, /) -> Home[Any]:
 class KeptMemory:
     """A stored document of one of these planes."""
 
-    ref: Ref
+    ref: DocumentRef
     revision: int
     value: Value
 
     @property
-    def home(self) -> Home[Any]:
+    def home(self) -> PlaneHome[Any]:
         return HOMES[self.ref.collection]
 
     @property
-    def plane(self) -> Plane:
+    def plane(self) -> RecallPlane:
         return self.home.plane
 
     def found(
@@ -240,7 +246,7 @@ class KeptMemory:
             channel=channel,
             conversation=conversation,
             title=home.title(value),
-            trust=None if home.is_of_space else Trust.DRAWN,
+            trust=None if home.is_of_space else TrustLevel.DRAWN,
             freshness=fresh.state if fresh is not None else None,
             privacy=home.privacy(value),
             hint=fresh.hint if fresh is not None else None,
@@ -249,33 +255,33 @@ class KeptMemory:
         )
 
 
-def by_plane(documents: Mapping[str, int], /) -> dict[Plane, int]:
+def by_plane(documents: Mapping[str, int], /) -> dict[RecallPlane, int]:
     """Return the number of memories of each plane from the number of documents of each collection."""
     return {PLANES[name]: count for name, count in sorted(documents.items()) if name in PLANES and count}
 
 
-def kept(document: Document, /) -> KeptMemory:
+def kept_memory(document: Document, /) -> KeptMemory:
     """Return what a document of one of these planes holds."""
     return KeptMemory(document.ref, document.revision, HOMES[document.ref.collection].kind.from_bytes(document.body))
 
 
-def public(collection: str, body: bytes, /) -> bytes | None:
+def public_form(collection: str, body: bytes, /) -> bytes | None:
     """Return a document of one of these planes in the form of a public archive; None if it stays out."""
     home = HOMES.get(collection)
     value = home.public(home.kind.from_bytes(body)) if home is not None else None
     return value.to_bytes() if value is not None else None
 
 
-def id_of(ref: Ref, /) -> str:
+def id_of(ref: DocumentRef, /) -> str:
     """Return the memory id of the document at `ref`."""
     return f"{HOMES[ref.collection].word}:{ref.key}"
 
 
-def place_of(memory_id: str, /) -> Ref | None:
+def place_of(memory_id: str, /) -> DocumentRef | None:
     """Return where a memory of this id would stand; None where the id is of another form."""
     word, sign, key = memory_id.partition(":")
     collection = COLLECTION_OF_WORD.get(word)
-    return Ref(collection, key) if sign and collection is not None else None
+    return DocumentRef(collection, key) if sign and collection is not None else None
 
 
 def text_of(value: Value, /) -> str:
@@ -303,10 +309,10 @@ def conversation_of(value: Any, /) -> tuple[str | None, str | None]:
     return (None, None) if home_of(value).is_of_space else (value.channel, value.conversation)
 
 
-def touched(decisions: Iterable[ControlDecision], /) -> tuple[Plane, ...]:
+def touched_planes(decisions: Iterable[ControlDecision], /) -> tuple[RecallPlane, ...]:
     """Return the planes in which something was changed, or would be, in their order."""
     planes = {decision.plane for decision in decisions if decision.outcome is ControlOutcome.CHANGED}
-    return tuple(plane for plane in Plane if plane in planes)
+    return tuple(plane for plane in RecallPlane if plane in planes)
 
 
 def forgotten_at(value: Value, /) -> Instant | None:
@@ -326,7 +332,7 @@ def is_expired(value: Value, now: Instant, /) -> bool:
     return end is not None and end <= now
 
 
-def hidden(value: Value, at: Instant | None, /) -> Value | None:
+def hide_value(value: Value, at: Instant | None, /) -> Value | None:
     """Return the document hidden since `at`, or shown again for None; None if unchanged, or if it cannot be hidden."""
     home = home_of(value)
     if home.forgotten_at is None or is_forgotten(value) is (at is not None):

@@ -4,21 +4,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import documents_at, values_at
 from elytron_core import limits
 from elytron_core.ids import FactId, SpaceId
 from elytron_core.planes import facts
-from elytron_core.planes.facts import Fact, Kind, Slot
+from elytron_core.planes.facts import Fact, FactKind, FactSlot
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Ref, Store
+from elytron_core.ports.store import DocumentRef, Store
 from elytron_core.scope import ConversationKey
 
 
 class SlotKey(NamedTuple):
     """Kind, topic and home of a slot."""
 
-    kind: Kind
+    kind: FactKind
     topic: str
     home: ConversationKey | None = None
 
@@ -28,17 +28,17 @@ class StoredSlot:
     """A slot with the ids of its facts, oldest first. `earlier` are its documents under the forms of earlier builds."""
 
     key: SlotKey
-    ref: Ref
+    ref: DocumentRef
     facts: tuple[FactId, ...] = ()
     revision: int = 0
-    earlier: Mapping[Ref, int] = field(default_factory=dict[Ref, int])
+    earlier: Mapping[DocumentRef, int] = field(default_factory=dict[DocumentRef, int])
 
-    def put(self, changes: Changes, /) -> None:
+    def put(self, changes: ChangeSet, /) -> None:
         """Add the list to a batch, all of it in one document; an empty one goes."""
         for ref, revision in self.earlier.items():
             changes.delete(ref, expects=revision)
         if self.facts:
-            slot = Slot(kind=self.key.kind, topic=self.key.topic, facts=self.facts)
+            slot = FactSlot(kind=self.key.kind, topic=self.key.topic, facts=self.facts)
             changes.put(self.ref, slot, expects=self.revision, action=None)
         elif self.revision:
             changes.delete(self.ref, expects=self.revision)
@@ -49,27 +49,27 @@ def key_of(fact: Fact, /) -> SlotKey:
     return SlotKey(fact.kind, fact.topic, fact.home)
 
 
-def slot_ref(record: SpaceRecord, key: SlotKey, /) -> Ref:
+def slot_ref(record: SpaceRecord, key: SlotKey, /) -> DocumentRef:
     """Return where the slot is stored."""
-    return Ref(facts.SLOTS, record.slot_tag(*key))
+    return DocumentRef(facts.SLOTS, record.slot_tag(*key))
 
 
 async def read_slots(
     store: Store, space: SpaceId, record: SpaceRecord, keys: Iterable[SlotKey], /
-) -> dict[Ref, StoredSlot]:
+) -> dict[DocumentRef, StoredSlot]:
     """Return the slots of `keys` by their places; one that is not stored has no facts."""
-    places: dict[Ref, list[SlotKey]] = {}
+    places: dict[DocumentRef, list[SlotKey]] = {}
     for key in keys:
         places.setdefault(slot_ref(record, key), []).append(key)
     earlier = {
-        ref: [Ref(facts.SLOTS, tag) for key in same for tag in record.earlier_slot_tags(*key)]
+        ref: [DocumentRef(facts.SLOTS, tag) for key in same for tag in record.earlier_slot_tags(*key)]
         for ref, same in places.items()
     }
     found = await documents_at(store, space, (one for ref in places for one in (ref, *earlier[ref])))
-    slots: dict[Ref, StoredSlot] = {}
+    slots: dict[DocumentRef, StoredSlot] = {}
     for ref, (key, *_) in places.items():
         known = {one: found[one] for one in (ref, *earlier[ref]) if one in found}
-        stored = [Slot.from_bytes(document.body) for document in known.values()]
+        stored = [FactSlot.from_bytes(document.body) for document in known.values()]
         names = [name for slot in stored for name in slot.facts]
         slots[ref] = StoredSlot(
             key=key._replace(topic=stored[0].topic) if stored else key,
@@ -90,7 +90,7 @@ async def read_slot(store: Store, space: SpaceId, record: SpaceRecord, key: Slot
 
 async def versions_of(store: Store, space: SpaceId, slot: StoredSlot, /) -> list[Fact]:
     """Return the newest versions of a slot that are stored, oldest first."""
-    refs = [Ref(facts.FACTS, name) for name in slot.facts[-limits.SCAN_MAX :]]
+    refs = [DocumentRef(facts.FACTS, name) for name in slot.facts[-limits.SCAN_MAX :]]
     return list((await values_at(store, space, refs, Fact)).values())
 
 

@@ -11,27 +11,29 @@ from elytron_core.errors import SealBroken, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Document, Ref, Store
+from elytron_core.ports.store import Document, DocumentRef, Store
 
 ValueT = TypeVar("ValueT", bound=Value)
 
 
-async def documents_at(store: Store, space: SpaceId, refs: Iterable[Ref], /) -> dict[Ref, Document]:
+async def documents_at(store: Store, space: SpaceId, refs: Iterable[DocumentRef], /) -> dict[DocumentRef, Document]:
     """Return the documents at `refs`, any number of them, in that order; missing ones are left out."""
     asked = list(dict.fromkeys(refs))
-    found: dict[Ref, Document] = {}
+    found: dict[DocumentRef, Document] = {}
     for start in range(0, len(asked), limits.SCAN_MAX):
         page = await store.get(space, asked[start : start + limits.SCAN_MAX])
         found |= {document.ref: document for document in page if document is not None}
     return found
 
 
-async def values_at(store: Store, space: SpaceId, refs: Iterable[Ref], kind: type[ValueT], /) -> dict[Ref, ValueT]:
+async def values_at(
+    store: Store, space: SpaceId, refs: Iterable[DocumentRef], kind: type[ValueT], /
+) -> dict[DocumentRef, ValueT]:
     """Return the values of the documents at `refs`; missing ones are left out."""
     return {ref: kind.from_bytes(one.body) for ref, one in (await documents_at(store, space, refs)).items()}
 
 
-async def value_at(store: Store, space: SpaceId, ref: Ref, kind: type[ValueT], /) -> tuple[ValueT | None, int]:
+async def value_at(store: Store, space: SpaceId, ref: DocumentRef, kind: type[ValueT], /) -> tuple[ValueT | None, int]:
     """Return the value of the document at `ref` and its revision; None and 0 if it is missing."""
     (document,) = await store.get(space, (ref,))
     return (kind.from_bytes(document.body), document.revision) if document is not None else (None, 0)
@@ -91,19 +93,19 @@ async def documents_under(store: Store, space: SpaceId, collection: str, prefixe
     return found
 
 
-class Sound(NamedTuple):
+class SoundDocuments(NamedTuple):
     """The documents of a prefix that can be read, and the keys of those that cannot."""
 
     documents: list[Document]
     damaged: list[str]
 
 
-async def sound_documents(store: Store, space: SpaceId, collection: str, prefix: str, /) -> Sound:
+async def sound_documents(store: Store, space: SpaceId, collection: str, prefix: str, /) -> SoundDocuments:
     """Return every document of `collection` under `prefix`, in their order, past those that the store does not serve.
 
     Raises StoreCorrupt and SealBroken for damage that is no document's.
     """
-    found = Sound([], [])
+    found = SoundDocuments([], [])
     after, limit = "", limits.SCAN_MAX
     while True:
         try:

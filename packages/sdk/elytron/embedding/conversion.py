@@ -23,7 +23,7 @@ _MASKED = -1e9
 Weights = dict[str, NDArray[np.float32]]
 
 
-class Shape(Value):
+class EncoderShape(Value):
     """Fields of an encoder's `config.json` that its graph is made by."""
 
     hidden_size: int
@@ -32,13 +32,13 @@ class Shape(Value):
     layer_norm_eps: float = 1e-12
 
 
-def shape_of(config: bytes, /) -> Shape:
+def shape_of(config: bytes, /) -> EncoderShape:
     """Return the shape in `config.json`. Raises UnreadableFile for another kind of model."""
     try:
         told = json.loads(config)
         if told["model_type"] != "bert" or told["hidden_act"] != "gelu":
             raise UnreadableFile(name="config.json", problem="describes another model than BERT with gelu")
-        return Shape(**{name: told[name] for name in Shape.model_fields if name in told})
+        return EncoderShape(**{name: told[name] for name in EncoderShape.model_fields if name in told})
     except (ValueError, KeyError, TypeError):
         raise UnreadableFile(name="config.json", problem="does not tell a model's shape") from None
 
@@ -49,7 +49,7 @@ def require_tools() -> None:
         raise MissingExtra(extra="convert", purpose="making a local model")
 
 
-def convert(tensors: Tensors, shape: Shape, target: Path, /) -> None:
+def convert_encoder(tensors: Tensors, shape: EncoderShape, target: Path, /) -> None:
     """Write the encoder as an ONNX graph with int8 weights: token ids and mask in, the mean of its last layer out.
 
     Raises MissingExtra without the tools, UnreadableFile where a weight is missing.
@@ -59,7 +59,7 @@ def convert(tensors: Tensors, shape: Shape, target: Path, /) -> None:
     tools: Any = import_module("onnxruntime.quantization")
     try:
         weights = {name: tensor for name, tensor in tensors.items() if tensor.dtype == np.float32}
-        model = _Graph(weights, shape).model()
+        model = _OnnxGraph(weights, shape).model()
     except KeyError as error:
         problem = f"lacks the weight {error.args[0]!r}, or has it not as float32"
         raise UnreadableFile(name=WEIGHTS, problem=problem) from None
@@ -74,10 +74,10 @@ def convert(tensors: Tensors, shape: Shape, target: Path, /) -> None:
             logging.disable(logging.NOTSET)
 
 
-class _Graph:
+class _OnnxGraph:
     """The nodes and constants of the network, as they are put together."""
 
-    def __init__(self, weights: Weights, shape: Shape, /) -> None:
+    def __init__(self, weights: Weights, shape: EncoderShape, /) -> None:
         from onnx import helper, numpy_helper
 
         self._helper: Any = helper

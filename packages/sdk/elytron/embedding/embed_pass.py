@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
 from elytron.indexing.units import CHOICE, embedded_passages, embedded_text, units_of, vectors_ref
-from elytron.indexing.write_through import Fed
-from elytron.state.conflict_retry import Race
-from elytron.state.encoders import checked, embed_texts
+from elytron.indexing.write_through import FedCommit
+from elytron.state.conflict_retry import LostRaces
+from elytron.state.encoders import check_vectors, embed_texts
 from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.errors import Conflict, ModelRefused
@@ -19,13 +19,23 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, VectorSet, check_of
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.ports.models import Embedder
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Put, Ref, Require, numbered
+from elytron_core.ports.store import (
+    Batch,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    RequireRevision,
+    number_entries,
+)
 
 DOCUMENTS_AT_ONCE = 64
 
 
 @dataclass(slots=True)
-class Progress:
+class EmbedProgress:
     """Progress of a pass."""
 
     embedded: int = 0
@@ -37,13 +47,13 @@ class Progress:
 
 
 async def embed_some(
-    ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: Progress, /, *, texts: int
+    ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: EmbedProgress, /, *, texts: int
 ) -> None:
     """Make and commit vectors until nothing is missing or `texts` texts were embedded; `progress` gets each step.
 
     Raises ModelUnavailable if the embedder fails, ModelRefused if it gives no vectors; committed vectors stay.
     """
-    race = Race()
+    race = LostRaces()
     while progress.embedded < texts:
         record = await ctx.spaces.find(space)
         if record is None:
@@ -60,7 +70,7 @@ async def embed_some(
         if not refs:
             break
         try:
-            await _Step(ctx, space, record, embedder, tag, is_first=not index.compared).take(refs, progress)
+            await _EmbedStep(ctx, space, record, embedder, tag, is_first=not index.compared).take(refs, progress)
         except Conflict as conflict:
             ctx.spaces.forget(space)
             await race.lost(conflict)
@@ -70,7 +80,7 @@ async def embed_some(
 
 
 @dataclass(frozen=True, slots=True)
-class _Step:
+class _EmbedStep:
     """Some documents, embedded together and committed as one batch."""
 
     ctx: OperationContext
@@ -79,14 +89,20 @@ class _Step:
     embedder: Embedder
     tag: str
     is_first: bool
-    made: dict[Ref, tuple[VectorSet, int, Require]] = field(default_factory=dict[Ref, tuple[VectorSet, int, Require]])
+    made: dict[DocumentRef, tuple[VectorSet, int, RequireRevision]] = field(
+        default_factory=dict[DocumentRef, tuple[VectorSet, int, RequireRevision]]
+    )
 
-    async def take(self, refs: Sequence[Ref], progress: Progress) -> None:
+    async def take(self, refs: Sequence[DocumentRef], progress: EmbedProgress) -> None:
         """Embed the documents at `refs` and commit their vectors."""
         places = [vectors_ref(ref, self.tag) for ref in refs]
         found = await self.ctx.store.get(self.space, [*refs, *places])
         documents, kept = found[: len(refs)], found[len(refs) :]
-        wanted = {ref: _texts(document) for ref, document in zip(refs, documents, strict=True) if document is not None}
+        wanted = {
+            ref: _document_texts(document)
+            for ref, document in zip(refs, documents, strict=True)
+            if document is not None
+        }
         former = {
             ref: VectorSet.from_bytes(document.body)
             for ref, document in zip(refs, kept, strict=True)
@@ -96,7 +112,7 @@ class _Step:
         missing = {
             check: text for ref, texts in wanted.items() for check, text in texts.items() if check not in known[ref]
         }
-        pieces = _pieces(documents, missing, self.embedder.info.passages)
+        pieces = _passage_pieces(documents, missing, self.embedder.info.passages)
         fresh = await self._embedded(missing | {check: text for texts in pieces.values() for check, text in texts})
         for ref, document, place in zip(refs, documents, kept, strict=True):
             texts = wanted.get(ref)
@@ -116,7 +132,7 @@ class _Step:
             passages = {check: numbers for check, numbers in read.items() if numbers}
             value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=held, passages=passages)
             revision = place.revision if place is not None else 0
-            self.made[ref] = (value, revision, Require(ref, document.revision))
+            self.made[ref] = (value, revision, RequireRevision(ref, document.revision))
         if self.made:
             progress.sequence = await self._commit()
         progress.embedded += len(missing.keys() & fresh.keys())
@@ -143,25 +159,27 @@ class _Step:
 
     async def _asked(self, texts: Mapping[str, str]) -> dict[str, str]:
         vectors = await embed_texts(self.embedder, tuple(texts.values()))
-        return checked(self.embedder, dict(zip(texts, vectors, strict=True))).vectors
+        return check_vectors(self.embedder, dict(zip(texts, vectors, strict=True))).vectors
 
     async def _commit(self) -> int:
-        puts: list[Put] = []
-        entries: list[Entry] = []
-        written: dict[Ref, VectorSet | EmbeddingChoice] = {}
+        puts: list[PutChange] = []
+        entries: list[EntryDraft] = []
+        written: dict[DocumentRef, VectorSet | EmbeddingChoice] = {}
 
-        def put(ref: Ref, value: VectorSet | EmbeddingChoice, revision: int, action: Action) -> None:
+        def put(ref: DocumentRef, value: VectorSet | EmbeddingChoice, revision: int, action: JournalAction) -> None:
             body = value.to_bytes()
-            puts.append(Put(ref, body, revision))
-            entries.append(Entry(action, ref, self.record.digest(body)))
+            puts.append(PutChange(ref, body, revision))
+            entries.append(EntryDraft(action, ref, self.record.digest(body)))
             written[ref] = value
 
         for ref, (value, revision, _) in self.made.items():
-            put(vectors_ref(ref, self.tag), value, revision, Action.MAINTENANCE)
+            put(vectors_ref(ref, self.tag), value, revision, JournalAction.MAINTENANCE)
         if self.is_first:
-            put(CHOICE, choice_of(self.ctx, self.embedder, self.tag), 0, Action.OPERATOR)
-        requires = [Require(REF, 1), *(require for _, _, require in self.made.values())]
-        return await commit(self.ctx, self.space, puts=puts, entries=entries, requires=requires, written=written)
+            put(CHOICE, choice_of(self.ctx, self.embedder, self.tag), 0, JournalAction.OPERATOR)
+        requires = [RequireRevision(REF, 1), *(require for _, _, require in self.made.values())]
+        return await commit_vectors(
+            self.ctx, self.space, puts=puts, entries=entries, requires=requires, written=written
+        )
 
 
 def choice_of(ctx: OperationContext, embedder: Embedder, tag: str, /) -> EmbeddingChoice:
@@ -170,21 +188,21 @@ def choice_of(ctx: OperationContext, embedder: Embedder, tag: str, /) -> Embeddi
     return EmbeddingChoice(model=info.model, tag=tag, dimensions=info.dimensions, chosen_at=ctx.clock.now())
 
 
-async def commit(
+async def commit_vectors(
     ctx: OperationContext,
     space: SpaceId,
     /,
     *,
-    puts: Sequence[Put],
-    entries: Sequence[Entry],
-    requires: Sequence[Require],
-    written: Mapping[Ref, VectorSet | EmbeddingChoice],
+    puts: Sequence[PutChange],
+    entries: Sequence[EntryDraft],
+    requires: Sequence[RequireRevision],
+    written: Mapping[DocumentRef, VectorSet | EmbeddingChoice],
 ) -> int:
     """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
     batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
     committed = await ctx.store.commit(batch)
-    *_, mark = numbered(batch, after=committed.first - 1)
-    ctx.folds.feed(space, Fed(committed.first, mark, written))
+    *_, mark = number_entries(batch, after=committed.first - 1)
+    ctx.folds.feed(space, FedCommit(committed.first, mark, written))
     return committed.last
 
 
@@ -202,16 +220,16 @@ async def drop_others(ctx: OperationContext, space: SpaceId, tag: str, /, *, lim
             batch = Batch(
                 space=space,
                 at=ctx.clock.now(),
-                entries=tuple(Entry(Action.MAINTENANCE, document.ref) for document in old),
-                deletes=tuple(Delete(document.ref, document.revision) for document in old),
-                requires=(Require(REF, 1),),
+                entries=tuple(EntryDraft(JournalAction.MAINTENANCE, document.ref) for document in old),
+                deletes=tuple(DeleteChange(document.ref, document.revision) for document in old),
+                requires=(RequireRevision(REF, 1),),
             )
             await ctx.store.commit(batch)
             dropped += len(old)
     return dropped
 
 
-def _pieces(
+def _passage_pieces(
     documents: Sequence[Document | None], missing: Mapping[str, str], most: int
 ) -> dict[str, list[tuple[str, str]]]:
     """Return the passages to embed beside each `missing` text, by its check: theirs, and what they say."""
@@ -227,13 +245,13 @@ def _pieces(
     return pieces
 
 
-def _texts(document: Document) -> dict[str, str]:
+def _document_texts(document: Document) -> dict[str, str]:
     """Return the texts to embed of a document by their checks."""
     texts = [embedded_text(unit) for unit in units_of(document) if unit.check]
     return {check_of(text): text for text in texts}
 
 
-def nudge(ctx: OperationContext, space: SpaceId, /) -> None:
+def nudge_embedding(ctx: OperationContext, space: SpaceId, /) -> None:
     """Schedule vectors for texts without one; no caller waits for it, and no call fails because of it."""
 
     async def work() -> None:
@@ -242,6 +260,6 @@ def nudge(ctx: OperationContext, space: SpaceId, /) -> None:
             return
         embedder = ctx.encoders.serving(record, await ctx.folds.current(space))
         if embedder is not None:
-            await embed_some(ctx, space, embedder, Progress(), texts=limits.EMBED_TEXTS_PER_CALL)
+            await embed_some(ctx, space, embedder, EmbedProgress(), texts=limits.EMBED_TEXTS_PER_CALL)
 
     ctx.encoders.nudge(space, work)

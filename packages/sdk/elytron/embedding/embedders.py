@@ -11,12 +11,12 @@ from typing import Any, Final, cast
 from elytron.embedding.model_files import MODEL, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelUnavailable
-from elytron_core.ports.chat import Failed, FailureReason
+from elytron_core.ports.chat import FailureReason, ReplyFailed
 from elytron_core.ports.models import EmbedderInfo
 from elytron_core.text.similarity import estimate_tokens
-from elytron_models.dialect import bearer
+from elytron_models.dialect import bearer_header
 from elytron_models.server import ModelServer, error_of
-from elytron_models.stream_parser import Fields, count, inner, objects
+from elytron_models.stream_parser import Fields, count_field, inner_object, object_list
 
 PASSAGES: Final = 8
 """Number of passages of a message that are embedded apart: a small encoder reads a text's beginning best."""
@@ -76,11 +76,11 @@ class LocalEmbedder:
     def _load(self) -> tuple[Any, Any]:
         with self._loading:
             if self._loaded is None:
-                self._loaded = _opened(self._folder, self._manifest, self._threads)
+                self._loaded = _open_encoder(self._folder, self._manifest, self._threads)
             return self._loaded
 
 
-def _opened(folder: Path, manifest: ModelManifest, threads: int) -> tuple[Any, Any]:
+def _open_encoder(folder: Path, manifest: ModelManifest, threads: int) -> tuple[Any, Any]:
     onnxruntime: Any = import_module("onnxruntime")
     tokenizers: Any = import_module("tokenizers")
     files = {name: read_part(folder, name, manifest) for name in (MODEL, TOKENIZER)}
@@ -134,7 +134,7 @@ class OpenAIEmbedder:
         self._prefixes = (query_prefix, document_prefix)
         self._server = ModelServer(
             (base_url or OFFICIAL).rstrip("/"),
-            headers=bearer(api_key or ""),
+            headers=bearer_header(api_key or ""),
             silence_s=timeout_s,
             attempts=attempts,
             purpose=f"the embedder {model!r} on a server",
@@ -170,7 +170,7 @@ class OpenAIEmbedder:
             raise ModelUnavailable(f"the token budget of the embedder {self._model!r} is used up: give it a larger one")
         request = {"model": self._model, "input": texts, "encoding_format": "float"}
         answer = await self._server.ask("/embeddings", request)
-        if isinstance(answer, Failed):
+        if isinstance(answer, ReplyFailed):
             error = error_of(answer, name=self._model, kind="embedder")
             # A key can be mended, and what is not embedded yet waits.
             raise error if answer.reason is not FailureReason.UNAUTHORIZED else ModelUnavailable(error.message)
@@ -178,14 +178,14 @@ class OpenAIEmbedder:
         if sorted(vectors) != list(range(len(texts))):
             raise ModelRefused(f"the embedder {self._model!r} gave {len(vectors)} embeddings for {len(texts)} texts")
         if self._tokens_left is not None:
-            self._tokens_left -= count(inner(answer, "usage"), "total_tokens") or estimate
+            self._tokens_left -= count_field(inner_object(answer, "usage"), "total_tokens") or estimate
         return [vectors[place] for place in range(len(texts))]
 
 
 def _by_index(answer: Fields) -> dict[int, Sequence[float]]:
     """Return the vectors of an answer by the places of their texts."""
     found: dict[int, Sequence[float]] = {}
-    for item in objects(answer, "data"):
+    for item in object_list(answer, "data"):
         index, vector = item.get("index"), item.get("embedding")
         if isinstance(index, int) and isinstance(vector, list):
             found[index] = cast("list[float]", vector)

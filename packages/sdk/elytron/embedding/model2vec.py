@@ -60,7 +60,7 @@ _MAX_TOKENS: Final = 512
 Floats = NDArray[np.float32]
 
 
-class Config(Value):
+class TableConfig(Value):
     """Fields of a folder's `config.json` that change vectors."""
 
     normalize: bool = False
@@ -116,7 +116,7 @@ class Model2VecEmbedder:
         """Read the table, unless it is read. Raises UnreadableFile."""
         with self._loading:
             if self._loaded is None:
-                self._loaded = _table(*(read_part(self._folder, name, self._manifest) for name in PARTS))
+                self._loaded = _token_table(*(read_part(self._folder, name, self._manifest) for name in PARTS))
             return self._loaded
 
 
@@ -134,13 +134,13 @@ def manifest_of(folder: Path, /) -> ModelManifest:
     """
     if (folder / MANIFEST).is_file():
         return read_manifest(folder)
-    data = [_bytes(folder, name) for name in PARTS]
+    data = [_folder_file(folder, name) for name in PARTS]
     files = {name: hashlib.sha256(part).hexdigest() for name, part in zip(PARTS, data, strict=True)}
     whole = hashlib.sha256("".join(files.values()).encode()).hexdigest()
-    tokens = _config(data[2]).max_length or limits.EMBED_TEXT_CHARS
+    tokens = _read_config(data[2]).max_length or limits.EMBED_TEXT_CHARS
     return ModelManifest(
         model=f"model2vec-{whole[:16]}",
-        dimensions=_rows(read_safetensors(data[0])).shape[1],
+        dimensions=_tensor_rows(read_safetensors(data[0])).shape[1],
         max_tokens=min(tokens, limits.EMBED_TEXT_CHARS),
         files=files,
         made_from="a Model2Vec folder",
@@ -173,17 +173,17 @@ class TokenTable:
         return (mean / (length or 1.0)).astype(np.float32)
 
 
-def _table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
+def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
     """Return the table that the three files make together. Raises UnreadableFile."""
     tokenizers: Any = import_module("tokenizers")
-    tensors, told = read_safetensors(weights), _config(config)
+    tensors, told = read_safetensors(weights), _read_config(config)
     try:
         tokenizer = tokenizers.Tokenizer.from_buffer(tokens)
-        unknown = _unknown(tokenizer, tokens)
+        unknown = _unknown_token(tokenizer, tokens)
     except (ValueError, KeyError):
         raise UnreadableFile(name=TOKENIZER, problem="is no tokenizer") from None
     vocabulary: dict[str, int] = tokenizer.get_vocab()
-    rows, many = _rows(tensors), max(vocabulary.values(), default=-1) + 1
+    rows, many = _tensor_rows(tensors), max(vocabulary.values(), default=-1) + 1
     mapping, worths = tensors.get("mapping"), tensors.get("weights")
     if mapping is not None and (
         mapping.shape != (many,) or mapping.dtype.kind != "i" or not ((mapping >= 0) & (mapping < len(rows))).all()
@@ -200,7 +200,7 @@ def _table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
     return TokenTable(tokenizer, rows, worths, mapping, unknown, chars, told.normalize)
 
 
-def _unknown(tokenizer: Any, tokens: bytes) -> int | None:
+def _unknown_token(tokenizer: Any, tokens: bytes) -> int | None:
     """Return the id of the token for unknown ones; a Unigram model has it in its file alone."""
     if not hasattr(tokenizer.model, "unk_token"):
         found: int | None = json.loads(tokens)["model"].get("unk_id")
@@ -209,7 +209,7 @@ def _unknown(tokenizer: Any, tokens: bytes) -> int | None:
     return tokenizer.token_to_id(token) if token is not None else None
 
 
-def _rows(tensors: Tensors) -> NDArray[Any]:
+def _tensor_rows(tensors: Tensors) -> NDArray[Any]:
     rows = tensors.get(_TABLE)
     if rows is None or rows.ndim != 2 or not 1 <= rows.shape[1] <= limits.VECTOR_DIMENSIONS:
         raise UnreadableFile(
@@ -218,15 +218,15 @@ def _rows(tensors: Tensors) -> NDArray[Any]:
     return rows
 
 
-def _config(data: bytes) -> Config:
+def _read_config(data: bytes) -> TableConfig:
     try:
         told = json.loads(data)
-        return Config(**{name: told[name] for name in Config.model_fields if name in told})
+        return TableConfig(**{name: told[name] for name in TableConfig.model_fields if name in told})
     except (ValueError, TypeError, RecursionError, ValidationError):
         raise UnreadableFile(name=CONFIG, problem="does not tell how a text's vector is made") from None
 
 
-def _bytes(folder: Path, name: str) -> bytes:
+def _folder_file(folder: Path, name: str) -> bytes:
     """Return a file of a folder without a manifest. Raises UnreadableFile."""
     try:
         if (folder / name).stat().st_size > limits.MODEL_PACKAGE_BYTES:

@@ -97,13 +97,13 @@ def kept_models(*, models: Path | None = None) -> tuple[KeptModel, ...]:
     if not home.is_dir():
         return ()
     folders = [folder for folder in sorted(home.iterdir()) if (folder / MANIFEST).is_file()]
-    return tuple(_kept(folder, read_manifest(folder)) for folder in folders)
+    return tuple(_kept_model(folder, read_manifest(folder)) for folder in folders)
 
 
 def remove_model(name: str, /, *, models: Path | None = None) -> KeptModel:
     """Remove the model kept as `name` from this machine; vectors made by it stay. Raises NotFound."""
     folder = model_folder(name, models=models)
-    kept = _kept(folder, read_manifest(folder))
+    kept = _kept_model(folder, read_manifest(folder))
     shutil.rmtree(folder)
     return kept
 
@@ -115,7 +115,7 @@ def checked_name(name: str, /) -> str:
     return name
 
 
-def _kept(folder: Path, manifest: ModelManifest) -> KeptModel:
+def _kept_model(folder: Path, manifest: ModelManifest) -> KeptModel:
     return KeptModel(
         name=folder.name,
         folder=str(folder),

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from elytron.context import OperationContext
-from elytron.indexing.search_result import Searched
+from elytron.indexing.search_result import SearchedSpace
 from elytron.indexing.units import vectors_ref
-from elytron_core.planes.embedding import VectorSet, hexadecimal
-from elytron_index import Candidate
+from elytron_core.planes.embedding import VectorSet, check_to_hex
+from elytron_index import UnitCandidate
 from elytron_index.structures.vectors import Vector, unit_vector
 
 
-async def by_passages(ctx: OperationContext, searched: Searched, seen: Sequence[Candidate], /) -> Sequence[Candidate]:
+async def by_passages(
+    ctx: OperationContext, searched: SearchedSpace, seen: Sequence[UnitCandidate], /
+) -> Sequence[UnitCandidate]:
     """Return `seen`, some of those found, each as like the query as its whole and its nearest passage together.
 
     Raises StoreCorrupt where a passage's vector is damaged.
@@ -32,18 +34,18 @@ async def by_passages(ctx: OperationContext, searched: Searched, seen: Sequence[
     }
     weights = query.weights
     worth = weights.vector * (weights.vector_assisted if searched.is_assisted else 1.0) / span
-    nearer: list[Candidate] = []
+    nearer: list[UnitCandidate] = []
     for item in seen:
         kept, check = held.get(item.unit.ref), searched.index.check_of(item.unit.ref, item.unit.part)
-        nearest = _nearest(kept, check, asked) if kept is not None else None
+        nearest = _nearest_passage(kept, check, asked) if kept is not None else None
         more = weights.passage * (nearest - item.signals.vector) if nearest is not None else 0.0
         signals = item.signals._replace(vector=item.signals.vector + more)
         nearer.append(item._replace(signals=signals, score=item.score + worth * more))
     return nearer
 
 
-def _nearest(kept: VectorSet, check: int, asked: Vector) -> float | None:
+def _nearest_passage(kept: VectorSet, check: int, asked: Vector) -> float | None:
     """Return the highest cosine of a text's passages; None if it has none to compare."""
-    halves = kept.halves_of_passages(hexadecimal(check)) if kept.dimensions == len(asked) else b""
+    halves = kept.halves_of_passages(check_to_hex(check)) if kept.dimensions == len(asked) else b""
     passages = np.frombuffer(halves, "<f2").reshape(-1, kept.dimensions).astype(np.float32)
     return float((passages @ asked).max()) if len(passages) else None

@@ -117,7 +117,7 @@ def use_model_id() -> str:
     Raises MissingExtra, UnreadableFile.
     """
     folder = require_use()
-    digests = _listed_digests(folder) or [_digest(folder / part) for part in _PARTS]
+    digests = _listed_digests(folder) or [_file_digest(folder / part) for part in _PARTS]
     return f"use-multilingual-3-{hashlib.sha256(' '.join(digests).encode()).hexdigest()[:12]}"
 
 
@@ -164,7 +164,7 @@ def _listed_digests(folder: Path) -> list[str]:
     return digests if all(digests) else []
 
 
-def _digest(path: Path) -> str:
+def _file_digest(path: Path) -> str:
     from base64 import urlsafe_b64encode
 
     try:

@@ -4,17 +4,17 @@ from collections import Counter
 
 from elytron.context import OperationContext
 from elytron.documents.planes import id_of
-from elytron.erasure.removal import dependants, erase_many, erase_memories
+from elytron.erasure.removal import erase_many, erase_memories, space_dependants
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlDecision,
     ControlOutcome,
     MemoryControlReport,
     MemoryEraseRequest,
-    Origin,
     OriginKind,
+    OutsideOrigin,
 )
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
 from elytron_core.planes import tools, transcript
@@ -26,7 +26,7 @@ _STALE = "is of no dry run that named just these memories: run it dry again, and
 
 
 async def erase_origin(
-    ctx: OperationContext, scope: Scope, origin: Origin, request: MemoryEraseRequest, /
+    ctx: OperationContext, scope: Scope, origin: OutsideOrigin, request: MemoryEraseRequest, /
 ) -> MemoryControlReport:
     """Erase what came through `origin`, and what rests on that alone. Raises InvalidInput for a stale token.
 
@@ -58,22 +58,24 @@ async def erase_origin(
         removed=dict(sorted(removed.items())),
         derived=others,
         token=token if request.dry_run else None,
-        planes=tuple(plane for plane in Plane if any(decision.plane is plane for decision in decisions)),
+        planes=tuple(plane for plane in RecallPlane if any(decision.plane is plane for decision in decisions)),
     )
 
 
-async def _resting_on(ctx: OperationContext, scope: Scope, origin: Origin) -> tuple[tuple[str, ...], tuple[str, ...]]:
+async def _resting_on(
+    ctx: OperationContext, scope: Scope, origin: OutsideOrigin
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the memories that came through `origin` or rest on it alone, and those that rest on it among others."""
     gone: dict[str, None] = {}
-    async for document in store.documents(ctx.store, scope.space, transcript.TURNS):
+    async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS):
         turn = transcript.Turn.from_bytes(document.body)
         parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
         gone |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
-    every = [one async for one in dependants(ctx, scope.space)]
+    every = [one async for one in space_dependants(ctx, scope.space)]
     citing = {one.id: one.citations for one in every if one.is_belief}
     drawn = [one for one in every if not one.is_belief]
     if origin.kind is OriginKind.TOOL:
-        async for document in store.documents(ctx.store, scope.space, tools.EXPERIENCES):
+        async for document in store.scan_documents(ctx.store, scope.space, tools.EXPERIENCES):
             if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
                 gone[id_of(document.ref)] = None
     while True:

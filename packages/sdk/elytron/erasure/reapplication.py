@@ -23,14 +23,25 @@ from elytron_core.contracts.archive import (
     MemoryErasuresApplyReport,
 )
 from elytron_core.contracts.control import MemoryEraseRequest
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, StoreUnavailable, UnreadableFile
 from elytron_core.ids import SYSTEM_SPACE, SpaceId, TurnId
 from elytron_core.planes import facts, transcript
-from elytron_core.planes.gateway import KEYS, USERS, KeyName, User
+from elytron_core.planes.gateway import KEYS, USERS, GatewayUser, KeyName
 from elytron_core.planes.space import ACCESS_KEYS, AccessKey, SpaceRecord
 from elytron_core.ports import store
-from elytron_core.ports.store import Action, Batch, Delete, Document, Entry, Erasure, JournalEntry, Put, Ref, Require
+from elytron_core.ports.store import (
+    Batch,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
+    JournalEntry,
+    PutChange,
+    RequireRevision,
+)
 from elytron_core.scope import Scope
 from elytron_core.strict_json import canonical_bytes
 
@@ -38,10 +49,10 @@ _TOLD = frozenset({*PLANES, USERS, KEYS, ACCESS_KEYS})
 """The collections of a file: memories, and the keys and users of the system space."""
 
 
-class Erased(NamedTuple):
+class ErasedItem(NamedTuple):
     """A whole document, or one message of a turn."""
 
-    ref: Ref
+    ref: DocumentRef
     part: int | None = None
 
 
@@ -52,20 +63,20 @@ class SpaceErasures:
     space: SpaceId
     identity: str
     whole_at: Instant | None = None
-    memories: dict[Erased, Instant] = field(default_factory=dict[Erased, Instant])
+    memories: dict[ErasedItem, Instant] = field(default_factory=dict[ErasedItem, Instant])
 
-    def add(self, erased: Erased, at: Instant, /) -> None:
+    def add(self, erased: ErasedItem, at: Instant, /) -> None:
         self.memories[erased] = max(at, self.memories.get(erased, at))
 
-    def by_plane(self) -> dict[Plane, int]:
+    def by_plane(self) -> dict[RecallPlane, int]:
         """Count documents, and messages of turns that were not erased as a whole."""
         counted = (
-            erased.ref for erased in self.memories if erased.part is None or Erased(erased.ref) not in self.memories
+            erased.ref for erased in self.memories if erased.part is None or ErasedItem(erased.ref) not in self.memories
         )
         return dict(Counter(PLANES[ref.collection] for ref in counted if ref.collection in PLANES))
 
 
-class Erasures:
+class FileErasures:
     """A file's erasures of each space: by its name, and by a tag of its secret, for a name may be another's."""
 
     def __init__(self) -> None:
@@ -85,24 +96,24 @@ class Erasures:
         return known or next((told for told in self._told.values() if told.identity == identity), None)
 
 
-def read_erasures(path: Path, /) -> Erasures:
+def read_erasures(path: Path, /) -> FileErasures:
     """Return the file's erasures. Raises UnreadableFile for another kind of file, one cut off, or a wrong line."""
     try:
         with path.open("rb") as file:
-            return _read(path.name, file)
+            return _read_erasures(path.name, file)
     except (OSError, ValueError) as error:
         raise UnreadableFile(name=path.name, problem="cannot be opened") from error
 
 
-def known_erasures(path: Path, /) -> Erasures:
+def known_erasures(path: Path, /) -> FileErasures:
     """Return the file's erasures; empty if there is no file yet. Raises UnreadableFile."""
     # Asked of `os`, which has a no also for what may not be looked at.
-    return read_erasures(path) if os.path.exists(path) else Erasures()  # noqa: PTH110
+    return read_erasures(path) if os.path.exists(path) else FileErasures()  # noqa: PTH110
 
 
-def write_erasures(path: Path, erasures: Erasures, /) -> None:
+def write_erasures(path: Path, erasures: FileErasures, /) -> None:
     """Leave `erasures` in a file that its owner alone may read, in place of what was there: whole, or not at all."""
-    lines = list(_lines(erasures))
+    lines = list(_erasure_lines(erasures))
     if len(lines) > limits.ERASURES_LINES:
         raise LimitExceeded(what="lines in a file of erasures", limit=limits.ERASURES_LINES, found=len(lines))
     beside = ""
@@ -120,15 +131,15 @@ def write_erasures(path: Path, erasures: Erasures, /) -> None:
         raise StoreUnavailable(f"cannot write {path.name!r}: name a file in a folder of yours") from error
 
 
-def _lines(erasures: Erasures) -> Iterator[bytes]:
+def _erasure_lines(erasures: FileErasures) -> Iterator[bytes]:
     for told in erasures.spaces:
         yield ErasedSpace(space=told.space, identity=told.identity, whole_at=told.whole_at).to_bytes() + b"\n"
         for ((collection, key), part), at in told.memories.items():
             yield ErasedMemory(collection=collection, key=key, part=part, at=at).to_bytes() + b"\n"
 
 
-def _read(name: str, file: IO[bytes]) -> Erasures:
-    found = Erasures()
+def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
+    found = FileErasures()
     current: SpaceErasures | None = None
     count = -1
     expected = 0
@@ -137,7 +148,7 @@ def _read(name: str, file: IO[bytes]) -> Erasures:
         if count > limits.ERASURES_LINES or not data.endswith(b"\n"):
             raise UnreadableFile(name=name, problem="is no file of erasures, or is cut off")
         try:
-            told = strict_json.parse(data, limit=limits.ERASURES_LINE_BYTES)
+            told = strict_json.parse_json(data, limit=limits.ERASURES_LINE_BYTES)
             if count == 0:
                 expected = ErasuresHead.model_validate(told).lines
             elif isinstance(told, dict) and "identity" in told:
@@ -145,7 +156,7 @@ def _read(name: str, file: IO[bytes]) -> Erasures:
                 current = found.of(line.space, line.identity)
                 current.whole_at = line.whole_at
             else:
-                _tell(current, ErasedMemory.model_validate(told))
+                _read_line(current, ErasedMemory.model_validate(told))
         except (InvalidInput, ValueError):
             raise UnreadableFile(name=name, problem=f"holds no erasure in line {count + 1}") from None
     if count != expected:
@@ -153,10 +164,10 @@ def _read(name: str, file: IO[bytes]) -> Erasures:
     return found
 
 
-def _tell(space: SpaceErasures | None, line: ErasedMemory) -> None:
+def _read_line(space: SpaceErasures | None, line: ErasedMemory) -> None:
     if space is None or line.collection not in _TOLD:
         raise ValueError("a line that belongs to no space or plane")
-    space.add(Erased(Ref(line.collection, line.key), line.part), line.at)
+    space.add(ErasedItem(DocumentRef(line.collection, line.key), line.part), line.at)
 
 
 COLLECTIONS = frozenset({USERS, KEYS, ACCESS_KEYS})
@@ -166,21 +177,21 @@ _SALT_BYTES = 32
 
 async def gather_ended(ctx: OperationContext, erasures: SpaceErasures, /) -> None:
     """Add the erased gateway users to `erasures`, and the keys that were erased, rotated or revoked."""
-    kept_since: set[Ref] = set()
-    async for entry in store.entries(ctx.store, SYSTEM_SPACE):
+    kept_since: set[DocumentRef] = set()
+    async for entry in store.scan_entries(ctx.store, SYSTEM_SPACE):
         if entry.ref.collection not in COLLECTIONS:
             continue
-        if entry.ref.collection == KEYS and entry.action is Action.DELETE:
-            erasures.add(Erased(entry.ref), entry.at)
+        if entry.ref.collection == KEYS and entry.action is JournalAction.DELETE:
+            erasures.add(ErasedItem(entry.ref), entry.at)
         elif entry.digest:
             kept_since.add(entry.ref)
         elif entry.ref not in kept_since:
-            erasures.add(Erased(entry.ref), _behind(entry.at))
-    async for document in store.documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS):
+            erasures.add(ErasedItem(entry.ref), _moment_behind(entry.at))
+    async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS):
         key = AccessKey.from_bytes(document.body)
-        ended = _behind(key.revoked_at) if key.revoked_at is not None else key.rotated_at
+        ended = _moment_behind(key.revoked_at) if key.revoked_at is not None else key.rotated_at
         if ended is not None:
-            erasures.add(Erased(document.ref), ended)
+            erasures.add(ErasedItem(document.ref), ended)
 
 
 async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceErasures, /, *, dry_run: bool) -> bool:
@@ -189,23 +200,23 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceE
     An erased user goes with all spaces and access keys. A user whose key had ended is revoked, and needs a new key.
     """
     users = {
-        document.ref: User.from_bytes(document.body)
-        async for document in store.documents(ctx.store, SYSTEM_SPACE, USERS)
+        document.ref: GatewayUser.from_bytes(document.body)
+        async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, USERS)
     }
-    written = await _written(ctx)
+    written = await _last_writes(ctx)
     gone = {ref: user for ref, user in users.items() if _is_ended(erasures, ref, written.get(ref))}
     spaces = {space for user in gone.values() for space in (*user.spaces, user.user_id)}
     names = {
         document: KeyName.from_bytes(document.body).user_id
-        async for document in store.documents(ctx.store, SYSTEM_SPACE, KEYS)
+        async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, KEYS)
     }
     erased_names = {user.user_id for user in gone.values()}
-    ended = {document: name for document, name in names.items() if Erased(document.ref) in erasures.memories}
+    ended = {document: name for document, name in names.items() if ErasedItem(document.ref) in erasures.memories}
     revoked = set(ended.values()) - erased_names
     refs = [*gone, *(document.ref for document, name in names.items() if name in erased_names)]
     refs += [
         document.ref
-        async for document in store.documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS)
+        async for document in store.scan_documents(ctx.store, SYSTEM_SPACE, ACCESS_KEYS)
         if _has_ended(document, erasures, spaces)
     ]
     if dry_run or not (refs or revoked):
@@ -214,38 +225,43 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceE
         whole = MemoryEraseRequest(whole_space=space)
         await erase_space(ctx, Scope(space=SpaceId(space)), whole)
     if refs:
-        await ctx.store.erase(Erasure(space=SYSTEM_SPACE, at=ctx.clock.now(), refs=tuple(refs)))
+        await ctx.store.erase(ErasureTarget(space=SYSTEM_SPACE, at=ctx.clock.now(), refs=tuple(refs)))
     for document, name in ended.items():
         if name in revoked:
-            await _revoke(ctx, record, document, name)
+            await _revoke_key(ctx, record, document, name)
     return True
 
 
-async def _revoke(ctx: OperationContext, record: SpaceRecord, key: Document, user_id: str) -> None:
+async def _revoke_key(ctx: OperationContext, record: SpaceRecord, key: Document, user_id: str) -> None:
     """Revoke a gateway user whose key, as this copy knows it, had ended."""
-    (document,) = await ctx.store.get(SYSTEM_SPACE, (Ref(USERS, record.tag("gateway user", user_id)),))
+    (document,) = await ctx.store.get(SYSTEM_SPACE, (DocumentRef(USERS, record.tag("gateway user", user_id)),))
     if document is None:
         return
     now = ctx.clock.now()
     update = {"revoked_at": now, "salt": ctx.ids.secret(_SALT_BYTES).hex()}
-    body = User.from_bytes(document.body).model_copy(update=update).to_bytes()
-    put = Put(document.ref, body, document.revision)
-    entries = (Entry(Action.WRITE, document.ref, record.digest(body)), Entry(Action.DELETE, key.ref))
-    deletes = (Delete(key.ref, key.revision),)
-    requires = (Require(REF, 1),)
+    body = GatewayUser.from_bytes(document.body).model_copy(update=update).to_bytes()
+    put = PutChange(document.ref, body, document.revision)
+    entries = (
+        EntryDraft(JournalAction.WRITE, document.ref, record.digest(body)),
+        EntryDraft(JournalAction.DELETE, key.ref),
+    )
+    deletes = (DeleteChange(key.ref, key.revision),)
+    requires = (RequireRevision(REF, 1),)
     batch = Batch(SYSTEM_SPACE, now, entries, (put,), deletes, requires, takes_back=True)
     await ctx.store.commit(batch)
 
 
-async def _written(ctx: OperationContext) -> dict[Ref, Instant]:
+async def _last_writes(ctx: OperationContext) -> dict[DocumentRef, Instant]:
     """Return when each user was last written."""
     return {
-        entry.ref: entry.at async for entry in store.entries(ctx.store, SYSTEM_SPACE) if entry.ref.collection == USERS
+        entry.ref: entry.at
+        async for entry in store.scan_entries(ctx.store, SYSTEM_SPACE)
+        if entry.ref.collection == USERS
     }
 
 
-def _is_ended(erasures: SpaceErasures, ref: Ref, written: Instant | None) -> bool:
-    ended = erasures.memories.get(Erased(ref))
+def _is_ended(erasures: SpaceErasures, ref: DocumentRef, written: Instant | None) -> bool:
+    ended = erasures.memories.get(ErasedItem(ref))
     return ended is not None and (written is None or written < ended)
 
 
@@ -255,79 +271,81 @@ def _has_ended(document: Document, erasures: SpaceErasures, spaces: Collection[s
     return key.space in spaces or (is_open and _is_ended(erasures, document.ref, key.rotated_at or key.created_at))
 
 
-def _behind(at: Instant) -> Instant:
+def _moment_behind(at: Instant) -> Instant:
     """Return the moment behind `at`: what was made at `at` had ended by then."""
     return Instant(at + 1)
 
 
-_CUTTING = frozenset({Action.DELETE, Action.LIFECYCLE})
+_CUTTING = frozenset({JournalAction.DELETE, JournalAction.LIFECYCLE})
 _SAID_ONCE = frozenset({transcript.TURNS, facts.FACTS})
 """Their text never changes: closing or moving one writes no new text."""
 _NOT_TOLD = "the file names no space of this name that is gone from here"
 
 
-async def gather_erasures(ctx: OperationContext, scope: Scope, kept: Erasures, /) -> SpaceErasures | None:
+async def gather_erasures(ctx: OperationContext, scope: Scope, kept: FileErasures, /) -> SpaceErasures | None:
     """Add the erasures in the space's journal to `kept`; None if nothing was ever written to it."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return None
-    told = kept.of(scope.space, _identity(record))
+    told = kept.of(scope.space, _record_identity(record))
     if scope.space == SYSTEM_SPACE:
         await gather_ended(ctx, told)
         return told
-    cut: dict[Ref, Instant] = {}
-    kept_since: set[Ref] = set()
-    async for entry in store.entries(ctx.store, scope.space):
+    cut: dict[DocumentRef, Instant] = {}
+    kept_since: set[DocumentRef] = set()
+    async for entry in store.scan_entries(ctx.store, scope.space):
         if entry.ref.collection not in PLANES:
             continue
         # An erasure removes the digests of all earlier entries of a document; an entry with one was written since.
         if entry.digest:
             kept_since.add(entry.ref)
         elif entry.ref not in kept_since:
-            told.add(Erased(entry.ref), entry.at)
+            told.add(ErasedItem(entry.ref), entry.at)
         if entry.ref.collection == transcript.TURNS and entry.action in _CUTTING:
             cut[entry.ref] = entry.at
     for ref, memory in (await stored_at(ctx, scope, cut)).items():
         assert isinstance(memory, TurnMemory)
         for part in range(len(memory.turn.messages)):
             if _is_gone(memory.turn, part):
-                told.add(Erased(ref, part), cut[ref])
+                told.add(ErasedItem(ref, part), cut[ref])
     return told
 
 
 async def erase_again(
-    ctx: OperationContext, scope: Scope, kept: Erasures, /, *, dry_run: bool
+    ctx: OperationContext, scope: Scope, kept: FileErasures, /, *, dry_run: bool
 ) -> MemoryErasuresApplyReport:
     """Erase in the space what `kept` lists for it. Killed in between, the same call finishes the work."""
     record = await ctx.spaces.find(scope.space)
-    told = kept.find(scope.space, _identity(record)) if record is not None else None
+    told = kept.find(scope.space, _record_identity(record)) if record is not None else None
     if record is None or told is None:
-        return _report(scope, ErasuresOutcome.NOTHING, {}, dry_run=dry_run)
+        return _apply_report(scope, ErasuresOutcome.NOTHING, {}, dry_run=dry_run)
     if scope.space == SYSTEM_SPACE:
         has_ended = await end_again(ctx, record, told, dry_run=dry_run)
-        return _report(scope, ErasuresOutcome.APPLIED if has_ended else ErasuresOutcome.NOTHING, {}, dry_run=dry_run)
-    journal = _Journal()
-    async for entry in store.entries(ctx.store, scope.space):
+        return _apply_report(
+            scope, ErasuresOutcome.APPLIED if has_ended else ErasuresOutcome.NOTHING, {}, dry_run=dry_run
+        )
+    journal = _WriteJournal()
+    async for entry in store.scan_entries(ctx.store, scope.space):
         journal.add(entry)
     if told.whole_at is not None:
         if journal.last_at > told.whole_at:
-            return _report(scope, ErasuresOutcome.WRITTEN_SINCE, {}, dry_run=dry_run)
+            return _apply_report(scope, ErasuresOutcome.WRITTEN_SINCE, {}, dry_run=dry_run)
         done = await erase_space(ctx, scope, MemoryEraseRequest(whole_space=scope.space, dry_run=dry_run))
-        return _report(scope, ErasuresOutcome.APPLIED, by_plane(done.removed), dry_run=dry_run)
+        return _apply_report(scope, ErasuresOutcome.APPLIED, by_plane(done.removed), dry_run=dry_run)
     found = await stored_at(ctx, scope, dict.fromkeys(erased.ref for erased in told.memories))
-    ids = dict(_ids(told, found, journal))
+    ids = dict(_returned_ids(told, found, journal))
     if ids and not dry_run:
         await erase_many(ctx, scope, list(ids))
     outcome = ErasuresOutcome.APPLIED if ids else ErasuresOutcome.NOTHING
-    return _report(scope, outcome, dict(Counter(ids.values())), dry_run=dry_run)
+    return _apply_report(scope, outcome, dict(Counter(ids.values())), dry_run=dry_run)
 
 
-class _Journal:
+class _WriteJournal:
     """When each memory was written last, whether something of it was cut since, and when bytes were removed last."""
 
     def __init__(self) -> None:
-        self.written: dict[Ref, Instant] = {}
-        self.cut: dict[Ref, int] = {}
+        self.written: dict[DocumentRef, Instant] = {}
+        self.cut: dict[DocumentRef, int] = {}
         self.removed = 0
         self.last_at = Instant(0)
 
@@ -335,7 +353,7 @@ class _Journal:
         self.last_at = max(self.last_at, entry.at)
         if entry.covers > 1:
             return  # its documents are unknown, and whether bytes were removed
-        if entry.action is Action.ERASE:
+        if entry.action is JournalAction.ERASE:
             self.removed = entry.sequence
         elif entry.ref.collection not in PLANES:
             return
@@ -347,7 +365,9 @@ class _Journal:
             self.written[entry.ref] = entry.at
 
 
-def _ids(told: SpaceErasures, found: Mapping[Ref, Memory], journal: _Journal) -> Iterator[tuple[str, Plane]]:
+def _returned_ids(
+    told: SpaceErasures, found: Mapping[DocumentRef, Memory], journal: _WriteJournal
+) -> Iterator[tuple[str, RecallPlane]]:
     """Yield the memories that are there again, or are emptied and still to be removed."""
     for (ref, part), at in told.memories.items():
         memory = found.get(ref)
@@ -365,13 +385,13 @@ def _ids(told: SpaceErasures, found: Mapping[Ref, Memory], journal: _Journal) ->
 
 
 def _is_gone(turn: transcript.Turn, part: int) -> bool:
-    return part in turn.erased or turn.redaction is transcript.Redaction.RAW_DELETED
+    return part in turn.erased or turn.redaction is transcript.TextRedaction.RAW_DELETED
 
 
-async def note_gone(ctx: OperationContext, scope: Scope, kept: Erasures, /) -> SpaceErasures:
+async def note_gone(ctx: OperationContext, scope: Scope, kept: FileErasures, /) -> SpaceErasures:
     """Note in `kept` that the spaces of this name that are gone were erased as a whole. Raises NotFound."""
     record = await ctx.spaces.find(scope.space)
-    here = _identity(record) if record is not None else None
+    here = _record_identity(record) if record is not None else None
     gone = [told for told in kept.spaces if told.space == scope.space and told.identity != here]
     if not gone:
         raise NotFound(what="space", name=scope.space, way_out=_NOT_TOLD)
@@ -380,12 +400,12 @@ async def note_gone(ctx: OperationContext, scope: Scope, kept: Erasures, /) -> S
     return gone[-1]
 
 
-def _identity(record: SpaceRecord) -> str:
+def _record_identity(record: SpaceRecord) -> str:
     return record.tag("erasures")
 
 
-def _report(
-    scope: Scope, outcome: ErasuresOutcome, erased: dict[Plane, int], *, dry_run: bool
+def _apply_report(
+    scope: Scope, outcome: ErasuresOutcome, erased: dict[RecallPlane, int], *, dry_run: bool
 ) -> MemoryErasuresApplyReport:
     changed = outcome is ErasuresOutcome.APPLIED and not dry_run
     return MemoryErasuresApplyReport(
@@ -393,17 +413,17 @@ def _report(
     )
 
 
-async def gather_all(ctx: OperationContext, kept: Erasures, /, *, gone: Collection[SpaceId]) -> None:
+async def gather_all(ctx: OperationContext, kept: FileErasures, /, *, gone: Collection[SpaceId]) -> None:
     """Add to `kept` what was erased in every space, and that those named in `gone` were erased as a whole."""
     for space in gone:
         await note_gone(ctx, Scope(space=space), kept)
-    async for space in store.spaces(ctx.store):
+    async for space in store.scan_spaces(ctx.store):
         await gather_erasures(ctx, Scope(space=space), kept)
 
 
 async def erase_all_again(
-    ctx: OperationContext, kept: Erasures, /, *, dry_run: bool
+    ctx: OperationContext, kept: FileErasures, /, *, dry_run: bool
 ) -> tuple[MemoryErasuresApplyReport, ...]:
     """Erase in every space what `kept` lists for it; return the outcome of each."""
-    spaces = [space async for space in store.spaces(ctx.store)]
+    spaces = [space async for space in store.scan_spaces(ctx.store)]
     return tuple([await erase_again(ctx, Scope(space=space), kept, dry_run=dry_run) for space in spaces])

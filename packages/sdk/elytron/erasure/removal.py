@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
-from elytron.documents.planes import HOMES, KeptMemory, by_plane, citations_of, id_of, is_forgotten, touched
+from elytron.documents.change_set import ChangeSet
+from elytron.documents.planes import HOMES, KeptMemory, by_plane, citations_of, id_of, is_forgotten, touched_planes
 from elytron.documents.slots import key_of, read_slot
 from elytron.documents.stored_values import documents_under, values_at
 from elytron.indexing.checkpoints import CHECKPOINT
@@ -16,7 +16,7 @@ from elytron.memories.audit_trail import trail_documents
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
 from elytron.memories.provenance_links import links_of_memory
 from elytron.memories.tombstones import stones_of
-from elytron.state.conflict_retry import Race
+from elytron.state.conflict_retry import LostRaces
 from elytron.state.space_records import opening_changes
 from elytron_core import limits
 from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryEraseRequest
@@ -24,7 +24,7 @@ from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import skills, subjects, transcript
 from elytron_core.planes.embedding import VECTORS
-from elytron_core.planes.facts import FACT_USES, FACTS, Fact, Slot
+from elytron_core.planes.facts import FACT_USES, FACTS, Fact, FactSlot
 from elytron_core.planes.records import (
     COPIES_OF_BLOCKS,
     RECORDS,
@@ -43,19 +43,19 @@ from elytron_core.planes.transcript import (
     TurnAttribute,
 )
 from elytron_core.ports import store
-from elytron_core.ports.store import Action, Batch, Document, Entry, Erasure, Ref, Store
+from elytron_core.ports.store import Batch, Document, DocumentRef, EntryDraft, ErasureTarget, JournalAction, Store
 from elytron_core.scope import ConversationKey, Scope
 
 
 async def copies_of(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, memories: Iterable[Memory], /
-) -> dict[Ref, int]:
+) -> dict[DocumentRef, int]:
     """Return where copies of `memories` stand, with their revisions: of words that were said, and of shown blocks."""
     prefixes: set[str] = set()
     for memory in memories:
         if isinstance(memory, KeptMemory) and isinstance(memory.value, Record):
             continue
-        prefixes.add(_below(record, COPIES_OF_BLOCKS))
+        prefixes.add(_namespace_prefix(record, COPIES_OF_BLOCKS))
         if isinstance(memory, TurnMemory):
             prefixes.add(record.namespace_key(copies_of_conversation(memory.turn.conversation)))
             if memory.turn.host_id is not None:
@@ -71,13 +71,13 @@ async def copies_of(
     return {document.ref: document.revision for document in found}
 
 
-async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[Ref, ...]:
+async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[DocumentRef, ...]:
     """Return where all copies of turns, conversations and blocks of a space stand."""
-    documents = store.documents(ctx.store, space, RUNTIME_RECORDS)
+    documents = store.scan_documents(ctx.store, space, RUNTIME_RECORDS)
     return tuple([each.ref async for each in documents if is_copy(Record.from_bytes(each.body).namespace)])
 
 
-async def vectors_of(store: Store, space: SpaceId, sources: Iterable[Ref], /) -> dict[Ref, int]:
+async def vectors_of(store: Store, space: SpaceId, sources: Iterable[DocumentRef], /) -> dict[DocumentRef, int]:
     """Return the references of vectors of the documents `sources`, of all models, with their revisions."""
     if not await store.scan(space, VECTORS, limit=1):
         return {}
@@ -85,16 +85,16 @@ async def vectors_of(store: Store, space: SpaceId, sources: Iterable[Ref], /) ->
     return {document.ref: document.revision for document in found}
 
 
-def _below(record: SpaceRecord, namespace: tuple[str, ...]) -> str:
+def _namespace_prefix(record: SpaceRecord, namespace: tuple[str, ...]) -> str:
     """Return how the keys begin of all records whose namespace has the first part of `namespace`."""
     return record.namespace_key(namespace).partition(".")[0] + "."
 
 
-class Dependant(NamedTuple):
+class DependantMemory(NamedTuple):
     """A memory that may rest on others."""
 
     id: str
-    ref: Ref
+    ref: DocumentRef
     citations: frozenset[str]
     conversation: str | None = None
     """Tag of the conversation that it was drawn from as a whole."""
@@ -110,40 +110,40 @@ class Dependant(NamedTuple):
         return not self.citations.isdisjoint(names)
 
 
-async def dependants(ctx: OperationContext, space: SpaceId, /) -> AsyncIterator[Dependant]:
+async def space_dependants(ctx: OperationContext, space: SpaceId, /) -> AsyncIterator[DependantMemory]:
     """Yield the memories of a space that may rest on others, in storing order."""
-    async for document in store.documents(ctx.store, space, FACTS):
+    async for document in store.scan_documents(ctx.store, space, FACTS):
         fact = Fact.from_bytes(document.body)
         cited = frozenset(fact.citations)
-        yield Dependant(fact.id, document.ref, cited, is_hidden=not fact.is_believed, is_belief=True)
-    async for document in store.documents(ctx.store, space, skills.SKILLS):
+        yield DependantMemory(fact.id, document.ref, cited, is_hidden=not fact.is_believed, is_belief=True)
+    async for document in store.scan_documents(ctx.store, space, skills.SKILLS):
         skill = skills.Skill.from_bytes(document.body)
         cited = frozenset(skill.citations)
-        yield Dependant(skill.name, document.ref, cited, is_hidden=not skill.is_recallable, is_belief=True)
+        yield DependantMemory(skill.name, document.ref, cited, is_hidden=not skill.is_recallable, is_belief=True)
     for collection, home in HOMES.items():
-        async for document in store.documents(ctx.store, space, collection):
+        async for document in store.scan_documents(ctx.store, space, collection):
             value = home.kind.from_bytes(document.body)
             tag = document.ref.key if home.is_of_all else None
             cited = frozenset(citations_of(value))
-            yield Dependant(id_of(document.ref), document.ref, cited, tag, is_hidden=is_forgotten(value))
+            yield DependantMemory(id_of(document.ref), document.ref, cited, tag, is_hidden=is_forgotten(value))
 
 
 _REMOVED_AT_ONCE = 10_000
 """Number of memories whose bytes are removed together."""
-_Changed = transcript.Turn | transcript.Conversation | Slot | AuditTrail
+_Changed = transcript.Turn | transcript.Conversation | FactSlot | AuditTrail
 """Derived forms that may stay after an erasure."""
 
 
 @dataclass(slots=True)
-class _Plan:
+class _ErasurePlan:
     """Target of one erasure: whole documents, and messages cut out of turns that stay."""
 
     record: SpaceRecord
-    names: dict[Ref, int]
+    names: dict[DocumentRef, int]
     """References of the host ids of its turns."""
-    refs: dict[Ref, int] = field(default_factory=dict[Ref, int])
-    changes: dict[Ref, tuple[_Changed, int]] = field(default_factory=dict[Ref, tuple[_Changed, int]])
-    sources: set[Ref] = field(default_factory=set[Ref])
+    refs: dict[DocumentRef, int] = field(default_factory=dict[DocumentRef, int])
+    changes: dict[DocumentRef, tuple[_Changed, int]] = field(default_factory=dict[DocumentRef, tuple[_Changed, int]])
+    sources: set[DocumentRef] = field(default_factory=set[DocumentRef])
     """The documents that are erased or cut: tags of their texts are removed too."""
     citations: set[str] = field(default_factory=set[str])
     has_remains: bool = False
@@ -157,8 +157,8 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
     turns are emptied; then the documents are physically removed with every remain, the index checkpoint included.
     Killed in between, the same request finishes the work: what was emptied is found again, and not counted out twice.
     """
-    report, plan = await _empty(ctx, scope, request)
-    return report if plan is None else report.model_copy(update={"sequence": await _remove(ctx, scope, (plan,))})
+    report, plan = await _empty_space(ctx, scope, request)
+    return report if plan is None else report.model_copy(update={"sequence": await _remove_plans(ctx, scope, (plan,))})
 
 
 async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /) -> int:
@@ -168,31 +168,31 @@ async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /)
     """
     gone = 0
     for part in range(0, len(ids), _REMOVED_AT_ONCE):
-        plans: list[_Plan] = []
+        plans: list[_ErasurePlan] = []
         for start in range(part, min(part + _REMOVED_AT_ONCE, len(ids)), limits.WRITES_PER_REQUEST):
             some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
-            report, plan = await _empty(ctx, scope, MemoryEraseRequest(scope=scope, ids=some))
+            report, plan = await _empty_space(ctx, scope, MemoryEraseRequest(scope=scope, ids=some))
             gone += sum(decision.outcome is ControlOutcome.CHANGED for decision in report.decisions)
             plans += [plan] if plan is not None else []
         if plans:
-            await _remove(ctx, scope, plans)
+            await _remove_plans(ctx, scope, plans)
     return gone
 
 
-async def _empty(
+async def _empty_space(
     ctx: OperationContext, scope: Scope, request: MemoryEraseRequest
-) -> tuple[MemoryControlReport, _Plan | None]:
+) -> tuple[MemoryControlReport, _ErasurePlan | None]:
     """Commit what stays without the memories of `request`; return the report, and what is still to be removed."""
-    race = Race()
+    race = LostRaces()
     while True:
         found = await find_stored(ctx, scope, request.ids)
-        decisions = tuple(_decision(memory_id, memory) for memory_id, memory in found.items())
+        decisions = tuple(_erasure_decision(memory_id, memory) for memory_id, memory in found.items())
         record = await ctx.spaces.find(scope.space)
         if record is None:
             report = MemoryControlReport(space=scope.space, decisions=decisions, changed=False, dry_run=request.dry_run)
             return report, None
-        plan = await _planned(ctx, scope, record, [memory for memory in found.values() if memory is not None])
-        derived = await _derived(ctx, scope, plan)
+        plan = await _plan_erasure(ctx, scope, record, [memory for memory in found.values() if memory is not None])
+        derived = await _derived_memories(ctx, scope, plan)
         removed = Counter(ref.collection for ref in plan.refs)
         cut = [ref for ref in plan.changes if ref.collection == transcript.TURNS and ref not in plan.refs]
         removed.update(messages=len(cut))
@@ -203,7 +203,7 @@ async def _empty(
             dry_run=request.dry_run,
             removed={name: count for name, count in sorted(removed.items()) if count},
             derived=derived,
-            planes=touched(decisions),
+            planes=touched_planes(decisions),
         )
         if request.dry_run or not (plan.refs or plan.changes or plan.has_remains):
             return report, None
@@ -217,12 +217,14 @@ async def _empty(
         return report, plan
 
 
-async def _planned(ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]) -> _Plan:
+async def _plan_erasure(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]
+) -> _ErasurePlan:
     """Return what erasing `memories` takes."""
-    plan = _Plan(record, names=await _names(ctx, scope, record, memories))
+    plan = _ErasurePlan(record, names=await _host_id_places(ctx, scope, record, memories))
     for memory in memories:
         plan.sources.add(memory.ref)
-        await _take(ctx, scope, memory, plan)
+        await _take_memory(ctx, scope, memory, plan)
     for memory in memories:
         await _take_links(ctx, scope, memory, plan)
     await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
@@ -232,32 +234,32 @@ async def _planned(ctx: OperationContext, scope: Scope, record: SpaceRecord, mem
     return plan
 
 
-async def _names(
+async def _host_id_places(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Sequence[Memory]
-) -> dict[Ref, int]:
+) -> dict[DocumentRef, int]:
     """Return where host ids of turns among `memories` stand, with their revisions."""
     turns = {memory.ref: memory.turn for memory in memories if isinstance(memory, TurnMemory)}
     refs = [ref for turn in turns.values() if (ref := _name_of(record, turn)) is not None]
-    found: dict[Ref, int] = {}
+    found: dict[DocumentRef, int] = {}
     for start in range(0, len(refs), limits.SCAN_MAX):
         page = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
         found |= {document.ref: document.revision for document in page if document is not None}
     return found
 
 
-def _name_of(record: SpaceRecord, turn: transcript.Turn) -> Ref | None:
+def _name_of(record: SpaceRecord, turn: transcript.Turn) -> DocumentRef | None:
     if turn.host_id is None:
         return None
     key = ConversationKey(turn.channel, turn.conversation)
-    return Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
+    return DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
 
 
 async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Erase a whole space: documents, journal, checkpoints, and if it is sealed, its key."""
-    counts = await _count(ctx, scope)
+    counts = await _count_memories(ctx, scope)
     exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
     if exists and not request.dry_run:
-        erasure = Erasure(space=scope.space, at=ctx.clock.now(), whole_space=True)
+        erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), whole_space=True)
         await ctx.store.erase(erasure)
         _let_go(ctx, scope)
     outcome = ControlOutcome.CHANGED if exists else ControlOutcome.NOT_FOUND
@@ -271,7 +273,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
     )
 
 
-def _decision(memory_id: str, memory: Memory | None) -> ControlDecision:
+def _erasure_decision(memory_id: str, memory: Memory | None) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
     is_cut = isinstance(memory, TurnMemory) and memory.part in memory.turn.erased and not memory.turn.is_emptied
@@ -282,7 +284,7 @@ def _decision(memory_id: str, memory: Memory | None) -> ControlDecision:
     return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
 
 
-async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:
+async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan: _ErasurePlan) -> None:
     """Add what erasing `memory` means to `plan`."""
     match memory:
         case SkillMemory():
@@ -296,7 +298,7 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
             await _leave_slot(ctx, scope, fact, plan)
             stones = await stones_of(ctx, scope.space, plan.record, (fact,))
             plan.refs |= {ref: document.revision for ref, document in stones.items()}
-            (use,) = await ctx.store.get(scope.space, (Ref(FACT_USES, fact.id),))
+            (use,) = await ctx.store.get(scope.space, (DocumentRef(FACT_USES, fact.id),))
             plan.refs |= {use.ref: use.revision} if use is not None else {}
         case TurnMemory(turn=turn, part=part):
             plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
@@ -312,7 +314,7 @@ async def _take(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan
                 await _leave_conversation(ctx, scope, turn, plan)
 
 
-async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan: _Plan) -> None:
+async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan: _ErasurePlan) -> None:
     """Add the links and attributes to `plan` that mean nothing without `memory`."""
     match memory:
         case FactMemory(fact=fact):
@@ -328,13 +330,13 @@ async def _take_links(ctx: OperationContext, scope: Scope, memory: Memory, plan:
             plan.refs[document.ref] = document.revision
 
 
-async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _Plan) -> None:
+async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[TurnMemory], plan: _ErasurePlan) -> None:
     """Add documents beside removed turns, or beside those messages of turns that stay."""
     messages = {transcript.message_id(TurnId(memory.ref.key), memory.part) for memory in memories}
     beside = [f"{memory.ref.key}." for memory in memories]
 
     def goes(document: Document, message: str | None) -> bool:
-        return Ref(transcript.TURNS, document.ref.key.rpartition(".")[0]) in plan.refs or message in messages
+        return DocumentRef(transcript.TURNS, document.ref.key.rpartition(".")[0]) in plan.refs or message in messages
 
     for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, beside):
         if goes(document, DerivedMemoryRef.from_bytes(document.body).source.message_id):
@@ -346,10 +348,10 @@ async def _take_beside(ctx: OperationContext, scope: Scope, memories: Sequence[T
             plan.refs[document.ref] = document.revision
 
 
-async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[Memory], plan: _Plan) -> None:
+async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[Memory], plan: _ErasurePlan) -> None:
     """Add to `plan` who did what to what goes; of a turn that stays, its other messages' share is kept."""
     known = await trail_documents(ctx, scope.space, plan.record, plan.sources)
-    parts: dict[Ref, list[int]] = {}
+    parts: dict[DocumentRef, list[int]] = {}
     for memory in memories:
         if isinstance(memory, TurnMemory):
             parts.setdefault(memory.ref, []).append(memory.part)
@@ -364,13 +366,13 @@ async def _take_trails(ctx: OperationContext, scope: Scope, memories: Sequence[M
             plan.changes[document.ref] = (trail, document.revision)
 
 
-async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _Plan) -> None:
+async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _ErasurePlan) -> None:
     stored = await read_slot(ctx.store, scope.space, plan.record, key_of(fact))
     revisions = {**stored.earlier, **({stored.ref: stored.revision} if stored.revision else {})}
-    known = await values_at(ctx.store, scope.space, revisions, Slot)
+    known = await values_at(ctx.store, scope.space, revisions, FactSlot)
     for ref, slot in known.items():
         pending, revision = plan.changes.get(ref, (slot, revisions[ref]))
-        assert isinstance(pending, Slot)
+        assert isinstance(pending, FactSlot)
         if fact.id not in pending.facts:
             continue
         facts = tuple(kept for kept in pending.facts if kept != fact.id)
@@ -381,18 +383,18 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _Pl
             plan.refs[ref] = revision
 
 
-async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _Plan) -> None:
+async def _leave_subject(ctx: OperationContext, scope: Scope, subject: subjects.Subject, plan: _ErasurePlan) -> None:
     """Take the edges that name the subject, and let go of its soul."""
-    async for document in store.documents(ctx.store, scope.space, subjects.SUBJECT_EDGES):
+    async for document in store.scan_documents(ctx.store, scope.space, subjects.SUBJECT_EDGES):
         edge = subjects.SubjectEdge.from_bytes(document.body)
         if subject.name in {edge.source, edge.target}:
             plan.refs[document.ref] = document.revision
-    async for document in store.documents(ctx.store, scope.space, subjects.SOUL_BINDINGS):
+    async for document in store.scan_documents(ctx.store, scope.space, subjects.SOUL_BINDINGS):
         if subjects.BoundSoul.from_bytes(document.body).subject == subject.name:
             plan.refs[document.ref] = document.revision
 
 
-async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _Plan) -> None:
+async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcript.Turn, plan: _ErasurePlan) -> None:
     """Count the turn, as it was found, out of its conversation's head; its number is never given again."""
     key = ConversationKey(turn.channel, turn.conversation)
     name = _name_of(plan.record, turn)
@@ -400,7 +402,7 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
         plan.refs[name] = plan.names[name]
     if turn.is_emptied:
         return  # the erasure that emptied it has counted it out
-    ref = Ref(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
+    ref = DocumentRef(transcript.CONVERSATIONS, plan.record.conversation_tag(key))
     pending = plan.changes.get(ref)
     if pending is None:
         (document,) = await ctx.store.get(scope.space, (ref,))
@@ -414,35 +416,35 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
     plan.changes[ref] = (head.model_copy(update={"turns": left, **emptied}), revision)
 
 
-async def _derived(ctx: OperationContext, scope: Scope, plan: _Plan) -> tuple[str, ...]:
+async def _derived_memories(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) -> tuple[str, ...]:
     """Return the memories that cite what goes, or tell of its conversation, and are not erased themselves."""
     if not plan.citations:
         return ()
-    resting = dependants(ctx, scope.space)
+    resting = space_dependants(ctx, scope.space)
     return tuple([one.id async for one in resting if one.ref not in plan.refs and one.rests_on(plan.citations)])
 
 
-async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _Plan) -> None:
+async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) -> None:
     if not plan.changes:
         return
-    changes = Changes(plan.record)
+    changes = ChangeSet(plan.record)
     for ref, (value, revision) in plan.changes.items():
-        changes.put(ref, value, expects=revision, action=Action.DELETE)
+        changes.put(ref, value, expects=revision, action=JournalAction.DELETE)
     _, requires, _ = opening_changes(plan.record, is_new=False)
     # Only cut documents leave entries; lists that grow shorter would fill a bounded journal.
-    told = (each if each.ref in plan.sources else Entry(each.action, each.ref) for each in changes.entries)
+    told = (each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries)
     batch = Batch(scope.space, ctx.clock.now(), tuple(told), changes.puts, requires=requires, takes_back=True)
     await ctx.store.commit(batch)
     ctx.heads.drop_space(scope.space)
 
 
-async def _remove(ctx: OperationContext, scope: Scope, plans: Sequence[_Plan]) -> int:
+async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_ErasurePlan]) -> int:
     refs = tuple(dict.fromkeys(ref for plan in plans for ref in plan.refs))
-    erased = await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,)))
+    erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,)))
     # A pass may have embedded the texts while they were on their way out; now it can no more.
     late = await vectors_of(ctx.store, scope.space, [source for plan in plans for source in plan.sources])
     if late:
-        erased = await ctx.store.erase(Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
+        erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
     ctx.folds.drop(scope.space)
     ctx.heads.drop_space(scope.space)
     return erased.sequence
@@ -454,9 +456,9 @@ def _let_go(ctx: OperationContext, scope: Scope) -> None:
     ctx.spaces.forget(scope.space)
 
 
-async def _count(ctx: OperationContext, scope: Scope) -> dict[str, int]:
+async def _count_memories(ctx: OperationContext, scope: Scope) -> dict[str, int]:
     counts: dict[str, int] = {}
     for collection in COLLECTIONS:
-        async for _ in store.documents(ctx.store, scope.space, collection):
+        async for _ in store.scan_documents(ctx.store, scope.space, collection):
             counts[collection] = counts.get(collection, 0) + 1
     return counts

@@ -4,17 +4,17 @@ from itertools import islice
 
 from elytron.context import OperationContext
 from elytron.flows.maintenance import uses_model
-from elytron.intake import admitting
-from elytron.jobs.queue import enqueue
-from elytron.memories.chat_aliases import home
+from elytron.intake import admit_texts
+from elytron.jobs.queue import enqueue_turns
+from elytron.memories.chat_aliases import home_scope
 from elytron.ops.transcript import commit_transcript
-from elytron.passes.extraction import extract
+from elytron.passes.extraction import extract_facts
 from elytron.passes.governance import note_reuse
-from elytron.passes.pass_context import Work, read_maintained, read_turns, skipped
+from elytron.passes.pass_context import PassWork, read_maintained, read_turns, skipped_outcome
 from elytron_core import limits
 from elytron_core.contracts.maintenance import (
     CommitStatus,
-    Extraction,
+    ExtractionMethod,
     MemoryFinalizeTurnReport,
     MemoryFinalizeTurnRequest,
     PassOutcome,
@@ -22,17 +22,17 @@ from elytron_core.contracts.maintenance import (
 )
 from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest, WriteDecision
 from elytron_core.errors import NotFound
-from elytron_core.planes.jobs import JobId, Pass
+from elytron_core.planes.jobs import JobId, MaintenancePass
 from elytron_core.policy import maintenance
-from elytron_core.policy.extraction.model_facts import Gate, gate_for_model
-from elytron_core.profiles import Pressure
+from elytron_core.policy.extraction.model_facts import ReadingGate, gate_for_model
+from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
 
 LEFT_TO_MAINTAIN = "left_to_maintain"
 QUEUE_FULL = "queue_full"
 
 
-@admitting
+@admit_texts
 async def finalize_turn_and_maintain(
     ctx: OperationContext, request: MemoryFinalizeTurnRequest, /
 ) -> MemoryFinalizeTurnReport:
@@ -42,16 +42,16 @@ async def finalize_turn_and_maintain(
     maintenance; a repeat of the same turn asks for the same job. A turn whose delivery leaves no evidence commits
     nothing and maintains nothing. Raises TurnConflict, and NotFound where the space is erased on the way.
     """
-    scope = await home(ctx, ctx.scope_of(request))
+    scope = await home_scope(ctx, ctx.scope_of(request))
     commit = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
     committed = await commit_transcript(ctx, commit)
-    status = _status(committed)
-    refused = maintenance.refusal(request.mode_input)
+    status = _commit_status(committed)
+    refused = maintenance.maintenance_refusal(request.mode_input)
     outcomes: tuple[PassOutcome, ...] = ()
     decisions: tuple[WriteDecision, ...] = ()
     job: JobId | None = None
     if committed.committed and refused is None:
-        outcomes, decisions, job = await _maintain(ctx, scope, request, committed)
+        outcomes, decisions, job = await _maintain_turn(ctx, scope, request, committed)
     return MemoryFinalizeTurnReport(
         space=committed.space,
         channel=committed.channel,
@@ -73,13 +73,13 @@ async def finalize_turn_and_maintain(
     )
 
 
-def _status(committed: MemoryTranscriptCommitReport) -> CommitStatus:
+def _commit_status(committed: MemoryTranscriptCommitReport) -> CommitStatus:
     if not committed.committed:
         return CommitStatus.NOT_EVIDENCE
     return CommitStatus.DUPLICATE if committed.duplicated else CommitStatus.COMMITTED
 
 
-async def _maintain(
+async def _maintain_turn(
     ctx: OperationContext,
     scope: Scope,
     request: MemoryFinalizeTurnRequest,
@@ -89,46 +89,46 @@ async def _maintain(
     if record is None:
         raise NotFound(what="space", name=scope.space, way_out="it was erased since the turn was committed to it")
     turns = await read_turns(ctx, scope, record, (committed.sequence,))
-    needs_model = request.extraction is Extraction.MODEL or (
+    needs_model = request.extraction is ExtractionMethod.MODEL or (
         ctx.models.language is not None and uses_model(request.extraction)
     )
-    is_pressed = request.mode_input.pressure is not Pressure.NORMAL
-    if needs_model and all(gate_for_model(turn.turn, is_pressed=is_pressed) is not Gate.OPEN for turn in turns):
-        needs_model = request.extraction is Extraction.MODEL
-    work = Work(
+    is_pressed = request.mode_input.pressure is not MemoryPressure.NORMAL
+    if needs_model and all(gate_for_model(turn.turn, is_pressed=is_pressed) is not ReadingGate.OPEN for turn in turns):
+        needs_model = request.extraction is ExtractionMethod.MODEL
+    work = PassWork(
         ctx=ctx,
         scope=scope,
         record=record,
         turns=turns,
-        extraction=Extraction.OFF if needs_model else request.extraction,
+        extraction=ExtractionMethod.OFF if needs_model else request.extraction,
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
-    known = await enqueue(ctx, scope, (committed.sequence,)) if needs_model else None
+    known = await enqueue_turns(ctx, scope, (committed.sequence,)) if needs_model else None
     if known is not None and ctx.models.language is not None:
         await _take_up(work)
-    reused = await note_reuse(work) if committed.changed else skipped(Pass.SKILL_REUSE, "duplicate")
-    extracted = await extract(work)
-    own = {Pass.SKILL_REUSE: reused}
+    reused = await note_reuse(work) if committed.changed else skipped_outcome(MaintenancePass.SKILL_REUSE, "duplicate")
+    extracted = await extract_facts(work)
+    own = {MaintenancePass.SKILL_REUSE: reused}
     if not needs_model:
-        own[Pass.EXTRACTION] = extracted
-    rest = _rest(needs_model=needs_model, is_queued=known is not None)
-    outcomes = tuple(own.get(of) or rest.model_copy(update={"of": of}) for of in Pass)
+        own[MaintenancePass.EXTRACTION] = extracted
+    rest = _not_run_here(needs_model=needs_model, is_queued=known is not None)
+    outcomes = tuple(own.get(of) or rest.model_copy(update={"of": of}) for of in MaintenancePass)
     return outcomes, tuple(work.decisions), known.id if known is not None else None
 
 
-async def _take_up(work: Work) -> None:
+async def _take_up(work: PassWork) -> None:
     """Queue the oldest turns of the conversation that wait for a model, now that there is one."""
     seen = await read_maintained(work.ctx, work.scope, work.record)
     waiting = tuple(islice(seen.waiting(), limits.MAINTAIN_TURNS))
     if waiting:
-        await enqueue(work.ctx, work.scope, waiting)
+        await enqueue_turns(work.ctx, work.scope, waiting)
 
 
-def _rest(*, needs_model: bool, is_queued: bool) -> PassOutcome:
+def _not_run_here(*, needs_model: bool, is_queued: bool) -> PassOutcome:
     """Return what is said of the parts that do not run here."""
     if not needs_model:
-        return skipped(Pass.SUMMARY, LEFT_TO_MAINTAIN)
+        return skipped_outcome(MaintenancePass.SUMMARY, LEFT_TO_MAINTAIN)
     if not is_queued:
-        return PassOutcome(of=Pass.SUMMARY, status=PassStatus.FAILED, reason=QUEUE_FULL)
-    return PassOutcome(of=Pass.SUMMARY, status=PassStatus.QUEUED)
+        return PassOutcome(of=MaintenancePass.SUMMARY, status=PassStatus.FAILED, reason=QUEUE_FULL)
+    return PassOutcome(of=MaintenancePass.SUMMARY, status=PassStatus.QUEUED)

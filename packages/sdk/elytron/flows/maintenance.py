@@ -6,17 +6,17 @@ from itertools import islice
 
 from elytron import ops
 from elytron.context import OperationContext
-from elytron.intake import admitting
-from elytron.jobs.model_calls import Asker, BudgetReached
-from elytron.jobs.queue import enqueue, move
-from elytron.memories.chat_aliases import home, with_last
+from elytron.intake import admit_texts
+from elytron.jobs.model_calls import BudgetReached, ModelAsker
+from elytron.jobs.queue import enqueue_turns, move_job
+from elytron.memories.chat_aliases import home_scope, with_last
 from elytron.passes.extraction import PASSES
-from elytron.passes.pass_context import Work, mark_maintained, read_maintained, read_turns, skipped
+from elytron.passes.pass_context import PassWork, mark_maintained, read_maintained, read_turns, skipped_outcome
 from elytron.state.conversation_heads import read_head, read_heads
 from elytron_core import limits
 from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
 from elytron_core.contracts.maintenance import (
-    Extraction,
+    ExtractionMethod,
     MemoryMaintainRequest,
     MemoryMaintenanceReport,
     PassOutcome,
@@ -25,11 +25,11 @@ from elytron_core.contracts.maintenance import (
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.errors import ModelError, Unsupported
 from elytron_core.model import Value
-from elytron_core.planes.jobs import NOTHING, JobId, Pass, Spent
+from elytron_core.planes.jobs import NOTHING, JobId, MaintenancePass, ModelUsage
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
 from elytron_core.policy.extraction import model_facts, prompts
-from elytron_core.policy.maintenance import estimate
+from elytron_core.policy.maintenance import estimate_tokens
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
@@ -37,42 +37,44 @@ NO_MODEL = "maintain with extraction 'model' needs a language model: open the ru
 BUDGET_REACHED = "budget_reached"
 
 
-@admitting
-async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> MemoryMaintenanceReport:
+@admit_texts
+async def run_maintenance(ctx: OperationContext, request: MemoryMaintainRequest, /) -> MemoryMaintenanceReport:
     """Run the parts of maintenance that were asked for, in their order, and report one outcome for each.
 
     Where the model cannot be reached or the day's budget is used up, the turns go to the durable queue and the report
     names the job. Raises Unsupported where a model is demanded and there is none.
     """
-    if request.extraction is Extraction.MODEL and ctx.models.language is None:
+    if request.extraction is ExtractionMethod.MODEL and ctx.models.language is None:
         raise Unsupported(NO_MODEL)
-    scope = await home(ctx, await with_last(ctx, ctx.scope_of(request)))
+    scope = await home_scope(ctx, await with_last(ctx, ctx.scope_of(request)))
     channel, conversation = scope.conversation_key
     report = MemoryMaintenanceReport(space=scope.space, channel=channel, conversation=conversation)
-    refused = maintenance.refusal(request.mode_input)
+    refused = maintenance.maintenance_refusal(request.mode_input)
     record = await ctx.spaces.find(scope.space)
     if refused is not None or record is None:
-        none = tuple(skipped(of, "nothing_kept") for of in Pass if of in request.passes)
+        none = tuple(skipped_outcome(of, "nothing_kept") for of in MaintenancePass if of in request.passes)
         return report.model_copy(update={"refused": refused, "passes": () if refused is not None else none})
     asks = uses_model(request.extraction) and ctx.models.language is not None
-    numbers, has_more = await unseen(ctx, scope, record, most=request.turns_max, asks=asks)
+    numbers, has_more = await unseen_turns(ctx, scope, record, most=request.turns_max, asks=asks)
     turns = await read_turns(ctx, scope, record, numbers)
     language = ctx.models.language
-    is_asked = request.extraction is not Extraction.OFF  # rules are for facts: a summary needs the model all the same
-    work = Work(
+    is_asked = (
+        request.extraction is not ExtractionMethod.OFF
+    )  # rules are for facts: a summary needs the model all the same
+    work = PassWork(
         ctx=ctx,
         scope=scope,
         record=record,
         turns=turns,
         extraction=request.extraction,
-        asker=Asker(ctx, scope.space, language) if language is not None and is_asked else None,
+        asker=ModelAsker(ctx, scope.space, language) if language is not None and is_asked else None,
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
     erased = sorted({*numbers} - {turn.turn.sequence for turn in turns})
     if erased:
         await mark_maintained(work, erased)
-    outcomes, job = await _run(work, request)
+    outcomes, job = await _run_parts(work, request)
     return report.model_copy(
         update={
             "passes": outcomes,
@@ -86,16 +88,16 @@ async def maintain(ctx: OperationContext, request: MemoryMaintainRequest, /) -> 
     )
 
 
-def uses_model(extraction: Extraction, /) -> bool:
+def uses_model(extraction: ExtractionMethod, /) -> bool:
     """Return whether maintenance may call the model at all."""
-    return extraction in {Extraction.AUTO, Extraction.MODEL}
+    return extraction in {ExtractionMethod.AUTO, ExtractionMethod.MODEL}
 
 
-async def _run(work: Work, request: MemoryMaintainRequest) -> tuple[tuple[PassOutcome, ...], JobId | None]:
+async def _run_parts(work: PassWork, request: MemoryMaintainRequest) -> tuple[tuple[PassOutcome, ...], JobId | None]:
     """Run each part by itself: one that the model keeps from its work does not hold up those that need none."""
     outcomes: list[PassOutcome] = []
     job: JobId | None = None
-    for of in Pass:
+    for of in MaintenancePass:
         if of not in request.passes:
             continue
         before = work.spent
@@ -110,19 +112,19 @@ async def _run(work: Work, request: MemoryMaintainRequest) -> tuple[tuple[PassOu
     return tuple(outcomes), job
 
 
-async def _put_off(work: Work) -> JobId | None:
+async def _put_off(work: PassWork) -> JobId | None:
     """Queue the turns of a run that could not be finished; None if there are none, or no room."""
     if not work.turns:
         return None
-    known = await enqueue(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
+    known = await enqueue_turns(work.ctx, work.scope, [turn.turn.sequence for turn in work.turns])
     if known is not None and not known.job.state.is_active:
         # A job over these very turns ended before and left them: it is taken up again.
         now = work.ctx.clock.now()
-        known = await move(work.ctx, work.space, known.id, lambda job: maintenance.again(job, at=now))
+        known = await move_job(work.ctx, work.space, known.id, lambda job: maintenance.retry_job(job, at=now))
     return known.id if known is not None else None
 
 
-async def unseen(
+async def unseen_turns(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, /, *, most: int, asks: bool
 ) -> tuple[list[int], bool]:
     """Return the numbers of the oldest unprocessed turns, up to `most`, and whether there are more.
@@ -176,10 +178,10 @@ class BacklogReport(Value):
     """Why it ended before the end: a key of an error, or of a bound."""
     changed: bool = False
     dry_run: bool = False
-    spent: Spent = NOTHING
+    spent: ModelUsage = NOTHING
 
 
-async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction) -> MaintenanceBacklog:
+async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: ExtractionMethod) -> MaintenanceBacklog:
     """Return what waits in every conversation of the scope's space, oldest conversation first."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
@@ -190,12 +192,12 @@ async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction
     heads = [head async for head in read_heads(ctx.store, scope.space)]
     for head in sorted(heads, key=lambda head: (head.first_at or 0, head.channel, head.conversation)):
         place = Scope(space=scope.space, channel=head.channel, conversation=head.conversation)
-        numbers, _ = await unseen(ctx, place, record, most=head.next_sequence, asks=asks)
+        numbers, _ = await unseen_turns(ctx, place, record, most=head.next_sequence, asks=asks)
         if not numbers:
             continue
         found.append(ConversationBacklog(channel=head.channel, conversation=head.conversation, turns=len(numbers)))
         if asks:
-            more_calls, more_tokens = await _cost(ctx, place, record, numbers)
+            more_calls, more_tokens = await _model_cost(ctx, place, record, numbers)
             calls, tokens = calls + more_calls, tokens + more_tokens
     turns = sum(one.turns for one in found)
     return MaintenanceBacklog(space=scope.space, conversations=tuple(found), turns=turns, calls=calls, tokens=tokens)
@@ -211,7 +213,7 @@ async def work_off(
         before = report.turns
         while report.turns - before < waiting.turns:
             done = await maintain(request.model_copy(update={"scope": scope}))
-            report = _plus(report, done)
+            report = _add_backlog(report, done)
             if not done.turns or not done.has_more or report.stopped:
                 break
             progress(report.turns, backlog.turns)
@@ -222,7 +224,9 @@ async def work_off(
     return report.model_copy(update={"left": max(0, backlog.turns - report.turns)})
 
 
-async def _cost(ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: list[int], /) -> tuple[int, int]:
+async def _model_cost(
+    ctx: OperationContext, scope: Scope, record: SpaceRecord, numbers: list[int], /
+) -> tuple[int, int]:
     """Return how often a model is asked about these turns at most, and about how many tokens it reads."""
     rounds = -(-len(numbers) // limits.MAINTAIN_TURNS)
     calls, tokens = rounds * CALLS_A_ROUND, 0
@@ -230,15 +234,15 @@ async def _cost(ctx: OperationContext, scope: Scope, record: SpaceRecord, number
         page = numbers[start : start + limits.SCAN_MAX]
         turns = [known.turn for known in await read_turns(ctx, scope, record, page)]
         for turn, following in zip(turns, [*turns[1:], None], strict=True):
-            if model_facts.gate_for_model(turn, is_pressed=False, following=following) is model_facts.Gate.OPEN:
-                prompt = prompts.prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
+            if model_facts.gate_for_model(turn, is_pressed=False, following=following) is model_facts.ReadingGate.OPEN:
+                prompt = prompts.extraction_prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
                 calls += 1
-                tokens += estimate(prompt.instruction) + estimate(prompt.data)
-            tokens += sum(estimate(message.text) for message in turn.messages) * CALLS_A_ROUND
+                tokens += estimate_tokens(prompt.instruction) + estimate_tokens(prompt.data)
+            tokens += sum(estimate_tokens(message.text) for message in turn.messages) * CALLS_A_ROUND
     return calls, tokens
 
 
-def _plus(report: BacklogReport, done: MemoryMaintenanceReport) -> BacklogReport:
+def _add_backlog(report: BacklogReport, done: MemoryMaintenanceReport) -> BacklogReport:
     decisions = dict(report.decisions)
     for decision in done.decisions:
         decisions[decision.outcome.value] = decisions.get(decision.outcome.value, 0) + 1
@@ -254,9 +258,9 @@ def _plus(report: BacklogReport, done: MemoryMaintenanceReport) -> BacklogReport
     )
 
 
-async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
+async def maintenance_inspection(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
     """Report what the space holds, and with a `query` its projection. Raises as `ops.inspect`."""
-    report = await ops.inspect(ctx, request)
+    report = await ops.inspect_space(ctx, request)
     if similarity.is_blank(request.query):
         return report
     asked = MemoryProjectionRequest(
@@ -266,4 +270,4 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         pressure=request.pressure,
         mode_input=request.mode_input,
     )
-    return report.model_copy(update={"projection": await ops.project(ctx, asked)})
+    return report.model_copy(update={"projection": await ops.build_projection(ctx, asked)})

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.jobs.model_calls import Asker, BudgetReached
-from elytron.memories.chat_aliases import meant
+from elytron.jobs.model_calls import BudgetReached, ModelAsker
+from elytron.memories.chat_aliases import meant_conversation
 from elytron.memories.lookup import may_disclose
 from elytron.recall.filters import fact_passes
 from elytron_core import limits
@@ -21,16 +21,16 @@ from elytron_core.planes.facts import FACTS, Fact, FreshnessHint
 from elytron_core.policy.profile import (
     INSTRUCTION,
     ProfileAnswer,
-    bearing,
-    checked,
-    data,
+    check_profile,
+    fact_rank,
     groups_of,
-    listed,
+    list_facts,
     names_of,
-    rank,
+    profile_bearing,
+    profile_data,
 )
-from elytron_core.policy.temporal.validity import freshness
-from elytron_core.ports.models import Said, Speaker
+from elytron_core.policy.temporal.validity import fact_freshness
+from elytron_core.ports.models import PromptMessage, PromptRole
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
@@ -42,40 +42,40 @@ NO_MODEL, BUDGET_REACHED, NOTHING_BORNE, NOTHING_STANDS = (
 )
 
 
-class _Chosen(NamedTuple):
+class _ChosenFact(NamedTuple):
     fact: Fact
     bearing: ProfileBearing
 
 
-async def profile(ctx: OperationContext, request: ProfileRequest, /) -> ProfileReport:
+async def build_profile(ctx: OperationContext, request: ProfileRequest, /) -> ProfileReport:
     """Return the current facts about a person. If no sentence of the model is borne by them, rules write the text."""
     scope = ctx.scope_of(request)
     report = ProfileReport(space=scope.space, person=request.person)
-    facts = await _standing(ctx, scope, request)
+    facts = await _standing_facts(ctx, scope, request)
     shown = [fact for fact in facts if may_disclose(fact, include_private=request.include_private)]
-    is_named = not similarity.is_blank(similarity.normalise(request.person))
+    is_named = not similarity.is_blank(similarity.normalise_text(request.person))
     names = names_of(request.person, shown) if is_named else ()
-    chosen = [_Chosen(fact, found) for fact in shown if (found := bearing(fact, names)) is not None]
-    chosen.sort(key=lambda each: rank(each.fact, each.bearing))
+    chosen = [_ChosenFact(fact, found) for fact in shown if (found := profile_bearing(fact, names)) is not None]
+    chosen.sort(key=lambda each: fact_rank(each.fact, each.bearing))
     now = ctx.clock.now()
     groups = groups_of(
-        (each.fact.kind, _line(each, freshness(each.fact, now).hint)) for each in chosen[: request.limit]
+        (each.fact.kind, _profile_line(each, fact_freshness(each.fact, now).hint)) for each in chosen[: request.limit]
     )
     report = report.model_copy(
         update={
             "names": names,
             "groups": groups,
-            "text": listed(groups),
-            "withheld": sum(bearing(fact, names) is not None for fact in facts) - len(chosen),
+            "text": list_facts(groups),
+            "withheld": sum(profile_bearing(fact, names) is not None for fact in facts) - len(chosen),
             "left_out": max(0, len(chosen) - request.limit),
         }
     )
-    return report if request.wording is ProfileWording.RULES else await _written(ctx, scope, report)
+    return report if request.wording is ProfileWording.RULES else await _written_profile(ctx, scope, report)
 
 
-async def _standing(ctx: OperationContext, scope: Scope, request: ProfileRequest) -> list[Fact]:
+async def _standing_facts(ctx: OperationContext, scope: Scope, request: ProfileRequest) -> list[Fact]:
     """Return the facts that hold, and were believed, at the times asked for, and count in the scope's conversation."""
-    conversation = await meant(ctx, scope)
+    conversation = await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
     filters = RecallFilters(as_of=request.as_of, known_at=request.known_at)
     now, after = ctx.clock.now(), ""
@@ -87,21 +87,24 @@ async def _standing(ctx: OperationContext, scope: Scope, request: ProfileRequest
     return found
 
 
-async def _written(ctx: OperationContext, scope: Scope, report: ProfileReport) -> ProfileReport:
+async def _written_profile(ctx: OperationContext, scope: Scope, report: ProfileReport) -> ProfileReport:
     if not report.groups:
         return report.model_copy(update={"not_written": NOTHING_STANDS})
     if ctx.models.language is None:
         return report.model_copy(update={"not_written": NO_MODEL})
     lines = [line for group in report.groups for line in group.lines]
-    prompt = (Said(Speaker.SYSTEM, INSTRUCTION), Said(Speaker.USER, data(report.person, lines)))
-    asker = Asker(ctx, scope.space, ctx.models.language)
+    prompt = (
+        PromptMessage(PromptRole.SYSTEM, INSTRUCTION),
+        PromptMessage(PromptRole.USER, profile_data(report.person, lines)),
+    )
+    asker = ModelAsker(ctx, scope.space, ctx.models.language)
     try:
         answer = await asker.structured(prompt, ProfileAnswer, max_tokens=limits.MODEL_ANSWER_TOKENS)
     except BudgetReached:
         return report.model_copy(update={"not_written": BUDGET_REACHED})
     except ModelError as error:
         return report.model_copy(update={"not_written": error.key})
-    found = checked(answer, lines, " ".join(report.names))
+    found = check_profile(answer, lines, " ".join(report.names))
     report = report.model_copy(update={"sentences_dropped": found.dropped})
     if not found.sentences:
         return report.model_copy(update={"not_written": NOTHING_BORNE})
@@ -109,7 +112,7 @@ async def _written(ctx: OperationContext, scope: Scope, report: ProfileReport) -
     return report.model_copy(update={"wording": ProfileWording.MODEL, "sentences": found.sentences, "text": told})
 
 
-def _line(chosen: _Chosen, hint: FreshnessHint) -> ProfileLine:
+def _profile_line(chosen: _ChosenFact, hint: FreshnessHint) -> ProfileLine:
     fact = chosen.fact
     return ProfileLine(
         id=fact.id,

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Protocol
 
 from elytron.importers import message_shape
-from elytron.importers.detection import Format, Transcript, Transcripts, open_transcripts
-from elytron.importers.message_shape import Omission, Said
+from elytron.importers.detection import FoundTranscript, FoundTranscripts, TranscriptFormat, open_transcripts
+from elytron.importers.message_shape import OmissionReason, SaidMessage
 from elytron_core import strict_json
 from elytron_core.clock import Instant
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, Outcome, TranscriptWrite
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, WriteOutcome
 from elytron_core.errors import ScopeMissing, UnreadableFile
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
-from elytron_core.planes.transcript import Origin
+from elytron_core.planes.transcript import TurnOrigin
 from elytron_core.scope import ConversationKey, Scope
 
 PLACE_DIGITS = 12
@@ -32,7 +32,7 @@ Progress = Callable[[int, int], None]
 """Called with the bytes of the file that are committed, and how many it has."""
 
 
-class Writes(Protocol):
+class ImportWrites(Protocol):
     """Runtime of an import."""
 
     @property
@@ -53,13 +53,13 @@ class TranscriptImportReport(Value):
 
     space: str
     file: str
-    formats: tuple[Format, ...]
+    formats: tuple[TranscriptFormat, ...]
     files: int = 1
     conversations: int
     messages: int
     stored: int
     duplicates: int
-    left_out: dict[Omission, int] = {}
+    left_out: dict[OmissionReason, int] = {}
     deleted: int = 0
     first_at: Instant | None = None
     last_at: Instant | None = None
@@ -69,7 +69,7 @@ class TranscriptImportReport(Value):
 
 
 @dataclass(slots=True)
-class _Seen:
+class _FirstPass:
     """Result of the first pass, which checks the whole file."""
 
     messages: int = 0
@@ -77,13 +77,13 @@ class _Seen:
     first_at: Instant | None = None
     last_at: Instant | None = None
 
-    def count(self, messages: Iterator[Said]) -> Iterator[Said]:
+    def count(self, messages: Iterator[SaidMessage]) -> Iterator[SaidMessage]:
         """Yield `messages`, each counted in."""
         for said in messages:
             self._add(said)
             yield said
 
-    def _add(self, said: Said) -> None:
+    def _add(self, said: SaidMessage) -> None:
         self.messages += 1
         self.conversations.add(said.conversation)
         at = said.turn.messages[0].at
@@ -93,22 +93,22 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _TurnBatch:
     """Turns of one conversation, to be committed together."""
 
     conversation: ConversationKey
-    turns: tuple[Said, ...]
+    turns: tuple[SaidMessage, ...]
 
 
 async def import_transcript(
-    memory: Writes,
+    memory: ImportWrites,
     path: str | PathLike[str],
     /,
     *,
     scope: Scope | None = None,
     progress: Progress | None = None,
     dry_run: bool = False,
-    include: Collection[Role] = (),
+    include: Collection[EvidenceRole] = (),
 ) -> TranscriptImportReport:
     """Commit the messages of the file, folder or ZIP file at `path` as evidence, in order and with their own times.
 
@@ -126,20 +126,20 @@ async def import_transcript(
     file = Path(path)
     source = await asyncio.to_thread(open_transcripts, file)
     with source:
-        reading = _Reading(source, scope, frozenset(include))
-        seen = _Seen()
-        judged = _batches(seen.count(reading.messages()))
+        reading = _TranscriptReading(source, scope, frozenset(include))
+        seen = _FirstPass()
+        judged = _message_batches(seen.count(reading.messages()))
         while (batch := await asyncio.to_thread(next, judged, None)) is not None:
-            await memory.write(_request(scope, batch, dry_run=True))
+            await memory.write(_batch_request(scope, batch, dry_run=True))
         left_out = reading.left_out()
         if not seen.messages:
-            raise UnreadableFile(name=source.name, problem=_nothing(left_out))
+            raise UnreadableFile(name=source.name, problem=_nothing_found(left_out))
         stored = duplicates = sequence = 0
-        batches = _batches(reading.messages()) if not dry_run else iter(())
+        batches = _message_batches(reading.messages()) if not dry_run else iter(())
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            report = await memory.write(_request(scope, batch))
-            stored += report.count(Outcome.STORED)
-            duplicates += report.count(Outcome.DUPLICATE)
+            report = await memory.write(_batch_request(scope, batch))
+            stored += report.count(WriteOutcome.STORED)
+            duplicates += report.count(WriteOutcome.DUPLICATE)
             sequence = max(sequence, report.sequence)
             if progress is not None:
                 progress(batch.turns[-1].done_bytes, source.size_bytes)
@@ -153,7 +153,7 @@ async def import_transcript(
         stored=stored,
         duplicates=duplicates,
         left_out=left_out,
-        deleted=left_out.get(Omission.DELETED, 0),
+        deleted=left_out.get(OmissionReason.DELETED, 0),
         first_at=seen.first_at,
         last_at=seen.last_at,
         changed=stored > 0,
@@ -163,52 +163,52 @@ async def import_transcript(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _TranscriptReading:
     """All transcripts of a place, one after the other."""
 
-    source: Transcripts
+    source: FoundTranscripts
     scope: Scope
-    include: frozenset[Role]
+    include: frozenset[EvidenceRole]
 
-    def messages(self) -> Iterator[Said]:
+    def messages(self) -> Iterator[SaidMessage]:
         """Yield what was said in each, with how far all of them have been read."""
         before = 0
         for transcript in self.source.found:
-            home = _home(self.scope, transcript)
+            home = _home_conversation(self.scope, transcript)
             for said in transcript.messages(home, include=self.include):
-                title = said.title or (_stem(transcript.name) if said.conversation == home else None)
+                title = said.title or (_file_stem(transcript.name) if said.conversation == home else None)
                 yield replace(said, title=title, done_bytes=before + said.done_bytes)
             before += transcript.size_bytes
 
-    def left_out(self) -> dict[Omission, int]:
+    def left_out(self) -> dict[OmissionReason, int]:
         """Return what the last reading left out, by reason."""
-        counts: Counter[Omission] = Counter({Omission.OTHER_FILE: self.source.other_files})
+        counts: Counter[OmissionReason] = Counter({OmissionReason.OTHER_FILE: self.source.other_files})
         for transcript in self.source.found:
             counts.update(transcript.left_out)
-        return {reason: counts[reason] for reason in Omission if counts[reason]}
+        return {reason: counts[reason] for reason in OmissionReason if counts[reason]}
 
 
-def _nothing(left_out: dict[Omission, int]) -> str:
+def _nothing_found(left_out: dict[OmissionReason, int]) -> str:
     told = ", ".join(f"{count} {reason.value}" for reason, count in left_out.items())
     return f"holds no messages to store; left out: {told}" if told else "holds no messages"
 
 
-def _home(scope: Scope, transcript: Transcript) -> ConversationKey:
+def _home_conversation(scope: Scope, transcript: FoundTranscript) -> ConversationKey:
     """Return the conversation of messages that name none: the scope's, else one of this very place."""
     if scope.conversation is not None or scope.chat is not None:
         return scope.conversation_key
-    place = strict_json.digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
-    return ConversationKey(scope.channel, f"{_stem(transcript.name) or 'file'}-{place}")
+    place = strict_json.sha256_digest(transcript.place.encode("utf-8", "surrogateescape"))[:PLACE_DIGITS]
+    return ConversationKey(scope.channel, f"{_file_stem(transcript.name) or 'file'}-{place}")
 
 
-def _stem(name: str) -> str | None:
+def _file_stem(name: str) -> str | None:
     """Return a file's name without its suffix, printable and on one line."""
-    return message_shape.title(Path(name).stem[:STEM_CHARS])
+    return message_shape.optional_title(Path(name).stem[:STEM_CHARS])
 
 
-def _batches(messages: Iterator[Said]) -> Iterator[_Batch]:
+def _message_batches(messages: Iterator[SaidMessage]) -> Iterator[_TurnBatch]:
     """Yield the messages in batches of one conversation each, and all that wait when too much does."""
-    waiting: dict[ConversationKey, list[Said]] = {}
+    waiting: dict[ConversationKey, list[SaidMessage]] = {}
     chars: Counter[ConversationKey] = Counter()
     for said in messages:
         key = said.conversation
@@ -220,19 +220,19 @@ def _batches(messages: Iterator[Said]) -> Iterator[_Batch]:
             due = (key,) if len(waiting[key]) >= BATCH_TURNS or chars[key] >= BATCH_CHARS else ()
         for full in due:
             chars.pop(full)
-            yield _Batch(full, tuple(waiting.pop(full)))
+            yield _TurnBatch(full, tuple(waiting.pop(full)))
     for key, turns in waiting.items():
-        yield _Batch(key, tuple(turns))
+        yield _TurnBatch(key, tuple(turns))
 
 
-def _request(scope: Scope, batch: _Batch, *, dry_run: bool = False) -> MemoryWriteRequest:
+def _batch_request(scope: Scope, batch: _TurnBatch, *, dry_run: bool = False) -> MemoryWriteRequest:
     where = {"channel": batch.conversation.channel, "conversation": batch.conversation.conversation, "chat": None}
     return MemoryWriteRequest(
         scope=scope.model_copy(update=where),
         dry_run=dry_run,
         write=TranscriptWrite(
             turns=tuple(said.turn for said in batch.turns),
-            origin=Origin.IMPORTED,
+            origin=TurnOrigin.IMPORTED,
             title=batch.turns[-1].title,
         ),
     )

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.jobs.model_calls import Asker, BudgetReached
-from elytron.jobs.queue import Background, KnownJob, claim, move, read_jobs, read_queue, view
+from elytron.jobs.model_calls import BudgetReached, ModelAsker
+from elytron.jobs.queue import BackgroundTask, KnownJob, claim_job, job_view, move_job, read_jobs, read_queue
 from elytron.passes.extraction import PASSES
-from elytron.passes.pass_context import Work, read_turns
+from elytron.passes.pass_context import PassWork, read_turns
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.maintenance import Extraction, JobRunReport, JobRunRequest, PassStatus
+from elytron_core.contracts.maintenance import ExtractionMethod, JobRunReport, JobRunRequest, PassStatus
 from elytron_core.errors import ElytronError, StoreError
 from elytron_core.ids import SpaceId
-from elytron_core.planes.jobs import MAINTENANCE, NOTHING, Job, JobId, Pass, Spent
+from elytron_core.planes.jobs import MAINTENANCE, NOTHING, Job, JobId, MaintenancePass, ModelUsage
 from elytron_core.policy import maintenance
 
 NO_MODEL = "no_language_model"
@@ -29,7 +29,7 @@ class LeaseLost(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldJob:
     """A job that this worker has, and by which name."""
 
     space: SpaceId
@@ -57,7 +57,7 @@ async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunRe
         spent = spent.plus(known.job.spent)
     return JobRunReport(
         space=scope.space,
-        jobs=tuple(view(known) for known in done),
+        jobs=tuple(job_view(known) for known in done),
         waiting=len(queue.active),
         changed=bool(done),
         spent=spent,
@@ -69,71 +69,71 @@ async def run_next(ctx: OperationContext, space: SpaceId, /, *, only: JobId | No
     if await ctx.spaces.find(space) is None:
         return None
     holder = ctx.ids.new()
-    known = await claim(ctx, space, holder, only=only)
+    known = await claim_job(ctx, space, holder, only=only)
     if known is None:
         return None
-    held = _Held(space, known.id, holder)
+    held = _HeldJob(space, known.id, holder)
     if not maintenance.is_held(known.job, holder):
         return known  # given up: it was taken too often and never ended
     try:
-        ending = await _perform(ctx, held, known.job)
+        ending = await _perform_job(ctx, held, known.job)
     except LeaseLost:
         (known,) = await read_jobs(ctx, space, (known.id,)) or (known,)
         return known
     except asyncio.CancelledError:
         # The runtime closes: give the job back, so that no worker has to wait for its lease to end.
         with suppress(ElytronError, LeaseLost):
-            await asyncio.shield(_end(ctx, held, lambda job: maintenance.again(job, at=ctx.clock.now())))
+            await asyncio.shield(_end_job(ctx, held, lambda job: maintenance.retry_job(job, at=ctx.clock.now())))
         raise
-    return await _end(ctx, held, ending)
+    return await _end_job(ctx, held, ending)
 
 
 _Ending = Callable[[Job], Job]
 
 
-async def _perform(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
+async def _perform_job(ctx: OperationContext, held: _HeldJob, job: Job) -> _Ending:
     """Do what is left of the job, and return how it ended. Raises LeaseLost, StoreError."""
     try:
         if job.kind == MAINTENANCE:
-            return await _maintained(ctx, held, job)
-        await ctx.runners[job.kind](job.scope(held.space), job.payload, partial(_beat, ctx, held))
+            return await _maintain_held(ctx, held, job)
+        await ctx.runners[job.kind](job.scope(held.space), job.payload, partial(_keep_lease, ctx, held))
     except StoreError:
         raise
     except ElytronError as error:
-        return _failed(ctx, error.key, retryable=error.retryable)
-    return lambda job: maintenance.succeeded(job, at=ctx.clock.now())
+        return _failed_ending(ctx, error.key, retryable=error.retryable)
+    return lambda job: maintenance.finish_job(job, at=ctx.clock.now())
 
 
-async def _beat(ctx: OperationContext, held: _Held) -> None:
+async def _keep_lease(ctx: OperationContext, held: _HeldJob) -> None:
     """Count the lease from now on."""
-    await _step(ctx, held, lambda job: maintenance.renewed(job, at=ctx.clock.now()))
+    await _change_job(ctx, held, lambda job: maintenance.renew_job(job, at=ctx.clock.now()))
 
 
-async def _maintained(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
+async def _maintain_held(ctx: OperationContext, held: _HeldJob, job: Job) -> _Ending:
     """Do the passes that are left."""
     language = ctx.models.language
     now = ctx.clock.now()
     if language is None:
         until = Instant(now + limits.JOB_WAIT_MAX_MS)
-        return lambda job: maintenance.blocked(job, at=ctx.clock.now(), until=until, error=NO_MODEL)
+        return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=NO_MODEL)
     record = await ctx.spaces.find(held.space)
     if record is None:
         raise LeaseLost  # the space was erased, and the job with it
     scope = job.scope(held.space)
-    work = Work(
+    work = PassWork(
         ctx=ctx,
         scope=scope,
         record=record,
         turns=await read_turns(ctx, scope, record, job.turns),
-        extraction=Extraction.AUTO,
-        asker=Asker(ctx, held.space, language),
+        extraction=ExtractionMethod.AUTO,
+        asker=ModelAsker(ctx, held.space, language),
         leaves_refused=True,
-        beat=partial(_beat, ctx, held),
+        beat=partial(_keep_lease, ctx, held),
     )
     failure = ""
     try:
         for of in job.passes:
-            if of in job.done or of is Pass.SKILL_REUSE:
+            if of in job.done or of is MaintenancePass.SKILL_REUSE:
                 continue
             before = work.spent
             try:
@@ -143,27 +143,27 @@ async def _maintained(ctx: OperationContext, held: _Held, job: Job) -> _Ending:
             if outcome.status is PassStatus.FAILED:
                 failure = outcome.reason
             else:
-                await _step(ctx, held, lambda job, of=of: job.model_copy(update={"done": (*job.done, of)}))
+                await _change_job(ctx, held, lambda job, of=of: job.model_copy(update={"done": (*job.done, of)}))
     except BudgetReached:
         until = maintenance.next_day(ctx.clock.now())
-        return lambda job: maintenance.blocked(job, at=ctx.clock.now(), until=until, error=BUDGET_REACHED)
+        return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=BUDGET_REACHED)
     if failure:
-        return _failed(ctx, failure, retryable=False)
-    return lambda job: maintenance.succeeded(job, at=ctx.clock.now())
+        return _failed_ending(ctx, failure, retryable=False)
+    return lambda job: maintenance.finish_job(job, at=ctx.clock.now())
 
 
-def _failed(ctx: OperationContext, error: str, *, retryable: bool) -> _Ending:
+def _failed_ending(ctx: OperationContext, error: str, *, retryable: bool) -> _Ending:
     jitter = ctx.ids.secret(1)[0]
-    return lambda job: maintenance.failed(job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter)
+    return lambda job: maintenance.fail_job(job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter)
 
 
-async def _keep_cost(ctx: OperationContext, held: _Held, spent: Spent) -> None:
+async def _keep_cost(ctx: OperationContext, held: _HeldJob, spent: ModelUsage) -> None:
     if spent != NOTHING:
         with suppress(LeaseLost):
-            await _step(ctx, held, lambda job: job.model_copy(update={"spent": job.spent.plus(spent)}))
+            await _change_job(ctx, held, lambda job: job.model_copy(update={"spent": job.spent.plus(spent)}))
 
 
-async def _step(ctx: OperationContext, held: _Held, change: Callable[[Job], Job]) -> KnownJob:
+async def _change_job(ctx: OperationContext, held: _HeldJob, change: Callable[[Job], Job]) -> KnownJob:
     """Change the job while it is held. Raises LeaseLost."""
     is_held = True
 
@@ -172,15 +172,15 @@ async def _step(ctx: OperationContext, held: _Held, change: Callable[[Job], Job]
         is_held = maintenance.is_held(job, held.holder)
         return change(job) if is_held else None
 
-    known = await move(ctx, held.space, held.id, step)
+    known = await move_job(ctx, held.space, held.id, step)
     if not is_held:
         raise LeaseLost
     return known
 
 
-async def _end(ctx: OperationContext, held: _Held, ending: _Ending) -> KnownJob:
+async def _end_job(ctx: OperationContext, held: _HeldJob, ending: _Ending) -> KnownJob:
     """Store how the job ended, unless another worker has it by now."""
-    return await move(
+    return await move_job(
         ctx, held.space, held.id, lambda job: ending(job) if maintenance.is_held(job, held.holder) else None
     )
 
@@ -191,14 +191,14 @@ SWEEP_EVERY = 30
 """Rounds after which all spaces are searched for jobs that another process queued."""
 
 
-class Worker:
+class JobWorker:
     """One task that does jobs, one at a time. Several workers of one store, in any process, share its jobs."""
 
     def __init__(self, ctx: OperationContext, /, *, pause_s: float = limits.WORKER_PAUSE_S) -> None:
         self._ctx = ctx
         self._pause_s = pause_s
         self._stopping = asyncio.Event()
-        self._background = Background(self._work, name="elytron-worker")
+        self._background = BackgroundTask(self._work, name="elytron-worker")
 
     def start(self) -> None:
         """Begin to work."""

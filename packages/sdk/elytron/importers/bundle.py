@@ -13,7 +13,7 @@ from typing import IO
 from elytron.importers import message_shape
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded, PayloadTooLarge, UnreadableFile
-from elytron_core.strict_json import Json, parse
+from elytron_core.strict_json import Json, parse_json
 
 MAGIC = b"PK\x03\x04"
 _PART = re.compile(r"conversations(-\d+)?\.json")
@@ -26,7 +26,7 @@ _IN_MEMORY = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
+class BundleMember:
     """A file of a folder or ZIP file: its name there, and what holds it."""
 
     name: str
@@ -67,30 +67,30 @@ def is_export(path: Path, /) -> bool:
     """Return whether the ZIP file at `path` holds transcripts, and is no archive of a space."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(transcripts(_of_zip(archive)))
+            return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(transcript_members(_of_zip(archive)))
     except _BROKEN:
         return False
 
 
-def members(source: Path | zipfile.ZipFile, /) -> list[Member]:
+def bundle_members(source: Path | zipfile.ZipFile, /) -> list[BundleMember]:
     """Return the files of a folder, hidden ones and links left out, or of a ZIP file, by their names."""
     found = _of_folder(source) if isinstance(source, Path) else _of_zip(source)
     kept = sorted(found, key=lambda member: member.name)
     return [member for member in kept if not any(part.startswith((".", "__")) for part in Path(member.name).parts)]
 
 
-def parts(found: list[Member], /) -> list[Member]:
+def export_parts(found: list[BundleMember], /) -> list[BundleMember]:
     """Return the files in which ChatGPT and Claude hand out conversations."""
     return [member for member in found if _PART.fullmatch(PurePosixPath(member.name).name)]
 
 
-def transcripts(found: list[Member], /) -> list[Member]:
+def transcript_members(found: list[BundleMember], /) -> list[BundleMember]:
     """Return the files that may be transcripts: an export's own if there are any, else those with a known suffix."""
-    exported = parts(found) or [member for member in found if PurePosixPath(member.name).name == _TELEGRAM]
+    exported = export_parts(found) or [member for member in found if PurePosixPath(member.name).name == _TELEGRAM]
     return exported or [member for member in found if PurePosixPath(member.name).suffix.lower() in _SUFFIXES]
 
 
-def conversations(found: list[Member], /, *, name: str) -> Json:
+def export_conversations(found: list[BundleMember], /, *, name: str) -> Json:
     """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
     joined: list[Json] = []
     left = limits.TRANSCRIPT_JSON_BYTES
@@ -98,8 +98,8 @@ def conversations(found: list[Member], /, *, name: str) -> Json:
         for part in found:
             data = part.data(most=left)
             left -= len(data)
-            whole = parse(message_shape.unmarked(data), limit=limits.TRANSCRIPT_JSON_BYTES)
-            joined += message_shape.items(whole, what="conversations.json")
+            whole = parse_json(message_shape.strip_mark(data), limit=limits.TRANSCRIPT_JSON_BYTES)
+            joined += message_shape.list_items(whole, what="conversations.json")
     except (InvalidInput, PayloadTooLarge) as error:
         raise UnreadableFile(name=name, problem=error.message) from None
     except _BROKEN:
@@ -115,7 +115,7 @@ def opened_zip(file: IO[bytes], /, *, name: str) -> zipfile.ZipFile:
         raise UnreadableFile(name=name, problem="is a ZIP file that cannot be unpacked") from None
 
 
-def unpacked(member: Member, /) -> tuple[IO[bytes], int]:
+def open_member(member: BundleMember, /) -> tuple[IO[bytes], int]:
     """Return a member's file and its size. Raises UnreadableFile."""
     try:
         return member.open()
@@ -125,15 +125,15 @@ def unpacked(member: Member, /) -> tuple[IO[bytes], int]:
         raise UnreadableFile(name=member.name, problem="cannot be unpacked") from None
 
 
-def _of_zip(archive: zipfile.ZipFile) -> list[Member]:
-    return _bounded([Member(info.filename, archive) for info in archive.infolist() if not info.is_dir()])
+def _of_zip(archive: zipfile.ZipFile) -> list[BundleMember]:
+    return _bound_members([BundleMember(info.filename, archive) for info in archive.infolist() if not info.is_dir()])
 
 
-def _of_folder(folder: Path) -> list[Member]:
-    return _bounded([Member(name, folder) for name in _walked(folder)])
+def _of_folder(folder: Path) -> list[BundleMember]:
+    return _bound_members([BundleMember(name, folder) for name in _walk_folder(folder)])
 
 
-def _walked(folder: Path) -> Iterator[str]:
+def _walk_folder(folder: Path) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in files:
@@ -142,7 +142,7 @@ def _walked(folder: Path) -> Iterator[str]:
                 yield path.relative_to(folder).as_posix()
 
 
-def _bounded(found: list[Member]) -> list[Member]:
+def _bound_members(found: list[BundleMember]) -> list[BundleMember]:
     if len(found) > limits.IMPORT_FILES:
         raise LimitExceeded(what="files in a folder that is imported", limit=limits.IMPORT_FILES, found=len(found))
     return found

@@ -14,22 +14,22 @@ from typing import IO, Self
 from zipfile import ZipFile
 
 from elytron.importers import assistants, bundle, message_shape, messengers, text_files
-from elytron.importers.message_shape import DocumentFormat, LeftOut, Omission, Reader, Said
+from elytron.importers.message_shape import DocumentFormat, LeftOut, OmissionReason, Reader, SaidMessage
 from elytron_core import limits
 from elytron_core.errors import InvalidJson, PayloadTooLarge, UnreadableFile
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
-from elytron_core.strict_json import Json, parse
+from elytron_core.strict_json import Json, parse_json
 
 _HEAD_BYTES = 64 * 1024
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
 _UTF_16 = re.compile(rb"\xff\xfe|\xfe\xff|(?:[^\0]\0){2}|(?:\0[^\0]){2}")
 """The beginning of a text in UTF-16: its mark, or two Latin characters."""
-_ASKED_FOR = {Role.SYSTEM: Omission.SYSTEM, Role.TOOL: Omission.TOOL}
+_ASKED_FOR = {EvidenceRole.SYSTEM: OmissionReason.SYSTEM, EvidenceRole.TOOL: OmissionReason.TOOL}
 """Roles whose messages are stored only where the caller asks for them."""
 
 
-class Format(StrEnum):
+class TranscriptFormat(StrEnum):
     """The transcripts that can be read."""
 
     JSONL = "jsonl"
@@ -47,54 +47,54 @@ KNOWN = (
     " text (.txt); or a folder or ZIP file of these"
 )
 """Readable formats, in words."""
-_READS: dict[Format, DocumentFormat] = {
-    Format.OPENAI_MESSAGES: assistants.read_openai_messages,
-    Format.CHATGPT: assistants.read_chatgpt_export,
-    Format.CLAUDE: assistants.read_claude_export,
-    Format.WHATSAPP: messengers.read_whatsapp_export,
-    Format.TELEGRAM: messengers.read_telegram_export,
-    Format.MARKDOWN: text_files.read_markdown,
-    Format.TEXT: text_files.read_plain_text,
+_READS: dict[TranscriptFormat, DocumentFormat] = {
+    TranscriptFormat.OPENAI_MESSAGES: assistants.read_openai_messages,
+    TranscriptFormat.CHATGPT: assistants.read_chatgpt_export,
+    TranscriptFormat.CLAUDE: assistants.read_claude_export,
+    TranscriptFormat.WHATSAPP: messengers.read_whatsapp_export,
+    TranscriptFormat.TELEGRAM: messengers.read_telegram_export,
+    TranscriptFormat.MARKDOWN: text_files.read_markdown,
+    TranscriptFormat.TEXT: text_files.read_plain_text,
 }
 _PROSE = {
-    "": Format.TEXT,
-    ".txt": Format.TEXT,
-    ".text": Format.TEXT,
-    ".md": Format.MARKDOWN,
-    ".markdown": Format.MARKDOWN,
+    "": TranscriptFormat.TEXT,
+    ".txt": TranscriptFormat.TEXT,
+    ".text": TranscriptFormat.TEXT,
+    ".md": TranscriptFormat.MARKDOWN,
+    ".markdown": TranscriptFormat.MARKDOWN,
 }
 
 
-class Transcript:
+class FoundTranscript:
     """A recognised transcript, whose messages can be read any number of times. `place` is its own alone."""
 
-    def __init__(self, read: Reader, /, *, name: str, place: str, form: Format, size_bytes: int) -> None:
+    def __init__(self, read: Reader, /, *, name: str, place: str, form: TranscriptFormat, size_bytes: int) -> None:
         self._read = read
         self.name = name
         self.place = place
         self.format = form
         self.size_bytes = size_bytes
-        self.left_out: Counter[Omission] = Counter()
+        self.left_out: Counter[OmissionReason] = Counter()
         """Content that the last pass left out."""
 
-    def messages(self, home: ConversationKey, /, *, include: Collection[Role] = ()) -> Iterator[Said]:
+    def messages(self, home: ConversationKey, /, *, include: Collection[EvidenceRole] = ()) -> Iterator[SaidMessage]:
         """Yield what was said, in order; `home` takes what names no conversation. Raises UnreadableFile.
 
         What a system or a tool said is left out, unless `include` names the role.
         """
         self.left_out.clear()
         for found in self._read(home):
-            left = found if isinstance(found, LeftOut) else _unasked(found, include)
+            left = found if isinstance(found, LeftOut) else _unasked_part(found, include)
             if left is not None:
                 self.left_out[left.reason] += left.count
-            elif isinstance(found, Said):
+            elif isinstance(found, SaidMessage):
                 yield found
 
 
-class Transcripts:
+class FoundTranscripts:
     """The transcripts of a file, folder or ZIP file, open until closed."""
 
-    def __init__(self, stack: ExitStack, found: tuple[Transcript, ...], /, *, name: str, other_files: int) -> None:
+    def __init__(self, stack: ExitStack, found: tuple[FoundTranscript, ...], /, *, name: str, other_files: int) -> None:
         self._stack = stack
         self.found = found
         self.name = name
@@ -117,42 +117,42 @@ class Transcripts:
         self.close()
 
 
-def open_transcripts(path: Path, /) -> Transcripts:
+def open_transcripts(path: Path, /) -> FoundTranscripts:
     """Return the transcripts at `path`, to be closed by the caller. Raises UnreadableFile."""
     with ExitStack() as stack:
         name = path.name or path.resolve().name
         if path.is_dir():
-            found, others = _contained(path, path, name=name, stack=stack)
+            found, others = _contained_transcripts(path, path, name=name, stack=stack)
         else:
-            file = stack.enter_context(_opened(path))
+            file = stack.enter_context(_open_file(path))
             if file.read(len(bundle.MAGIC)) == bundle.MAGIC:
                 archive = stack.enter_context(bundle.opened_zip(file, name=name))
-                found, others = _contained(path, archive, name=name, stack=stack)
+                found, others = _contained_transcripts(path, archive, name=name, stack=stack)
             else:
                 size = os.fstat(file.fileno()).st_size
-                found, others = (_transcript(file, name=name, place=os.path.realpath(path), size=size),), 0
-        return Transcripts(stack.pop_all(), found, name=name, other_files=others)
+                found, others = (_file_transcript(file, name=name, place=os.path.realpath(path), size=size),), 0
+        return FoundTranscripts(stack.pop_all(), found, name=name, other_files=others)
 
 
-def _contained(
+def _contained_transcripts(
     path: Path, source: Path | ZipFile, /, *, name: str, stack: ExitStack
-) -> tuple[tuple[Transcript, ...], int]:
+) -> tuple[tuple[FoundTranscript, ...], int]:
     """Return the transcripts of a folder or ZIP file, and how many files of it are none."""
-    files = bundle.members(source)
+    files = bundle.bundle_members(source)
     whole = os.path.realpath(path)
-    exported = bundle.parts(files)
+    exported = bundle.export_parts(files)
     if exported:
-        whole_export = bundle.conversations(exported, name=name)
-        read, form = _document(whole_export, name=name, size=path.stat().st_size)
-        made = Transcript(read, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
+        whole_export = bundle.export_conversations(exported, name=name)
+        read, form = _document_reader(whole_export, name=name, size=path.stat().st_size)
+        made = FoundTranscript(read, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
         return (made,), len(files) - len(exported)
-    found: list[Transcript] = []
-    for member in bundle.transcripts(files):
-        file, size = bundle.unpacked(member)
+    found: list[FoundTranscript] = []
+    for member in bundle.transcript_members(files):
+        file, size = bundle.open_member(member)
         stack.enter_context(file)
         own = PurePosixPath(member.name).name
         try:
-            found.append(_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size))
+            found.append(_file_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size))
         except _NoTranscript:
             continue
     if not found:
@@ -164,16 +164,16 @@ class _NoTranscript(UnreadableFile):
     """A file in none of the formats, or an empty one; in a folder it is passed over."""
 
 
-def _unknown(name: str) -> _NoTranscript:
+def _unknown_format(name: str) -> _NoTranscript:
     return _NoTranscript(name=name, problem=f"is none of the transcripts that can be read: {KNOWN}")
 
 
-def _unasked(said: Said, include: Collection[Role]) -> LeftOut | None:
+def _unasked_part(said: SaidMessage, include: Collection[EvidenceRole]) -> LeftOut | None:
     role = said.turn.messages[0].role
     return LeftOut(_ASKED_FOR[role]) if role in _ASKED_FOR and role not in include else None
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_file(path: Path) -> IO[bytes]:
     try:
         # Asked before opening: a pipe or a device would block, or never end.
         if not stat.S_ISREG(path.stat().st_mode):
@@ -184,14 +184,14 @@ def _opened(path: Path) -> IO[bytes]:
         raise UnreadableFile(name=path.name, problem=problem) from None
 
 
-def _transcript(file: IO[bytes], *, name: str, place: str, size: int) -> Transcript:
-    read, form = _recognised(file, name=name, size=size)
-    return Transcript(read, name=name, place=place, form=form, size_bytes=size)
+def _file_transcript(file: IO[bytes], *, name: str, place: str, size: int) -> FoundTranscript:
+    read, form = _recognise_file(file, name=name, size=size)
+    return FoundTranscript(read, name=name, place=place, form=form, size_bytes=size)
 
 
-def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Format]:
+def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
     file.seek(0)
-    head = message_shape.unmarked(file.read(_HEAD_BYTES))
+    head = message_shape.strip_mark(file.read(_HEAD_BYTES))
     if head.startswith(_PACKED):
         raise UnreadableFile(name=name, problem="is packed: unpack it and give the file inside")
     if _UTF_16.match(head):
@@ -199,42 +199,42 @@ def _recognised(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, Forma
     if not head.strip():
         raise _NoTranscript(name=name, problem="is empty")
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
-    if messengers.begins(first):
-        return _prose(file, Format.WHATSAPP, name=name, size=size)
+    if messengers.begins_chat(first):
+        return _prose_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
     match head.lstrip()[:1]:
         case b"[":
-            return _document(_whole(file, name=name, size=size), name=name, size=size)
+            return _document_reader(_whole_document(file, name=name, size=size), name=name, size=size)
         case b"{":
             parsed = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
             if parsed is None:
-                return partial(text_files.messages, file, name=name, size=size), Format.JSONL
-            return _document(parsed, name=name, size=size)
+                return partial(text_files.file_messages, file, name=name, size=size), TranscriptFormat.JSONL
+            return _document_reader(parsed, name=name, size=size)
         case _:
             form = _PROSE.get(PurePosixPath(name).suffix.lower())
             if form is None or b"\0" in head:
-                raise _unknown(name)
-            return _prose(file, form, name=name, size=size)
+                raise _unknown_format(name)
+            return _prose_reader(file, form, name=name, size=size)
 
 
 _LINE_BYTES = 1_000
 """More than the beginning of an exported chat's line, up to its first word, ever needs."""
 
 
-def _prose(file: IO[bytes], form: Format, *, name: str, size: int) -> tuple[Reader, Format]:
+def _prose_reader(file: IO[bytes], form: TranscriptFormat, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
     if size > limits.TRANSCRIPT_JSON_BYTES:
         raise UnreadableFile(name=name, problem=f"is larger than {limits.TRANSCRIPT_JSON_BYTES} bytes: split it")
     file.seek(0)
     try:
-        text = message_shape.unmarked(file.read(size)).decode("utf-8")
+        text = message_shape.strip_mark(file.read(size)).decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
-    return partial(message_shape.messages, text, _READS[form], name=name, size=size), form
+    return partial(message_shape.document_messages, text, _READS[form], name=name, size=size), form
 
 
 def _starts_with_a_message(file: IO[bytes]) -> bool:
     file.seek(0)
     try:
-        line = parse(message_shape.unmarked(file.readline(limits.IMPORT_LINE_BYTES)))
+        line = parse_json(message_shape.strip_mark(file.readline(limits.IMPORT_LINE_BYTES)))
     except InvalidJson:
         return False
     return isinstance(line, dict) and "content" in line
@@ -246,38 +246,38 @@ def _whole_or_none(file: IO[bytes], *, size: int) -> Json:
         return None
     file.seek(0)
     try:
-        return parse(message_shape.unmarked(file.read(size)), limit=limits.TRANSCRIPT_JSON_BYTES)
+        return parse_json(message_shape.strip_mark(file.read(size)), limit=limits.TRANSCRIPT_JSON_BYTES)
     except InvalidJson:
         return None
 
 
-def _whole(file: IO[bytes], *, name: str, size: int) -> Json:
+def _whole_document(file: IO[bytes], *, name: str, size: int) -> Json:
     file.seek(0)
     try:
         data = file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size]
-        return parse(message_shape.unmarked(data), limit=limits.TRANSCRIPT_JSON_BYTES)
+        return parse_json(message_shape.strip_mark(data), limit=limits.TRANSCRIPT_JSON_BYTES)
     except (InvalidJson, PayloadTooLarge) as error:
         raise UnreadableFile(name=name, problem=error.message) from None
 
 
-def _document(parsed: Json, *, name: str, size: int) -> tuple[Reader, Format]:
+def _document_reader(parsed: Json, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
     entries: Json
     match parsed:
         case []:
             raise _NoTranscript(name=name, problem="holds no messages")
         case {"chats": {"list": list()}} | {"messages": [{"type": str(), "id": int()}, *_], "id": int()}:
-            entries, form = parsed, Format.TELEGRAM
+            entries, form = parsed, TranscriptFormat.TELEGRAM
         case {"messages": list() as inner}:
-            entries, form = inner, Format.OPENAI_MESSAGES
+            entries, form = inner, TranscriptFormat.OPENAI_MESSAGES
         case {"mapping": _} | [{"mapping": _}, *_]:
-            entries, form = _as_list(parsed), Format.CHATGPT
+            entries, form = _as_list(parsed), TranscriptFormat.CHATGPT
         case {"chat_messages": _} | [{"chat_messages": _}, *_]:
-            entries, form = _as_list(parsed), Format.CLAUDE
+            entries, form = _as_list(parsed), TranscriptFormat.CLAUDE
         case [{"role": _}, *_]:
-            entries, form = _as_list(parsed), Format.OPENAI_MESSAGES
+            entries, form = _as_list(parsed), TranscriptFormat.OPENAI_MESSAGES
         case _:
-            raise _unknown(name)
-    return partial(message_shape.messages, entries, _READS[form], name=name, size=size), form
+            raise _unknown_format(name)
+    return partial(message_shape.document_messages, entries, _READS[form], name=name, size=size), form
 
 
 def _as_list(parsed: Json) -> list[Json]:

@@ -11,20 +11,20 @@ from elytron_core import limits, strict_json
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import require_name
-from elytron_core.model import invalid
+from elytron_core.model import invalid_input
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 from elytron_core.text import similarity
 
-_ROLES = {role.value: role for role in Role} | {
-    "human": Role.USER,
-    "ai": Role.ASSISTANT,
-    "model": Role.ASSISTANT,
-    "developer": Role.SYSTEM,
-    "function": Role.TOOL,
+_ROLES = {role.value: role for role in EvidenceRole} | {
+    "human": EvidenceRole.USER,
+    "ai": EvidenceRole.ASSISTANT,
+    "model": EvidenceRole.ASSISTANT,
+    "developer": EvidenceRole.SYSTEM,
+    "function": EvidenceRole.TOOL,
 }
 SECONDS_BELOW = 100_000_000_000
 """A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
@@ -34,7 +34,7 @@ _WORDED = frozenset({"text", "input_text", "output_text", "voice_note"})
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class SaidMessage:
     """One message of a transcript: its conversation, the turn to commit, and the position in the file."""
 
     conversation: ConversationKey
@@ -43,7 +43,7 @@ class Said:
     done_bytes: int
 
 
-class Omission(StrEnum):
+class OmissionReason(StrEnum):
     """Why something of a transcript is not stored."""
 
     SYSTEM = "system"
@@ -71,44 +71,44 @@ class Omission(StrEnum):
 class LeftOut:
     """Something of a transcript that is not stored."""
 
-    reason: Omission
+    reason: OmissionReason
     count: int = 1
 
 
-Reader = Callable[[ConversationKey], Iterator[Said | LeftOut]]
+Reader = Callable[[ConversationKey], Iterator[SaidMessage | LeftOut]]
 """Yields what was said in one transcript and what is left out, in order, from the beginning at each call.
 
 The key takes what names no conversation. Raises UnreadableFile.
 """
 
 
-def unmarked(data: bytes, /) -> bytes:
+def strip_mark(data: bytes, /) -> bytes:
     """Return the beginning of a file without the mark that some programs put before UTF-8."""
     return data.removeprefix(codecs.BOM_UTF8)
 
 
-def members(value: Json, /, *, what: str) -> dict[str, Json]:
+def object_members(value: Json, /, *, what: str) -> dict[str, Json]:
     """Return `value`, which must be an object."""
     if not isinstance(value, dict):
         raise InvalidInput(field=what, problem="is not an object")
     return value
 
 
-def words(value: Json, /) -> str:
+def whole_text(value: Json, /) -> str:
     """Return `value`, which must be the text of a whole file."""
     if not isinstance(value, str):
         raise InvalidInput(field="file", problem="is not a text")
     return value
 
 
-def items(value: Json, /, *, what: str) -> list[Json]:
+def list_items(value: Json, /, *, what: str) -> list[Json]:
     """Return `value`, which must be a list."""
     if not isinstance(value, list):
         raise InvalidInput(field=what, problem="is not a list")
     return value
 
 
-def name(value: Json, /, *, what: str) -> str | None:
+def optional_name(value: Json, /, *, what: str) -> str | None:
     """Return a name as scopes and speakers take it, or None if there is none."""
     if value is None or value == "":
         return None
@@ -118,7 +118,7 @@ def name(value: Json, /, *, what: str) -> str | None:
     return value
 
 
-def title(value: Json, /) -> str | None:
+def optional_title(value: Json, /) -> str | None:
     """Return `value` as a title: printable, on one line, cut to its bound."""
     if not isinstance(value, str):
         return None
@@ -126,7 +126,7 @@ def title(value: Json, /) -> str | None:
     return line[: limits.NAME_CHARS].strip() or None
 
 
-def role(value: Json, /, *, what: str = "role") -> Role:
+def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
     """Return the role that `value` names, in the words of any of the formats."""
     found = _ROLES.get(value) if isinstance(value, str) else None
     if found is None:
@@ -134,7 +134,7 @@ def role(value: Json, /, *, what: str = "role") -> Role:
     return found
 
 
-def moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
+def optional_moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
     """Return the instant in ISO 8601 text or in epoch seconds or milliseconds, or None if there is none."""
     match value:
         case None:
@@ -149,7 +149,7 @@ def moment(value: Json, /, *, what: str = "timestamp") -> Instant | None:
             raise InvalidInput(field=what, problem="is neither a text nor a number")
 
 
-def text(content: Json, /, *, what: str = "content") -> str:
+def content_text(content: Json, /, *, what: str = "content") -> str:
     """Return the words of `content`: a text, or the text parts of a list; pictures and calls have none."""
     match content:
         case None:
@@ -157,12 +157,12 @@ def text(content: Json, /, *, what: str = "content") -> str:
         case str():
             return content
         case list():
-            return "\n".join(words for part in content if (words := _part(part, what=what)))
+            return "\n".join(words for part in content if (words := _part_text(part, what=what)))
         case _:
             raise InvalidInput(field=what, problem="is neither a text nor a list of parts")
 
 
-def _part(part: Json, *, what: str) -> str:
+def _part_text(part: Json, *, what: str) -> str:
     match part:
         case None:
             return ""
@@ -179,23 +179,23 @@ def _part(part: Json, *, what: str) -> str:
             raise InvalidInput(field=what, problem="has a part that is neither a text nor an object")
 
 
-def spoken(message: dict[str, Json], key: ConversationKey, /, *, position: int) -> TurnDraft | None:
+def spoken_turn(message: dict[str, Json], key: ConversationKey, /, *, position: int) -> TurnDraft | None:
     """Return a message `{role, content, timestamp?, name?}` as a turn; None if it has no words."""
-    speaker_role = role(message.get("role"))
-    said = text(message.get("content"))
-    at = moment(message.get("timestamp"))
-    speaker = name(message.get("name"), what="name")
+    speaker_role = named_role(message.get("role"))
+    said = content_text(message.get("content"))
+    at = optional_moment(message.get("timestamp"))
+    speaker = optional_name(message.get("name"), what="name")
     if similarity.is_blank(said):
         return None
-    return turn(key, position=position, role=speaker_role, text=said, speaker=speaker, at=at)
+    return message_turn(key, position=position, role=speaker_role, text=said, speaker=speaker, at=at)
 
 
-def turn(
+def message_turn(
     key: ConversationKey,
     /,
     *,
     position: int,
-    role: Role,
+    role: EvidenceRole,
     text: str,
     speaker: str | None = None,
     at: Instant | None = None,
@@ -206,15 +206,15 @@ def turn(
     It is known by its own id where its format gives one, else by a digest of its place, words, speaker and time.
     """
     identity = (key.conversation, position, role.value, speaker, at, text)
-    host_id = own_id or strict_json.digest(strict_json.canonical_bytes(identity))[:_ID_DIGITS]
+    host_id = own_id or strict_json.sha256_digest(strict_json.canonical_bytes(identity))[:_ID_DIGITS]
     try:
         draft = Message(role=role, text=text, speaker=speaker, at=at)
         return TurnDraft(messages=(draft,), host_id=host_id)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
 
 
-class Place:
+class ReaderPlace:
     """Position of a reader in its document: for error messages and progress."""
 
     def __init__(self, size: int, /) -> None:
@@ -228,14 +228,14 @@ class Place:
         self.done_bytes = round(self._size * share)
 
 
-DocumentFormat = Callable[[Json, ConversationKey, Place], Iterator[Said | LeftOut]]
+DocumentFormat = Callable[[Json, ConversationKey, ReaderPlace], Iterator[SaidMessage | LeftOut]]
 
 
-def messages(
+def document_messages(
     document: Json, form: DocumentFormat, home: ConversationKey, /, *, name: str, size: int
-) -> Iterator[Said | LeftOut]:
+) -> Iterator[SaidMessage | LeftOut]:
     """Yield what `form` reads in the `document` of a file. Raises UnreadableFile."""
-    place = Place(size)
+    place = ReaderPlace(size)
     try:
         yield from form(document, home, place)
     except (InvalidInput, LimitExceeded) as error:

@@ -8,11 +8,11 @@ from itertools import pairwise
 from typing import Final
 
 from elytron.importers import message_shape
-from elytron.importers.message_shape import LeftOut, Omission, Place, Said
+from elytron.importers.message_shape import LeftOut, OmissionReason, ReaderPlace, SaidMessage
 from elytron_core import strict_json
 from elytron_core.clock import Instant, instant
 from elytron_core.errors import InvalidInput
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 from elytron_core.text import similarity
@@ -32,7 +32,7 @@ _ORDERS: Final = ("dmy", "mdy", "ymd")
 
 
 @dataclass(slots=True)
-class _Entry:
+class _ChatEntry:
     """A line with its date, and the lines that continue it."""
 
     date: tuple[int, int, int]
@@ -42,38 +42,45 @@ class _Entry:
     text: str
 
 
-def begins(text: str, /) -> bool:
+def begins_chat(text: str, /) -> bool:
     """Return whether `text` begins as an exported chat does."""
     return _LINE.match(text.lstrip("\ufeff\r\n ")) is not None
 
 
-def read_whatsapp_export(document: Json, home: ConversationKey, place: Place, /) -> Iterator[Said | LeftOut]:
+def read_whatsapp_export(
+    document: Json, home: ConversationKey, place: ReaderPlace, /
+) -> Iterator[SaidMessage | LeftOut]:
     """Yield what was written, in order; notices, stand-ins of media and deleted messages are not."""
-    entries = _entries(message_shape.words(document))
-    order = _order(entries)
+    entries = _chat_entries(message_shape.whole_text(document))
+    order = _date_order(entries)
     for position, entry in enumerate(entries):
         place.now(f"message {position + 1}", (position + 1) / len(entries))
         said = _SPEAKER.match(entry.text)
         if said is None or entry.text.startswith(_MARK):
-            yield LeftOut(Omission.SERVICE)
+            yield LeftOut(OmissionReason.SERVICE)
             continue
         words = said["words"].strip(" \n")
         if words.lstrip(_MARK).rstrip(".") in _DELETED:
-            yield LeftOut(Omission.DELETED)
+            yield LeftOut(OmissionReason.DELETED)
         elif _STAND_IN.fullmatch(words):
-            yield LeftOut(Omission.MEDIA)
+            yield LeftOut(OmissionReason.MEDIA)
         elif not (words := _EDITED.sub("", words) if _MARK in words else words).strip():
-            yield LeftOut(Omission.NO_WORDS)
+            yield LeftOut(OmissionReason.NO_WORDS)
         else:
-            speaker = message_shape.title(said["name"].strip("\u202a\u202c\u200e~ "))
-            draft = message_shape.turn(
-                home, position=position, role=Role.USER, text=words, speaker=speaker, at=_at(entry, order)
+            speaker = message_shape.optional_title(said["name"].strip("\u202a\u202c\u200e~ "))
+            draft = message_shape.message_turn(
+                home,
+                position=position,
+                role=EvidenceRole.USER,
+                text=words,
+                speaker=speaker,
+                at=_entry_instant(entry, order),
             )
-            yield Said(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)
+            yield SaidMessage(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)
 
 
-def _entries(text: str) -> list[_Entry]:
-    found: list[_Entry] = []
+def _chat_entries(text: str) -> list[_ChatEntry]:
+    found: list[_ChatEntry] = []
     for line in text.replace("\u202f", " ").replace("\r\n", "\n").split("\n"):
         match = _LINE.fullmatch(line)
         if match is None:
@@ -84,7 +91,7 @@ def _entries(text: str) -> list[_Entry]:
         if match["half"] is not None:
             hour = hour % 12 + (12 if match["half"] in "pP" else 0)
         found.append(
-            _Entry(
+            _ChatEntry(
                 date=(int(match["a"]), int(match["b"]), int(match["c"])),
                 separator=match["sep"],
                 time=(hour, int(match["minute"]), int(match["second"] or 0)),
@@ -95,21 +102,21 @@ def _entries(text: str) -> list[_Entry]:
     return found
 
 
-def _order(entries: Sequence[_Entry]) -> str:
+def _date_order(entries: Sequence[_ChatEntry]) -> str:
     """Return the order of day, month and year that fits every date, and in which time goes backwards least."""
-    fitting = [order for order in _ORDERS if all(_moment(entry, order) is not None for entry in entries)]
+    fitting = [order for order in _ORDERS if all(_entry_moment(entry, order) is not None for entry in entries)]
     if not fitting:
         raise InvalidInput(field="dates", problem="are in no order of day, month and year")
     usual = "mdy" if entries and entries[0].is_halved and entries[0].separator == "/" else "dmy"
-    return min(fitting, key=lambda order: (_backwards(entries, order), order != usual))
+    return min(fitting, key=lambda order: (_backward_steps(entries, order), order != usual))
 
 
-def _backwards(entries: Sequence[_Entry], order: str) -> int:
-    moments = [moment for entry in entries if (moment := _moment(entry, order)) is not None]
+def _backward_steps(entries: Sequence[_ChatEntry], order: str) -> int:
+    moments = [moment for entry in entries if (moment := _entry_moment(entry, order)) is not None]
     return sum(later < earlier for earlier, later in pairwise(moments))
 
 
-def _moment(entry: _Entry, order: str) -> datetime | None:
+def _entry_moment(entry: _ChatEntry, order: str) -> datetime | None:
     parts = dict(zip(order, entry.date, strict=True))
     if (order == "ymd") != (entry.date[0] > 31):
         return None
@@ -120,8 +127,8 @@ def _moment(entry: _Entry, order: str) -> datetime | None:
         return None
 
 
-def _at(entry: _Entry, order: str) -> Instant:
-    moment = _moment(entry, order)
+def _entry_instant(entry: _ChatEntry, order: str) -> Instant:
+    moment = _entry_moment(entry, order)
     assert moment is not None
     return instant(moment.isoformat())
 
@@ -131,34 +138,36 @@ _MEDIA = frozenset({"media_type", "photo", "file", "poll", "location_information
 _DIGITS = 12
 
 
-def read_telegram_export(document: Json, _home: ConversationKey, place: Place, /) -> Iterator[Said | LeftOut]:
+def read_telegram_export(
+    document: Json, _home: ConversationKey, place: ReaderPlace, /
+) -> Iterator[SaidMessage | LeftOut]:
     """Yield what was written in each chat, in order; service messages and media without words are not."""
-    chats = _chats(document)
+    chats = _document_chats(document)
     for number, value in enumerate(chats, start=1):
         place.now(f"chat {number}", (number - 1) / len(chats))
-        chat = message_shape.members(value, what="chat")
+        chat = message_shape.object_members(value, what="chat")
         known_by = chat.get("id")
         if not isinstance(known_by, int):
             raise InvalidInput(field="chat id", problem="is not a whole number")
         key = ConversationKey(CHANNEL, str(known_by))
-        title = message_shape.title(chat.get("name"))
-        for position, item in enumerate(message_shape.items(chat.get("messages"), what="messages")):
-            message = message_shape.members(item, what="message")
-            words = _words(message.get("text"))
+        title = message_shape.optional_title(chat.get("name"))
+        for position, item in enumerate(message_shape.list_items(chat.get("messages"), what="messages")):
+            message = message_shape.object_members(item, what="message")
+            words = _message_words(message.get("text"))
             if message.get("type") != "message":
-                yield LeftOut(Omission.SERVICE)
+                yield LeftOut(OmissionReason.SERVICE)
             elif similarity.is_blank(words):
-                yield LeftOut(Omission.MEDIA if _MEDIA & message.keys() else Omission.NO_WORDS)
+                yield LeftOut(OmissionReason.MEDIA if _MEDIA & message.keys() else OmissionReason.NO_WORDS)
             else:
-                draft = message_shape.turn(
-                    key, position=position, role=Role.USER, text=words, speaker=_speaker(message),
-                    at=_telegram_time(message), own_id=_id(key, message, words),
+                draft = message_shape.message_turn(
+                    key, position=position, role=EvidenceRole.USER, text=words, speaker=_message_speaker(message),
+                    at=_telegram_time(message), own_id=_message_id(key, message, words),
                 )  # fmt: skip
-                yield Said(conversation=key, turn=draft, title=title, done_bytes=place.done_bytes)
+                yield SaidMessage(conversation=key, turn=draft, title=title, done_bytes=place.done_bytes)
 
 
-def _chats(document: Json) -> list[Json]:
-    root = message_shape.members(document, what="export")
+def _document_chats(document: Json) -> list[Json]:
+    root = message_shape.object_members(document, what="export")
     if "messages" in root:
         return [root]
     places = (root.get(name) for name in ("chats", "left_chats"))
@@ -166,33 +175,33 @@ def _chats(document: Json) -> list[Json]:
         chat
         for place in places
         if isinstance(place, dict)
-        for chat in message_shape.items(place.get("list"), what="chats")
+        for chat in message_shape.list_items(place.get("list"), what="chats")
     ]
 
 
-def _words(text: Json) -> str:
+def _message_words(text: Json) -> str:
     """Return a message's text, which is one text or a list of texts and of objects with a text."""
     if not isinstance(text, list):
-        return message_shape.text(text, what="text")
+        return message_shape.content_text(text, what="text")
     parts = [part.get("text") if isinstance(part, dict) else part for part in text]
     return "".join(part for part in parts if isinstance(part, str))
 
 
-def _speaker(message: dict[str, Json]) -> str | None:
+def _message_speaker(message: dict[str, Json]) -> str | None:
     """Return who wrote a message; of an account that was deleted only its id is known."""
-    return message_shape.title(message.get("from")) or message_shape.title(message.get("from_id"))
+    return message_shape.optional_title(message.get("from")) or message_shape.optional_title(message.get("from_id"))
 
 
 def _telegram_time(message: dict[str, Json]) -> Instant | None:
     seconds = message.get("date_unixtime")
     if isinstance(seconds, str) and seconds.isdigit():
-        return message_shape.moment(int(seconds), what="date_unixtime")
-    return message_shape.moment(message.get("date"), what="date")
+        return message_shape.optional_moment(int(seconds), what="date_unixtime")
+    return message_shape.optional_moment(message.get("date"), what="date")
 
 
-def _id(key: ConversationKey, message: dict[str, Json], words: str) -> str | None:
+def _message_id(key: ConversationKey, message: dict[str, Json], words: str) -> str | None:
     """Return an id that a message keeps until it is edited; its edited form is another message."""
     own = message.get("id")
     if not isinstance(own, int):
         return None
-    return f"{key.conversation}.{own}.{strict_json.digest(words.encode())[:_DIGITS]}"
+    return f"{key.conversation}.{own}.{strict_json.sha256_digest(words.encode())[:_DIGITS]}"

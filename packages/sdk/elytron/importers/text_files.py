@@ -7,29 +7,29 @@ from dataclasses import dataclass
 from typing import IO
 
 from elytron.importers import message_shape
-from elytron.importers.message_shape import LeftOut, Omission, Place, Said
+from elytron.importers.message_shape import LeftOut, OmissionReason, ReaderPlace, SaidMessage
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
-from elytron_core.strict_json import Json, parse
+from elytron_core.strict_json import Json, parse_json
 
 PIECE_CHARS = 4_000
 """A longer paragraph becomes several messages, cut at white space."""
 _BLANK = re.compile(r"\n[^\S\n]*\n")
 
 
-def read_plain_text(document: Json, home: ConversationKey, place: Place, /) -> Iterator[Said]:
+def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[SaidMessage]:
     """Yield the paragraphs, in order."""
-    text = message_shape.words(document)
-    found = list(pieces(text))
+    text = message_shape.whole_text(document)
+    found = list(text_pieces(text))
     for position, piece in enumerate(found):
         place.now(f"paragraph {position + 1}", (position + 1) / len(found))
-        draft = message_shape.turn(home, position=position, role=Role.USER, text=piece)
-        yield Said(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)
+        draft = message_shape.message_turn(home, position=position, role=EvidenceRole.USER, text=piece)
+        yield SaidMessage(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)
 
 
-def pieces(text: str, /, *, most: int = PIECE_CHARS) -> Iterator[str]:
+def text_pieces(text: str, /, *, most: int = PIECE_CHARS) -> Iterator[str]:
     """Yield the paragraphs of `text`, none longer than `most` characters."""
     for paragraph in _BLANK.split(text.replace("\r\n", "\n")):
         rest = paragraph.strip()
@@ -50,25 +50,27 @@ _CODE = ("```", "~~~")
 
 
 @dataclass(frozen=True, slots=True)
-class _Section:
+class _TextSection:
     heading: str
     body: str
 
 
-def read_markdown(document: Json, home: ConversationKey, place: Place, /) -> Iterator[Said | LeftOut]:
+def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[SaidMessage | LeftOut]:
     """Yield the sections in order; front matter is left out, and the first heading is the title."""
-    text = message_shape.words(document).replace("\r\n", "\n")
+    text = message_shape.whole_text(document).replace("\r\n", "\n")
     body = _without_front_matter(text)
     if body != text:
-        yield LeftOut(Omission.METADATA)
-    sections = list(_sections(body))
-    title = next((message_shape.title(section.heading.lstrip("#")) for section in sections if section.heading), None)
+        yield LeftOut(OmissionReason.METADATA)
+    sections = list(_text_sections(body))
+    title = next(
+        (message_shape.optional_title(section.heading.lstrip("#")) for section in sections if section.heading), None
+    )
     position = 0
     for number, section in enumerate(sections, start=1):
         place.now(f"section {number}", number / len(sections))
-        for piece in _pieces(section):
-            draft = message_shape.turn(home, position=position, role=Role.USER, text=piece)
-            yield Said(conversation=home, turn=draft, title=title, done_bytes=place.done_bytes)
+        for piece in _section_pieces(section):
+            draft = message_shape.message_turn(home, position=position, role=EvidenceRole.USER, text=piece)
+            yield SaidMessage(conversation=home, turn=draft, title=title, done_bytes=place.done_bytes)
             position += 1
 
 
@@ -79,19 +81,19 @@ def _without_front_matter(text: str) -> str:
     return text[end + len(_FENCE) + 2 :] if end >= 0 else text
 
 
-def _sections(text: str) -> Iterator[_Section]:
+def _text_sections(text: str) -> Iterator[_TextSection]:
     heading, body, in_code = "", list[str](), False
     for line in text.split("\n"):
         in_code ^= line.lstrip().startswith(_CODE)
         if not in_code and _HEADING.match(line):
-            yield _Section(heading, "\n".join(body))
+            yield _TextSection(heading, "\n".join(body))
             heading, body = line.strip(), []
         else:
             body.append(line)
-    yield _Section(heading, "\n".join(body))
+    yield _TextSection(heading, "\n".join(body))
 
 
-def _pieces(section: _Section) -> Iterator[str]:
+def _section_pieces(section: _TextSection) -> Iterator[str]:
     body = section.body.strip()
     if not body:
         return
@@ -99,21 +101,23 @@ def _pieces(section: _Section) -> Iterator[str]:
     if len(body) <= SECTION_CHARS:
         yield f"{head}{body}"
         return
-    for piece in pieces(body):
+    for piece in text_pieces(body):
         yield f"{head}{piece}"
 
 
-def messages(file: IO[bytes], home: ConversationKey, /, *, name: str, size: int) -> Iterator[Said | LeftOut]:
+def file_messages(
+    file: IO[bytes], home: ConversationKey, /, *, name: str, size: int
+) -> Iterator[SaidMessage | LeftOut]:
     """Yield the messages in the first `size` bytes of `file`; a line that others are appending is not waited for."""
     places: Counter[ConversationKey] = Counter()
-    for number, line, done in _lines(file, name=name, size=size):
+    for number, line, done in _file_lines(file, name=name, size=size):
         try:
-            yield _said(line, home, places, done)
+            yield _line_message(line, home, places, done)
         except (InvalidInput, LimitExceeded) as error:
             raise UnreadableFile(name=name, problem=error.message, line=number) from None
 
 
-def _lines(file: IO[bytes], *, name: str, size: int) -> Iterator[tuple[int, bytes, int]]:
+def _file_lines(file: IO[bytes], *, name: str, size: int) -> Iterator[tuple[int, bytes, int]]:
     file.seek(0)
     done = number = 0
     while done < size:
@@ -125,20 +129,22 @@ def _lines(file: IO[bytes], *, name: str, size: int) -> Iterator[tuple[int, byte
         if len(line) > limits.IMPORT_LINE_BYTES:
             problem = f"is longer than {limits.IMPORT_LINE_BYTES} bytes"
             raise UnreadableFile(name=name, problem=problem, line=number)
-        text = message_shape.unmarked(line) if number == 1 else line
+        text = message_shape.strip_mark(line) if number == 1 else line
         if text.strip():
             yield number, text, done
 
 
-def _said(line: bytes, home: ConversationKey, places: Counter[ConversationKey], done: int) -> Said | LeftOut:
-    message = message_shape.members(parse(line), what="line")
-    named = message_shape.name(message.get("conversation"), what="conversation")
+def _line_message(
+    line: bytes, home: ConversationKey, places: Counter[ConversationKey], done: int
+) -> SaidMessage | LeftOut:
+    message = message_shape.object_members(parse_json(line), what="line")
+    named = message_shape.optional_name(message.get("conversation"), what="conversation")
     key = ConversationKey(home.channel, named or home.conversation)
     position = places[key]
     places[key] += 1
     if "content" not in message:
         raise InvalidInput(field="content", problem="is missing")
-    draft = message_shape.spoken(message, key, position=position)
+    draft = message_shape.spoken_turn(message, key, position=position)
     if draft is None:
-        return LeftOut(Omission.NO_WORDS)
-    return Said(conversation=key, turn=draft, title=None, done_bytes=done)
+        return LeftOut(OmissionReason.NO_WORDS)
+    return SaidMessage(conversation=key, turn=draft, title=None, done_bytes=done)

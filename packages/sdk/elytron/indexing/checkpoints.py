@@ -10,9 +10,9 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.lazy import Uncollected
-from elytron_core.ports.store import Action, Erasure, JournalEntry, Store
-from elytron_core.text.analyser import Analyser
+from elytron_core.lazy import GarbagePause
+from elytron_core.ports.store import ErasureTarget, JournalAction, JournalEntry, Store
+from elytron_core.text.analyser import TextAnalyser
 
 if TYPE_CHECKING:
     from elytron_index.space_index import FrozenIndex, SpaceIndex
@@ -29,7 +29,7 @@ class _ErasedMeanwhile(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class IndexCheckpoint:
     """An index in the state after the entry `mark`, to be written by another thread."""
 
     mark: JournalEntry
@@ -43,13 +43,13 @@ class Checkpoint:
             return False
         erased_at = await self._outlived(store, space)
         if erased_at is not None:
-            await store.erase(Erasure(space=space, at=erased_at, blobs=(CHECKPOINT,)))
+            await store.erase(ErasureTarget(space=space, at=erased_at, blobs=(CHECKPOINT,)))
         return erased_at is None
 
     async def _chunks(self, store: Store, space: SpaceId) -> AsyncIterator[bytes]:
         """Yield the bytes, made by another thread, and check after the last one whether they may be stored."""
         pieces = await asyncio.to_thread(self.frozen.pieces)
-        while data := await asyncio.to_thread(_some, pieces):
+        while data := await asyncio.to_thread(_next_pieces, pieces):
             for start in range(0, len(data), limits.BLOB_CHUNK_BYTES):
                 yield data[start : start + limits.BLOB_CHUNK_BYTES]
         if await self._outlived(store, space) is not None:
@@ -61,7 +61,9 @@ class Checkpoint:
         while entries := await store.journal(space, after=after, limit=PAGE):
             if entries[0].sequence == mark.sequence and entries[0] != mark:
                 break
-            erased = [entry for entry in entries if entry.action is Action.ERASE and entry.sequence > mark.sequence]
+            erased = [
+                entry for entry in entries if entry.action is JournalAction.ERASE and entry.sequence > mark.sequence
+            ]
             if erased:
                 return erased[-1].at
             after = entries[-1].sequence
@@ -69,24 +71,24 @@ class Checkpoint:
         return None if after >= mark.sequence else mark.at
 
 
-async def read(
-    store: Store, space: SpaceId, analyser: Analyser, labels: str, /
+async def read_checkpoint(
+    store: Store, space: SpaceId, analyser: TextAnalyser, labels: str, /
 ) -> "tuple[SpaceIndex, JournalEntry] | None":
     """Return the index that the checkpoint of `space` holds and the last entry in it; None for none to be trusted.
 
     One whose units were labelled by another version than `labels` is not.
     """
     # Imported now: a process that searches nothing needs no numeric library.
-    from elytron_index.checkpoint import Arriving
+    from elytron_index.checkpoint import ArrivingCheckpoint
     from elytron_index.space_index import SpaceIndex
 
-    arriving = Arriving(limits.BLOB_BYTES, labels=labels)
+    arriving = ArrivingCheckpoint(limits.BLOB_BYTES, labels=labels)
     try:
         async for chunk in store.read_blob(space, CHECKPOINT):
             arriving.take(chunk)
     except (NotFound, StoreCorrupt):
         return None
-    with Uncollected():  # all of the many names and scopes that are made stay
+    with GarbagePause():  # all of the many names and scopes that are made stay
         index = SpaceIndex.from_bytes(arriving.data, analyser, labels=labels)
     if index is None or index.watermark == 0:
         return None
@@ -95,7 +97,7 @@ async def read(
     return (index, entries[0]) if is_there else None
 
 
-def _some(pieces: Iterator[bytes]) -> bytes:
+def _next_pieces(pieces: Iterator[bytes]) -> bytes:
     """Return the next pieces, joined to a size that is worth a step; nothing when none is left."""
     found: list[bytes] = []
     for piece in pieces:
@@ -113,7 +115,7 @@ by `ASIDE_UNITS`: each time all of them are stored, which so stays a small share
 ASIDE_UNITS = 2
 
 
-class Storing(StrEnum):
+class CheckpointPolicy(StrEnum):
     """When indexes are stored: as they grow too, or only when one is let go and at the end."""
 
     AS_THEY_GROW = "as_they_grow"

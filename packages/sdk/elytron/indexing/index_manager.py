@@ -8,33 +8,33 @@ from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 from elytron.indexing import checkpoints
-from elytron.indexing.checkpoints import Checkpoint, Storing
-from elytron.indexing.parse_cache import Readings
+from elytron.indexing.checkpoints import CheckpointPolicy, IndexCheckpoint
+from elytron.indexing.parse_cache import ParseCache
 from elytron.indexing.progress import CatchingUp, Progress, end_of
 from elytron.indexing.units import (
     CHOICE,
     INDEXED,
-    beneath,
-    called,
     covered_unit,
     embedded_of,
-    labelled,
+    label_changes,
+    overridden_ref,
     source_of,
+    subject_names,
     units_of,
     vectors_ref,
 )
-from elytron.indexing.write_through import Fed, Waiting, counted, take_long
+from elytron.indexing.write_through import FedCommit, WaitingCommits, count_terms, take_long
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
-from elytron_core.lazy import Uncollected
+from elytron_core.lazy import GarbagePause
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
-from elytron_core.planes.gateway import EDITS, Edit
+from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
-from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
-from elytron_core.text.analyser import Analyser
-from elytron_index import Change, Embedded, Unit
+from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index import DocumentChange, EmbeddedDocument, SearchUnit
 from elytron_index.cache import IndexCache
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ LEAVING_AT_ONCE = 4
 
 
 @dataclass(slots=True)
-class _Held:
+class _HeldIndex:
     """An index with the last entry folded into it, by which a space that was erased and began again is noticed."""
 
     index: "SpaceIndex"
@@ -76,7 +76,7 @@ class _Held:
         return checkpoints.is_due(self.index.watermark - max(self.saved, self.asked), units=self.index.units)
 
 
-class Folds:
+class SpaceIndexes:
     """The indexes of a runtime: read at need, caught up before each use, held within bounds of bytes and spaces.
 
     An index is a fold over the journal and can always be made again: from its checkpoint, else from the start.
@@ -91,7 +91,7 @@ class Folds:
         max_bytes: int,
         max_spaces: int,
         statements: StatementClassifier,
-        storing: Storing = Storing.AS_THEY_GROW,
+        storing: CheckpointPolicy = CheckpointPolicy.AS_THEY_GROW,
         progress: Progress | None = None,
     ) -> None:
         self._store = store
@@ -99,15 +99,15 @@ class Folds:
         self._aside = asyncio.Lock()
         self._progress = progress
         self._forget = forget
-        self.readings = Readings()
+        self.readings = ParseCache()
         """Of documents in these indexes; they go when an index goes."""
-        self._analyser = Analyser()
+        self._analyser = TextAnalyser()
         self._statements = statements
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
-        self._held: dict[SpaceId, _Held] = {}
-        self._fed: dict[SpaceId, Waiting] = {}
+        self._held: dict[SpaceId, _HeldIndex] = {}
+        self._fed: dict[SpaceId, WaitingCommits] = {}
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
-        self._leaving: dict[SpaceId, _Held] = {}
+        self._leaving: dict[SpaceId, _HeldIndex] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -127,7 +127,7 @@ class Folds:
             await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
         return index
 
-    async def _stands(self, space: SpaceId, held: _Held) -> bool:
+    async def _stands(self, space: SpaceId, held: _HeldIndex) -> bool:
         """Return whether nothing was committed since `held` was updated; only then is there nothing to wait for."""
         mark = held.mark
         if mark is None or not held.is_clean or space in self._fed or self._leaving:
@@ -136,7 +136,7 @@ class Folds:
         is_same = self._held.get(space) is held and held.mark is mark and not self._is_locked(space)
         return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is held.index
 
-    def feed(self, space: SpaceId, fed: Fed, /) -> None:
+    def feed(self, space: SpaceId, fed: FedCommit, /) -> None:
         """Take note of what was just committed, so that the fold need not read it from the store again.
 
         It may be incomplete: what does not join on to what is held or noted is left to the journal. Much of it is
@@ -149,7 +149,7 @@ class Folds:
             self._fed.pop(space, None)
             return
         if waiting is None:
-            waiting = self._fed[space] = Waiting()
+            waiting = self._fed[space] = WaitingCommits()
         waiting.add(fed)
         if waiting.documents < FED_AT_ONCE or self._is_locked(space):
             return
@@ -157,14 +157,14 @@ class Folds:
             waiting.documents = 0
             self._start(self._fold_in_turns(space))
             return
-        held = held or _Held(self._empty())
+        held = held or _HeldIndex(self._empty())
         self._drain(space, held)
         self._keep(space, held)
 
     async def rebuild(self, space: SpaceId, /) -> "SpaceIndex":
         """Return the index of `space` made from its journal alone, without a checkpoint."""
         async with self._lock(space):
-            return await self._bring_up(space, _Held(self._empty()))
+            return await self._bring_up(space, _HeldIndex(self._empty()))
 
     def _empty(self) -> "SpaceIndex":
         # Imported now: a process that searches nothing needs no numeric library.
@@ -179,30 +179,30 @@ class Folds:
         lock = self._locks.get(space)
         return lock is not None and lock.locked()
 
-    def _drain(self, space: SpaceId, held: _Held) -> None:
+    def _drain(self, space: SpaceId, held: _HeldIndex) -> None:
         """Fold what was fed and joins on to what is held."""
-        with Uncollected():
+        with GarbagePause():
             self._fold_fed(space, held)
 
-    def _fold_fed(self, space: SpaceId, held: _Held) -> None:
+    def _fold_fed(self, space: SpaceId, held: _HeldIndex) -> None:
         waiting = self._fed.pop(space, None)
         for taken in waiting.take() if waiting is not None else ():
             if taken.first == (held.mark.sequence + 1 if held.mark is not None else 1):
                 if taken.compare is not None:
                     held.index.compare(taken.compare)
-                embedded = _fitting(held.index, taken.embedded)
-                changes = labelled(taken.changes, self._statements)
+                embedded = _fitting_vectors(held.index, taken.embedded)
+                changes = label_changes(taken.changes, self._statements)
                 held.index.apply(changes, embedded=embedded, watermark=taken.mark.sequence)
                 held.mark = taken.mark
 
-    def _keep(self, space: SpaceId, held: _Held) -> None:
+    def _keep(self, space: SpaceId, held: _HeldIndex) -> None:
         if self._cache.get(space) is held.index and held.index.watermark == held.kept:
             return
         self._held[space] = held
         held.kept = held.index.watermark
         if held.index.is_sparse:
-            self._start(_compact(held.index))
-        if self._storing is Storing.AS_THEY_GROW and held.is_due:
+            self._start(_compact_index(held.index))
+        if self._storing is CheckpointPolicy.AS_THEY_GROW and held.is_due:
             held.asked = held.index.watermark
             self._start(self._store_aside(space, held))
         for evicted in self._cache.put(space, held.index):
@@ -217,7 +217,7 @@ class Folds:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _store_leaving(self, space: SpaceId, held: _Held) -> None:
+    async def _store_leaving(self, space: SpaceId, held: _HeldIndex) -> None:
         """Store an index that is let go, unless it is used again before."""
         async with self._lock(space):
             if self._leaving.get(space) is held:
@@ -226,13 +226,13 @@ class Folds:
                 finally:
                     self._leaving.pop(space, None)
 
-    async def _store_aside(self, space: SpaceId, held: _Held) -> None:
+    async def _store_aside(self, space: SpaceId, held: _HeldIndex) -> None:
         """Store an index while it answers and grows, one after the other, unless it goes before."""
         async with self._aside:
             if self._held.get(space) is held:
                 await self._store_quietly(space, held, _checkpoint_of(held))
 
-    async def _store_quietly(self, space: SpaceId, held: _Held, checkpoint: Checkpoint | None) -> None:
+    async def _store_quietly(self, space: SpaceId, held: _HeldIndex, checkpoint: IndexCheckpoint | None) -> None:
         if checkpoint is not None:
             with suppress(ElytronError):  # it saves time when the index is needed again, and nothing else
                 await self._write(space, held, checkpoint)
@@ -242,7 +242,7 @@ class Folds:
         with suppress(ElytronError):  # the recall gets the error
             await self.current(space)
 
-    async def _bring_up(self, space: SpaceId, held: _Held) -> "SpaceIndex":
+    async def _bring_up(self, space: SpaceId, held: _HeldIndex) -> "SpaceIndex":
         if (waiting := self._fed.get(space)) is not None:
             await waiting.count(self._analyser, held.index)
         self._drain(space, held)
@@ -250,7 +250,7 @@ class Folds:
         while not held.is_clean:
             # Erased text must leave no word behind, neither in memory nor in the next checkpoint.
             self.readings.forget(space)
-            held = await self._fold(space, _Held(self._empty()))
+            held = await self._fold(space, _HeldIndex(self._empty()))
         self._keep(space, held)
         return held.index
 
@@ -272,20 +272,20 @@ class Folds:
                 await self._write(space, held, checkpoint)
         return sum(held.saved > before.get(space, held.saved) for space, held in self._held.items())
 
-    async def _write(self, space: SpaceId, held: _Held, checkpoint: Checkpoint) -> None:
+    async def _write(self, space: SpaceId, held: _HeldIndex, checkpoint: IndexCheckpoint) -> None:
         if await checkpoint.write(self._store, space):
             held.saved = max(held.saved, checkpoint.frozen.watermark)
 
-    async def _load(self, space: SpaceId) -> _Held:
+    async def _load(self, space: SpaceId) -> _HeldIndex:
         """Return the index in the checkpoint, or an empty one if there is none that can be trusted."""
         self.readings.forget(space)
-        found = await checkpoints.read(self._store, space, self._analyser, self._statements.version)
+        found = await checkpoints.read_checkpoint(self._store, space, self._analyser, self._statements.version)
         if found is None:
-            return _Held(self._empty())
+            return _HeldIndex(self._empty())
         index, mark = found
-        return _Held(index, mark, index.watermark)
+        return _HeldIndex(index, mark, index.watermark)
 
-    async def _fold(self, space: SpaceId, held: _Held) -> _Held:
+    async def _fold(self, space: SpaceId, held: _HeldIndex) -> _HeldIndex:
         """Return `held` caught up with the journal, or a new one if its space began again."""
         catching_up = CatchingUp(self._store, space, self._progress)
         while True:
@@ -296,7 +296,7 @@ class Folds:
                 if not entries or entries[0] != held.mark:
                     self._forget(space)
                     self.readings.forget(space)
-                    held = _Held(self._empty())
+                    held = _HeldIndex(self._empty())
                     continue
                 entries = entries[1:]
                 after += 1
@@ -308,7 +308,9 @@ class Folds:
                 return held
             await self._apply(space, held.index, entries)
             held.mark = entries[-1]
-            held.erased = max([held.erased, *(entry.sequence for entry in entries if entry.action is Action.ERASE)])
+            held.erased = max(
+                [held.erased, *(entry.sequence for entry in entries if entry.action is JournalAction.ERASE)]
+            )
 
     async def _apply(self, space: SpaceId, index: "SpaceIndex", entries: Sequence[JournalEntry]) -> None:
         named = dict.fromkeys(entry.ref for entry in entries)
@@ -320,67 +322,69 @@ class Folds:
         edits = [ref for ref in named if ref.collection == EDITS]
         subjects = [ref for ref in named if ref.collection == SUBJECTS]
         found = await self._read(space, [*sources, *vectors, *choice, *edits, *subjects])
-        changes = [Change(ref, _units(found[ref])) for ref in sources]
-        changes += [Change(ref, called=_called(found[ref])) for ref in subjects]
+        changes = [DocumentChange(ref, _document_units(found[ref])) for ref in sources]
+        changes += [DocumentChange(ref, called=_document_names(found[ref])) for ref in subjects]
         if edits:
             changes += await self._covered(space, {ref: found[ref] for ref in edits})
         if take_long(changes):
-            changes = await counted(self._analyser, changes, index)
+            changes = await count_terms(self._analyser, changes, index)
         index.apply(
-            labelled(changes, self._statements),
-            embedded=_fitting(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
+            label_changes(changes, self._statements),
+            embedded=_fitting_vectors(index, [embedded_of(*source_of(ref), found[ref]) for ref in vectors]),
             watermark=entries[-1].sequence,
         )
         for document in (found[ref] for ref in choice):
             index.compare(EmbeddingChoice.from_bytes(document.body).tag if document is not None else "")
 
-    async def _covered(self, space: SpaceId, edits: Mapping[Ref, Document | None]) -> list[Change]:
+    async def _covered(self, space: SpaceId, edits: Mapping[DocumentRef, Document | None]) -> list[DocumentChange]:
         """Return what edits are in the index: of overrides, the words of the memories beneath them."""
-        read = {ref: Edit.from_bytes(document.body) for ref, document in edits.items() if document is not None}
-        places = {ref: place for ref, edit in read.items() if (place := beneath(edit)) is not None}
+        read = {
+            ref: MemoryOverride.from_bytes(document.body) for ref, document in edits.items() if document is not None
+        }
+        places = {ref: place for ref, edit in read.items() if (place := overridden_ref(edit)) is not None}
         found = await self._read(space, list(dict.fromkeys(places.values())))
         units = {
             ref: unit
             for ref, place in places.items()
             if (document := found[place]) is not None and (unit := covered_unit(ref, read[ref], document)) is not None
         }
-        return [Change(ref, (units[ref],) if ref in units else ()) for ref in edits]
+        return [DocumentChange(ref, (units[ref],) if ref in units else ()) for ref in edits]
 
-    async def _read(self, space: SpaceId, refs: Sequence[Ref]) -> dict[Ref, Document | None]:
-        found: dict[Ref, Document | None] = {}
+    async def _read(self, space: SpaceId, refs: Sequence[DocumentRef]) -> dict[DocumentRef, Document | None]:
+        found: dict[DocumentRef, Document | None] = {}
         for start in range(0, len(refs), limits.SCAN_MAX):
             page = refs[start : start + limits.SCAN_MAX]
             found |= zip(page, await self._store.get(space, page), strict=True)
         return found
 
 
-def _units(document: Document | None) -> tuple[Unit, ...]:
+def _document_units(document: Document | None) -> tuple[SearchUnit, ...]:
     return units_of(document) if document is not None else ()
 
 
-def _called(document: Document | None) -> tuple[str, ...]:
-    return called(Subject.from_bytes(document.body)) if document is not None else ()
+def _document_names(document: Document | None) -> tuple[str, ...]:
+    return subject_names(Subject.from_bytes(document.body)) if document is not None else ()
 
 
-def _fitting(index: "SpaceIndex", embedded: Sequence[Embedded]) -> list[Embedded]:
+def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) -> list[EmbeddedDocument]:
     """Return `embedded` without vectors of another dimension than their model's first ones: nothing compares them."""
     dimensions: dict[str, int | None] = {}
-    found: list[Embedded] = []
+    found: list[EmbeddedDocument] = []
     for item in embedded:
         sizes = {len(data) for data in item.vectors.values()}
         known = dimensions.setdefault(item.model, index.dimensions_of(item.model))
         if known is None and sizes:
             known = dimensions[item.model] = min(sizes) // 4
-        found.append(item if known is None or sizes <= {4 * known} else Embedded(item.ref, item.model, {}))
+        found.append(item if known is None or sizes <= {4 * known} else EmbeddedDocument(item.ref, item.model, {}))
     return found
 
 
-def _checkpoint_of(held: _Held) -> Checkpoint | None:
+def _checkpoint_of(held: _HeldIndex) -> IndexCheckpoint | None:
     """Return `held` in its current state, to be stored; None if it is empty, or has a word of erased text."""
-    return Checkpoint(held.mark, held.index.freeze()) if held.mark is not None and held.is_clean else None
+    return IndexCheckpoint(held.mark, held.index.freeze()) if held.mark is not None and held.is_clean else None
 
 
-async def _compact(index: "SpaceIndex") -> None:
+async def _compact_index(index: "SpaceIndex") -> None:
     """Compact `index` in another thread, while it goes on."""
     begun = index.begin_compacting()
     try:

@@ -11,9 +11,9 @@ from elytron_core.contracts.recall import RecallHit
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes.facts import Fact
 from elytron_core.planes.transcript import Turn
-from elytron_core.policy.ranking.excerpts import Sentence
-from elytron_core.policy.ranking.facts import Told, told
-from elytron_core.ports.store import Document, Ref
+from elytron_core.policy.ranking.excerpts import ScoredSentence
+from elytron_core.policy.ranking.facts import PreparedFact, prepare_fact
+from elytron_core.ports.store import Document, DocumentRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class ReadTurn:
 
     turn: Turn
     _hits: dict[int, RecallHit | None] = field(default_factory=dict[int, RecallHit | None])
-    _sentences: dict[int, tuple[Sentence, ...]] = field(default_factory=dict[int, tuple[Sentence, ...]])
+    _sentences: dict[int, tuple[ScoredSentence, ...]] = field(default_factory=dict[int, tuple[ScoredSentence, ...]])
 
     def hit(self, turn_id: TurnId, part: int, /) -> RecallHit | None:
         """Return the hit of a message, without a score; None for one that may not be recalled.
@@ -36,7 +36,7 @@ class ReadTurn:
             hit = turn_hit(turn_id, self.turn, part) if self._is_shown(part) else None
             return self._hits.setdefault(part, hit)
 
-    def sentences(self, part: int, read: Callable[[str], tuple[Sentence, ...]], /) -> tuple[Sentence, ...]:
+    def sentences(self, part: int, read: Callable[[str], tuple[ScoredSentence, ...]], /) -> tuple[ScoredSentence, ...]:
         """Return the sentences of a message as `read` gives them; none of one that may not be recalled."""
         known = self._sentences.get(part)
         if known is None:
@@ -48,11 +48,11 @@ class ReadTurn:
         return self.turn.is_recallable(part, include_private=True)
 
 
-ReadT = TypeVar("ReadT", ReadTurn, Told)
-_Shelf = OrderedDict[Ref, tuple[bytes, ReadTurn | Told]]
+ReadT = TypeVar("ReadT", ReadTurn, PreparedFact)
+_Shelf = OrderedDict[DocumentRef, tuple[bytes, ReadTurn | PreparedFact]]
 
 
-class Readings:
+class ParseCache:
     """Stores parsed values with their bytes: changed bytes are parsed again.
 
     They have words, so a space's are to be dropped with its index.
@@ -73,18 +73,18 @@ class Readings:
             return known
         return self._keep(space, document, ReadTurn(Turn.from_bytes(document.body)))
 
-    def fact(self, space: SpaceId, document: Document, /) -> Told:
+    def fact(self, space: SpaceId, document: Document, /) -> PreparedFact:
         """Return the fact that `document` holds, with what it says."""
         known = self._known(space, document)
-        if isinstance(known, Told):
+        if isinstance(known, PreparedFact):
             return known
-        return self._keep(space, document, told(Fact.from_bytes(document.body)))
+        return self._keep(space, document, prepare_fact(Fact.from_bytes(document.body)))
 
     def forget(self, space: SpaceId, /) -> None:
         """Keep nothing of `space`."""
         self._count -= len(self._shelves.pop(space, ()))
 
-    def _known(self, space: SpaceId, document: Document) -> ReadTurn | Told | None:
+    def _known(self, space: SpaceId, document: Document) -> ReadTurn | PreparedFact | None:
         shelf = self._shelves.get(space)
         known = shelf.get(document.ref) if shelf is not None else None
         return known[1] if known is not None and known[0] == document.body else None

@@ -3,18 +3,18 @@
 from dataclasses import dataclass
 
 from elytron_core.ids import SpaceId
-from elytron_index import Candidates, IndexQuery
+from elytron_index import FoundCandidates, IndexQuery
 from elytron_index.space_index import SpaceIndex
 
 
 @dataclass(frozen=True, slots=True)
-class Searched:
+class SearchedSpace:
     """A search in a space, and its result."""
 
     space: SpaceId
     index: SpaceIndex
     query: IndexQuery
-    found: Candidates
+    found: FoundCandidates
     has_passages: bool
     """True if the query's vector is to be compared with those of passages too."""
 

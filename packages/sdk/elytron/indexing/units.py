@@ -11,23 +11,23 @@ from typing import Final
 from elytron.documents.planes import HOMES, SHOWN, conversation_of, is_forgotten
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.errors import InvalidInput, StoreCorrupt
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.ids import FactId, TurnId, is_id
 from elytron_core.model import Value
 from elytron_core.planes import embedding, facts, skills, transcript
 from elytron_core.planes.embedding import EMBEDDING, KEY, VECTORS
-from elytron_core.planes.gateway import EDITS, Edit, EditKind
+from elytron_core.planes.gateway import EDITS, EditKind, MemoryOverride
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.planes.subjects import Subject, SubjectVisibility
 from elytron_core.policy.ranking.excerpts import pieces_of
 from elytron_core.ports.models import StatementClassifier, StatementLabel
-from elytron_core.ports.store import Document, Ref, require_ref
+from elytron_core.ports.store import Document, DocumentRef, require_ref
 from elytron_core.scope import ConversationKey, tag_forms
 from elytron_core.text import similarity
-from elytron_core.text.features import Trait
-from elytron_index import METADATA, Change, Embedded, Unit
+from elytron_core.text.features import TextTrait
+from elytron_index import METADATA, DocumentChange, EmbeddedDocument, SearchUnit
 
 PRIVATE_TALK = "transcript.private"
 """The plane, in the index, of messages that are private: a search sees them only if it names this one too."""
@@ -35,61 +35,61 @@ PARTS = 1_024
 """Places in a thread's order that each turn takes; more than a turn has messages."""
 
 
-def units_of(document: Document, /) -> tuple[Unit, ...]:
+def units_of(document: Document, /) -> tuple[SearchUnit, ...]:
     """Return the units of a document; none if nothing in it may be recalled."""
     return units_of_value(document.ref, INDEXED[document.ref.collection].from_bytes(document.body))
 
 
-def units_of_value(ref: Ref, value: Value, /) -> tuple[Unit, ...]:
+def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
     """Return the units of what is stored at `ref`."""
     match value:
         case transcript.Turn():
-            return _turn(ref, value)
+            return _turn_units(ref, value)
         case facts.Fact():
-            return _fact(ref, value)
+            return _fact_units(ref, value)
         case skills.Skill():
-            return _skill(ref, value)
+            return _skill_units(ref, value)
         case _:
-            return _kept(ref, value)
+            return _kept_units(ref, value)
 
 
 def plane_of(plane: str, /) -> str:
     """Return the plane, for callers, of units that stand under `plane` in the index."""
-    return Plane.TRANSCRIPT if plane == PRIVATE_TALK else plane
+    return RecallPlane.TRANSCRIPT if plane == PRIVATE_TALK else plane
 
 
-def called(subject: Subject, /) -> tuple[str, ...]:
+def subject_names(subject: Subject, /) -> tuple[str, ...]:
     """Return the names that mean `subject`; none if it has only one, or is not visible to all."""
     if not subject.other_names or subject.visibility is not SubjectVisibility.VISIBLE:
         return ()
     return tuple(dict.fromkeys((subject.name, *subject.other_names)))
 
 
-def embedded_text(unit: Unit, /) -> str:
+def embedded_text(unit: SearchUnit, /) -> str:
     """Return what an embedder is given of `unit`: who says it, or what it is about, and the text."""
-    return _embedded(unit.speaker if unit.plane == Plane.TRANSCRIPT else unit.title, unit.text)
+    return _text_to_embed(unit.speaker if unit.plane == RecallPlane.TRANSCRIPT else unit.title, unit.text)
 
 
-def embedded_passages(unit: Unit, most: int, /) -> tuple[str, ...]:
+def embedded_passages(unit: SearchUnit, most: int, /) -> tuple[str, ...]:
     """Return the passages that are embedded beside `unit` itself: up to `most`, none of what is no message."""
-    if unit.plane != Plane.TRANSCRIPT or most < 2:
+    if unit.plane != RecallPlane.TRANSCRIPT or most < 2:
         return ()
     pieces = pieces_of(unit.text[: limits.EMBED_TEXT_CHARS], min(most, limits.EMBED_PASSAGES))
-    return tuple(_embedded(unit.speaker, piece) for piece in pieces)
+    return tuple(_text_to_embed(unit.speaker, piece) for piece in pieces)
 
 
-def _embedded(head: str, text: str) -> str:
+def _text_to_embed(head: str, text: str) -> str:
     return f"{head}: {text}"[: limits.EMBED_TEXT_CHARS] if head else text[: limits.EMBED_TEXT_CHARS]
 
 
-def _check(head: str, text: str) -> int:
+def _text_check(head: str, text: str) -> int:
     """Return what the index keeps of the text to embed; nothing but spaces is not embedded."""
     if similarity.is_blank(text):
         return 0
-    return embedding.whole(embedding.check_of(_embedded(head, text)))
+    return embedding.check_to_signed(embedding.check_of(_text_to_embed(head, text)))
 
 
-def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
+def _turn_units(ref: DocumentRef, turn: transcript.Turn) -> tuple[SearchUnit, ...]:
     thread = transcript.tag_of(TurnId(ref.key))
     parts = (
         ("agent", turn.agent),
@@ -105,10 +105,10 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
     # Turns of earlier builds have their tags as they were given.
     tags = tag_forms(turn.tags)
     return tuple(
-        Unit(
+        SearchUnit(
             ref=ref,
             part=part,
-            plane=PRIVATE_TALK if turn.is_private else Plane.TRANSCRIPT,
+            plane=PRIVATE_TALK if turn.is_private else RecallPlane.TRANSCRIPT,
             text=message.text,
             speaker=message.speaker or "",
             role=message.role,
@@ -119,15 +119,15 @@ def _turn(ref: Ref, turn: transcript.Turn) -> tuple[Unit, ...]:
             tags=tags,
             recorded_at=turn.recorded_at,
             trust=turn.trust_of(part).rank,
-            check=0 if turn.is_private else _check(message.speaker or "", message.text),
+            check=0 if turn.is_private else _text_check(message.speaker or "", message.text),
         )
         for part, message in enumerate(turn.messages)
         if turn.is_recallable(part, include_private=True) and not similarity.is_blank(message.text)
     )
 
 
-def _fact(ref: Ref, fact: facts.Fact) -> tuple[Unit, ...]:
-    if fact.state is facts.State.FORGOTTEN:
+def _fact_units(ref: DocumentRef, fact: facts.Fact) -> tuple[SearchUnit, ...]:
+    if fact.state is facts.FactState.FORGOTTEN:
         return ()
     closed_at = None if fact.is_believed else fact.closed_at
     known_since = fact.end_known_at
@@ -142,19 +142,19 @@ def _fact(ref: Ref, fact: facts.Fact) -> tuple[Unit, ...]:
 
 
 def _fact_unit(
-    ref: Ref,
+    ref: DocumentRef,
     fact: facts.Fact,
     *,
     part: int,
     valid_to: Instant | None,
     recorded_at: Instant,
     closed_at: Instant | None,
-) -> Unit:
+) -> SearchUnit:
     title = " ".join((fact.topic, *fact.keywords, *fact.entities))
-    return Unit(
+    return SearchUnit(
         ref=ref,
         part=part,
-        plane=Plane.LONG_TERM,
+        plane=RecallPlane.LONG_TERM,
         text=fact.content,
         title=title,
         at=fact.observed_at,
@@ -170,7 +170,7 @@ def _fact_unit(
         recorded_at=recorded_at,
         closed_at=closed_at or 0,
         trust=fact.trust.rank,
-        check=_check(title, fact.content),
+        check=_text_check(title, fact.content),
     )
 
 
@@ -179,25 +179,25 @@ def home_of(key: ConversationKey | None, /) -> str:
     return "\n".join(key or ())
 
 
-def _skill(ref: Ref, skill: skills.Skill) -> tuple[Unit, ...]:
+def _skill_units(ref: DocumentRef, skill: skills.Skill) -> tuple[SearchUnit, ...]:
     if not skill.is_recallable:
         return ()
     title, text = f"{skill.topic} {skill.title}", f"{skill.summary}\n{skill.procedure}"
-    unit = Unit(
+    unit = SearchUnit(
         ref=ref,
         part=0,
-        plane=Plane.PROCEDURAL,
+        plane=RecallPlane.PROCEDURAL,
         text=text,
         title=title,
         at=skill.updated_at,
         recorded_at=skill.recorded_at,
         trust=skill.trust.rank,
-        check=_check(title, text),
+        check=_text_check(title, text),
     )
     return (unit,)
 
 
-def _kept(ref: Ref, value: Value) -> tuple[Unit, ...]:
+def _kept_units(ref: DocumentRef, value: Value) -> tuple[SearchUnit, ...]:
     home = HOMES[ref.collection]
     text, title = (home.index_text or home.text)(value), (home.index_title or home.title)(value)
     if is_forgotten(value) or home.is_replaced(value) or similarity.is_blank(text):
@@ -205,7 +205,7 @@ def _kept(ref: Ref, value: Value) -> tuple[Unit, ...]:
     channel, conversation = conversation_of(value)
     scope = (("channel", channel), ("conversation", conversation), ("privacy", home.privacy(value)))
     namespace = home.namespace(value)
-    unit = Unit(
+    unit = SearchUnit(
         ref=ref,
         part=0,
         plane=home.plane,
@@ -219,23 +219,25 @@ def _kept(ref: Ref, value: Value) -> tuple[Unit, ...]:
         tags=tuple(namespace_tag(namespace[:depth]) for depth in range(1, len(namespace) + 1)),
         valid_to=home.expires_at(value) or 0,
         recorded_at=home.at(value),
-        trust=Trust.DRAWN.rank,
-        check=_check(title, text) if home.is_embedded else 0,
+        trust=TrustLevel.DRAWN.rank,
+        check=_text_check(title, text) if home.is_embedded else 0,
     )
     return (unit,)
 
 
-def embedded_of(source: Ref, model_tag: str, document: Document | None, /) -> Embedded:
+def embedded_of(source: DocumentRef, model_tag: str, document: Document | None, /) -> EmbeddedDocument:
     """Return the vectors that `document` has for the units of `source`; none if it is gone."""
     if document is None:
-        return Embedded(source, model_tag, {})
+        return EmbeddedDocument(source, model_tag, {})
     return embedded_of_value(source, model_tag, embedding.VectorSet.from_bytes(document.body))
 
 
-def embedded_of_value(source: Ref, model_tag: str, value: embedding.VectorSet, /) -> Embedded:
+def embedded_of_value(source: DocumentRef, model_tag: str, value: embedding.VectorSet, /) -> EmbeddedDocument:
     """Return the vectors of `value` as the index takes them."""
     shape = struct.Struct(f"<{value.dimensions}f")
-    return Embedded(source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()})
+    return EmbeddedDocument(
+        source, model_tag, {check: shape.pack(*numbers) for check, numbers in value.floats().items()}
+    )
 
 
 def namespace_tag(parts: Sequence[str], /) -> str:
@@ -258,13 +260,13 @@ SESSION = "session"
 """The part of such a unit's scope that names the session in which the override shows."""
 
 
-def beneath(edit: Edit, /) -> Ref | None:
+def overridden_ref(edit: MemoryOverride, /) -> DocumentRef | None:
     """Return the reference of an override's memory; None for other documents, or if it has no words."""
     if edit.kind is not EditKind.OVERRIDE:
         return None
     if is_id(edit.memory_id):
-        return Ref(facts.FACTS, FactId(edit.memory_id))
-    ref = Ref(transcript.TURNS, edit.memory_id.partition("#")[0])
+        return DocumentRef(facts.FACTS, FactId(edit.memory_id))
+    ref = DocumentRef(transcript.TURNS, edit.memory_id.partition("#")[0])
     try:
         require_ref(ref)
     except InvalidInput:  # an id of another memory service
@@ -272,13 +274,13 @@ def beneath(edit: Edit, /) -> Ref | None:
     return ref
 
 
-def covered_unit(ref: Ref, edit: Edit, document: Document, /) -> Unit | None:
+def covered_unit(ref: DocumentRef, edit: MemoryOverride, document: Document, /) -> SearchUnit | None:
     """Return the unit of the override at `ref`: the words of what `document` holds; None where these are gone."""
     assert ref.collection == EDITS
     scope = ((SESSION, edit.session_id),)
     if document.ref.collection == facts.FACTS:
         fact = facts.Fact.from_bytes(document.body)
-        return Unit(
+        return SearchUnit(
             ref=ref, part=0, plane=COVERED, text=fact.content, title=fact.topic, at=fact.observed_at, scope=scope
         )
     turn = transcript.Turn.from_bytes(document.body)
@@ -288,16 +290,18 @@ def covered_unit(ref: Ref, edit: Edit, document: Document, /) -> Unit | None:
         return None
     message = turn.messages[number]
     at = transcript.said_at(turn, message)
-    return Unit(ref=ref, part=0, plane=COVERED, text=message.text, speaker=message.speaker or "", at=at, scope=scope)
+    return SearchUnit(
+        ref=ref, part=0, plane=COVERED, text=message.text, speaker=message.speaker or "", at=at, scope=scope
+    )
 
 
-_TRAITS: Final = {StatementLabel.STANDING: Trait.STANDING, StatementLabel.OCCASION: Trait.OCCASIONAL}
+_TRAITS: Final = {StatementLabel.STANDING: TextTrait.STANDING, StatementLabel.OCCASION: TextTrait.OCCASIONAL}
 
 
-def labelled(changes: Sequence[Change], statements: StatementClassifier, /) -> list[Change]:
+def label_changes(changes: Sequence[DocumentChange], statements: StatementClassifier, /) -> list[DocumentChange]:
     """Return `changes`, whose units have the traits that `statements` says their texts have."""
     texts = [unit.text for change in changes for unit in change.units]
-    traits = map(_traits, statements.classify(texts))
+    traits = map(_label_traits, statements.classify(texts))
     return [
         replace(
             change,
@@ -316,34 +320,34 @@ def is_standing(statements: StatementClassifier, text: str, /) -> bool:
     return StatementLabel.STANDING in labels
 
 
-def _traits(labels: frozenset[StatementLabel]) -> Trait:
-    found = Trait.NOTHING
+def _label_traits(labels: frozenset[StatementLabel]) -> TextTrait:
+    found = TextTrait.NOTHING
     for label in labels:
         found |= _TRAITS[label]
     return found
 
 
-CHOICE = Ref(EMBEDDING, KEY)
+CHOICE = DocumentRef(EMBEDDING, KEY)
 _KINDS = {name: blake2b(name.encode(), digest_size=2).hexdigest() for name in COLLECTIONS}
 """Keys have no letters beyond f, so a collection is four digits in them."""
 _COLLECTIONS = {digits: name for name, digits in _KINDS.items()}
 assert len(_COLLECTIONS) == len(_KINDS)
 
 
-def vectors_prefix(source: Ref, /) -> str:
+def vectors_prefix(source: DocumentRef, /) -> str:
     """Return how the keys of all vectors of the document `source` begin."""
     return f"{_KINDS[source.collection]}.{source.key}."
 
 
-def vectors_ref(source: Ref, model_tag: str, /) -> Ref:
+def vectors_ref(source: DocumentRef, model_tag: str, /) -> DocumentRef:
     """Return where the vectors of the document `source` by one model stand."""
-    return Ref(VECTORS, vectors_prefix(source) + model_tag)
+    return DocumentRef(VECTORS, vectors_prefix(source) + model_tag)
 
 
-def source_of(ref: Ref, /) -> tuple[Ref, str]:
+def source_of(ref: DocumentRef, /) -> tuple[DocumentRef, str]:
     """Return the document of the vectors at `ref`, and the tag of their model. Raises StoreCorrupt."""
     kind, _, rest = ref.key.partition(".")
     key, _, model_tag = rest.rpartition(".")
     if kind not in _COLLECTIONS or not key:
         raise StoreCorrupt(what="the place of a stored vector")
-    return Ref(_COLLECTIONS[kind], key), model_tag
+    return DocumentRef(_COLLECTIONS[kind], key), model_tag

@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from elytron.indexing.units import called, embedded_of_value, source_of, units_of_value
+from elytron.indexing.units import embedded_of_value, source_of, subject_names, units_of_value
 from elytron_core.model import Value
 from elytron_core.planes.embedding import EmbeddingChoice, VectorSet
 from elytron_core.planes.subjects import Subject
-from elytron_core.ports.store import JournalEntry, Ref
-from elytron_core.text.analyser import Analyser
-from elytron_index import Change, Embedded, Unit
+from elytron_core.ports.store import DocumentRef, JournalEntry
+from elytron_core.text.analyser import TextAnalyser
+from elytron_index import DocumentChange, EmbeddedDocument, SearchUnit
 
 if TYPE_CHECKING:
-    from elytron_index.lexicon.terms import Learnt
+    from elytron_index.lexicon.terms import LearntTerms
     from elytron_index.space_index import SpaceIndex
 
 LONG_CHARS = 1 << 16
@@ -27,33 +27,33 @@ _TERMS_AT_ONCE = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class FedCommit:
     """A commit of this runtime, kept until it is folded: its first sequence, last entry, and documents."""
 
     first: int
     mark: JournalEntry
-    written: Mapping[Ref, Value]
+    written: Mapping[DocumentRef, Value]
 
 
 @dataclass(slots=True)
-class Taken:
+class TakenCommit:
     """A commit's part for an index; `compare` is the model that it chose, if any."""
 
     first: int
     mark: JournalEntry
-    changes: list[Change]
-    embedded: list[Embedded]
+    changes: list[DocumentChange]
+    embedded: list[EmbeddedDocument]
     compare: str | None
     is_counted: bool = False
 
 
 @dataclass(slots=True)
-class Waiting:
+class WaitingCommits:
     """Queued commits of a space that are not folded yet, in order."""
 
-    fed: list[Fed] = field(default_factory=list[Fed])
+    fed: list[FedCommit] = field(default_factory=list[FedCommit])
     """The latest commits, unparsed: their writers need not wait for it."""
-    taken: list[Taken] = field(default_factory=list[Taken])
+    taken: list[TakenCommit] = field(default_factory=list[TakenCommit])
     documents: int = 0
     chars: int = 0
     """Number of its characters whose terms are not counted yet."""
@@ -65,17 +65,17 @@ class Waiting:
         """The last entry of all that waits."""
         return (self.fed or self.taken)[-1].mark
 
-    def add(self, fed: Fed, /) -> None:
+    def add(self, fed: FedCommit, /) -> None:
         """Take note of what comes next."""
         self.fed.append(fed)
         self.documents += len(fed.written)
 
-    def take(self) -> Sequence[Taken]:
+    def take(self) -> Sequence[TakenCommit]:
         """Return what an index is to be given of all that was fed."""
         for fed in self.fed:
-            taken = _taken(fed)
+            taken = _take_commit(fed)
             self.taken.append(taken)
-            sizes = _sizes(taken.changes)
+            sizes = _change_sizes(taken.changes)
             self.chars += sum(sizes)
             self.longest = max(self.longest, *sizes, 0)
         self.fed.clear()
@@ -86,50 +86,52 @@ class Waiting:
         self.take()
         return self.chars > MANY_CHARS or self.longest > LONG_CHARS
 
-    async def count(self, analyser: Analyser, index: "SpaceIndex", /) -> None:
+    async def count(self, analyser: TextAnalyser, index: "SpaceIndex", /) -> None:
         """Count the terms of the queue, and of later commits, if that is more than `index` takes at once."""
         while self.takes_long():
             self.chars = self.longest = 0
             for taken in self.taken:
                 if not taken.is_counted:
-                    taken.changes = await counted(analyser, taken.changes, index)
+                    taken.changes = await count_terms(analyser, taken.changes, index)
                     taken.is_counted = True
 
 
-def _taken(fed: Fed) -> Taken:
+def _take_commit(fed: FedCommit) -> TakenCommit:
     """Return what an index is to be given of `fed`."""
-    taken = Taken(fed.first, fed.mark, [], [], None)
+    taken = TakenCommit(fed.first, fed.mark, [], [], None)
     for ref, value in fed.written.items():
         if isinstance(value, VectorSet):
             taken.embedded.append(embedded_of_value(*source_of(ref), value))
         elif isinstance(value, EmbeddingChoice):
             taken.compare = value.tag
         elif isinstance(value, Subject):
-            taken.changes.append(Change(ref, called=called(value)))
+            taken.changes.append(DocumentChange(ref, called=subject_names(value)))
         else:
-            taken.changes.append(Change(ref, units_of_value(ref, value)))
+            taken.changes.append(DocumentChange(ref, units_of_value(ref, value)))
     return taken
 
 
-def take_long(changes: Sequence[Change], /) -> bool:
+def take_long(changes: Sequence[DocumentChange], /) -> bool:
     """Return whether folding `changes` at once would keep others waiting."""
-    sizes = _sizes(changes)
+    sizes = _change_sizes(changes)
     return sum(sizes) > MANY_CHARS or max(sizes, default=0) > LONG_CHARS
 
 
-def _sizes(changes: Sequence[Change]) -> list[int]:
+def _change_sizes(changes: Sequence[DocumentChange]) -> list[int]:
     return [len(unit.text) for change in changes for unit in change.units]
 
 
-async def counted(analyser: Analyser, changes: Sequence[Change], index: "SpaceIndex", /) -> list[Change]:
+async def count_terms(
+    analyser: TextAnalyser, changes: Sequence[DocumentChange], index: "SpaceIndex", /
+) -> list[DocumentChange]:
     """Return `changes` with the terms of their texts counted, in steps between which other tasks have their turn.
 
     The index then has the terms of long texts.
     """
-    found: list[Change] = []
+    found: list[DocumentChange] = []
     done = 0
     for change in changes:
-        units: list[Unit] = []
+        units: list[SearchUnit] = []
         for unit in change.units:
             counts: Counter[str] = Counter()
             for terms in analyser.steps(unit.text) if unit.counts is None else ():
@@ -139,12 +141,12 @@ async def counted(analyser: Analyser, changes: Sequence[Change], index: "SpaceIn
                     done = 0
                     await asyncio.sleep(0)
             is_counted = unit.counts is not None
-            units.append(unit if is_counted else unit._replace(counts=counts, learnt=await _learnt(counts, index)))
+            units.append(unit if is_counted else unit._replace(counts=counts, learnt=await _learn_terms(counts, index)))
         found.append(replace(change, units=tuple(units)))
     return found
 
 
-async def _learnt(terms: Mapping[str, int], index: "SpaceIndex") -> "Learnt | None":
+async def _learn_terms(terms: Mapping[str, int], index: "SpaceIndex") -> "LearntTerms | None":
     """Return `terms` as `index` learnt them, in such steps too; None for few."""
     if len(terms) <= _TERMS_AT_ONCE:
         return None

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import documents_at, value_at
-from elytron.writes.commit import Settled, settle
+from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance import JobView, WorkHealth
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes import jobs
-from elytron_core.planes.jobs import Job, JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.jobs import Job, JobId, JobQueue, JobState, QueuedJob
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
-from elytron_core.ports.store import Action, Ref
+from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 
-QUEUE_REF = Ref(jobs.QUEUE, jobs.KEY)
+QUEUE_REF = DocumentRef(jobs.QUEUE, jobs.KEY)
 
 Step = Callable[[Job], Job | None]
 """Returns the changed job, or None if it stays as it is."""
@@ -37,23 +37,23 @@ class KnownJob:
 
 
 @dataclass(frozen=True, slots=True)
-class _Book:
+class _QueueBook:
     """The queue as read, with its revision, and the record that keys its names."""
 
     record: SpaceRecord
-    queue: Queue
+    queue: JobQueue
     revision: int
 
 
-async def read_queue(ctx: OperationContext, space: SpaceId, /) -> Queue:
+async def read_queue(ctx: OperationContext, space: SpaceId, /) -> JobQueue:
     """Return the queue of `space`; an empty one if it has none."""
     (document,) = await ctx.store.get(space, (QUEUE_REF,))
-    return Queue.from_bytes(document.body) if document is not None else Queue()
+    return JobQueue.from_bytes(document.body) if document is not None else JobQueue()
 
 
 async def read_jobs(ctx: OperationContext, space: SpaceId, ids: Sequence[JobId], /) -> tuple[KnownJob, ...]:
     """Return the jobs with these ids that are there, in this order."""
-    documents = await ctx.store.get(space, [_ref(job_id) for job_id in ids]) if ids else ()
+    documents = await ctx.store.get(space, [_job_ref(job_id) for job_id in ids]) if ids else ()
     return tuple(
         KnownJob(job_id, Job.from_bytes(document.body))
         for job_id, document in zip(ids, documents, strict=True)
@@ -61,7 +61,7 @@ async def read_jobs(ctx: OperationContext, space: SpaceId, ids: Sequence[JobId],
     )
 
 
-async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) -> KnownJob | None:
+async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) -> KnownJob | None:
     """Return the job that maintains these turns, made now if there is none; None if the queue is full.
 
     The same turns name the same job, in any state. Turns join a job of their conversation that no worker has taken
@@ -69,32 +69,32 @@ async def enqueue(ctx: OperationContext, scope: Scope, turns: Sequence[int], /) 
     """
     asked = tuple(sorted(set(turns)))
 
-    async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
-        book = await _book(ctx, scope.space, record)
+    async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
+        book = await _read_queue(ctx, scope.space, record)
         key = scope.conversation_key
         job_id = JobId(record.tag("job", *key, *(str(turn) for turn in asked)))
-        known, revision = await _job(ctx, scope.space, job_id)
+        known, revision = await _read_job(ctx, scope.space, job_id)
         if known is not None:
-            return Settled(KnownJob(job_id, known))
-        entry = maintenance.joinable(book.queue, record.conversation_tag(key))
-        waiting, waiting_revision = await _job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
+            return SettledChanges(KnownJob(job_id, known))
+        entry = maintenance.joinable_job(book.queue, record.conversation_tag(key))
+        waiting, waiting_revision = await _read_job(ctx, scope.space, entry.id) if entry is not None else (None, 0)
         if entry is not None and waiting is not None:
             merged = tuple(sorted({*waiting.turns, *asked}))
             if len(merged) <= limits.MAINTAIN_TURNS:
                 grown = KnownJob(entry.id, waiting.model_copy(update={"turns": merged}))
-                return Settled(grown, await _written(ctx, scope.space, book, grown, waiting_revision))
+                return SettledChanges(grown, await _job_changes(ctx, scope.space, book, grown, waiting_revision))
         if not maintenance.has_room(book.queue):
-            return Settled(None)
-        made = KnownJob(job_id, _new(scope, asked, ctx.clock.now()))
-        return Settled(made, await _written(ctx, scope.space, book, made, revision))
+            return SettledChanges(None)
+        made = KnownJob(job_id, _new_job(scope, asked, ctx.clock.now()))
+        return SettledChanges(made, await _job_changes(ctx, scope.space, book, made, revision))
 
-    known, _ = await settle(ctx, scope.space, plan)
+    known, _ = await settle_changes(ctx, scope.space, plan)
     if known is not None:
         ctx.put_off.add(scope.space)
     return known
 
 
-async def schedule(
+async def schedule_job(
     ctx: OperationContext, scope: Scope, kind: str, name: str, payload: str, /, *, due_at: Instant
 ) -> KnownJob | None:
     """Return the job of `kind` and `name`, made now if there is none; None where the queue is full.
@@ -103,60 +103,62 @@ async def schedule(
     is the same job, in any state.
     """
 
-    async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
+    async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
         job_id = JobId(record.tag("job", kind, name))
-        known, revision = await _job(ctx, scope.space, job_id)
+        known, revision = await _read_job(ctx, scope.space, job_id)
         if known is not None:
-            return Settled(KnownJob(job_id, known))
-        book = await _book(ctx, scope.space, record)
+            return SettledChanges(KnownJob(job_id, known))
+        book = await _read_queue(ctx, scope.space, record)
         if not maintenance.has_room(book.queue):
-            return Settled(None)
-        fresh = _new(scope, (), ctx.clock.now())
+            return SettledChanges(None)
+        fresh = _new_job(scope, (), ctx.clock.now())
         made = KnownJob(job_id, fresh.model_copy(update={"kind": kind, "payload": payload, "due_at": due_at}))
-        return Settled(made, await _written(ctx, scope.space, book, made, revision))
+        return SettledChanges(made, await _job_changes(ctx, scope.space, book, made, revision))
 
-    known, _ = await settle(ctx, scope.space, plan)
+    known, _ = await settle_changes(ctx, scope.space, plan)
     if known is not None:
         ctx.put_off.add(scope.space)
     return known
 
 
-async def claim(ctx: OperationContext, space: SpaceId, holder: str, /, *, only: JobId | None = None) -> KnownJob | None:
+async def claim_job(
+    ctx: OperationContext, space: SpaceId, holder: str, /, *, only: JobId | None = None
+) -> KnownJob | None:
     """Return the next job that is due, or the one named, leased to `holder`; None if none is due.
 
     Of two workers that ask at once, the store gives it to one.
     """
 
-    async def plan(record: SpaceRecord) -> Settled[KnownJob | None]:
-        book = await _book(ctx, space, record)
+    async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
+        book = await _read_queue(ctx, space, record)
         now = ctx.clock.now()
         kinds = {jobs.MAINTENANCE, *ctx.runners}
-        entry = maintenance.claimable(_narrowed(book.queue, only), now, kinds)
-        job, revision = await _job(ctx, space, entry.id) if entry is not None else (None, 0)
+        entry = maintenance.claimable_job(_narrow_queue(book.queue, only), now, kinds)
+        job, revision = await _read_job(ctx, space, entry.id) if entry is not None else (None, 0)
         if entry is None or job is None:
-            return Settled(None)
-        taken = KnownJob(entry.id, maintenance.taken(job, holder=holder, at=now))
-        return Settled(taken, await _written(ctx, space, book, taken, revision))
+            return SettledChanges(None)
+        taken = KnownJob(entry.id, maintenance.lease_job(job, holder=holder, at=now))
+        return SettledChanges(taken, await _job_changes(ctx, space, book, taken, revision))
 
-    known, _ = await settle(ctx, space, plan)
+    known, _ = await settle_changes(ctx, space, plan)
     return known
 
 
-async def move(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:
+async def move_job(ctx: OperationContext, space: SpaceId, job_id: JobId, step: Step, /) -> KnownJob:
     """Apply `step` to the job as stored, and return the result. Raises NotFound."""
 
-    async def plan(record: SpaceRecord) -> Settled[KnownJob]:
-        job, revision = await _job(ctx, space, job_id)
+    async def plan(record: SpaceRecord) -> SettledChanges[KnownJob]:
+        job, revision = await _read_job(ctx, space, job_id)
         if job is None:
             raise NotFound(what="job", name=job_id)
         moved = step(job)
         if moved is None:
-            return Settled(KnownJob(job_id, job))
-        book = await _book(ctx, space, record)
+            return SettledChanges(KnownJob(job_id, job))
+        book = await _read_queue(ctx, space, record)
         known = KnownJob(job_id, moved)
-        return Settled(known, await _written(ctx, space, book, known, revision))
+        return SettledChanges(known, await _job_changes(ctx, space, book, known, revision))
 
-    known, _ = await settle(ctx, space, plan)
+    known, _ = await settle_changes(ctx, space, plan)
     return known
 
 
@@ -169,7 +171,7 @@ async def work_of(ctx: OperationContext, space: SpaceId, /) -> tuple[WorkHealth,
     return maintenance.work_health(queue, over, ctx.clock.now()), dict(sorted(counts.items()))
 
 
-def view(known: KnownJob, /) -> JobView:
+def job_view(known: KnownJob, /) -> JobView:
     """Return a job as people see it."""
     job = known.job
     return JobView(
@@ -189,43 +191,45 @@ def view(known: KnownJob, /) -> JobView:
     )
 
 
-def _narrowed(queue: Queue, only: JobId | None) -> Queue:
+def _narrow_queue(queue: JobQueue, only: JobId | None) -> JobQueue:
     """Return `queue` with one job of it to choose, and what may keep it from being taken."""
     if only is None:
         return queue
-    return Queue(active=tuple(job for job in queue.active if job.id == only or job.state is JobState.LEASED))
+    return JobQueue(active=tuple(job for job in queue.active if job.id == only or job.state is JobState.LEASED))
 
 
-async def _book(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _Book:
-    queue, revision = await value_at(ctx.store, space, QUEUE_REF, Queue)
-    return _Book(record, queue or Queue(), revision)
+async def _read_queue(ctx: OperationContext, space: SpaceId, record: SpaceRecord) -> _QueueBook:
+    queue, revision = await value_at(ctx.store, space, QUEUE_REF, JobQueue)
+    return _QueueBook(record, queue or JobQueue(), revision)
 
 
-async def _job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tuple[Job | None, int]:
-    return await value_at(ctx.store, space, _ref(job_id), Job)
+async def _read_job(ctx: OperationContext, space: SpaceId, job_id: JobId) -> tuple[Job | None, int]:
+    return await value_at(ctx.store, space, _job_ref(job_id), Job)
 
 
-async def _written(ctx: OperationContext, space: SpaceId, book: _Book, known: KnownJob, revision: int) -> Changes:
+async def _job_changes(
+    ctx: OperationContext, space: SpaceId, book: _QueueBook, known: KnownJob, revision: int
+) -> ChangeSet:
     """Return the changes that write the job and the queue that knows it, and the jobs long over that go."""
     tag = book.record.conversation_tag(ConversationKey(known.job.channel, known.job.conversation))
     entry = QueuedJob(
         id=known.id, conversation=tag, state=known.job.state, due_at=known.job.due_at, kind=known.job.kind
     )
-    queue, let_go = maintenance.listed(book.queue, entry)
-    changes = Changes(book.record)
-    changes.put(_ref(known.id), known.job, expects=revision, action=Action.MAINTENANCE)
+    queue, let_go = maintenance.list_job(book.queue, entry)
+    changes = ChangeSet(book.record)
+    changes.put(_job_ref(known.id), known.job, expects=revision, action=JournalAction.MAINTENANCE)
     if queue != book.queue:
         changes.put(QUEUE_REF, queue, expects=book.revision, action=None)
-    for ref, document in (await documents_at(ctx.store, space, map(_ref, let_go))).items():
+    for ref, document in (await documents_at(ctx.store, space, map(_job_ref, let_go))).items():
         changes.delete(ref, expects=document.revision)
     return changes
 
 
-def _ref(job_id: JobId) -> Ref:
-    return Ref(jobs.JOBS, job_id)
+def _job_ref(job_id: JobId) -> DocumentRef:
+    return DocumentRef(jobs.JOBS, job_id)
 
 
-def _new(scope: Scope, turns: tuple[int, ...], now: Instant) -> Job:
+def _new_job(scope: Scope, turns: tuple[int, ...], now: Instant) -> Job:
     channel, conversation = scope.conversation_key
     return Job(
         channel=channel,
@@ -241,7 +245,7 @@ def _new(scope: Scope, turns: tuple[int, ...], now: Instant) -> Job:
     )
 
 
-class Background:
+class BackgroundTask:
     """Does `work` in one task, from `start` to `stop`."""
 
     def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], /, *, name: str) -> None:

@@ -12,7 +12,7 @@ from elytron.state.space_records import REF
 from elytron_core import limits
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.planes.space import BESIDE, SpaceRecord
-from elytron_core.ports.store import Action, JournalEntry, Ref, Run, Store, entries
+from elytron_core.ports.store import CompactedRun, DocumentRef, JournalAction, JournalEntry, Store, scan_entries
 
 _SUM_BYTES: Final = 32
 _CODE_BYTES: Final = 16
@@ -33,7 +33,7 @@ class EntrySums:
         if run is not None:
             return run
         line = self._order.copy()
-        line.update(_place(entry))
+        line.update(_entry_place(entry))
         return int.from_bytes(line.digest(), "big")
 
     def content_of(self, entry: JournalEntry, /) -> int:
@@ -41,7 +41,7 @@ class EntrySums:
         if not entry.digest or entry.covers > 1:
             return 0
         line = self._content.copy()
-        line.update(_place(entry) + entry.digest.encode())
+        line.update(_entry_place(entry) + entry.digest.encode())
         return int.from_bytes(line.digest(), "big")
 
     def run_sum(self, entry: JournalEntry, /) -> int | None:
@@ -52,11 +52,11 @@ class EntrySums:
         expected = self._code(entry.first, entry.sequence, text)
         return int(text, 16) if hmac.compare_digest(expected.encode(), code.encode()) else None
 
-    def run_of(self, entries: Sequence[JournalEntry], /) -> Run:
+    def run_of(self, entries: Sequence[JournalEntry], /) -> CompactedRun:
         """Return `entries`, which follow each other, as the run that one entry is to replace."""
         first, last = entries[0].first, entries[-1].sequence
         text = f"{sum(map(self.order_of, entries)) % MODULUS:0{2 * _SUM_BYTES}x}"
-        return Run(first, last, text + self._code(first, last, text))
+        return CompactedRun(first, last, text + self._code(first, last, text))
 
     def _code(self, first: int, last: int, text: str) -> str:
         code = self._record.chain(b"journal run", size=_CODE_BYTES)
@@ -64,11 +64,11 @@ class EntrySums:
         return code.hexdigest()
 
 
-def _place(entry: JournalEntry) -> bytes:
+def _entry_place(entry: JournalEntry) -> bytes:
     return f"{entry.sequence}|{entry.at}|{entry.action}|{entry.ref.collection}|{entry.ref.key}\n".encode()
 
 
-async def compact(store: Store, space: SpaceId, /) -> int:
+async def compact_space(store: Store, space: SpaceId, /) -> int:
     """Compact all spent runs in the journal of `space`; return the number of removed entries.
 
     The last entry stays, because readers know their place by it. The journals of the product's own spaces stay whole:
@@ -79,15 +79,15 @@ async def compact(store: Store, space: SpaceId, /) -> int:
     if document is None or is_reserved(space):
         return 0
     sums = EntrySums(SpaceRecord.from_bytes(document.body))
-    runs = [run async for run in _runs(store, space, sums)]
+    runs = [run async for run in _spent_runs(store, space, sums)]
     gone = 0
     for start in range(0, len(runs), limits.COMPACTION_RUNS):
         gone += await store.compact(space, runs[start : start + limits.COMPACTION_RUNS])
     return gone
 
 
-async def _runs(store: Store, space: SpaceId, sums: EntrySums) -> AsyncIterator[Run]:
-    spent = await _spent(store, space)
+async def _spent_runs(store: Store, space: SpaceId, sums: EntrySums) -> AsyncIterator[CompactedRun]:
+    spent = await _spent_refs(store, space)
     held: list[JournalEntry] = []
     async for entry in _but_the_last(store, space):
         if entry.covers > 1 or (not entry.digest and (entry.ref in spent or _changed_nothing(entry))):
@@ -102,24 +102,24 @@ async def _runs(store: Store, space: SpaceId, sums: EntrySums) -> AsyncIterator[
 
 async def _but_the_last(store: Store, space: SpaceId) -> AsyncIterator[JournalEntry]:
     before: JournalEntry | None = None
-    async for entry in entries(store, space):
+    async for entry in scan_entries(store, space):
         if before is not None:
             yield before
         before = entry
 
 
-async def _spent(store: Store, space: SpaceId) -> set[Ref]:
+async def _spent_refs(store: Store, space: SpaceId) -> set[DocumentRef]:
     """Return the refs that are named only by entries without a digest, and hold no document."""
-    digested: set[Ref] = set()
-    named: dict[Ref, None] = {}
-    async for entry in entries(store, space):
+    digested: set[DocumentRef] = set()
+    named: dict[DocumentRef, None] = {}
+    async for entry in scan_entries(store, space):
         if entry.covers == 1:
             if entry.digest:
                 digested.add(entry.ref)
             elif not _changed_nothing(entry):
                 named[entry.ref] = None
     asked = [ref for ref in named if ref not in digested]
-    spent: set[Ref] = set()
+    spent: set[DocumentRef] = set()
     for start in range(0, len(asked), limits.SCAN_MAX):
         page = asked[start : start + limits.SCAN_MAX]
         found = await store.get(space, page)
@@ -129,5 +129,5 @@ async def _spent(store: Store, space: SpaceId) -> set[Ref]:
 
 def _changed_nothing(entry: JournalEntry) -> bool:
     """Return whether an entry changed no document that a journal covers: an event, or a document of look-ups."""
-    is_event = entry.ref == REF and entry.action is not Action.LIFECYCLE
+    is_event = entry.ref == REF and entry.action is not JournalAction.LIFECYCLE
     return is_event or entry.ref.collection in BESIDE

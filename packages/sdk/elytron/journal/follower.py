@@ -9,14 +9,14 @@ from collections.abc import AsyncIterator, Sequence
 from itertools import takewhile
 
 from elytron_core import limits
-from elytron_core.events import EventId, Gap, GapReason, JournalEvent, position
+from elytron_core.events import EventGap, EventId, GapReason, JournalEvent, event_position
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
-from elytron_core.ports.store import Batch, Committed, Erased, Erasure, JournalEntry, Store
+from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget, JournalEntry, Store
 from elytron_store.wrappers.wrapper import PassingStore
 
 
-class Commits:
+class CommitWaiters:
     """Waiting readers of each space. Only commits of this runtime notify; others' are found by polling."""
 
     def __init__(self) -> None:
@@ -38,21 +38,21 @@ class AnnouncingStore(PassingStore):
 
     def __init__(self, store: Store, /) -> None:
         super().__init__(store)
-        self.commits = Commits()
+        self.commits = CommitWaiters()
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         committed = await self._inner.commit(batch)
         self.commits.tell(batch.space)
         return committed
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         try:
             return await self._inner.erase(erasure)
         finally:
             self.commits.tell(erasure.space)
 
 
-def inner(store: Store, /) -> Store:
+def inner_store(store: Store, /) -> Store:
     """Return the engine or wrapper beneath what a runtime works with, for what only its kind can do."""
     return store.inner if isinstance(store, AnnouncingStore) else store
 
@@ -64,7 +64,7 @@ Mark = JournalEntry | None
 class Follower:
     """One reader's place in a space's journal."""
 
-    def __init__(self, journals: "Journals", space: SpaceId, /) -> None:
+    def __init__(self, journals: "StoreJournals", space: SpaceId, /) -> None:
         self._journals = journals
         self._space = space
         self._mark: Mark = None
@@ -77,26 +77,26 @@ class Follower:
     @property
     def place(self) -> EventId:
         """Return the id from which a reader goes on here; "0" before the first entry."""
-        return _id(self._mark) if self._mark is not None else "0"
+        return _entry_id(self._mark) if self._mark is not None else "0"
 
-    async def begin(self, after: EventId | None, /) -> Gap | None:
+    async def begin(self, after: EventId | None, /) -> EventGap | None:
         """Go to the place behind `after`, or to the end (None); return the gap, if any."""
         if after is None:
             self._mark = await self._journals.last(self._space, 0)
             return None
-        sequence, at = position(after)
+        sequence, at = event_position(after)
         if sequence == 0:
             return await self._skip_backlog(0)
         found = await self._journals.read(self._space, sequence - 1, 1)
         if found and found[0].covers > 1 and found[0].first <= sequence:
             self._mark = found[0]
-            return _compacted(self._space, found[0], behind=sequence)
+            return _compacted_gap(self._space, found[0], behind=sequence)
         if not found or (at is not None and max(found[0].at, 0) != at):
-            return Gap(space=self._space, reason=GapReason.ERASED, first=1, last=sequence)
+            return EventGap(space=self._space, reason=GapReason.ERASED, first=1, last=sequence)
         self._mark = found[0]
         return await self._skip_backlog(sequence)
 
-    async def _skip_backlog(self, sequence: int) -> Gap | None:
+    async def _skip_backlog(self, sequence: int) -> EventGap | None:
         """Go on to the oldest entry that is streamed, where the reader is further behind."""
         if not await self._journals.read(self._space, sequence + limits.EVENTS_BACKLOG, 1):
             return None
@@ -104,9 +104,9 @@ class Follower:
         assert last is not None
         begin = last.sequence - limits.EVENTS_BACKLOG
         (self._mark,) = await self._journals.read(self._space, begin - 1, 1)
-        return Gap(space=self._space, reason=GapReason.RETENTION, first=sequence + 1, last=self._mark.sequence)
+        return EventGap(space=self._space, reason=GapReason.RETENTION, first=sequence + 1, last=self._mark.sequence)
 
-    async def next(self) -> Sequence[JournalEvent] | Gap:
+    async def next(self) -> Sequence[JournalEvent] | EventGap:
         """Return what comes behind the reader's place, waiting for it; or the gap that opened there."""
         while True:
             changed = self._journals.commits.next(self._space)
@@ -115,33 +115,33 @@ class Follower:
                 return found
             await self._journals.wait(self._space, self._mark, changed)
 
-    async def read(self) -> Sequence[JournalEvent] | Gap:
+    async def read(self) -> Sequence[JournalEvent] | EventGap:
         """Return what comes behind the reader's place now, perhaps nothing."""
         mark = self._mark
         page = await self._journals.read(self._space, mark.sequence - 1 if mark is not None else 0, limits.EVENTS_PAGE)
         if mark is not None:
             if page and page[0].covers > 1 and page[0].first <= mark.sequence and page[0] != mark:
                 self._mark = page[0]
-                return _compacted(self._space, page[0], behind=mark.sequence)
+                return _compacted_gap(self._space, page[0], behind=mark.sequence)
             if not page or (page[0].sequence, page[0].at) != (mark.sequence, mark.at):
                 self._mark = None
-                return Gap(space=self._space, reason=GapReason.ERASED, first=1, last=mark.sequence)
+                return EventGap(space=self._space, reason=GapReason.ERASED, first=1, last=mark.sequence)
             # It may have lost its digest to an erasure; the place is the same.
             self._mark = page[0]
             page = page[1:]
         if page and page[0].covers > 1:
             self._mark = page[0]
-            return _compacted(self._space, page[0], behind=page[0].first - 1)
+            return _compacted_gap(self._space, page[0], behind=page[0].first - 1)
         told = tuple(takewhile(lambda entry: entry.covers == 1, page))
         if told:
             self._mark = told[-1]
         return tuple(event_of(self._space, entry) for entry in told)
 
 
-class Journals:
+class StoreJournals:
     """The journals of a store, as readers follow them."""
 
-    def __init__(self, store: Store, commits: Commits, /, *, poll_s: float = limits.EVENTS_POLL_S) -> None:
+    def __init__(self, store: Store, commits: CommitWaiters, /, *, poll_s: float = limits.EVENTS_POLL_S) -> None:
         self._store = store
         self._poll_s = poll_s
         self._waiting: dict[SpaceId, list[Mark]] = {}
@@ -207,7 +207,7 @@ class Journals:
         return tuple(await self.read(space, mark.sequence - 1, 2)) != (mark,)
 
 
-async def pages(follower: Follower, gap: Gap | None, /) -> AsyncIterator[Sequence[JournalEvent] | Gap]:
+async def entry_pages(follower: Follower, gap: EventGap | None, /) -> AsyncIterator[Sequence[JournalEvent] | EventGap]:
     """Yield the entries behind the place of an open reader, in order, with the gaps; `gap` opened as it began."""
     if gap is not None:
         yield gap
@@ -218,7 +218,7 @@ async def pages(follower: Follower, gap: Gap | None, /) -> AsyncIterator[Sequenc
 def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
     """Return the event of `entry`."""
     return JournalEvent(
-        id=_id(entry),
+        id=_entry_id(entry),
         space=space,
         sequence=entry.sequence,
         at=entry.at,
@@ -231,11 +231,11 @@ def event_of(space: SpaceId, entry: JournalEntry, /) -> JournalEvent:
     )
 
 
-def _compacted(space: SpaceId, run: JournalEntry, *, behind: int) -> Gap:
+def _compacted_gap(space: SpaceId, run: JournalEntry, *, behind: int) -> EventGap:
     """Return the gap of a reader at `behind` when the entries of `run` were compacted."""
     first = min(max(behind + 1, run.first), run.sequence)
-    return Gap(space=space, reason=GapReason.COMPACTED, first=first, last=run.sequence)
+    return EventGap(space=space, reason=GapReason.COMPACTED, first=first, last=run.sequence)
 
 
-def _id(entry: JournalEntry) -> EventId:
+def _entry_id(entry: JournalEntry) -> EventId:
     return f"{entry.sequence}-{max(entry.at, 0)}"

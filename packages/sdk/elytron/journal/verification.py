@@ -10,18 +10,18 @@ from elytron_core.contracts.inspection import HeadStanding, JournalAccount
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import BESIDE, COLLECTIONS, SpaceRecord
-from elytron_core.policy.integrity import DIGEST_BYTES, Head, standing_of
+from elytron_core.policy.integrity import DIGEST_BYTES, JournalHead, standing_of
 from elytron_core.ports import store as ports_store
-from elytron_core.ports.store import Action, Document, JournalEntry, Ref, Store
-from elytron_core.strict_json import Fingerprint
+from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, Store
+from elytron_core.strict_json import UnorderedDigest
 
 
-async def documents(
+async def space_documents(
     store: Store, space: SpaceId, /, *, collections: Iterable[str] = COLLECTIONS
 ) -> AsyncIterator[Document]:
     """Yield every document of a space, collection by collection, in key order."""
     for collection in collections:
-        async for document in ports_store.documents(store, space, collection):
+        async for document in ports_store.scan_documents(store, space, collection):
             yield document
 
 
@@ -29,7 +29,7 @@ class StateFingerprint:
     """The digest of a space's documents: the place and body of each, not its revision; their order does not count."""
 
     def __init__(self) -> None:
-        self._told = Fingerprint()
+        self._told = UnorderedDigest()
 
     @property
     def count(self) -> int:
@@ -66,12 +66,12 @@ class EventFingerprint:
 class HeadChain:
     """The head of a journal whose entries are added in order, and what it was where a `kept` head ends."""
 
-    def __init__(self, record: SpaceRecord, kept: Head | None = None, /) -> None:
+    def __init__(self, record: SpaceRecord, kept: JournalHead | None = None, /) -> None:
         self._record = record
         self._sums = EntrySums(record)
         self._order = self._content = 0
         self._kept = kept
-        self._then: Head | None = None
+        self._then: JournalHead | None = None
         self._is_compacted = False
         self._sequence = 0
         self._stand()
@@ -86,9 +86,9 @@ class HeadChain:
         self._stand()
 
     @property
-    def head(self) -> Head:
+    def head(self) -> JournalHead:
         """Return the head of what was added."""
-        return Head(
+        return JournalHead(
             self._sequence, self._told(b"journal head", self._order), self._told(b"journal told", self._content)
         )
 
@@ -111,15 +111,15 @@ class HeadChain:
 
 
 @dataclass(slots=True)
-class Account:
+class DigestAccount:
     """The last digest that a journal has for each document, removed as documents are met.
 
     Documents that only list or look up others may change without an entry, and are not judged.
     """
 
     record: SpaceRecord
-    _told: dict[Ref, str] = field(default_factory=dict[Ref, str])
-    _altered: set[Ref] = field(default_factory=set[Ref])
+    _told: dict[DocumentRef, str] = field(default_factory=dict[DocumentRef, str])
+    _altered: set[DocumentRef] = field(default_factory=set[DocumentRef])
     _met: int = 0
     _compacted: int = 0
     _unproven: int = 0
@@ -130,7 +130,7 @@ class Account:
             self._unproven += EntrySums(self.record).run_sum(entry) is None
             return
         # The space's record is made once: any other entry for it is an event that changed no document.
-        is_event = entry.ref == REF and entry.action is not Action.LIFECYCLE
+        is_event = entry.ref == REF and entry.action is not JournalAction.LIFECYCLE
         if entry.ref.collection not in BESIDE and not is_event:
             self._told[entry.ref] = entry.digest
 
@@ -179,10 +179,10 @@ async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[Ve
 
     Raises StoreCorrupt or SealBroken for damage that is met, InvalidInput for a text that is no head.
     """
-    heads = {space: Head.parse(text) for space, text in kept.items()}
-    names = [space async for space in ports_store.spaces(store)]
+    heads = {space: JournalHead.parse(text) for space, text in kept.items()}
+    names = [space async for space in ports_store.scan_spaces(store)]
     absent = sorted(set(heads).difference(names))
-    found = [await _verified(store, space, heads.get(space)) for space in names]
+    found = [await _verify_space(store, space, heads.get(space)) for space in names]
     gone = [
         VerifiedSpace(space=space, head="", standing=HeadStanding.ABSENT, account=JournalAccount(told=0))
         for space in absent
@@ -190,23 +190,23 @@ async def verify_store(store: Store, kept: Mapping[SpaceId, str], /) -> tuple[Ve
     return *found, *gone
 
 
-async def _verified(store: Store, space: SpaceId, kept: Head | None) -> VerifiedSpace:
+async def _verify_space(store: Store, space: SpaceId, kept: JournalHead | None) -> VerifiedSpace:
     (document,) = await store.get(space, (REF,))
     if document is None:
         # A space without a record was never written or lost it: the rest of it has no head.
         standing = HeadStanding.ABSENT if kept is not None else None
         return VerifiedSpace(space=space, head="", standing=standing, account=JournalAccount(told=0))
     record = SpaceRecord.from_bytes(document.body)
-    chain, account = HeadChain(record, kept), Account(record)
+    chain, account = HeadChain(record, kept), DigestAccount(record)
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
-    async for entry in ports_store.entries(store, space):
+    async for entry in ports_store.scan_entries(store, space):
         chain.add(entry)
         account.tell(entry)
         if entry.digest:
             collections[entry.ref.collection] = None  # the server's own space keeps keys and users
-    async for document in documents(store, space, collections=collections):
+    async for document in space_documents(store, space, collections=collections):
         account.meet(document)
-    async for entry in ports_store.entries(store, space, after=chain.head.sequence):
+    async for entry in ports_store.scan_entries(store, space, after=chain.head.sequence):
         account.retell(entry)
     return VerifiedSpace(
         space=space, head=str(chain.head), standing=chain.standing, account=account.report(collections)

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import documents_at, values_at
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import AUDIT, AuditAction, AuditEvent, AuditTrail, SpaceRecord
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 
 
 def event_of(
@@ -27,20 +27,20 @@ def event_of(
     return AuditEvent(action=action, at=at, by=by, reason=reason, part=part, audit_id=ctx.audit_id, source=ctx.source)
 
 
-def trail_ref(record: SpaceRecord, ref: Ref, /) -> Ref:
+def trail_ref(record: SpaceRecord, ref: DocumentRef, /) -> DocumentRef:
     """Return where the trail of the document at `ref` is stored."""
-    return Ref(AUDIT, record.tag("audit", ref.collection, ref.key))
+    return DocumentRef(AUDIT, record.tag("audit", ref.collection, ref.key))
 
 
-async def note(
+async def note_events(
     ctx: OperationContext,
     space: SpaceId,
     record: SpaceRecord,
-    changes: Changes,
-    events: Mapping[Ref, Sequence[AuditEvent]],
+    changes: ChangeSet,
+    events: Mapping[DocumentRef, Sequence[AuditEvent]],
     /,
     *,
-    action: Action | None = None,
+    action: JournalAction | None = None,
 ) -> None:
     """Add to a batch what was done to the document at each ref; with `action`, the journal says so."""
     places = {trail_ref(record, ref): done for ref, done in events.items() if done}
@@ -52,9 +52,9 @@ async def note(
         changes.put(place, before.plus(*done), expects=revision, action=action)
 
 
-async def trails(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord | None, refs: Iterable[Ref], /
-) -> dict[Ref, AuditTrail]:
+async def audit_trails(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord | None, refs: Iterable[DocumentRef], /
+) -> dict[DocumentRef, AuditTrail]:
     """Return the trail of each of `refs` that has one."""
     if record is None:
         return {}
@@ -64,8 +64,8 @@ async def trails(
 
 
 async def trail_documents(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, refs: Iterable[Ref], /
-) -> dict[Ref, Document]:
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, refs: Iterable[DocumentRef], /
+) -> dict[DocumentRef, Document]:
     """Return the stored trail of each of `refs` that has one, for an erasure."""
     places = {trail_ref(record, ref): ref for ref in refs}
     found = await documents_at(ctx.store, space, places)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import value_at
 from elytron.state.conversation_heads import read_head
 from elytron_core import limits
@@ -13,7 +13,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.planes import transcript
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import AliasTrust
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 
 NO_SUBJECT = "default"
@@ -21,7 +21,7 @@ NO_SUBJECT = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class MeantConversation:
     """The conversation of a scope, and the state of its chat."""
 
     key: ConversationKey
@@ -36,33 +36,33 @@ class Meant:
         return scope.model_copy(update={"conversation": self.key.conversation}) if self.is_trusted else scope
 
 
-async def meant(ctx: OperationContext, scope: Scope, /) -> Meant:
+async def meant_conversation(ctx: OperationContext, scope: Scope, /) -> MeantConversation:
     """Return the conversation of `scope`: its own, else its chat's, else the default one.
 
     A chat that is not tied to a conversation is the conversation of that name.
     """
     if scope.conversation is not None or scope.chat is None:
-        return Meant(scope.conversation_key)
+        return MeantConversation(scope.conversation_key)
     record = await ctx.spaces.find(scope.space)
     if record is None:
-        return Meant(scope.conversation_key)
-    (document,) = await ctx.store.get(scope.space, (_ref(record, scope.channel, scope.chat),))
+        return MeantConversation(scope.conversation_key)
+    (document,) = await ctx.store.get(scope.space, (_alias_ref(record, scope.channel, scope.chat),))
     if document is None:
-        return Meant(scope.conversation_key)
+        return MeantConversation(scope.conversation_key)
     try:
         alias = transcript.ChatAlias.model_validate_json(document.body)
     except ValidationError:
-        return Meant(scope.conversation_key, AliasTrust.MISMATCHED)
+        return MeantConversation(scope.conversation_key, AliasTrust.MISMATCHED)
     if (alias.channel, alias.chat) != (scope.channel, scope.chat):
-        return Meant(scope.conversation_key, AliasTrust.MISMATCHED)
+        return MeantConversation(scope.conversation_key, AliasTrust.MISMATCHED)
     conversation = alias.conversations.get(subject_of(scope))
     if conversation is None:
-        return Meant(scope.conversation_key, AliasTrust.UNKNOWN_SUBJECT)
+        return MeantConversation(scope.conversation_key, AliasTrust.UNKNOWN_SUBJECT)
     key = ConversationKey(scope.channel, conversation)
     head = await read_head(ctx.store, scope.space, record.conversation_tag(key))
     if head is None or not head[0].turns:
-        return Meant(key, AliasTrust.CONVERSATION_GONE)
-    return Meant(key)
+        return MeantConversation(key, AliasTrust.CONVERSATION_GONE)
+    return MeantConversation(key)
 
 
 async def with_last(ctx: OperationContext, scope: Scope, /) -> Scope:
@@ -78,11 +78,11 @@ async def with_last(ctx: OperationContext, scope: Scope, /) -> Scope:
     return named if head is not None and head[0].turns else scope
 
 
-async def home(ctx: OperationContext, scope: Scope, /) -> Scope:
+async def home_scope(ctx: OperationContext, scope: Scope, /) -> Scope:
     """Return `scope` with the conversation that its writes go to. Raises InvalidInput for another subject's chat."""
     if scope.conversation is not None or scope.chat is None:
         return scope
-    found = await meant(ctx, scope)
+    found = await meant_conversation(ctx, scope)
     match found.trust:
         case AliasTrust.TRUSTED | AliasTrust.CONVERSATION_GONE:
             # A conversation that was erased may begin again.
@@ -105,7 +105,7 @@ async def read_alias(
     """
     if scope.chat is None or scope.conversation is None:
         return None
-    ref = _ref(record, scope.channel, scope.chat)
+    ref = _alias_ref(record, scope.channel, scope.chat)
     known, revision = await value_at(ctx.store, scope.space, ref, transcript.ChatAlias)
     if known is None and scope.conversation == scope.chat:
         return None
@@ -118,10 +118,10 @@ async def read_alias(
     return alias.model_copy(update={"conversations": tied}), revision
 
 
-def put_alias(changes: Changes, record: SpaceRecord, alias: transcript.ChatAlias, revision: int, /) -> None:
+def put_alias(changes: ChangeSet, record: SpaceRecord, alias: transcript.ChatAlias, revision: int, /) -> None:
     """Add the alias to a batch."""
-    changes.put(_ref(record, alias.channel, alias.chat), alias, expects=revision, action=None)
+    changes.put(_alias_ref(record, alias.channel, alias.chat), alias, expects=revision, action=None)
 
 
-def _ref(record: SpaceRecord, channel: str, chat: str) -> Ref:
-    return Ref(transcript.CHAT_ALIASES, record.alias_tag(channel, chat))
+def _alias_ref(record: SpaceRecord, channel: str, chat: str) -> DocumentRef:
+    return DocumentRef(transcript.CHAT_ALIASES, record.alias_tag(channel, chat))

@@ -6,17 +6,17 @@ from typing import ClassVar, Final, NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, turn_hit
-from elytron.documents.planes import HOMES, KeptMemory, at_of, is_expired, kept, place_of, title_of
+from elytron.documents.planes import HOMES, KeptMemory, at_of, is_expired, kept_memory, place_of, title_of
 from elytron.documents.stored_values import documents_at
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ids import FactId, SpaceId, TurnId, is_id
 from elytron_core.planes import facts, skills, transcript
-from elytron_core.planes.facts import Fact, Privacy
+from elytron_core.planes.facts import Fact, FactPrivacy
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Document, JournalEntry, Ref, require_ref
+from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, require_ref
 from elytron_core.scope import Scope
 
 
@@ -24,8 +24,8 @@ from elytron_core.scope import Scope
 class TurnMemory:
     """One message of a stored turn."""
 
-    plane: ClassVar = Plane.TRANSCRIPT
-    ref: Ref
+    plane: ClassVar = RecallPlane.TRANSCRIPT
+    ref: DocumentRef
     revision: int
     turn: transcript.Turn
     part: int
@@ -35,8 +35,8 @@ class TurnMemory:
 class FactMemory:
     """A stored fact."""
 
-    plane: ClassVar = Plane.LONG_TERM
-    ref: Ref
+    plane: ClassVar = RecallPlane.LONG_TERM
+    ref: DocumentRef
     revision: int
     fact: facts.Fact
 
@@ -45,8 +45,8 @@ class FactMemory:
 class SkillMemory:
     """A stored skill."""
 
-    plane: ClassVar = Plane.PROCEDURAL
-    ref: Ref
+    plane: ClassVar = RecallPlane.PROCEDURAL
+    ref: DocumentRef
     revision: int
     skill: skills.Skill
 
@@ -67,13 +67,13 @@ def hit_of(memory: Memory, now: Instant, /) -> RecallHit:
             return memory.found(now=now)
 
 
-async def find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
+async def find_memory(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory | None:
     """Return the memory with this id, forgotten or closed ones too; None if there is none."""
     return (await find_all(ctx, scope, (memory_id,)))[memory_id]
 
 
 async def find_all(ctx: OperationContext, scope: Scope, ids: Iterable[str], /) -> dict[str, Memory | None]:
-    """Return the memory with each of `ids`, as `find` does."""
+    """Return the memory with each of `ids`, as `find_memory` does."""
     found, now = await find_stored(ctx, scope, ids), ctx.clock.now()
     return {
         memory_id: None if memory is None or is_gone(memory, now) else memory for memory_id, memory in found.items()
@@ -85,7 +85,7 @@ async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return dict.fromkeys(ids)
-    places = {memory_id: place(record, memory_id) for memory_id in ids}
+    places = {memory_id: memory_place(record, memory_id) for memory_id in ids}
     found = await stored_at(ctx, scope, dict.fromkeys(ref for ref, _ in places.values() if ref is not None))
     return {
         memory_id: _part_of(found[ref], part) if ref is not None and ref in found else None
@@ -93,12 +93,14 @@ async def find_stored(ctx: OperationContext, scope: Scope, ids: Iterable[str], /
     }
 
 
-async def stored_at(ctx: OperationContext, scope: Scope, refs: Iterable[Ref], /) -> dict[Ref, Memory]:
+async def stored_at(ctx: OperationContext, scope: Scope, refs: Iterable[DocumentRef], /) -> dict[DocumentRef, Memory]:
     """Return the memory at each of `refs` that exists; of a turn its first message."""
-    return {ref: _stored(document) for ref, document in (await documents_at(ctx.store, scope.space, refs)).items()}
+    return {
+        ref: _stored_memory(document) for ref, document in (await documents_at(ctx.store, scope.space, refs)).items()
+    }
 
 
-def _stored(document: Document) -> Memory:
+def _stored_memory(document: Document) -> Memory:
     """Return what a document holds; of a turn its first message."""
     ref, revision = document.ref, document.revision
     match ref.collection:
@@ -107,7 +109,7 @@ def _stored(document: Document) -> Memory:
         case skills.SKILLS:
             return SkillMemory(ref, revision, skills.Skill.from_bytes(document.body))
         case collection if collection in HOMES:
-            return kept(document)
+            return kept_memory(document)
         case _:
             return TurnMemory(ref, revision, transcript.Turn.from_bytes(document.body), 0)
 
@@ -120,7 +122,7 @@ def _part_of(memory: Memory, part: int) -> Memory | None:
 
 def parts_of(document: Document, /) -> Sequence[Memory]:
     """Return the memories that a document holds: of a turn its messages, in their order."""
-    memory = _stored(document)
+    memory = _stored_memory(document)
     if not isinstance(memory, TurnMemory):
         return (memory,)
     return [replace(memory, part=part) for part in range(len(memory.turn.messages))]
@@ -135,21 +137,21 @@ def is_gone(memory: Memory, now: Instant, /) -> bool:
 
 async def must_find(ctx: OperationContext, scope: Scope, memory_id: str, /) -> Memory:
     """Return the memory with this id. Raises NotFound, also for a message that may not be read."""
-    memory = await find(ctx, scope, memory_id)
+    memory = await find_memory(ctx, scope, memory_id)
     is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
     if memory is None or is_closed:
         raise NotFound(what="memory", name=memory_id)
     return memory
 
 
-def place(record: SpaceRecord, memory_id: str, /) -> tuple[Ref | None, int]:
+def memory_place(record: SpaceRecord, memory_id: str, /) -> tuple[DocumentRef | None, int]:
     """Return where a memory of this id would stand, and which part of the document it is."""
     if memory_id.startswith(skills.NAME_PREFIX):
-        return Ref(skills.SKILLS, record.skill_tag(memory_id)), 0
+        return DocumentRef(skills.SKILLS, record.skill_tag(memory_id)), 0
     if is_id(memory_id):
-        return Ref(facts.FACTS, FactId(memory_id)), 0
+        return DocumentRef(facts.FACTS, FactId(memory_id)), 0
     turn, _, part = memory_id.partition("#")
-    ref = place_of(memory_id) or Ref(transcript.TURNS, turn)
+    ref = place_of(memory_id) or DocumentRef(transcript.TURNS, turn)
     try:
         require_ref(ref)
     except InvalidInput:
@@ -158,38 +160,38 @@ def place(record: SpaceRecord, memory_id: str, /) -> tuple[Ref | None, int]:
     return (ref, int(part or "0")) if is_part else (None, 0)
 
 
-SHOWN: Final = (Privacy.PUBLIC.value, Privacy.SHARED.value)
+SHOWN: Final = (FactPrivacy.PUBLIC.value, FactPrivacy.SHARED.value)
 """Planes that are disclosed unasked."""
 _NAMED: Final = "names a private memory: ask with include_private"
 
 
 def may_disclose(fact: Fact, /, *, include_private: bool) -> bool:
     """Return whether a fact may be shown to this request."""
-    return include_private or fact.privacy is not facts.Privacy.PRIVATE
+    return include_private or fact.privacy is not facts.FactPrivacy.PRIVATE
 
 
 def is_private(memory: Memory, /) -> bool:
     """Return whether a memory is shown only to a caller that asks for private ones."""
     match memory:
         case FactMemory(fact=fact):
-            return fact.privacy is Privacy.PRIVATE
+            return fact.privacy is FactPrivacy.PRIVATE
         case TurnMemory(turn=turn):
             return turn.is_private
         case KeptMemory(home=home, value=value):
-            return home.privacy(value) is Privacy.PRIVATE or home.is_private(value)
+            return home.privacy(value) is FactPrivacy.PRIVATE or home.is_private(value)
         case _:
             return False
 
 
 def require_disclosed(memory: Memory, /, *, include_private: bool) -> None:
     """Raise InvalidInput for a memory that the caller did not ask for by name, and for a private document always."""
-    if memory.plane is Plane.PRIVATE_GARDEN:
+    if memory.plane is RecallPlane.PRIVATE_GARDEN:
         raise InvalidInput(field="id", problem="names a private document: read_garden reads those")
     if not include_private and is_private(memory):
         raise InvalidInput(field="id", problem=_NAMED)
 
 
-_STORING = frozenset({Action.WRITE, Action.MERGE, Action.OPERATOR})
+_STORING = frozenset({JournalAction.WRITE, JournalAction.MERGE, JournalAction.OPERATOR})
 _PAGE = 256
 """Journal entries that are read at once."""
 
@@ -205,7 +207,7 @@ async def latest_memories(
 ) -> tuple[RecallHit, ...]:
     """Return up to `limit` memories of `collections`, the one that was stored last first."""
     found: list[RecallHit] = []
-    async for page in _pages(ctx, space, collections):
+    async for page in _journal_pages(ctx, space, collections):
         for document in await ctx.store.get(space, page):
             found += reversed(hits(document)) if document is not None else ()
         if len(found) >= limit:
@@ -213,11 +215,13 @@ async def latest_memories(
     return tuple(found[:limit])
 
 
-async def _pages(ctx: OperationContext, space: SpaceId, collections: Collection[str]) -> AsyncIterator[tuple[Ref, ...]]:
+async def _journal_pages(
+    ctx: OperationContext, space: SpaceId, collections: Collection[str]
+) -> AsyncIterator[tuple[DocumentRef, ...]]:
     """Yield pages of what the journal says was stored, each document once, latest first."""
     if await ctx.spaces.find(space) is None:
         return
-    seen: set[Ref] = set()
+    seen: set[DocumentRef] = set()
     end = (await ctx.folds.current(space)).watermark
     while end > 0:
         start = max(0, end - _PAGE)
@@ -237,7 +241,7 @@ async def _pages(ctx: OperationContext, space: SpaceId, collections: Collection[
 _STORED_PAGE = 256
 
 
-class Mark(NamedTuple):
+class DocumentMark(NamedTuple):
     """The place of a document in this order."""
 
     number: int
@@ -246,13 +250,13 @@ class Mark(NamedTuple):
 
 
 async def documents_as_stored(
-    ctx: OperationContext, space: SpaceId, collection: str, /, *, after: Mark | None, most_often: int
-) -> AsyncIterator[tuple[Mark, Document | None]]:
+    ctx: OperationContext, space: SpaceId, collection: str, /, *, after: DocumentMark | None, most_often: int
+) -> AsyncIterator[tuple[DocumentMark, Document | None]]:
     """Yield the documents behind `after`, and None for each lost turn: the journal knows it, the store does not.
 
     The first page is of what is `most_often` all that is looked at.
     """
-    found: AsyncIterator[tuple[Mark, Document | None]]
+    found: AsyncIterator[tuple[DocumentMark, Document | None]]
     match collection:
         case transcript.TURNS:
             found = _by_journal(ctx, space, after.number if after is not None else 0, most_often)
@@ -266,18 +270,20 @@ async def documents_as_stored(
 
 async def _by_journal(
     ctx: OperationContext, space: SpaceId, after: int, most_often: int
-) -> AsyncIterator[tuple[Mark, Document | None]]:
+) -> AsyncIterator[tuple[DocumentMark, Document | None]]:
     size = min(most_often, _STORED_PAGE)
     while entries := await ctx.store.journal(space, after=after, limit=size):
         stored = [
-            entry for entry in entries if entry.action is Action.WRITE and entry.ref.collection == transcript.TURNS
+            entry
+            for entry in entries
+            if entry.action is JournalAction.WRITE and entry.ref.collection == transcript.TURNS
         ]
         documents = await ctx.store.get(space, [entry.ref for entry in stored]) if stored else ()
         for entry, document in zip(stored, documents, strict=True):
             if document is not None:
-                yield Mark(entry.sequence, document.ref.key), document
+                yield DocumentMark(entry.sequence, document.ref.key), document
             elif await _is_missing(ctx, space, entry):
-                yield Mark(entry.sequence, entry.ref.key), None
+                yield DocumentMark(entry.sequence, entry.ref.key), None
         after, size = entries[-1].sequence, _STORED_PAGE
 
 
@@ -292,21 +298,21 @@ async def _is_missing(ctx: OperationContext, space: SpaceId, entry: JournalEntry
 
 async def _by_key(
     ctx: OperationContext, space: SpaceId, collection: str, after: str, most_often: int
-) -> AsyncIterator[tuple[Mark, Document]]:
+) -> AsyncIterator[tuple[DocumentMark, Document]]:
     size = min(most_often, _STORED_PAGE)
     while documents := await ctx.store.scan(space, collection, after=after, limit=size):
         for document in documents:
-            yield Mark(0, document.ref.key), document
+            yield DocumentMark(0, document.ref.key), document
         after, size = documents[-1].ref.key, _STORED_PAGE
 
 
 async def _by_time(
-    ctx: OperationContext, space: SpaceId, collection: str, after: Mark | None
-) -> AsyncIterator[tuple[Mark, Document]]:
-    marked: list[tuple[int, str, Mark, Document]] = []
+    ctx: OperationContext, space: SpaceId, collection: str, after: DocumentMark | None
+) -> AsyncIterator[tuple[DocumentMark, Document]]:
+    marked: list[tuple[int, str, DocumentMark, Document]] = []
     async for _, document in _by_key(ctx, space, collection, "", limits.SCAN_MAX):
         at, name = _stored_at(document)
-        marked.append((at, name, Mark(at, document.ref.key), document))
+        marked.append((at, name, DocumentMark(at, document.ref.key), document))
     marked.sort(key=lambda one: one[:3])
     places = {mark: place for place, (_, _, mark, _) in enumerate(marked)}
     start = 0
@@ -322,5 +328,5 @@ def _stored_at(document: Document) -> tuple[int, str]:
     if document.ref.collection == skills.SKILLS:
         skill = skills.Skill.from_bytes(document.body)
         return skill.recorded_at, skill.name
-    value = kept(document).value
+    value = kept_memory(document).value
     return at_of(value), title_of(value)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from elytron.context import OperationContext
-from elytron.memories.lookup import place
+from elytron.memories.lookup import memory_place
 from elytron_core import strict_json
 from elytron_core.contracts.control import (
     MemoryCorrectRequest,
@@ -31,7 +31,15 @@ from elytron_core.planes.records import RECORDS
 from elytron_core.planes.skills import SKILLS
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import REGISTRIES
-from elytron_core.ports.store import Batch, Committed, Erased, Erasure, Ref, Require, Store
+from elytron_core.ports.store import (
+    Batch,
+    CommitReceipt,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
+    RequireRevision,
+    Store,
+)
 from elytron_core.scope import ScopedRequest
 from elytron_store.wrappers.wrapper import PassingStore
 
@@ -62,34 +70,36 @@ ANY = "*"
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class DocumentVersion:
     """Revision of a document, 0: not there. `tag` represents it, and reveals nothing else of it."""
 
     space: SpaceId
-    ref: Ref
+    ref: DocumentRef
     revision: int
     tag: str
 
 
-async def version_of(ctx: OperationContext, request: Value, /) -> Version | None:
+async def version_of(ctx: OperationContext, request: Value, /) -> DocumentVersion | None:
     """Return the version of the one thing that `request` names; None where it names none, or there is no space yet."""
     if not isinstance(request, ScopedRequest) or not isinstance(request, READS + CHANGES):
         return None
     space = ctx.scope_of(request).space
     record = await ctx.spaces.find(space)
-    ref = _named(record, request) if record is not None else None
+    ref = _named_ref(record, request) if record is not None else None
     if record is None or ref is None:
         return None
-    revision = await _revision(ctx.store, space, ref)
-    return Version(space, ref, revision, tag_of(record, ref, revision))
+    revision = await _document_revision(ctx.store, space, ref)
+    return DocumentVersion(space, ref, revision, tag_of(record, ref, revision))
 
 
-def tag_of(record: SpaceRecord, ref: Ref, revision: int, /) -> str:
+def tag_of(record: SpaceRecord, ref: DocumentRef, revision: int, /) -> str:
     """Return the tag of a document at a revision, which reveals nothing else of it."""
-    return strict_json.tag(bytes.fromhex(record.secret), "version", ref.collection, ref.key, str(revision), size=32)
+    return strict_json.keyed_tag(
+        bytes.fromhex(record.secret), "version", ref.collection, ref.key, str(revision), size=32
+    )
 
 
-async def demanding(ctx: OperationContext, request: Value, tags: tuple[str, ...], /) -> OperationContext:
+async def demanding_context(ctx: OperationContext, request: Value, tags: tuple[str, ...], /) -> OperationContext:
     """Return a context in which `request` changes its thing only while its version is one of `tags`.
 
     Raises PreconditionFailed if it is another now, InvalidInput for a request that names no single thing.
@@ -99,18 +109,18 @@ async def demanding(ctx: OperationContext, request: Value, tags: tuple[str, ...]
     version = await version_of(ctx, request)
     if version is None or not version.revision or (ANY not in tags and version.tag not in tags):
         raise PreconditionFailed
-    return replace(ctx, store=_Demanding(ctx.store, version))
+    return replace(ctx, store=_DemandingStore(ctx.store, version))
 
 
-class _Demanding(PassingStore):
+class _DemandingStore(PassingStore):
     """Lets the first commit of a space through only where a document is at its version still, in one step with it."""
 
-    def __init__(self, store: Store, version: Version, /) -> None:
+    def __init__(self, store: Store, version: DocumentVersion, /) -> None:
         super().__init__(store)
         self._version = version
         self._is_met = False
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         version = self._version
         if self._is_met or batch.space != version.space:
             return await self._inner.commit(batch)
@@ -119,7 +129,7 @@ class _Demanding(PassingStore):
         if expected.setdefault(version.ref, version.revision) != version.revision:
             raise PreconditionFailed
         if len(expected) > len(batch.puts) + len(batch.deletes) + len(batch.requires):
-            batch = replace(batch, requires=(*batch.requires, Require(version.ref, version.revision)))
+            batch = replace(batch, requires=(*batch.requires, RequireRevision(version.ref, version.revision)))
         try:
             committed = await self._inner.commit(batch)
         except Conflict:
@@ -128,23 +138,23 @@ class _Demanding(PassingStore):
         self._is_met = True
         return committed
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         if not self._is_met:
             await self._require()
         return await self._inner.erase(erasure)
 
     async def _require(self) -> None:
         """Raise PreconditionFailed if the document has another version now."""
-        if await _revision(self._inner, self._version.space, self._version.ref) != self._version.revision:
+        if await _document_revision(self._inner, self._version.space, self._version.ref) != self._version.revision:
             raise PreconditionFailed
 
 
-async def _revision(store: Store, space: SpaceId, ref: Ref) -> int:
+async def _document_revision(store: Store, space: SpaceId, ref: DocumentRef) -> int:
     (document,) = await store.get(space, (ref,))
     return document.revision if document is not None else 0
 
 
-def _named(record: SpaceRecord, request: ScopedRequest) -> Ref | None:
+def _named_ref(record: SpaceRecord, request: ScopedRequest) -> DocumentRef | None:
     """Return the reference of the one thing that `request` names."""
     match request:
         case (
@@ -156,23 +166,23 @@ def _named(record: SpaceRecord, request: ScopedRequest) -> Ref | None:
             | MemoryForgetRequest(ids=(memory_id,))
             | MemoryEraseRequest(ids=(memory_id,))
         ):
-            return place(record, memory_id)[0]
+            return memory_place(record, memory_id)[0]
         case (
             RuntimeSkillDetailRequest(name=name)
             | RuntimeSkillEditRequest(name=name)
             | RuntimeSkillSetEnabledRequest(name=name)
             | RuntimeSkillDeleteRequest(name=name)
         ):
-            return Ref(SKILLS, record.skill_tag(name))
+            return DocumentRef(SKILLS, record.skill_tag(name))
         case AgentToolRegistryUpsertRequest(snapshot=snapshot):
-            return Ref(REGISTRIES, record.registry_tag(snapshot.registry_id))
+            return DocumentRef(REGISTRIES, record.registry_tag(snapshot.registry_id))
         case AgentToolRegistryGetRequest(registry_id=name) | AgentToolRegistryDeleteRequest(registry_id=name):
-            return Ref(REGISTRIES, record.registry_tag(name))
+            return DocumentRef(REGISTRIES, record.registry_tag(name))
         case (
             RecordGetRequest(namespace=namespace, key=key)
             | RecordPutRequest(namespace=namespace, key=key)
             | RecordDeleteRequest(namespace=namespace, key=key)
         ):
-            return Ref(RECORDS, record.record_key(namespace, key))
+            return DocumentRef(RECORDS, record.record_key(namespace, key))
         case _:
             return None

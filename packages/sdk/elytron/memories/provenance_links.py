@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import HOMES, LINKED, id_of
 from elytron.documents.stored_values import documents_at, values_at
 from elytron_core.ids import SpaceId, TurnId
@@ -18,11 +18,11 @@ from elytron_core.planes.transcript import (
     cited_turn,
     derived_key,
 )
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 
 
 @dataclass(frozen=True, slots=True)
-class Resting:
+class RestingMemory:
     """A memory and what it cites."""
 
     plane: DerivedMemoryPlane
@@ -30,55 +30,55 @@ class Resting:
     citations: tuple[str, ...]
 
 
-async def link(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, resting: Sequence[Resting], /
+async def link_sources(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, resting: Sequence[RestingMemory], /
 ) -> None:
     """Add links to a batch from each memory to the turns that it cites; existing links are left alone.
 
     A citation that names no turn, or one that is not there, makes no link. Nothing is awaited if nothing is cited.
     """
     wanted = {
-        Ref(DERIVED_REFS, derived_key(found[0], record.derived_tag(item.plane, item.store_key))): (item, *found)
+        DocumentRef(DERIVED_REFS, derived_key(found[0], record.derived_tag(item.plane, item.store_key))): (item, *found)
         for item in resting
         for found in map(cited_turn, reversed(item.citations))
         if found is not None
     }
     if not wanted:
         return
-    cited = [Ref(transcript.TURNS, turn) for _, turn, _ in wanted.values()]
+    cited = [DocumentRef(transcript.TURNS, turn) for _, turn, _ in wanted.values()]
     turns = await values_at(ctx.store, space, cited, transcript.Turn)
     known = await documents_at(ctx.store, space, wanted)
     now = ctx.clock.now()
     for ref, (item, turn_id, part) in wanted.items():
-        turn = turns.get(Ref(transcript.TURNS, turn_id))
+        turn = turns.get(DocumentRef(transcript.TURNS, turn_id))
         if turn is not None and ref not in known:
-            source = _source(space, turn_id, turn, part)
+            source = _evidence_source(space, turn_id, turn, part)
             made = DerivedMemoryRef(plane=item.plane, store_key=item.store_key, source=source, created_at=now)
             changes.put(ref, made, expects=0, action=None)
 
 
-async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, /) -> None:
+async def link_written(ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, /) -> None:
     """Link the memories of a batch to the turns that they cite."""
-    resting: list[Resting] = []
+    resting: list[RestingMemory] = []
     for ref, value in changes.folded.items():
         match value:
             case facts.Fact(citations=(_, *_)):
-                resting.append(Resting(DerivedMemoryPlane.SHARED_FACT, value.id, value.citations))
+                resting.append(RestingMemory(DerivedMemoryPlane.SHARED_FACT, value.id, value.citations))
             case skills.Skill(citations=(_, *_)):
-                resting.append(Resting(DerivedMemoryPlane.PROCEDURAL_SKILL, value.name, value.citations))
+                resting.append(RestingMemory(DerivedMemoryPlane.PROCEDURAL_SKILL, value.name, value.citations))
             case _:
                 home = HOMES.get(ref.collection)
                 if home is not None and home.evidence is not None and (citations := home.citations(value)):
-                    resting.append(Resting(home.evidence, id_of(ref), citations))
-    await link(ctx, space, record, changes, resting)
+                    resting.append(RestingMemory(home.evidence, id_of(ref), citations))
+    await link_sources(ctx, space, record, changes, resting)
 
 
 async def unlink_left(
     ctx: OperationContext,
     space: SpaceId,
     record: SpaceRecord,
-    changes: Changes,
-    before: Resting,
+    changes: ChangeSet,
+    before: RestingMemory,
     /,
     *,
     after: Sequence[str],
@@ -90,7 +90,7 @@ async def unlink_left(
         changes.delete(ref, expects=document.revision)
 
 
-def _source(space: SpaceId, turn_id: TurnId, turn: transcript.Turn, part: int | None) -> TranscriptEvidenceRef:
+def _evidence_source(space: SpaceId, turn_id: TurnId, turn: transcript.Turn, part: int | None) -> TranscriptEvidenceRef:
     is_message = part is not None and part < len(turn.messages)
     return TranscriptEvidenceRef(
         memory_space_id=space,
@@ -105,15 +105,18 @@ def _source(space: SpaceId, turn_id: TurnId, turn: transcript.Turn, part: int | 
 
 def links_of_memory(
     record: SpaceRecord, plane: DerivedMemoryPlane, store_key: str, citations: Iterable[str], /
-) -> list[Ref]:
+) -> list[DocumentRef]:
     """Return where the links of a memory stand."""
     cited = [found[0] for found in map(cited_turn, citations) if found is not None]
-    return [Ref(DERIVED_REFS, derived_key(turn, record.derived_tag(plane, store_key))) for turn in dict.fromkeys(cited)]
+    return [
+        DocumentRef(DERIVED_REFS, derived_key(turn, record.derived_tag(plane, store_key)))
+        for turn in dict.fromkeys(cited)
+    ]
 
 
 async def links_of_skills(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, skills: Iterable[skills.Skill], /
-) -> dict[Ref, int]:
+) -> dict[DocumentRef, int]:
     """Return the links of these skills that stand, with their revisions: they mean nothing without them."""
     refs = [
         ref
@@ -123,13 +126,15 @@ async def links_of_skills(
     return {ref: document.revision for ref, document in (await documents_at(ctx.store, space, refs)).items()}
 
 
-def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> Ref | None:
+def target_of(record: SpaceRecord, ref: DerivedMemoryRef, /) -> DocumentRef | None:
     """Return the reference of a link's memory; None if its plane has no document by that key."""
     match ref.plane:
         case DerivedMemoryPlane.LONG_TERM | DerivedMemoryPlane.SHARED_FACT:
-            return Ref(facts.FACTS, ref.store_key)
+            return DocumentRef(facts.FACTS, ref.store_key)
         case DerivedMemoryPlane.PROCEDURAL_SKILL:
-            return Ref(skills.SKILLS, record.skill_tag(ref.store_key))
+            return DocumentRef(skills.SKILLS, record.skill_tag(ref.store_key))
         case _:
             home = LINKED.get(ref.plane)
-            return Ref(home.collection, ref.store_key.removeprefix(f"{home.word}:")) if home is not None else None
+            return (
+                DocumentRef(home.collection, ref.store_key.removeprefix(f"{home.word}:")) if home is not None else None
+            )

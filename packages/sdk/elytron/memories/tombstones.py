@@ -3,20 +3,20 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import documents_at, value_at, values_at
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, transcript
-from elytron_core.planes.facts import TOMBSTONES, Kind, Learning, Tombstone
+from elytron_core.planes.facts import TOMBSTONES, FactKind, FactTombstone, LearningRules
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import cited_turn
-from elytron_core.policy.admission.facts import content_forms, sentences, telling
+from elytron_core.policy.admission.facts import content_forms, message_sentences, telling_sentences
 from elytron_core.ports import store
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import ConversationKey
 
-LEARNING = Ref(facts.LEARNING, facts.KEY)
+LEARNING = DocumentRef(facts.LEARNING, facts.KEY)
 
 
 def topic_tag(record: SpaceRecord, topic: str, /) -> str:
@@ -28,11 +28,11 @@ def _topic_tag(record: SpaceRecord, key: str) -> str:
     return record.tag("tombstone topic", key)
 
 
-async def bury(
+async def bury_facts(
     ctx: OperationContext,
     space: SpaceId,
     record: SpaceRecord,
-    changes: Changes,
+    changes: ChangeSet,
     facts: Iterable[facts.Fact],
     /,
     *,
@@ -42,10 +42,10 @@ async def bury(
 
     The rules get another revision: a write that was judged without these tombstones is judged again.
     """
-    wanted = await _tombs(ctx, space, record, facts)
+    wanted = await _tombstone_refs(ctx, space, record, facts)
     known = await documents_at(ctx.store, space, wanted)
     for ref, fact in wanted.items():
-        stone = Tombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
+        stone = FactTombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
         revision = known[ref].revision if ref in known else 0
         changes.put(ref, stone, expects=revision, action=None)
     if wanted:
@@ -53,8 +53,8 @@ async def bury(
         changes.put(LEARNING, rules, expects=revision, action=None)
 
 
-async def exhume(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: Changes, facts: Iterable[facts.Fact], /
+async def exhume_facts(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, facts: Iterable[facts.Fact], /
 ) -> None:
     """Add the deletion of the tombstones of `facts` to a batch."""
     for ref, document in (await stones_of(ctx, space, record, facts)).items():
@@ -63,91 +63,95 @@ async def exhume(
 
 async def stones_of(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[facts.Fact], /
-) -> dict[Ref, Document]:
+) -> dict[DocumentRef, Document]:
     """Return the stored tombstones of `facts`."""
-    return await documents_at(ctx.store, space, await _tombs(ctx, space, record, facts))
+    return await documents_at(ctx.store, space, await _tombstone_refs(ctx, space, record, facts))
 
 
 async def stones_of_topic(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, topic: str, /
-) -> dict[Ref, Document]:
+) -> dict[DocumentRef, Document]:
     """Return the stored tombstones of every fact of a topic."""
     keys = (facts.topic_key(topic), *facts.earlier_topic_keys(topic))
     tags = {_topic_tag(record, key) for key in keys}
-    stones = store.documents(ctx.store, space, TOMBSTONES)
-    return {stone.ref: stone async for stone in stones if Tombstone.from_bytes(stone.body).topic in tags}
+    stones = store.scan_documents(ctx.store, space, TOMBSTONES)
+    return {stone.ref: stone async for stone in stones if FactTombstone.from_bytes(stone.body).topic in tags}
 
 
-async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[Learning, int]:
+async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[LearningRules, int]:
     """Return the rules of a space, and their revision."""
-    rules, revision = await value_at(ctx.store, space, LEARNING, Learning)
-    return rules or Learning(), revision
+    rules, revision = await value_at(ctx.store, space, LEARNING, LearningRules)
+    return rules or LearningRules(), revision
 
 
-class Buried:
+class BuriedDrafts:
     """The forgotten drafts of one write."""
 
-    def __init__(self, record: SpaceRecord, there: frozenset[Ref], said: Mapping[str, tuple[str, ...]], /) -> None:
+    def __init__(
+        self, record: SpaceRecord, there: frozenset[DocumentRef], said: Mapping[str, tuple[str, ...]], /
+    ) -> None:
         self._record = record
         self._there = there
         self._said = said
 
-    def has(self, kind: Kind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
+    def has(self, kind: FactKind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
         """Return whether this content, or a sentence that it cites, was forgotten."""
         told = [sentence for name in citations for sentence in self._said.get(name, ())]
-        return not self._there.isdisjoint(_places(self._record, kind, content, told, home))
+        return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, told, home))
 
 
-Proposed = tuple[Kind, str, Sequence[str], ConversationKey | None]
+Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
 """The kind, content and citations of a draft, and the only conversation that it counts in."""
 
 
 async def read_buried(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposed: Sequence[Proposed], /
-) -> Buried:
+) -> BuriedDrafts:
     """Return what of `proposed` was forgotten before."""
     if not await ctx.store.scan(space, TOMBSTONES, limit=1):
-        return Buried(record, frozenset(), {})
-    cited = await _said(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
-    said = {name: sentences(text) for name, text in cited.items()}
+        return BuriedDrafts(record, frozenset(), {})
+    cited = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
+    said = {name: message_sentences(text) for name, text in cited.items()}
     places = {
         ref
         for kind, content, citations, home in proposed
-        for ref in _places(record, kind, content, [one for name in citations for one in said.get(name, ())], home)
+        for ref in _tombstone_places(
+            record, kind, content, [one for name in citations for one in said.get(name, ())], home
+        )
     }
-    return Buried(record, frozenset(await documents_at(ctx.store, space, places)), said)
+    return BuriedDrafts(record, frozenset(await documents_at(ctx.store, space, places)), said)
 
 
-async def _tombs(
+async def _tombstone_refs(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[facts.Fact]
-) -> dict[Ref, facts.Fact]:
+) -> dict[DocumentRef, facts.Fact]:
     """Return where the tombstones of `facts` stand, or would."""
     asked = list(facts)
-    said = await _said(ctx, space, {name for fact in asked for name in fact.citations})
+    said = await _cited_texts(ctx, space, {name for fact in asked for name in fact.citations})
     return {ref: fact for fact in asked for ref in places_of(record, fact, said, fact.home)}
 
 
 def places_of(
     record: SpaceRecord, fact: facts.Fact, said: Mapping[str, str], home: ConversationKey | None, /
-) -> list[Ref]:
+) -> list[DocumentRef]:
     """Return the places of the tombstones of a fact that counts in `home`; `said` has the texts that it cites."""
-    told = telling([said[name] for name in fact.citations if name in said], fact.content)
-    return _places(record, fact.kind, fact.content, told, home)
+    told = telling_sentences([said[name] for name in fact.citations if name in said], fact.content)
+    return _tombstone_places(record, fact.kind, fact.content, told, home)
 
 
-def _places(
-    record: SpaceRecord, kind: Kind, content: str, told: Iterable[str], home: ConversationKey | None
-) -> list[Ref]:
+def _tombstone_places(
+    record: SpaceRecord, kind: FactKind, content: str, told: Iterable[str], home: ConversationKey | None
+) -> list[DocumentRef]:
     where = home or ()
     tags = [record.tag("tombstone", form, *where) for form in content_forms(content)]
     tags += [record.tag("tombstone sentence", kind.value, sentence, *where) for sentence in told]
-    return [Ref(TOMBSTONES, tag) for tag in tags]
+    return [DocumentRef(TOMBSTONES, tag) for tag in tags]
 
 
-async def _said(ctx: OperationContext, space: SpaceId, citations: Collection[str]) -> dict[str, str]:
+async def _cited_texts(ctx: OperationContext, space: SpaceId, citations: Collection[str]) -> dict[str, str]:
     """Return the text of each of `citations` in a space, as `cited_texts` does."""
     named = {place[0] for name in citations if (place := cited_turn(name)) is not None}
-    turns = await values_at(ctx.store, space, (Ref(transcript.TURNS, turn) for turn in named), transcript.Turn)
+    turns = await values_at(ctx.store, space, (DocumentRef(transcript.TURNS, turn) for turn in named), transcript.Turn)
     return cited_texts({TurnId(ref.key): turn for ref, turn in turns.items()}, citations)
 
 

@@ -1,4 +1,4 @@
-from elytron.models.scripted import Cassette as Cassette
+from elytron.models.scripted import ModelCassette as ModelCassette
 from elytron.models.scripted import RecordedModel as RecordedModel
 from elytron.models.scripted import RecordingModel as RecordingModel
 from elytron.models.scripted import ScriptedModel as ScriptedModel

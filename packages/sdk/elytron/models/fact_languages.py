@@ -14,10 +14,10 @@ def fact_readers(paths: Sequence[str | PathLike[str]], /) -> tuple[FactReader, .
     """Return a reader for each language file. Raises UnreadableFile, and InvalidInput for too many."""
     if len(paths) > limits.FACT_LANGUAGES:
         raise InvalidInput(field="fact_languages", problem=f"names more than {limits.FACT_LANGUAGES} files")
-    return tuple(FactReader(parse_language(_read(Path(path)), name=Path(path).name)) for path in paths)
+    return tuple(FactReader(parse_language(_read_table(Path(path)), name=Path(path).name)) for path in paths)
 
 
-def _read(path: Path) -> bytes:
+def _read_table(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(limits.FACT_LANGUAGE_BYTES + 1)

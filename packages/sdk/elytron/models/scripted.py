@@ -8,11 +8,11 @@ from pydantic import Field
 from elytron_core import limits
 from elytron_core.errors import ModelRefused
 from elytron_core.model import Value
-from elytron_core.ports.models import Completion, LanguageModel, Said
-from elytron_core.strict_json import canonical_bytes, digest
+from elytron_core.ports.models import LanguageModel, PromptMessage, TextCompletion
+from elytron_core.strict_json import canonical_bytes, sha256_digest
 
-Answer = str | Completion | Exception
-Script = Sequence[Answer] | Callable[[Sequence[Said]], Answer]
+Answer = str | TextCompletion | Exception
+Script = Sequence[Answer] | Callable[[Sequence[PromptMessage]], Answer]
 
 
 class ScriptedModel:
@@ -24,7 +24,7 @@ class ScriptedModel:
     def __init__(self, script: Script, /, *, name: str = "scripted") -> None:
         self._script = script
         self._name = name
-        self.prompts: list[tuple[Said, ...]] = []
+        self.prompts: list[tuple[PromptMessage, ...]] = []
 
     @property
     def name(self) -> str:
@@ -32,23 +32,23 @@ class ScriptedModel:
 
     async def complete(
         self,
-        prompt: Sequence[Said],
+        prompt: Sequence[PromptMessage],
         /,
         *,
         schema: str | None = None,  # noqa: ARG002  (the port's signature)
         max_tokens: int,  # noqa: ARG002  (the port's signature)
-    ) -> Completion:
+    ) -> TextCompletion:
         """Return the next answer; one given as text costs a token for every four characters."""
         self.prompts.append(tuple(prompt))
         answer = self._next(prompt)
         if isinstance(answer, Exception):
             raise answer
-        if isinstance(answer, Completion):
+        if isinstance(answer, TextCompletion):
             return answer
         asked = sum(len(said.text) for said in prompt)
-        return Completion(answer, self._name, prompt_tokens=asked // 4, completion_tokens=len(answer) // 4)
+        return TextCompletion(answer, self._name, prompt_tokens=asked // 4, completion_tokens=len(answer) // 4)
 
-    def _next(self, prompt: Sequence[Said]) -> Answer:
+    def _next(self, prompt: Sequence[PromptMessage]) -> Answer:
         if callable(self._script):
             return self._script(prompt)
         if len(self.prompts) > len(self._script):
@@ -72,13 +72,13 @@ class RecordedCall(Value):
     is_cut: bool = False
 
     @property
-    def completion(self) -> Completion:
-        return Completion(
+    def completion(self) -> TextCompletion:
+        return TextCompletion(
             self.text, self.model, self.prompt_tokens, self.completion_tokens, self.cost, is_cut=self.is_cut
         )
 
 
-class Cassette(Value):
+class ModelCassette(Value):
     """The recorded calls of one model."""
 
     format: Literal["elytron.cassette"] = FORMAT
@@ -87,16 +87,16 @@ class Cassette(Value):
     calls: Annotated[tuple[RecordedCall, ...], Field(max_length=limits.CASSETTE_CALLS)] = ()
 
 
-def call_key(model: str, prompt: Sequence[Said], schema: str | None, /) -> str:
+def call_key(model: str, prompt: Sequence[PromptMessage], schema: str | None, /) -> str:
     """Return the digest under which a call is recorded: of the model's name, the prompt and the schema."""
     said = [[one.speaker.value, one.text] for one in prompt]
-    return digest(canonical_bytes({"model": model, "prompt": said, "schema": schema}))
+    return sha256_digest(canonical_bytes({"model": model, "prompt": said, "schema": schema}))
 
 
 class RecordedModel:
     """Answers from a cassette and calls no model."""
 
-    def __init__(self, cassette: Cassette, /) -> None:
+    def __init__(self, cassette: ModelCassette, /) -> None:
         self._name = cassette.model
         self._calls = {call.key: call for call in cassette.calls}
 
@@ -106,12 +106,12 @@ class RecordedModel:
 
     async def complete(
         self,
-        prompt: Sequence[Said],
+        prompt: Sequence[PromptMessage],
         /,
         *,
         schema: str | None = None,
         max_tokens: int,  # noqa: ARG002  (the port's signature)
-    ) -> Completion:
+    ) -> TextCompletion:
         """Return what was recorded. Raises ModelRefused for a call that was not."""
         key = call_key(self._name, prompt, schema)
         call = self._calls.get(key)
@@ -123,7 +123,7 @@ class RecordedModel:
 class RecordingModel:
     """Asks another model and keeps its answers; what is on the cassette already is not asked again."""
 
-    def __init__(self, model: LanguageModel, /, *, cassette: Cassette | None = None) -> None:
+    def __init__(self, model: LanguageModel, /, *, cassette: ModelCassette | None = None) -> None:
         self._model = model
         known = cassette.calls if cassette is not None and cassette.model == model.name else ()
         self._calls = {call.key: call for call in known}
@@ -134,11 +134,13 @@ class RecordingModel:
         return self._model.name
 
     @property
-    def cassette(self) -> Cassette:
+    def cassette(self) -> ModelCassette:
         """Return the calls that were made, in order."""
-        return Cassette(model=self.name, calls=tuple(self._used.values()))
+        return ModelCassette(model=self.name, calls=tuple(self._used.values()))
 
-    async def complete(self, prompt: Sequence[Said], /, *, schema: str | None = None, max_tokens: int) -> Completion:
+    async def complete(
+        self, prompt: Sequence[PromptMessage], /, *, schema: str | None = None, max_tokens: int
+    ) -> TextCompletion:
         """Return the recorded answer, else the model's. Raises what the model raises."""
         key = call_key(self.name, prompt, schema)
         call = self._calls.get(key)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.planes import public
+from elytron.documents.planes import public_form
 from elytron.erasure.reapplication import (
     erase_again,
     gather_erasures,
@@ -15,9 +15,9 @@ from elytron.erasure.reapplication import (
     read_erasures,
     write_erasures,
 )
-from elytron.journal.verification import EventFingerprint, StateFingerprint, documents
+from elytron.journal.verification import EventFingerprint, StateFingerprint, space_documents
 from elytron.transfer.archive import ArchiveReader, ArchiveWriter
-from elytron.transfer.bootstrap import bootstrap
+from elytron.transfer.bootstrap import bootstrap_space
 from elytron.transfer.restore import full_restore
 from elytron_core.contracts.archive import (
     ImportMode,
@@ -32,7 +32,7 @@ from elytron_core.contracts.archive import (
 )
 from elytron_core.errors import InvalidInput, NotFound, StoreBusy
 from elytron_core.planes.gateway import WITH_BLOBS
-from elytron_core.policy.privacy import Publisher
+from elytron_core.policy.privacy import PublicForm
 from elytron_core.ports import store
 from elytron_core.ports.store import Document
 from elytron_core.scope import Scope
@@ -41,7 +41,7 @@ ATTEMPTS = 3
 _NEVER_WRITTEN = "nothing was ever written to it in this store"
 
 
-async def export(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
+async def export_space(ctx: OperationContext, request: MemorySpaceExportRequest, /) -> MemorySpaceExportReport:
     """Write the parts of the space that may be exported, or all if `include_private`, in the state of one moment.
 
     Raises NotFound for a space never written to, InvalidInput for a file that exists without `overwrite`.
@@ -50,7 +50,7 @@ async def export(ctx: OperationContext, request: MemorySpaceExportRequest, /) ->
     if await ctx.spaces.find(scope.space) is None:
         raise NotFound(what="space", name=scope.space, way_out=_NEVER_WRITTEN)
     for _ in range(ATTEMPTS):
-        report = await _export(
+        report = await _write_archive(
             ctx, scope, Path(request.path), include_private=request.include_private, overwrite=request.overwrite
         )
         if report is not None:
@@ -67,27 +67,27 @@ async def import_archive(ctx: OperationContext, request: MemoryImportRequest, /)
             case ImportMode.FULL_RESTORE:
                 return await full_restore(ctx, scope, reader, with_agents=request.with_agents, dry_run=request.dry_run)
             case ImportMode.BOOTSTRAP:
-                return await bootstrap(ctx, scope, reader, word=request.word, dry_run=request.dry_run)
+                return await bootstrap_space(ctx, scope, reader, word=request.word, dry_run=request.dry_run)
             case _:
                 assert_never(request.mode)
 
 
-async def _export(
+async def _write_archive(
     ctx: OperationContext, scope: Scope, path: Path, *, include_private: bool, overwrite: bool
 ) -> MemorySpaceExportReport | None:
     """Write the archive, or nothing if another call wrote to the space meanwhile."""
     counts: Counter[str] = Counter()
     redacted: Counter[str] = Counter()
     state, events, shown = StateFingerprint(), EventFingerprint(), EventFingerprint()
-    publisher = Publisher(public, ctx.clock.now())
+    publisher = PublicForm(public_form, ctx.clock.now())
     blobs = 0
     with ArchiveWriter(path, overwrite=overwrite) as writer:
-        async for entry in store.entries(ctx.store, scope.space):
+        async for entry in store.scan_entries(ctx.store, scope.space):
             events.add(entry)
             if include_private:
                 writer.entry(entry)
                 shown.add(entry)
-        async for document in documents(ctx.store, scope.space):
+        async for document in space_documents(ctx.store, scope.space):
             collection = document.ref.collection
             body = document.body if include_private else publisher.public(collection, document.body)
             if body is None:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.intake import require_chars, scrub_value
-from elytron.memories.chat_aliases import home, meant
+from elytron.memories.chat_aliases import home_scope, meant_conversation
 from elytron.transcript import with_founded_citations
-from elytron.writes.commit import Planned, Settled, settle_report
+from elytron.writes.commit import PlannedWrite, SettledChanges, settle_report
 from elytron.writes.continuity import plan_capsules, plan_execution, plan_summary
 from elytron.writes.facts import draft_of, plan_facts
 from elytron_core import limits
@@ -28,9 +28,9 @@ from elytron_core.contracts.continuity import (
     GardenAudience,
     GardenReport,
     GardenRequest,
-    Layer,
     LayerDecision,
     LayerOutcome,
+    SnapshotLayer,
     SnapshotLayers,
     SnapshotManifest,
     SnapshotMode,
@@ -41,23 +41,23 @@ from elytron_core.contracts.continuity import (
     SummaryWrite,
 )
 from elytron_core.contracts.facts import FactDraft
-from elytron_core.contracts.transcript import LongTermExtraction, Outcome
+from elytron_core.contracts.transcript import LongTermExtraction, WriteOutcome
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import continuity, subjects, transcript
 from elytron_core.planes.continuity import NOTES, DailyNote, GardenDocument, GardenRole
-from elytron_core.planes.facts import FACTS, Fact, Privacy, Reach, topic_key
+from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactReach, topic_key
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.subjects import Subject, SubjectEdge, SubjectVisibility
 from elytron_core.policy import continuity as capsule_policy
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission import rules
-from elytron_core.policy.continuity import chosen, facts_limit, fingerprint, included
+from elytron_core.policy.continuity import choose_facts, facts_limit, included_layers, layers_fingerprint
 from elytron_core.policy.temporal import validity
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 
-TAKEN = frozenset({Outcome.STORED, Outcome.UPDATED})
+TAKEN = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 NOTES_SHOWN = 31
 OWN_IS_NEWER = "what is here is newer, or the same"
 
@@ -71,7 +71,7 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
         for capsule in sorted(kept.capsules, key=lambda one: (-one.updated_at, one.id))
         if capsule.forgotten_at is None
     )
-    selected = capsule_policy.selected(shown, request.query, now=now)
+    selected = capsule_policy.select_capsules(shown, request.query, now=now)
     channel, conversation = scope.conversation_key
     return ContinuityReport(
         space=scope.space,
@@ -82,7 +82,7 @@ async def read_continuity(ctx: OperationContext, request: ContinuityRequest, /) 
         summary_is_due=maintenance.is_summary_due(kept.messages, kept.summary),
         capsules=shown,
         selected=tuple(capsule.id for capsule in selected),
-        block=capsule_policy.block(selected),
+        block=capsule_policy.capsule_block(selected),
         notes=kept.notes,
     )
 
@@ -92,21 +92,21 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
     scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
     key = channel, conversation = scope.conversation_key
     now = ctx.clock.now()
-    current = [fact for fact in kept.facts if validity.holds(fact, as_of=now) and fact.counts_in(key)]
-    facts = chosen(current, mode=request.mode, conversation=conversation)
+    current = [fact for fact in kept.facts if validity.fact_holds(fact, as_of=now) and fact.counts_in(key)]
+    facts = choose_facts(current, mode=request.mode, conversation=conversation)
     layers = SnapshotLayers(facts=tuple(draft_of(fact) for fact in facts))
     if request.mode is SnapshotMode.FULL_RESTORE:
-        layers = _whole(kept, layers)
+        layers = _whole_layers(kept, layers)
     manifest = SnapshotManifest(
         mode=request.mode,
         space=scope.space,
         channel=channel,
         conversation=conversation,
         made_at=now,
-        includes=included(layers),
-        fingerprint=fingerprint(layers),
+        includes=included_layers(layers),
+        fingerprint=layers_fingerprint(layers),
     )
-    private = sum(fact.privacy is Privacy.PRIVATE for fact in current)
+    private = sum(fact.privacy is FactPrivacy.PRIVATE for fact in current)
     return ContinuityExportReport(
         space=scope.space,
         snapshot=ContinuitySnapshot(manifest=manifest, layers=layers),
@@ -120,9 +120,9 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
 
     Raises InvalidInput for one whose layers are not those it was made with, and for another subject's chat.
     """
-    scope = await home(ctx, ctx.scope_of(request))
+    scope = await home_scope(ctx, ctx.scope_of(request))
     layers = request.snapshot.layers
-    if fingerprint(layers) != request.snapshot.manifest.fingerprint:
+    if layers_fingerprint(layers) != request.snapshot.manifest.fingerprint:
         raise InvalidInput(field="snapshot", problem="is not whole: its layers do not give its fingerprint")
     if len(layers.capsules) != len(layers.capsules_at):
         raise InvalidInput(field="snapshot", problem="does not say of each capsule when it was written")
@@ -130,9 +130,9 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
     require_chars(ctx.profile, scrubbed.longest)
     channel, conversation = scope.conversation_key
 
-    async def plan(record: SpaceRecord) -> Settled[ContinuityImportReport]:
-        changes = Changes(record)
-        decisions = await _taken(ctx, scope, layers, record, changes, mode=request.mode)
+    async def plan(record: SpaceRecord) -> SettledChanges[ContinuityImportReport]:
+        changes = ChangeSet(record)
+        decisions = await _take_layers(ctx, scope, layers, record, changes, mode=request.mode)
         report = ContinuityImportReport(
             space=scope.space,
             channel=channel,
@@ -143,13 +143,13 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
             dry_run=request.dry_run,
             scrubbed=scrubbed.found,
         )
-        return Settled(report, changes if report.changed else None)
+        return SettledChanges(report, changes if report.changed else None)
 
     return await settle_report(ctx, scope.space, plan)
 
 
 @dataclass(slots=True)
-class _Kept:
+class _ContinuityDocuments:
     """Documents of continuity of a space and one of its conversations."""
 
     state: continuity.ExecutionState | None = None
@@ -160,23 +160,23 @@ class _Kept:
     messages: int = 0
 
 
-async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _Kept]:
+async def _meant_and_kept(ctx: OperationContext, scope: Scope) -> tuple[Scope, _ContinuityDocuments]:
     """Return `scope` with the conversation it means and what is kept there: nothing where its chat is another's."""
-    found = await meant(ctx, scope)
+    found = await meant_conversation(ctx, scope)
     within = found.within(scope)
-    return within, await _kept(ctx, within) if found.is_trusted else _Kept()
+    return within, await _read_continuity(ctx, within) if found.is_trusted else _ContinuityDocuments()
 
 
-async def _kept(ctx: OperationContext, scope: Scope) -> _Kept:
-    kept = _Kept()
+async def _read_continuity(ctx: OperationContext, scope: Scope) -> _ContinuityDocuments:
+    kept = _ContinuityDocuments()
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return kept
     tag = record.conversation_tag(scope.conversation_key)
     refs = (
-        Ref(continuity.EXECUTION, tag),
-        Ref(continuity.SUMMARIES, tag),
-        Ref(transcript.CONVERSATIONS, tag),
+        DocumentRef(continuity.EXECUTION, tag),
+        DocumentRef(continuity.SUMMARIES, tag),
+        DocumentRef(transcript.CONVERSATIONS, tag),
     )
     state, summary, head = await ctx.store.get(scope.space, refs)
     if state is not None and (found := continuity.ExecutionState.from_bytes(state.body)).forgotten_at is None:
@@ -184,7 +184,7 @@ async def _kept(ctx: OperationContext, scope: Scope) -> _Kept:
     if summary is not None and (told := continuity.SessionSummary.from_bytes(summary.body)).forgotten_at is None:
         kept.summary = told
     if head is not None:
-        kept.messages = await _messages(ctx, scope, tag, kept.summary)
+        kept.messages = await _message_count(ctx, scope, tag, kept.summary)
     prefix = f"{tag}."
     held = await ctx.store.scan(scope.space, continuity.CAPSULES, prefix=prefix, limit=limits.CAPSULES_PER_SPACE)
     kept.capsules = [continuity.ContinuityCapsule.from_bytes(document.body) for document in held]
@@ -197,7 +197,9 @@ async def _kept(ctx: OperationContext, scope: Scope) -> _Kept:
     return kept
 
 
-async def _messages(ctx: OperationContext, scope: Scope, tag: str, summary: continuity.SessionSummary | None) -> int:
+async def _message_count(
+    ctx: OperationContext, scope: Scope, tag: str, summary: continuity.SessionSummary | None
+) -> int:
     """Return how many messages the conversation has, for a summary's due date."""
     covered = summary.messages if summary is not None else 0
     since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
@@ -208,7 +210,7 @@ async def _messages(ctx: OperationContext, scope: Scope, tag: str, summary: cont
     return covered + sum(len(turn.messages) - len(turn.erased) for turn in turns)
 
 
-def _whole(kept: _Kept, layers: SnapshotLayers) -> SnapshotLayers:
+def _whole_layers(kept: _ContinuityDocuments, layers: SnapshotLayers) -> SnapshotLayers:
     """Return the layers with all that a conversation goes on with."""
     capsules = [
         capsule for capsule in sorted(kept.capsules, key=lambda one: (one.updated_at, one.id)) if capsule.is_recallable
@@ -228,49 +230,53 @@ def _whole(kept: _Kept, layers: SnapshotLayers) -> SnapshotLayers:
     )
 
 
-async def _taken(
+async def _take_layers(
     ctx: OperationContext,
     scope: Scope,
     layers: SnapshotLayers,
     record: SpaceRecord,
-    changes: Changes,
+    changes: ChangeSet,
     *,
     mode: SnapshotMode,
 ) -> list[LayerDecision]:
     """Add the news of each layer to `changes` and return the decision on each layer."""
-    own = await _kept(ctx, scope)
+    own = await _read_continuity(ctx, scope)
     now = ctx.clock.now()
-    here = [fact for fact in own.facts if validity.holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)]
-    facts = _news(layers.facts[: facts_limit(mode)], here)
+    here = [
+        fact for fact in own.facts if validity.fact_holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)
+    ]
+    facts = _new_drafts(layers.facts[: facts_limit(mode)], here)
     planned = None
     if facts:
         write = await with_founded_citations(ctx, scope.space, LongTermExtraction(facts=facts))
         planned = await plan_facts(ctx, scope, write, record)
-    decisions = [_decided(Layer.FACTS, planned, changes, offered=len(layers.facts), news=len(facts))]
+    decisions = [_decide_layer(SnapshotLayer.FACTS, planned, changes, offered=len(layers.facts), news=len(facts))]
     if mode is SnapshotMode.BOOTSTRAP:
-        left_out = (Layer.EXECUTION, Layer.SUMMARY, Layer.CAPSULES)
+        left_out = (SnapshotLayer.EXECUTION, SnapshotLayer.SUMMARY, SnapshotLayer.CAPSULES)
         return [*decisions, *(LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED) for layer in left_out)]
     planned = None
     if layers.state is not None and (own.state is None or (layers.state_at or 0) > own.state.updated_at):
         planned = await plan_execution(ctx, scope, ExecutionWrite(state=layers.state), record)
-    decisions.append(_decided(Layer.EXECUTION, planned, changes, offered=int(layers.state is not None)))
+    decisions.append(_decide_layer(SnapshotLayer.EXECUTION, planned, changes, offered=int(layers.state is not None)))
     planned = None
     if layers.summary is not None and (own.summary is None or (layers.summary_at or 0) > own.summary.updated_at):
         planned = await plan_summary(ctx, scope, SummaryWrite(summary=layers.summary), record)
-    decisions.append(_decided(Layer.SUMMARY, planned, changes, offered=int(layers.summary is not None)))
+    decisions.append(_decide_layer(SnapshotLayer.SUMMARY, planned, changes, offered=int(layers.summary is not None)))
     newer = _newer_capsules(layers, own.capsules)
     planned = None
     if newer:
         founded = await with_founded_citations(ctx, scope.space, CapsulesWrite(capsules=newer))
         planned = await plan_capsules(ctx, scope, founded, record)
-    decisions.append(_decided(Layer.CAPSULES, planned, changes, offered=len(layers.capsules), news=len(newer)))
+    decisions.append(
+        _decide_layer(SnapshotLayer.CAPSULES, planned, changes, offered=len(layers.capsules), news=len(newer))
+    )
     return decisions
 
 
-def _news(drafts: Sequence[FactDraft], own: Sequence[Fact]) -> tuple[FactDraft, ...]:
+def _new_drafts(drafts: Sequence[FactDraft], own: Sequence[Fact]) -> tuple[FactDraft, ...]:
     """Return the facts that say something that is not here yet: taking the same in again is no evidence."""
     held = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact.content for fact in own}
-    slots = [(draft.fact_kind, topic_key(draft.topic), draft.reach is Reach.CHAT) for draft in drafts]
+    slots = [(draft.fact_kind, topic_key(draft.topic), draft.reach is FactReach.CHAT) for draft in drafts]
     return tuple(
         draft
         for draft, slot in zip(drafts, slots, strict=True)
@@ -287,7 +293,9 @@ def _newer_capsules(layers: SnapshotLayers, own: Sequence[continuity.ContinuityC
     )
 
 
-def _decided(layer: Layer, planned: Planned | None, changes: Changes, *, offered: int, news: int = 1) -> LayerDecision:
+def _decide_layer(
+    layer: SnapshotLayer, planned: PlannedWrite | None, changes: ChangeSet, *, offered: int, news: int = 1
+) -> LayerDecision:
     """Add `planned`, made of the `news` among the `offered` items, to `changes`; return the decision on the layer."""
     if not offered:
         return LayerDecision(layer=layer, outcome=LayerOutcome.NOT_INCLUDED)
@@ -295,7 +303,7 @@ def _decided(layer: Layer, planned: Planned | None, changes: Changes, *, offered
         return LayerDecision(layer=layer, outcome=LayerOutcome.KEPT_OWN, left=offered, reason=OWN_IS_NEWER)
     changes.join(planned.changes)
     taken = sum(decision.outcome in TAKEN for decision in planned.decisions)
-    refused = sum(decision.outcome not in TAKEN | {Outcome.DELETED} for decision in planned.decisions)
+    refused = sum(decision.outcome not in TAKEN | {WriteOutcome.DELETED} for decision in planned.decisions)
     left = offered - news + refused
     reason = "; ".join(dict.fromkeys(decision.reason for decision in planned.decisions if decision.reason))
     if not taken:
@@ -341,7 +349,7 @@ async def read_subjects(ctx: OperationContext, request: SubjectsRequest, /) -> S
 
 async def read_garden(ctx: OperationContext, request: GardenRequest, /) -> GardenReport:
     """Return the private documents of the scope's conversation that the audience may see; none for another's chat."""
-    found = await meant(ctx, ctx.scope_of(request))
+    found = await meant_conversation(ctx, ctx.scope_of(request))
     scope = found.within(ctx.scope_of(request))
     channel, conversation = scope.conversation_key
     record = await ctx.spaces.find(scope.space)

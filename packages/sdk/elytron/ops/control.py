@@ -6,24 +6,24 @@ from functools import partial
 from typing import NamedTuple, TypeGuard, assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.cursor import CursorForm
-from elytron.documents.hits import cited
-from elytron.documents.planes import SHOWN, KeptMemory, at_of, forgotten_at, hidden, text_of, touched
+from elytron.documents.hits import cited_hit
+from elytron.documents.planes import SHOWN, KeptMemory, at_of, forgotten_at, hide_value, text_of, touched_planes
 from elytron.documents.slots import StoredSlot, key_of, read_slot, read_slots, remaining_of, slot_ref, versions_of
 from elytron.erasure.origins import erase_origin
-from elytron.erasure.removal import dependants, erase_memories, erase_space
-from elytron.intake import admitting
-from elytron.memories.audit_trail import event_of, note, trails, with_trail
+from elytron.erasure.removal import erase_memories, erase_space, space_dependants
+from elytron.intake import admit_texts
+from elytron.memories.audit_trail import audit_trails, event_of, note_events, with_trail
 from elytron.memories.lookup import (
+    DocumentMark,
     FactMemory,
-    Mark,
     Memory,
     SkillMemory,
     TurnMemory,
     documents_as_stored,
-    find,
     find_all,
+    find_memory,
     hit_of,
     is_gone,
     latest_memories,
@@ -32,17 +32,17 @@ from elytron.memories.lookup import (
     parts_of,
     require_disclosed,
 )
-from elytron.memories.tombstones import bury, exhume
-from elytron.recall.filters import is_meant, passes, wants
+from elytron.memories.tombstones import bury_facts, exhume_facts
+from elytron.recall.filters import is_meant, passes_filters, wants_plane
 from elytron.state.space_records import REF
-from elytron.writes.commit import Settled, settle_report
+from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.facts import plan_change
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import (
     ControlDecision,
     ControlOutcome,
-    Hidden,
+    HiddenFilter,
     HistoryEvent,
     HistoryItem,
     ListOrder,
@@ -57,72 +57,72 @@ from elytron_core.contracts.control import (
     MemoryListRequest,
 )
 from elytron_core.contracts.facts import FactAction, FactChangeRequest
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes import candidates, skills, transcript
-from elytron_core.planes.facts import FACTS, Fact, Privacy, State, close, reopen, topic_key
+from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactState, close_fact, reopen_fact, topic_key
 from elytron_core.planes.space import WHOLE_SPACE, AuditAction, AuditEvent, AuditTrail, SpaceRecord
 from elytron_core.policy.admission.facts import CANNOT_BE_HIDDEN, GONE, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
 from elytron_core.policy.temporal import validity
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
 
-@admitting
-async def forget(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
+@admit_texts
+async def forget_memories(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
     """Hide memories from recall, or with `undo` show them again; all in one batch.
 
     A forgotten fact is not learned again until its topic is allowed.
     """
-    return await _forget(ctx, request, buries=True)
+    return await _hide_memories(ctx, request, buries=True)
 
 
-async def retire(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
+async def retire_memories(ctx: OperationContext, request: MemoryForgetRequest, /) -> MemoryControlReport:
     """Hide memories that are out of date; they may be learned again."""
-    return await _forget(ctx, request, buries=False)
+    return await _hide_memories(ctx, request, buries=False)
 
 
-async def _forget(ctx: OperationContext, request: MemoryForgetRequest, *, buries: bool) -> MemoryControlReport:
+async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *, buries: bool) -> MemoryControlReport:
     scope = ctx.scope_of(request)
 
-    async def plan(record: SpaceRecord) -> Settled[MemoryControlReport]:
+    async def plan(record: SpaceRecord) -> SettledChanges[MemoryControlReport]:
         found = await find_all(ctx, scope, request.ids)
         now = ctx.clock.now()
-        changed: dict[Ref, tuple[Value, int]] = {}
-        slots = await _slots(ctx, scope, record, found.values())
+        changed: dict[DocumentRef, tuple[Value, int]] = {}
+        slots = await _fact_slots(ctx, scope, record, found.values())
         decisions = [
-            _hide(memory_id, memory, request, changed, now)
+            _hide_memory(memory_id, memory, request, changed, now)
             if not request.undo or not _is_taken(memory, slots, changed)
-            else _unchanged(memory_id, memory, SLOT_TAKEN)
+            else _unchanged_decision(memory_id, memory, SLOT_TAKEN)
             for memory_id, memory in found.items()
         ]
         decisions = _with_remaining(decisions, found, slots, changed) if not request.undo else decisions
-        derived = await _derived(ctx, scope, found.values(), changed) if not request.undo else ()
-        report = _report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived})
+        derived = await _derived_memories(ctx, scope, found.values(), changed) if not request.undo else ()
+        report = _control_report(scope, decisions, dry_run=request.dry_run).model_copy(update={"derived": derived})
         if not report.changed:
-            return Settled(report)
-        changes = Changes(record)
-        action = Action.OPERATOR if request.undo else Action.DELETE
+            return SettledChanges(report)
+        changes = ChangeSet(record)
+        action = JournalAction.OPERATOR if request.undo else JournalAction.DELETE
         for ref, (value, revision) in changed.items():
             changes.put(ref, value, expects=revision, action=action)
         facts = [memory.fact for memory in found.values() if isinstance(memory, FactMemory) and memory.ref in changed]
         if request.undo:
-            await exhume(ctx, scope.space, record, changes, facts)
+            await exhume_facts(ctx, scope.space, record, changes, facts)
             # A slot gets another revision: a write that was judged without its fact is judged again.
             for slot in {slots[ref].slot.ref: slots[ref].slot for ref in changed if ref in slots}.values():
                 slot.put(changes)
         elif buries:
-            await bury(ctx, scope.space, record, changes, facts, at=now)
-        await note(ctx, scope.space, record, changes, _events(ctx, request, decisions, found, now))
-        return Settled(report, changes)
+            await bury_facts(ctx, scope.space, record, changes, facts, at=now)
+        await note_events(ctx, scope.space, record, changes, _audit_events(ctx, request, decisions, found, now))
+        return SettledChanges(report, changes)
 
     return await settle_report(ctx, scope.space, plan, takes_back=not request.undo)
 
 
-@admitting
-async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
+@admit_texts
+async def correct_memory(ctx: OperationContext, request: MemoryCorrectRequest, /) -> MemoryControlReport:
     """Put a new content in the place of a fact; the old one stays in history as wrong. Raises NotFound.
 
     Evidence is not corrected: what was said was said. Raises InvalidInput for a turn or skill, for a fact that is
@@ -140,13 +140,13 @@ async def correct(ctx: OperationContext, request: MemoryCorrectRequest, /) -> Me
     plan = partial(plan_change, ctx, scope, scope.conversation_key, asked)
     change = await settle_report(ctx, scope.space, plan)
     decision = ControlDecision(
-        id=request.id, outcome=change.outcome, plane=Plane.LONG_TERM, new_id=change.new_id, reason=change.reason
+        id=request.id, outcome=change.outcome, plane=RecallPlane.LONG_TERM, new_id=change.new_id, reason=change.reason
     )
-    return _report(scope, [decision], sequence=change.sequence, dry_run=request.dry_run)
+    return _control_report(scope, [decision], sequence=change.sequence, dry_run=request.dry_run)
 
 
-@admitting
-async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
+@admit_texts
+async def erase_from_space(ctx: OperationContext, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Remove memories, or the whole space, so that no byte of them is left in the store. Raises ScopeMissing."""
     scope = ctx.scope_of(request)
     given = {"ids": bool(request.ids), "origin": request.origin, "whole_space": request.whole_space is not None}
@@ -165,8 +165,8 @@ async def erase(ctx: OperationContext, request: MemoryEraseRequest, /) -> Memory
     return await erase_memories(ctx, scope, request)
 
 
-async def _derived(
-    ctx: OperationContext, scope: Scope, found: Iterable[Memory | None], changed: Mapping[Ref, object]
+async def _derived_memories(
+    ctx: OperationContext, scope: Scope, found: Iterable[Memory | None], changed: Mapping[DocumentRef, object]
 ) -> tuple[str, ...]:
     """Return the memories that rest on the messages which are hidden now, and are recalled still."""
     names = {
@@ -176,20 +176,20 @@ async def _derived(
     }
     if not names:
         return ()
-    shown = [one async for one in dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]
+    shown = [one async for one in space_dependants(ctx, scope.space) if not one.is_hidden and one.ref not in changed]
     return tuple(one.id for one in shown if one.rests_on(names))
 
 
-def _events(
+def _audit_events(
     ctx: OperationContext,
     request: MemoryForgetRequest,
     decisions: Iterable[ControlDecision],
     found: Mapping[str, Memory | None],
     at: Instant,
-) -> dict[Ref, list[AuditEvent]]:
+) -> dict[DocumentRef, list[AuditEvent]]:
     """Return what was done to each document that a request changes."""
     action = AuditAction.RESTORED if request.undo else AuditAction.FORGOTTEN
-    events: dict[Ref, list[AuditEvent]] = {}
+    events: dict[DocumentRef, list[AuditEvent]] = {}
     for decision in decisions:
         memory = found[decision.id]
         if memory is not None and decision.outcome is ControlOutcome.CHANGED:
@@ -198,58 +198,58 @@ def _events(
     return events
 
 
-def _hide(
+def _hide_memory(
     memory_id: str,
     memory: Memory | None,
     request: MemoryForgetRequest,
-    changed: dict[Ref, tuple[Value, int]],
+    changed: dict[DocumentRef, tuple[Value, int]],
     now: Instant,
 ) -> ControlDecision:
     if memory is None:
         return ControlDecision(id=memory_id, outcome=ControlOutcome.NOT_FOUND)
-    value = _shown(memory, changed) if request.undo else _hidden(memory, request, changed, now)
+    value = _shown_value(memory, changed) if request.undo else _hidden_value(memory, request, changed, now)
     if value is None:
-        return _unchanged(memory_id, memory, NOT_FORGOTTEN if request.undo else _gone(memory))
+        return _unchanged_decision(memory_id, memory, NOT_FORGOTTEN if request.undo else _gone_reason(memory))
     changed[memory.ref] = (value, memory.revision)
     return ControlDecision(id=memory_id, outcome=ControlOutcome.CHANGED, plane=memory.plane)
 
 
-def _gone(memory: Memory) -> str:
+def _gone_reason(memory: Memory) -> str:
     """Return why a memory is not forgotten now."""
     if isinstance(memory, KeptMemory) and memory.home.forgotten_at is None:
         return CANNOT_BE_HIDDEN
-    state = memory.fact.state if isinstance(memory, FactMemory) else State.FORGOTTEN
+    state = memory.fact.state if isinstance(memory, FactMemory) else FactState.FORGOTTEN
     return GONE[state]
 
 
-def _unchanged(memory_id: str, memory: Memory, reason: str) -> ControlDecision:
+def _unchanged_decision(memory_id: str, memory: Memory, reason: str) -> ControlDecision:
     return ControlDecision(id=memory_id, outcome=ControlOutcome.UNCHANGED, plane=memory.plane, reason=reason)
 
 
-class _Held(NamedTuple):
+class _HeldSlot(NamedTuple):
     """Slot of a fact, and its versions, oldest first."""
 
     slot: StoredSlot
     versions: list[Fact]
 
 
-async def _slots(
+async def _fact_slots(
     ctx: OperationContext, scope: Scope, record: SpaceRecord, memories: Iterable[Memory | None]
-) -> dict[Ref, _Held]:
+) -> dict[DocumentRef, _HeldSlot]:
     """Return the slot of each fact among `memories`."""
     facts = {memory.ref: key_of(memory.fact) for memory in memories if isinstance(memory, FactMemory)}
     slots = await read_slots(ctx.store, scope.space, record, facts.values())
-    held = {ref: _Held(slot, await versions_of(ctx.store, scope.space, slot)) for ref, slot in slots.items()}
+    held = {ref: _HeldSlot(slot, await versions_of(ctx.store, scope.space, slot)) for ref, slot in slots.items()}
     return {ref: held[slot_ref(record, key)] for ref, key in facts.items()}
 
 
 def _is_taken(
     memory: Memory | None,
-    slots: Mapping[Ref, _Held],
-    changed: Mapping[Ref, tuple[Value, int]],
+    slots: Mapping[DocumentRef, _HeldSlot],
+    changed: Mapping[DocumentRef, tuple[Value, int]],
 ) -> TypeGuard[FactMemory]:
     """Return whether a forgotten fact's slot has another value for its time by now, or will have with `changed`."""
-    if not isinstance(memory, FactMemory) or memory.fact.state is not State.FORGOTTEN:
+    if not isinstance(memory, FactMemory) or memory.fact.state is not FactState.FORGOTTEN:
         return False
     pending = [value for value, _ in changed.values() if isinstance(value, Fact)]
     return validity.is_taken(memory.fact, (*slots[memory.ref].versions, *_of_slot(memory, pending)))
@@ -263,8 +263,8 @@ def _of_slot(memory: FactMemory, facts: Iterable[Fact]) -> list[Fact]:
 def _with_remaining(
     decisions: Iterable[ControlDecision],
     found: Mapping[str, Memory | None],
-    slots: Mapping[Ref, _Held],
-    changed: Mapping[Ref, object],
+    slots: Mapping[DocumentRef, _HeldSlot],
+    changed: Mapping[DocumentRef, object],
 ) -> list[ControlDecision]:
     """Return the decisions on facts with the versions that recall still gives for other times."""
     gone = {ref.key for ref in changed}
@@ -276,8 +276,8 @@ def _with_remaining(
     ]
 
 
-def _hidden(
-    memory: Memory, request: MemoryForgetRequest, changed: dict[Ref, tuple[Value, int]], now: Instant
+def _hidden_value(
+    memory: Memory, request: MemoryForgetRequest, changed: dict[DocumentRef, tuple[Value, int]], now: Instant
 ) -> Value | None:
     """Return the document with the memory hidden, None if it is already."""
     match memory:
@@ -289,14 +289,14 @@ def _hidden(
             if not fact.is_believed:
                 return None
             because = request.reason or "forgotten"
-            return close(fact, at=now, because=because, state=State.FORGOTTEN)
+            return close_fact(fact, at=now, because=because, state=FactState.FORGOTTEN)
         case KeptMemory(value=value):
-            return hidden(value, now)
+            return hide_value(value, now)
         case _:
             assert_never(memory)
 
 
-def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | None:
+def _shown_value(memory: Memory, changed: dict[DocumentRef, tuple[Value, int]]) -> Value | None:
     """Return the document with the memory shown again, None if it is not hidden."""
     match memory:
         case TurnMemory():
@@ -304,16 +304,18 @@ def _shown(memory: Memory, changed: dict[Ref, tuple[Value, int]]) -> Value | Non
         case SkillMemory(skill=skill):
             return skill.model_copy(update={"forgotten_at": None}) if skill.forgotten_at is not None else None
         case FactMemory(fact=fact):
-            if fact.state is not State.FORGOTTEN:
+            if fact.state is not FactState.FORGOTTEN:
                 return None
-            return reopen(fact)
+            return reopen_fact(fact)
         case KeptMemory(value=value):
-            return hidden(value, None)
+            return hide_value(value, None)
         case _:
             assert_never(memory)
 
 
-def _with_forgotten(memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], forgotten_at: Instant | None) -> Value:
+def _with_forgotten(
+    memory: TurnMemory, changed: dict[DocumentRef, tuple[Value, int]], forgotten_at: Instant | None
+) -> Value:
     """Return the turn with this message's mark set, upon what the same request did to its other messages."""
     pending, _ = changed.get(memory.ref, (memory.turn, 0))
     assert isinstance(pending, transcript.Turn)
@@ -323,7 +325,7 @@ def _with_forgotten(memory: TurnMemory, changed: dict[Ref, tuple[Value, int]], f
     return pending.model_copy(update={"forgotten": dict(sorted(forgotten.items()))})
 
 
-def _report(
+def _control_report(
     scope: Scope, decisions: list[ControlDecision], *, sequence: int = 0, dry_run: bool = False
 ) -> MemoryControlReport:
     return MemoryControlReport(
@@ -332,61 +334,61 @@ def _report(
         changed=any(decision.outcome is ControlOutcome.CHANGED for decision in decisions) and not dry_run,
         dry_run=dry_run,
         sequence=sequence,
-        planes=touched(decisions),
+        planes=touched_planes(decisions),
     )
 
 
 _ORDER = (
-    (Plane.TRANSCRIPT, transcript.TURNS),
-    (Plane.LONG_TERM, FACTS),
-    (Plane.PROCEDURAL, skills.SKILLS),
+    (RecallPlane.TRANSCRIPT, transcript.TURNS),
+    (RecallPlane.LONG_TERM, FACTS),
+    (RecallPlane.PROCEDURAL, skills.SKILLS),
     *((home.plane, collection) for collection, home in SHOWN.items()),
 )
 _CURSOR = CursorForm(re.compile(r"([0-9]{1,16})\.([0-9]{1,16})\.([0-9]{1,16})\.(.+)", re.DOTALL), "a list report")
 
 
-async def get(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
+async def get_memory(ctx: OperationContext, request: MemoryGetRequest, /) -> RecallHit:
     """Return the memory with this id, in any state. Raises NotFound, InvalidInput for a private memory."""
     memory = await must_find(ctx, ctx.scope_of(request), request.id)
     require_disclosed(memory, include_private=request.include_private)
-    return cited(hit_of(memory, ctx.clock.now()), ctx.scope_of(request).space)
+    return cited_hit(hit_of(memory, ctx.clock.now()), ctx.scope_of(request).space)
 
 
 async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) -> MemoryListReport:
     """Return the page of memories behind the cursor that pass the filters."""
     scope = ctx.scope_of(request)
     if request.order is ListOrder.LATEST:
-        return await _latest(ctx, scope.space, request)
+        return await _latest_list(ctx, scope.space, request)
     items: list[RecallHit] = []
     cursors: list[str] = []
     lost = lost_before = 0
-    async for cursor, hit in _walk(ctx, scope.space, request):
+    async for cursor, hit in _walk_memories(ctx, scope.space, request):
         if hit is None:
             lost += 1
             continue
         if len(items) == request.limit:
             told = MemoryListReport(space=scope.space, items=tuple(items), lost=lost_before)
             return told.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
-        items.append(cited(hit, scope.space))
+        items.append(cited_hit(hit, scope.space))
         cursors.append(cursor)
         lost_before = lost
     return MemoryListReport(space=scope.space, items=tuple(items), lost=lost)
 
 
-async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
+async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> MemoryHistoryReport:
     """Return the history of a memory, oldest first. Raises NotFound, InvalidInput for a private memory.
 
     A private document's text is never returned, nor masked or deleted text.
     """
     scope = ctx.scope_of(request)
     if request.id == WHOLE_SPACE:
-        items = with_trail((), await _trail(ctx, scope, REF), memory=WHOLE_SPACE)
+        items = with_trail((), await _memory_trail(ctx, scope, REF), memory=WHOLE_SPACE)
         return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(items))
     gone = await _of_gone_skill(ctx, scope, request.id)
     if gone:
         return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(gone))
     memory = await _must_find_trace(ctx, scope, request.id)
-    if memory.plane is not Plane.PRIVATE_GARDEN:
+    if memory.plane is not RecallPlane.PRIVATE_GARDEN:
         require_disclosed(memory, include_private=request.include_private)
     part = None
     match memory:
@@ -401,92 +403,92 @@ async def history(ctx: OperationContext, request: MemoryHistoryRequest, /) -> Me
             items = _of_kept(request.id, memory)
         case _:
             assert_never(memory)
-    told = with_trail(items, await _trail(ctx, scope, memory.ref), memory=request.id, part=part)
+    told = with_trail(items, await _memory_trail(ctx, scope, memory.ref), memory=request.id, part=part)
     return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
 
 
-async def _latest(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
+async def _latest_list(ctx: OperationContext, space: SpaceId, request: MemoryListRequest) -> MemoryListReport:
     if request.cursor is not None:
         raise InvalidInput(field="cursor", problem="is nothing for the order 'latest', which has one page")
-    collections = {collection for plane, collection in _ORDER if wants(request.filters, plane)}
+    collections = {collection for plane, collection in _ORDER if wants_plane(request.filters, plane)}
     now = ctx.clock.now()
 
     def listed(document: Document) -> list[RecallHit]:
-        return [hit for _, hit in _hits(document, request, now)]
+        return [hit for _, hit in _document_hits(document, request, now)]
 
     found = await latest_memories(ctx, space, listed, collections=collections, limit=request.limit)
-    return MemoryListReport(space=space, items=tuple(cited(hit, space) for hit in found))
+    return MemoryListReport(space=space, items=tuple(cited_hit(hit, space) for hit in found))
 
 
-def _hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
+def _document_hits(document: Document, request: MemoryListRequest, now: Instant) -> list[tuple[int, RecallHit]]:
     """Return the memories of a document that `request` asks for, each with its part."""
     asked = [(part, one) for part, one in enumerate(parts_of(document)) if _is_asked(one, request, now)]
-    hits = [(part, _hit(memory, now)) for part, memory in asked]
+    hits = [(part, _memory_hit(memory, now)) for part, memory in asked]
     if request.include_private:
         return hits
-    return [(part, hit) for part, hit in hits if hit.privacy is not Privacy.PRIVATE]
+    return [(part, hit) for part, hit in hits if hit.privacy is not FactPrivacy.PRIVATE]
 
 
 def _is_asked(memory: Memory, request: MemoryListRequest, now: Instant) -> bool:
     match request.hidden:
-        case Hidden.LEFT_OUT:
-            return passes(memory, request.filters, now)
-        case Hidden.LISTED:
+        case HiddenFilter.LEFT_OUT:
+            return passes_filters(memory, request.filters, now)
+        case HiddenFilter.LISTED:
             return is_meant(memory, request.filters) and not is_gone(memory, now)
         case _:
             assert_never(request.hidden)
 
 
-def _hit(memory: Memory, now: Instant) -> RecallHit:
+def _memory_hit(memory: Memory, now: Instant) -> RecallHit:
     """Return the hit of a memory, without a text that may not be read."""
     hit = hit_of(memory, now)
     is_closed = isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)
     return hit.model_copy(update={"text": ""}) if is_closed else hit
 
 
-async def _walk(
+async def _walk_memories(
     ctx: OperationContext, space: SpaceId, request: MemoryListRequest
 ) -> AsyncIterator[tuple[str, RecallHit | None]]:
     """Yield each memory that passes, with the cursor that continues behind it; None is a lost one."""
     started, after, part_after = _parse_cursor(request.cursor)
     now = ctx.clock.now()
     for place, (plane, collection) in enumerate(_ORDER):
-        if place < started or not wants(request.filters, plane):
+        if place < started or not wants_plane(request.filters, plane):
             continue
         mark, parts = (after, part_after) if place == started else (None, -1)
         if mark is not None:
-            (document,) = await ctx.store.get(space, (Ref(collection, mark.key),))
-            for part, hit in _hits(document, request, now) if document is not None else ():
+            (document,) = await ctx.store.get(space, (DocumentRef(collection, mark.key),))
+            for part, hit in _document_hits(document, request, now) if document is not None else ():
                 if part > parts:
-                    yield _cursor(place, part, mark), hit
+                    yield _list_cursor(place, part, mark), hit
         async for found, document in documents_as_stored(
             ctx, space, collection, after=mark, most_often=request.limit + 1
         ):
             if document is None:
-                yield _cursor(place, 0, found), None
+                yield _list_cursor(place, 0, found), None
                 continue
-            for part, hit in _hits(document, request, now):
-                yield _cursor(place, part, found), hit
+            for part, hit in _document_hits(document, request, now):
+                yield _list_cursor(place, part, found), hit
 
 
-def _cursor(place: int, part: int, mark: Mark) -> str:
+def _list_cursor(place: int, part: int, mark: DocumentMark) -> str:
     return f"{place}.{part}.{mark.number}.{mark.key}"
 
 
-def _parse_cursor(cursor: str | None) -> tuple[int, Mark | None, int]:
+def _parse_cursor(cursor: str | None) -> tuple[int, DocumentMark | None, int]:
     if cursor is None:
         return 0, None, -1
     *numbers, key = _CURSOR.parts(cursor)
     place, part, number = map(int, numbers)
     if place >= len(_ORDER) or part >= limits.MESSAGES_PER_TURN or number > limits.LATEST_MS:
         raise _CURSOR.refusal()
-    return place, Mark(number, key), part
+    return place, DocumentMark(number, key), part
 
 
 async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) -> Memory:
     """Return the memory with this id, also a message whose text was masked or deleted. Raises NotFound."""
-    memory = await find(ctx, scope, memory_id)
-    if isinstance(memory, TurnMemory) and memory.turn.redaction is not transcript.Redaction.RAW_AVAILABLE:
+    memory = await find_memory(ctx, scope, memory_id)
+    if isinstance(memory, TurnMemory) and memory.turn.redaction is not transcript.TextRedaction.RAW_AVAILABLE:
         return memory
     return await must_find(ctx, scope, memory_id)
 
@@ -513,14 +515,14 @@ async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list
     record = await ctx.spaces.find(scope.space)
     if record is None or not name.startswith(skills.NAME_PREFIX):
         return []
-    ref = Ref(skills.SKILLS, record.skill_tag(name))
+    ref = DocumentRef(skills.SKILLS, record.skill_tag(name))
     (document,) = await ctx.store.get(scope.space, (ref,))
-    return with_trail((), await _trail(ctx, scope, ref), memory=name) if document is None else []
+    return with_trail((), await _memory_trail(ctx, scope, ref), memory=name) if document is None else []
 
 
 def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:
     """Return the last words of what is written over; a private document keeps its text to itself."""
-    is_private = memory.plane is Plane.PRIVATE_GARDEN
+    is_private = memory.plane is RecallPlane.PRIVATE_GARDEN
     value = memory.value
     event = HistoryEvent.ADDED if memory.revision == 1 else HistoryEvent.SUPERSEDED
     text = None if is_private else text_of(value)
@@ -533,17 +535,17 @@ def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:
     return items
 
 
-async def _trail(ctx: OperationContext, scope: Scope, ref: Ref) -> AuditTrail | None:
+async def _memory_trail(ctx: OperationContext, scope: Scope, ref: DocumentRef) -> AuditTrail | None:
     record = await ctx.spaces.find(scope.space)
-    return (await trails(ctx, scope.space, record, (ref,))).get(ref)
+    return (await audit_trails(ctx, scope.space, record, (ref,))).get(ref)
 
 
 async def _of_slot_read(ctx: OperationContext, scope: Scope, fact: Fact, *, include_private: bool) -> list[HistoryItem]:
     """Return what happened to every version of the fact's slot, without the texts of those that may not be shown."""
-    versions = await _versions(ctx, scope, fact)
+    versions = await _slot_versions(ctx, scope, fact)
     record = await ctx.spaces.find(scope.space)
-    refs = {version.id: Ref(FACTS, version.id) for version in versions}
-    known = await trails(ctx, scope.space, record, refs.values())
+    refs = {version.id: DocumentRef(FACTS, version.id) for version in versions}
+    known = await audit_trails(ctx, scope.space, record, refs.values())
     told: list[HistoryItem] = []
     for one in versions:
         items = _of_fact(one, is_shown=may_disclose(one, include_private=include_private))
@@ -551,7 +553,7 @@ async def _of_slot_read(ctx: OperationContext, scope: Scope, fact: Fact, *, incl
     return told
 
 
-async def _versions(ctx: OperationContext, scope: Scope, fact: Fact) -> list[Fact]:
+async def _slot_versions(ctx: OperationContext, scope: Scope, fact: Fact) -> list[Fact]:
     """Return every version of the fact's slot that is still kept, oldest first."""
     record: SpaceRecord | None = await ctx.spaces.find(scope.space)
     if record is None:
@@ -561,11 +563,11 @@ async def _versions(ctx: OperationContext, scope: Scope, fact: Fact) -> list[Fac
 
 
 _CLOSED = {
-    State.SUPERSEDED: HistoryEvent.SUPERSEDED,
-    State.INVALIDATED: HistoryEvent.INVALIDATED,
-    State.CORRECTED: HistoryEvent.CORRECTED,
-    State.FORGOTTEN: HistoryEvent.FORGOTTEN,
-    State.DELETED: HistoryEvent.DELETED,
+    FactState.SUPERSEDED: HistoryEvent.SUPERSEDED,
+    FactState.INVALIDATED: HistoryEvent.INVALIDATED,
+    FactState.CORRECTED: HistoryEvent.CORRECTED,
+    FactState.FORGOTTEN: HistoryEvent.FORGOTTEN,
+    FactState.DELETED: HistoryEvent.DELETED,
 }
 
 

@@ -4,25 +4,26 @@ import re
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.cursor import CursorForm
 from elytron.documents.planes import is_private_candidate, place_of
 from elytron.documents.slots import key_of, read_slot, versions_of
-from elytron.intake import admitting
-from elytron.memories.audit_trail import event_of, note
-from elytron.memories.chat_aliases import meant
+from elytron.intake import admit_texts
+from elytron.memories.audit_trail import event_of, note_events
+from elytron.memories.chat_aliases import meant_conversation
 from elytron.memories.lookup import FactMemory, may_disclose, must_find, require_disclosed
 from elytron.memories.preconditions import tag_of
-from elytron.memories.provenance_links import Resting, link_written, unlink_left
-from elytron.memories.tombstones import LEARNING, bury, read_learning, stones_of_topic
-from elytron.writes.candidates import admit
-from elytron.writes.commit import Settled, settle_report
+from elytron.memories.provenance_links import RestingMemory, link_written, unlink_left
+from elytron.memories.tombstones import LEARNING, bury_facts, read_learning, stones_of_topic
+from elytron.writes.candidates import admit_candidate
+from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.facts import plan_change, uses_of
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.facts import (
     CandidateListReport,
     CandidateListRequest,
+    CandidateResolution,
     CandidateResolveReport,
     CandidateResolveRequest,
     FactChangeReport,
@@ -39,31 +40,30 @@ from elytron_core.contracts.facts import (
     MemoryMergeReport,
     MemoryMergeRequest,
     MergedPair,
-    Resolution,
 )
-from elytron_core.contracts.transcript import Outcome, WriteDecision
+from elytron_core.contracts.transcript import WriteDecision, WriteOutcome
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.ids import ID, FactId, is_id
 from elytron_core.planes import candidates
 from elytron_core.planes import facts as planes_facts
 from elytron_core.planes.candidates import Candidate, CandidateState
-from elytron_core.planes.facts import Fact, Learning, LearningAction, LearningEvent, State
+from elytron_core.planes.facts import Fact, FactState, LearningAction, LearningEvent, LearningRules
 from elytron_core.planes.space import AuditAction, SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission.facts import (
     SLOT_TAKEN,
-    after,
-    fold,
-    holds,
-    pairs,
+    fact_matches,
+    fold_facts,
     require_fields,
-    unfold,
+    rules_after,
+    similar_pairs,
+    unfold_facts,
     with_event,
 )
 from elytron_core.policy.temporal import validity
-from elytron_core.policy.temporal.validity import freshness
+from elytron_core.policy.temporal.validity import fact_freshness
 from elytron_core.ports import store
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
@@ -72,7 +72,7 @@ def entry_of(
     record: SpaceRecord, fact: planes_facts.Fact, revision: int, /, *, now: Instant, used: Instant | None = None
 ) -> FactEntry:
     """Return the entry of a stored fact."""
-    fresh = freshness(fact, now)
+    fresh = fact_freshness(fact, now)
     home = fact.home
     return FactEntry(
         id=fact.id,
@@ -105,7 +105,7 @@ def entry_of(
         closed_because=fact.closed_because,
         supersedes=fact.supersedes,
         superseded_by=fact.superseded_by,
-        version=tag_of(record, Ref(planes_facts.FACTS, fact.id), revision),
+        version=tag_of(record, DocumentRef(planes_facts.FACTS, fact.id), revision),
     )
 
 
@@ -124,7 +124,7 @@ async def list_facts(ctx: OperationContext, request: FactListRequest, /) -> Fact
     now = ctx.clock.now()
     found: list[tuple[Fact, int]] = []
     withheld, last, has_more = 0, "", False
-    async for document in store.documents(ctx.store, scope.space, planes_facts.FACTS, after=start):
+    async for document in store.scan_documents(ctx.store, scope.space, planes_facts.FACTS, after=start):
         fact = Fact.from_bytes(document.body)
         if not _is_meant(fact, request, now):
             continue
@@ -162,22 +162,22 @@ async def get_fact(ctx: OperationContext, request: FactDetailRequest, /) -> Fact
     return FactDetailReport(space=scope.space, fact=entry)
 
 
-@admitting
+@admit_texts
 async def change_fact(ctx: OperationContext, request: FactChangeRequest, /) -> FactChangeReport:
     """Change one fact that is believed to hold at some time. Raises NotFound, InvalidInput, PreconditionFailed."""
     scope = ctx.scope_of(request)
     require_fields(request)
-    conversation = await meant(ctx, scope)
-    if request.reach is planes_facts.Reach.CHAT and not conversation.is_trusted:
+    conversation = await meant_conversation(ctx, scope)
+    if request.reach is planes_facts.FactReach.CHAT and not conversation.is_trusted:
         raise InvalidInput(field="scope", problem="names a chat that belongs to no conversation: name the conversation")
     return await settle_report(ctx, scope.space, partial(plan_change, ctx, scope, conversation.key, request))
 
 
-@admitting
+@admit_texts
 async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> FactForgetReport:
     """Forget what a dry run of the same query named. Raises PreconditionFailed if other facts match by now."""
     scope = ctx.scope_of(request)
-    if similarity.is_blank(similarity.normalise(request.query)):
+    if similarity.is_blank(similarity.normalise_text(request.query)):
         raise InvalidInput(field="query", problem="has no word: name what is to be forgotten")
     if request.token is None and not request.dry_run:
         raise InvalidInput(field="token", problem="is missing: run it with dry_run first, and repeat it with its token")
@@ -187,27 +187,27 @@ async def forget_facts(ctx: OperationContext, request: FactForgetRequest, /) -> 
     return await settle_report(ctx, scope.space, plan, takes_back=True)
 
 
-@admitting
+@admit_texts
 async def set_learning(ctx: OperationContext, request: LearningRequest, /) -> LearningReport:
     """Pause, resume, suppress or allow learning. Raises InvalidInput if a topic is missing."""
     scope = ctx.scope_of(request)
     if request.action in _OF_TOPICS and request.topic is None:
         raise InvalidInput(field="topic", problem=f"is missing for {request.action.value!r}: name one")
-    if request.topic is not None and not similarity.normalise(request.topic):
+    if request.topic is not None and not similarity.normalise_text(request.topic):
         raise InvalidInput(field="topic", problem="has no word: name one")
     return await settle_report(ctx, scope.space, partial(_plan_learning, ctx, scope, request))
 
 
 async def _plan_forgetting(
     ctx: OperationContext, scope: Scope, request: FactForgetRequest, record: SpaceRecord
-) -> Settled[FactForgetReport]:
+) -> SettledChanges[FactForgetReport]:
     now = ctx.clock.now()
     found: list[tuple[Fact, int]] = []
     withheld, has_more = 0, False
-    async for document in store.documents(ctx.store, scope.space, planes_facts.FACTS):
+    async for document in store.scan_documents(ctx.store, scope.space, planes_facts.FACTS):
         fact = Fact.from_bytes(document.body)
         is_meant = fact.is_believed and (not request.kinds or fact.kind in request.kinds)
-        if not is_meant or not holds(fact, request.query):
+        if not is_meant or not fact_matches(fact, request.query):
             continue
         if not may_disclose(fact, include_private=request.include_private):
             withheld += 1
@@ -216,7 +216,7 @@ async def _plan_forgetting(
             break
         else:
             found.append((fact, document.revision))
-    token = _token(record, request, found)
+    token = _facts_token(record, request, found)
     if request.token not in {None, token}:
         raise PreconditionFailed
     report = FactForgetReport(
@@ -229,37 +229,41 @@ async def _plan_forgetting(
         dry_run=request.dry_run,
     )
     if not report.changed:
-        return Settled(report)
-    changes = Changes(record)
+        return SettledChanges(report)
+    changes = ChangeSet(record)
     because = request.reason or "forgotten"
     for fact, revision in found:
-        closed = planes_facts.close(fact, at=now, because=because, state=State.FORGOTTEN)
-        changes.put(Ref(planes_facts.FACTS, fact.id), closed, expects=revision, action=Action.DELETE)
-    await bury(ctx, scope.space, record, changes, (fact for fact, _ in found), at=now)
+        closed = planes_facts.close_fact(fact, at=now, because=because, state=FactState.FORGOTTEN)
+        changes.put(DocumentRef(planes_facts.FACTS, fact.id), closed, expects=revision, action=JournalAction.DELETE)
+    await bury_facts(ctx, scope.space, record, changes, (fact for fact, _ in found), at=now)
     done = event_of(ctx, AuditAction.FORGOTTEN, at=now, reason=request.reason)
-    await note(ctx, scope.space, record, changes, {Ref(planes_facts.FACTS, fact.id): (done,) for fact, _ in found})
-    return Settled(report, changes)
+    await note_events(
+        ctx, scope.space, record, changes, {DocumentRef(planes_facts.FACTS, fact.id): (done,) for fact, _ in found}
+    )
+    return SettledChanges(report, changes)
 
 
-def _token(record: SpaceRecord, request: FactForgetRequest, found: list[tuple[Fact, int]]) -> str:
+def _facts_token(record: SpaceRecord, request: FactForgetRequest, found: list[tuple[Fact, int]]) -> str:
     """Return the token of these facts at these revisions, selected by this query."""
     parts = [part for fact, revision in found for part in (fact.id, str(revision))]
     kinds = ",".join(sorted(kind.value for kind in request.kinds))
-    return record.tag("forget facts", similarity.normalise(request.query), kinds, str(request.include_private), *parts)
+    return record.tag(
+        "forget facts", similarity.normalise_text(request.query), kinds, str(request.include_private), *parts
+    )
 
 
 async def _plan_learning(
     ctx: OperationContext, scope: Scope, request: LearningRequest, record: SpaceRecord
-) -> Settled[LearningReport]:
+) -> SettledChanges[LearningReport]:
     before, revision = await read_learning(ctx, scope.space)
     event = LearningEvent(
         action=request.action, topic=request.topic, at=ctx.clock.now(), by=ctx.caller, reason=request.reason
     )
-    rules = after(before, event)
+    rules = rules_after(before, event)
     if len(rules.rules) > limits.LEARNING_RULES:
         raise LimitExceeded(what="topics that are not learned", limit=limits.LEARNING_RULES, found=len(rules.rules))
-    changes = Changes(record)
-    stones: dict[Ref, Document] = {}
+    changes = ChangeSet(record)
+    stones: dict[DocumentRef, Document] = {}
     if request.action is LearningAction.ALLOW and request.topic is not None:
         stones = await stones_of_topic(ctx, scope.space, record, request.topic)
         if stones and rules == before:
@@ -267,13 +271,13 @@ async def _plan_learning(
     for ref, document in stones.items():
         changes.delete(ref, expects=document.revision)
     if rules != before:
-        changes.put(LEARNING, rules, expects=revision, action=Action.OPERATOR)
-    return _settled(scope, request, rules, len(stones), changes)
+        changes.put(LEARNING, rules, expects=revision, action=JournalAction.OPERATOR)
+    return _settle_rules(scope, request, rules, len(stones), changes)
 
 
-def _settled(
-    scope: Scope, request: LearningRequest, rules: Learning, stones: int, changes: Changes
-) -> Settled[LearningReport]:
+def _settle_rules(
+    scope: Scope, request: LearningRequest, rules: LearningRules, stones: int, changes: ChangeSet
+) -> SettledChanges[LearningReport]:
     report = LearningReport(
         space=scope.space,
         learning=rules,
@@ -281,20 +285,20 @@ def _settled(
         changed=bool(changes) and not request.dry_run,
         dry_run=request.dry_run,
     )
-    return Settled(report, changes if report.changed else None)
+    return SettledChanges(report, changes if report.changed else None)
 
 
 def _is_meant(fact: Fact, request: FactListRequest, now: Instant) -> bool:
-    is_asked = validity.holds(fact, as_of=now) if request.states is None else _is_in(fact, request.states)
-    return is_asked and (not request.kinds or fact.kind in request.kinds) and holds(fact, request.query)
+    is_asked = validity.fact_holds(fact, as_of=now) if request.states is None else _is_in(fact, request.states)
+    return is_asked and (not request.kinds or fact.kind in request.kinds) and fact_matches(fact, request.query)
 
 
-def _is_in(fact: Fact, states: tuple[State, ...]) -> bool:
+def _is_in(fact: Fact, states: tuple[FactState, ...]) -> bool:
     return not states or fact.state in states
 
 
 _CANDIDATE_CURSOR = CursorForm(re.compile(r"[0-9a-f]+"), "a list report")
-REFUSED = frozenset({Outcome.REJECTED, Outcome.SKIPPED})
+REFUSED = frozenset({WriteOutcome.REJECTED, WriteOutcome.SKIPPED})
 NOT_FOLDED = "it is not folded into another fact"
 GONE = "one of the two facts is not there any more"
 
@@ -307,7 +311,7 @@ async def list_candidates(ctx: OperationContext, request: CandidateListRequest, 
     withheld = 0
     last = ""
     stored = ctx.store, scope.space, candidates.CANDIDATES
-    async for document in store.documents(*stored, after=after, page=limits.PAGE_MAX):
+    async for document in store.scan_documents(*stored, after=after, page=limits.PAGE_MAX):
         candidate = Candidate.from_bytes(document.body)
         if candidate.state not in request.states:
             continue
@@ -325,24 +329,24 @@ async def list_candidates(ctx: OperationContext, request: CandidateListRequest, 
     return CandidateListReport(space=scope.space, items=tuple(items), withheld=withheld)
 
 
-@admitting
+@admit_texts
 async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequest, /) -> CandidateResolveReport:
     """Decide on a candidate that waits: what is accepted becomes a belief in the same batch. Raises NotFound."""
     scope = ctx.scope_of(request)
 
-    async def plan(record: SpaceRecord) -> Settled[CandidateResolveReport]:
-        candidate, revision, ref = await _candidate(ctx, scope, request.id)
+    async def plan(record: SpaceRecord) -> SettledChanges[CandidateResolveReport]:
+        candidate, revision, ref = await _stored_candidate(ctx, scope, request.id)
         report = CandidateResolveReport(space=scope.space, id=request.id, state=candidate.state, changed=False)
         if not candidate.is_open:
-            return Settled(report.model_copy(update={"reason": f"it was {candidate.state.value} before"}))
+            return SettledChanges(report.model_copy(update={"reason": f"it was {candidate.state.value} before"}))
         home = scope.model_copy(update={"channel": candidate.channel, "conversation": candidate.conversation})
-        decision, changes = None, Changes(record)
-        if request.resolution is Resolution.ACCEPT and candidate.state is CandidateState.DEFERRED:
-            decision, changes = await admit(ctx, home, candidate.draft, record)
+        decision, changes = None, ChangeSet(record)
+        if request.resolution is CandidateResolution.ACCEPT and candidate.state is CandidateState.DEFERRED:
+            decision, changes = await admit_candidate(ctx, home, candidate.draft, record)
             if decision.outcome in REFUSED:
-                return Settled(report.model_copy(update={"reason": decision.reason}))
-        resolved = _resolved(ctx, candidate, request, decision)
-        changes.put(ref, resolved, expects=revision, action=Action.OPERATOR)
+                return SettledChanges(report.model_copy(update={"reason": decision.reason}))
+        resolved = _resolve_candidate(ctx, candidate, request, decision)
+        changes.put(ref, resolved, expects=revision, action=JournalAction.OPERATOR)
         done = report.model_copy(
             update={
                 "state": resolved.state,
@@ -351,7 +355,7 @@ async def resolve_candidate(ctx: OperationContext, request: CandidateResolveRequ
                 "dry_run": request.dry_run,
             }
         )
-        return Settled(done, None if request.dry_run else changes)
+        return SettledChanges(done, None if request.dry_run else changes)
 
     return await settle_report(ctx, scope.space, plan)
 
@@ -360,32 +364,32 @@ async def merge_facts(ctx: OperationContext, request: MemoryMergeRequest, /) -> 
     """Fold facts that say nearly the same, or bring folded ones back; all in one batch."""
     scope = ctx.scope_of(request)
 
-    async def plan(record: SpaceRecord) -> Settled[MemoryMergeReport]:
-        changes = Changes(record)
+    async def plan(record: SpaceRecord) -> SettledChanges[MemoryMergeReport]:
+        changes = ChangeSet(record)
         if request.undo:
-            pairs = [await _unfolded(ctx, scope, name, record, changes) for name in dict.fromkeys(request.undo)]
+            pairs = [await _unfold_pair(ctx, scope, name, record, changes) for name in dict.fromkeys(request.undo)]
         else:
-            pairs = await _folded(ctx, scope, request.limit, changes)
+            pairs = await _fold_pairs(ctx, scope, request.limit, changes)
             await link_written(ctx, scope.space, record, changes)
         changed = any(pair.changed for pair in pairs)
         now = ctx.clock.now()
         done = event_of(ctx, AuditAction.RESTORED if request.undo else AuditAction.MERGED, at=now)
-        told = {Ref(planes_facts.FACTS, pair.folded): (done,) for pair in pairs if pair.changed}
-        await note(ctx, scope.space, record, changes, told)
+        told = {DocumentRef(planes_facts.FACTS, pair.folded): (done,) for pair in pairs if pair.changed}
+        await note_events(ctx, scope.space, record, changes, told)
         report = MemoryMergeReport(
             space=scope.space,
             pairs=tuple(pairs),
             changed=changed and not request.dry_run,
             dry_run=request.dry_run,
         )
-        return Settled(report, changes if report.changed else None)
+        return SettledChanges(report, changes if report.changed else None)
 
     if await ctx.spaces.find(scope.space) is None and not request.undo:
         return MemoryMergeReport(space=scope.space, pairs=(), changed=False, dry_run=request.dry_run)
     return await settle_report(ctx, scope.space, plan)
 
 
-async def _candidate(ctx: OperationContext, scope: Scope, name: str) -> tuple[Candidate, int, Ref]:
+async def _stored_candidate(ctx: OperationContext, scope: Scope, name: str) -> tuple[Candidate, int, DocumentRef]:
     ref = place_of(name)
     if ref is None or ref.collection != candidates.CANDIDATES or not _CANDIDATE_CURSOR.pattern.fullmatch(ref.key):
         raise NotFound(what="candidate", name=name)
@@ -395,10 +399,10 @@ async def _candidate(ctx: OperationContext, scope: Scope, name: str) -> tuple[Ca
     return Candidate.from_bytes(document.body), document.revision, ref
 
 
-def _resolved(
+def _resolve_candidate(
     ctx: OperationContext, candidate: Candidate, request: CandidateResolveRequest, decision: WriteDecision | None
 ) -> Candidate:
-    accepted = request.resolution is Resolution.ACCEPT
+    accepted = request.resolution is CandidateResolution.ACCEPT
     return candidate.model_copy(
         update={
             "state": CandidateState.ACCEPTED if accepted else CandidateState.REJECTED,
@@ -409,38 +413,38 @@ def _resolved(
     )
 
 
-async def _folded(ctx: OperationContext, scope: Scope, limit: int, changes: Changes) -> list[MergedPair]:
-    held = await _facts(ctx, scope)
+async def _fold_pairs(ctx: OperationContext, scope: Scope, limit: int, changes: ChangeSet) -> list[MergedPair]:
+    held = await _stored_facts(ctx, scope)
     now = ctx.clock.now()
     current = {fact_id: fact for fact_id, (fact, _) in held.items() if fact.is_current}
     made: list[MergedPair] = []
-    for pair in pairs(tuple(current.values()), limit=limit):
-        kept, folded = fold(current[pair.kept.id], pair.folded, at=now)
+    for pair in similar_pairs(tuple(current.values()), limit=limit):
+        kept, folded = fold_facts(current[pair.kept.id], pair.folded, at=now)
         current[kept.id] = kept
         for fact in (kept, folded):
             _, revision = held[fact.id]
-            changes.put(Ref(planes_facts.FACTS, fact.id), fact, expects=revision, action=Action.MERGE)
+            changes.put(DocumentRef(planes_facts.FACTS, fact.id), fact, expects=revision, action=JournalAction.MERGE)
         made.append(MergedPair(kept=kept.id, folded=folded.id, likeness=round(pair.likeness, 4)))
     return made
 
 
-async def _facts(ctx: OperationContext, scope: Scope) -> dict[FactId, tuple[planes_facts.Fact, int]]:
-    stored = store.documents(ctx.store, scope.space, planes_facts.FACTS)
+async def _stored_facts(ctx: OperationContext, scope: Scope) -> dict[FactId, tuple[planes_facts.Fact, int]]:
+    stored = store.scan_documents(ctx.store, scope.space, planes_facts.FACTS)
     facts = [(planes_facts.Fact.from_bytes(document.body), document.revision) async for document in stored]
     return {fact.id: (fact, revision) for fact, revision in facts}
 
 
-async def _unfolded(
-    ctx: OperationContext, scope: Scope, name: str, record: SpaceRecord, changes: Changes
+async def _unfold_pair(
+    ctx: OperationContext, scope: Scope, name: str, record: SpaceRecord, changes: ChangeSet
 ) -> MergedPair:
-    folded = await _fact(ctx, scope, name, changes)
-    if folded is None or folded[0].state is not planes_facts.State.MERGED or folded[0].superseded_by is None:
+    folded = await _changed_fact(ctx, scope, name, changes)
+    if folded is None or folded[0].state is not planes_facts.FactState.MERGED or folded[0].superseded_by is None:
         return MergedPair(kept="", folded=name, changed=False, reason=NOT_FOLDED)
     fact, revision = folded
-    into = await _fact(ctx, scope, folded[0].superseded_by, changes)
+    into = await _changed_fact(ctx, scope, folded[0].superseded_by, changes)
     if into is None:
         return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=GONE)
-    kept, back = unfold(into[0], fact)
+    kept, back = unfold_facts(into[0], fact)
     slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
     pending = [
         value for value in changes.folded.values() if isinstance(value, planes_facts.Fact) and value.id in slot.facts
@@ -449,20 +453,20 @@ async def _unfolded(
         return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
     # The slot gets another revision: a write that was judged without this fact is judged again.
     slot.put(changes)
-    changes.put(Ref(planes_facts.FACTS, kept.id), kept, expects=into[1], action=Action.OPERATOR)
-    changes.put(Ref(planes_facts.FACTS, back.id), back, expects=revision, action=Action.OPERATOR)
-    rested = Resting(DerivedMemoryPlane.SHARED_FACT, kept.id, into[0].citations)
+    changes.put(DocumentRef(planes_facts.FACTS, kept.id), kept, expects=into[1], action=JournalAction.OPERATOR)
+    changes.put(DocumentRef(planes_facts.FACTS, back.id), back, expects=revision, action=JournalAction.OPERATOR)
+    rested = RestingMemory(DerivedMemoryPlane.SHARED_FACT, kept.id, into[0].citations)
     await unlink_left(ctx, scope.space, record, changes, rested, after=kept.citations)
     return MergedPair(kept=kept.id, folded=back.id)
 
 
-async def _fact(
-    ctx: OperationContext, scope: Scope, name: str, changes: Changes
+async def _changed_fact(
+    ctx: OperationContext, scope: Scope, name: str, changes: ChangeSet
 ) -> tuple[planes_facts.Fact, int] | None:
     """Return the fact with the changes of the unfinished batch, and its stored revision."""
     if not is_id(name):
         return None
-    ref = Ref(planes_facts.FACTS, name)
+    ref = DocumentRef(planes_facts.FACTS, name)
     (document,) = await ctx.store.get(scope.space, (ref,))
     if document is None:
         return None

@@ -11,17 +11,17 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.cursor import CursorForm
 from elytron.documents.planes import by_plane
-from elytron.intake import admitting
+from elytron.intake import admit_texts
 from elytron.jobs.queue import work_of
-from elytron.journal.verification import Account, EventFingerprint, HeadChain, StateFingerprint, documents
-from elytron.memories.audit_trail import event_of, note
-from elytron.memories.chat_aliases import meant, with_last
+from elytron.journal.verification import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
+from elytron.memories.audit_trail import event_of, note_events
+from elytron.memories.chat_aliases import meant_conversation, with_last
 from elytron.state.conversation_heads import read_head, read_heads
 from elytron.state.space_records import REF
-from elytron.writes.commit import Settled, settle
+from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import (
@@ -53,35 +53,35 @@ from elytron_core.planes import embedding, tools, transcript
 from elytron_core.planes import skills as planes_skills
 from elytron_core.planes.space import COLLECTIONS, AuditAction, SpaceRecord
 from elytron_core.policy import host
-from elytron_core.policy.host import Circumstances, Part, catalog
-from elytron_core.policy.integrity import Head
+from elytron_core.policy.host import CatalogSources, DistributionPart, capability_catalog
+from elytron_core.policy.integrity import JournalHead
 from elytron_core.policy.skills import governance
-from elytron_core.policy.tools import counted
+from elytron_core.policy.tools import count_tools
 from elytron_core.ports import store
-from elytron_core.ports.store import Action, CheckReport, Document
+from elytron_core.ports.store import CheckReport, Document, JournalAction
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:
     from elytron_index.space_index import SpaceIndex
 
 
-_NEEDS: dict[Part, tuple[str, ...]] = {
-    Part.CLI: ("elytron_cli",),
-    Part.HTTP: ("elytron_http_shell", "starlette"),
-    Part.WSS: ("elytron_http_shell", "starlette", "websockets"),
-    Part.MCP: ("elytron_mcp_shell", "mcp"),
-    Part.A2A: ("elytron_a2a_shell", "a2a"),
-    Part.LLM_GATEWAY: ("elytron_proxy", "starlette", "httpx"),
-    Part.REPLAY: ("elytron_replay",),
-    Part.EVOLVE: ("elytron_replay.evolve",),
+_NEEDS: dict[DistributionPart, tuple[str, ...]] = {
+    DistributionPart.CLI: ("elytron_cli",),
+    DistributionPart.HTTP: ("elytron_http_shell", "starlette"),
+    DistributionPart.WSS: ("elytron_http_shell", "starlette", "websockets"),
+    DistributionPart.MCP: ("elytron_mcp_shell", "mcp"),
+    DistributionPart.A2A: ("elytron_a2a_shell", "a2a"),
+    DistributionPart.LLM_GATEWAY: ("elytron_proxy", "starlette", "httpx"),
+    DistributionPart.REPLAY: ("elytron_replay",),
+    DistributionPart.EVOLVE: ("elytron_replay.evolve",),
 }
 """The packages that each part is made of; a part that is not listed is in no distribution yet."""
 
 
 def catalog_of(ctx: OperationContext, /) -> MemoryCapabilityCatalog:
     """Return everything that might be done, and whether it can be here and now."""
-    return catalog(
-        Circumstances(
+    return capability_catalog(
+        CatalogSources(
             profile=ctx.profile,
             compiled={part for part, packages in _NEEDS.items() if all(map(_is_built_in, packages))},
             entries=ctx.entries,
@@ -102,13 +102,13 @@ def _is_built_in(package: str) -> bool:
     return places is None or any(iter_modules(places))
 
 
-async def check(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
+async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
     """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
     found = await ctx.store.repair() if repair else await ctx.store.check()
-    return _shown(found, space)
+    return _shown_check(found, space)
 
 
-def _shown(report: CheckReport, space: SpaceId) -> StoreCheck:
+def _shown_check(report: CheckReport, space: SpaceId) -> StoreCheck:
     return StoreCheck(
         ok=report.ok,
         documents=report.documents,
@@ -130,7 +130,7 @@ CONVERSATIONS_SHOWN = 200
 _CURSOR = CursorForm(re.compile(r"(.+)\.[0-9a-f]{12}"), "a replay report of this conversation")
 
 
-async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
+async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
     """Say what the space holds, with its fingerprints; a space never written to is reported as such.
 
     Raises StoreCorrupt or SealBroken where something of the space is damaged; with `check` the report says so instead,
@@ -139,15 +139,16 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
     scope = ctx.scope_of(request)
     if request.repair and not request.check:
         raise InvalidInput(field="repair", problem="needs check: say both")
-    store_check = await check(ctx, scope.space, repair=request.repair) if request.check else None
-    seen = _Seen(kept=Head.parse(request.head) if request.head is not None else None, is_checked=request.check)
+    store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
+    kept = JournalHead.parse(request.head) if request.head is not None else None
+    seen = _SpaceReading(kept=kept, is_checked=request.check)
     try:
         await seen.read(ctx, scope)
     except (StoreCorrupt, SealBroken):
         if store_check is None:
             raise
         seen.damaged = True
-    alias = (await meant(ctx, scope)).trust
+    alias = (await meant_conversation(ctx, scope)).trust
     known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
     conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
     firsts = [head.first_at for head in conversations if head.first_at is not None]
@@ -181,26 +182,26 @@ async def inspect(ctx: OperationContext, request: MemoryInspectionRequest, /) ->
         unembedded_units=seen.unembedded,
         stale_units=seen.stale,
         embedded_units=seen.embedded,
-        runtime_skills=governance.counted(seen.skills, at=ctx.clock.now()),
+        runtime_skills=governance.count_skills(seen.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
         work=seen.work,
         jobs=seen.jobs,
-        lifecycle=host.admissions(request.mode_input) if request.mode_input is not None else (),
+        lifecycle=host.action_admissions(request.mode_input) if request.mode_input is not None else (),
         capabilities=catalog_of(ctx),
-        agent_tools=counted(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
+        agent_tools=count_tools(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
     )
 
 
 @dataclass(slots=True)
-class _Seen:
+class _SpaceReading:
     """Result of reading a whole space so far."""
 
-    kept: Head | None = None
+    kept: JournalHead | None = None
     is_checked: bool = False
     exists: bool = False
     damaged: bool = False
     chain: HeadChain | None = None
-    account: Account | None = None
+    account: DigestAccount | None = None
     counts: Counter[str] = field(default_factory=Counter[str])
     state: StateFingerprint = field(default_factory=StateFingerprint)
     conversations: list[transcript.Conversation] = field(default_factory=list[transcript.Conversation])
@@ -226,21 +227,21 @@ class _Seen:
         self.exists = record is not None
         if record is not None:
             self.chain = HeadChain(record, self.kept)
-            self.account = Account(record) if self.is_checked else None
-        async for entry in store.entries(ctx.store, scope.space):
+            self.account = DigestAccount(record) if self.is_checked else None
+        async for entry in store.scan_entries(ctx.store, scope.space):
             self.events.add(entry)
             if self.chain is not None:
                 self.chain.add(entry)
             if self.account is not None:
                 self.account.tell(entry)
-        async for document in documents(ctx.store, scope.space):
+        async for document in space_documents(ctx.store, scope.space):
             self.counts[document.ref.collection] += 1
             self.state.add(document)
             self._take(document)
             if self.account is not None:
                 self.account.meet(document)
         if self.account is not None:
-            async for entry in store.entries(ctx.store, scope.space, after=self.events.sequence):
+            async for entry in store.scan_entries(ctx.store, scope.space, after=self.events.sequence):
                 self.account.retell(entry)
         if record is not None:
             self.work, self.jobs = await work_of(ctx, scope.space)
@@ -284,13 +285,13 @@ class _Seen:
                 pass
 
 
-async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
+async def replay_turns(ctx: OperationContext, request: MemoryReplayRequest, /) -> MemoryReplayReport:
     """Return a page of a conversation's turns, in order; reading changes nothing.
 
     Of a chat that cannot be trusted nothing is returned, of a message that may not be read no text.
     """
     scope = ctx.scope_of(request)
-    found = await meant(ctx, await with_last(ctx, _asked(scope, request)))
+    found = await meant_conversation(ctx, await with_last(ctx, _asked_scope(scope, request)))
     key = found.key
     record = await ctx.spaces.find(scope.space) if found.is_trusted else None
     if record is None:
@@ -304,8 +305,8 @@ async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> Memo
         raise _CURSOR.refusal()
     head = await read_head(ctx.store, scope.space, tag)
     next_sequence = head[0].next_sequence if head is not None else 1
-    documents, more = await _page(ctx, scope, tag, request, next_sequence)
-    turns = tuple(map(_ledger, documents))
+    documents, more = await _turn_page(ctx, scope, tag, request, next_sequence)
+    turns = tuple(map(_ledger_turn, documents))
     assert all(one.sequence < other.sequence for one, other in pairwise(turns))
     return MemoryReplayReport(
         space=scope.space,
@@ -318,7 +319,7 @@ async def replay(ctx: OperationContext, request: MemoryReplayRequest, /) -> Memo
     )
 
 
-async def _page(
+async def _turn_page(
     ctx: OperationContext, scope: Scope, tag: ConversationTag, request: MemoryReplayRequest, next_sequence: int
 ) -> tuple[list[Document], bool]:
     """Return the turns that `request` asks for, and whether there are more."""
@@ -350,13 +351,13 @@ async def _last_before(
     return found[-most:]
 
 
-def _asked(scope: Scope, request: MemoryReplayRequest) -> Scope:
+def _asked_scope(scope: Scope, request: MemoryReplayRequest) -> Scope:
     if request.chat_id is None:
         return scope
     return scope.model_copy(update={"chat": request.chat_id, "conversation": None})
 
 
-def _ledger(document: Document) -> LedgerTurn:
+def _ledger_turn(document: Document) -> LedgerTurn:
     turn = transcript.Turn.from_bytes(document.body)
     return LedgerTurn(
         id=TurnId(document.ref.key),
@@ -379,19 +380,19 @@ def _ledger(document: Document) -> LedgerTurn:
     )
 
 
-async def capabilities(ctx: OperationContext, request: MemoryCapabilitiesRequest, /) -> MemoryCapabilityCatalog:  # noqa: ARG001 - every operation takes both, and is awaited
+async def list_capabilities(ctx: OperationContext, request: MemoryCapabilitiesRequest, /) -> MemoryCapabilityCatalog:  # noqa: ARG001 - every operation takes both, and is awaited
     """Return what can be done here, by profile, by what is installed and by what is set up."""
     return catalog_of(ctx)
 
 
-@admitting
-async def recover(ctx: OperationContext, request: MemoryRecoverRequest, /) -> MemoryLifecycleReport:
+@admit_texts
+async def recover_store(ctx: OperationContext, request: MemoryRecoverRequest, /) -> MemoryLifecycleReport:
     """Check the whole store, drop the space's caches, and rebuild its index from its journal.
 
     Its caller, reason and time are in the history of the space.
     """
     scope = ctx.scope_of(request)
-    found = await check(ctx, scope.space, repair=False)
+    found = await check_store(ctx, scope.space, repair=False)
     ctx.spaces.forget(scope.space)
     ctx.heads.drop_space(scope.space)
     ctx.folds.drop(scope.space)
@@ -406,25 +407,25 @@ async def recover(ctx: OperationContext, request: MemoryRecoverRequest, /) -> Me
         indexed_units=units,
         checkpoints_written=await ctx.folds.checkpoint(),
         store_check=found,
-        lifecycle=host.admissions(request.mode_input) if request.mode_input is not None else (),
+        lifecycle=host.action_admissions(request.mode_input) if request.mode_input is not None else (),
     )
 
 
 async def _note_recovery(ctx: OperationContext, scope: Scope, request: MemoryRecoverRequest) -> None:
     """Store who requested a recovery. A store too damaged or full for that is recovered too."""
 
-    async def plan(record: SpaceRecord) -> Settled[None]:
-        changes = Changes(record)
+    async def plan(record: SpaceRecord) -> SettledChanges[None]:
+        changes = ChangeSet(record)
         event = event_of(ctx, AuditAction.RECOVERED, at=ctx.clock.now(), reason=request.trigger)
-        await note(ctx, scope.space, record, changes, {REF: (event,)}, action=Action.OPERATOR)
-        return Settled(None, changes)
+        await note_events(ctx, scope.space, record, changes, {REF: (event,)}, action=JournalAction.OPERATOR)
+        return SettledChanges(None, changes)
 
     with suppress(Conflict, StoreError):
         if await ctx.spaces.find(scope.space) is not None:
-            await settle(ctx, scope.space, plan)
+            await settle_changes(ctx, scope.space, plan)
 
 
-async def close(ctx: OperationContext, request: MemoryCloseRequest, /) -> MemoryLifecycleReport:
+async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -> MemoryLifecycleReport:
     """Store the last use of facts and the indexes' checkpoints, and close the store; a second close does nothing."""
     if ctx.closing:
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason)
@@ -450,13 +451,13 @@ async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) ->
     page = found[: request.limit]
     more = len(found) > request.limit
     return MemorySpacesReport(
-        spaces=tuple([await _summary(ctx, space) for space in page]),
+        spaces=tuple([await _space_summary(ctx, space) for space in page]),
         next_cursor=page[-1] if more else None,
         has_more=more,
     )
 
 
-async def _summary(ctx: OperationContext, space: SpaceId) -> SpaceSummary:
+async def _space_summary(ctx: OperationContext, space: SpaceId) -> SpaceSummary:
     try:
         heads = [head async for head in read_heads(ctx.store, space)]
     except (SealError, StoreCorrupt):

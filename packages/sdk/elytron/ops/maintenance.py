@@ -2,11 +2,11 @@
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at
-from elytron.embedding.embed_pass import Progress, choice_of, commit, drop_others, embed_some
+from elytron.embedding.embed_pass import EmbedProgress, choice_of, commit_vectors, drop_others, embed_some
 from elytron.indexing.units import CHOICE
 from elytron.jobs.model_calls import spent_on
-from elytron.jobs.queue import Step, move, read_jobs, read_queue, view, work_of
-from elytron.journal.compaction import compact
+from elytron.jobs.queue import Step, job_view, move_job, read_jobs, read_queue, work_of
+from elytron.journal.compaction import compact_space
 from elytron.state.space_records import REF
 from elytron_core.contracts.maintenance import (
     EmbeddingOutcome,
@@ -28,7 +28,7 @@ from elytron_core.planes.jobs import Job, JobId, JobState
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
 from elytron_core.ports.models import Embedder
-from elytron_core.ports.store import Action, Entry, Put, Require
+from elytron_core.ports.store import EntryDraft, JournalAction, PutChange, RequireRevision
 
 
 async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobListReport:
@@ -40,11 +40,11 @@ async def list_jobs(ctx: OperationContext, request: JobListRequest, /) -> JobLis
     known = await read_jobs(ctx, scope.space, ids)
     wanted = [job for job in known if not request.states or job.job.state in request.states]
     now = ctx.clock.now()
-    day = maintenance.today(await spent_on(ctx, scope.space), now)
+    day = maintenance.spent_today(await spent_on(ctx, scope.space), now)
     return JobListReport(
         space=scope.space,
         health=health,
-        jobs=tuple(view(job) for job in wanted[: request.limit]),
+        jobs=tuple(job_view(job) for job in wanted[: request.limit]),
         counts=counts,
         clipped=len(wanted) > request.limit,
         spent_today=day.spent,
@@ -58,21 +58,21 @@ async def retry_job(ctx: OperationContext, request: JobRetryRequest, /) -> JobRe
     stays = {JobState.LEASED, JobState.SUCCEEDED, JobState.PENDING}
 
     def step(job: Job) -> Job | None:
-        return None if job.state in stays else maintenance.again(job, at=ctx.clock.now())
+        return None if job.state in stays else maintenance.retry_job(job, at=ctx.clock.now())
 
-    return await _moved(ctx, ctx.scope_of(request).space, request.id, step)
+    return await _move_job(ctx, ctx.scope_of(request).space, request.id, step)
 
 
 async def cancel_job(ctx: OperationContext, request: JobCancelRequest, /) -> JobReport:
     """Give the job up; one that is over stays. Raises NotFound."""
 
     def step(job: Job) -> Job | None:
-        return maintenance.cancelled(job, at=ctx.clock.now()) if job.state.is_active else None
+        return maintenance.cancel_job(job, at=ctx.clock.now()) if job.state.is_active else None
 
-    return await _moved(ctx, ctx.scope_of(request).space, request.id, step)
+    return await _move_job(ctx, ctx.scope_of(request).space, request.id, step)
 
 
-async def _moved(ctx: OperationContext, space: SpaceId, name: str, step: Step) -> JobReport:
+async def _move_job(ctx: OperationContext, space: SpaceId, name: str, step: Step) -> JobReport:
     changed = False
 
     def watched(job: Job) -> Job | None:
@@ -81,20 +81,20 @@ async def _moved(ctx: OperationContext, space: SpaceId, name: str, step: Step) -
         changed = moved is not None
         return moved
 
-    known = await move(ctx, space, JobId(name), watched)
-    return JobReport(space=space, job=view(known), changed=changed)
+    known = await move_job(ctx, space, JobId(name), watched)
+    return JobReport(space=space, job=job_view(known), changed=changed)
 
 
 async def compact_journal(ctx: OperationContext, request: JournalCompactRequest, /) -> JournalCompactReport:
     """Leave one journal entry for each run without content. Raises Conflict if another call compacts it meanwhile."""
     space = ctx.scope_of(request).space
-    removed = await compact(ctx.store, space)
+    removed = await compact_space(ctx.store, space)
     record = await ctx.spaces.find(space)
     sequence = (await ctx.folds.current(space)).watermark if record is not None else 0
     return JournalCompactReport(space=space, removed=removed, changed=removed > 0, sequence=sequence)
 
 
-async def embed(ctx: OperationContext, request: MemoryEmbedRequest, /) -> MemoryEmbedReport:
+async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> MemoryEmbedReport:
     """Make vectors of what has none of the model that recall compares."""
     space = ctx.scope_of(request).space
     if ctx.encoders.wanted is None:
@@ -104,10 +104,12 @@ async def embed(ctx: OperationContext, request: MemoryEmbedRequest, /) -> Memory
         return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
     embedder = ctx.encoders.serving(record, await ctx.folds.current(space))
     if embedder is None:
-        return await _told(ctx, space, record, None, Progress(), outcome=EmbeddingOutcome.OTHER_MODEL)
-    progress = Progress()
-    failed = await _worked(ctx, space, embedder, progress, request.texts)
-    return await _told(ctx, space, record, embedder, progress, outcome=_outcome(progress, failed), reason=failed)
+        return await _embed_report(ctx, space, record, None, EmbedProgress(), outcome=EmbeddingOutcome.OTHER_MODEL)
+    progress = EmbedProgress()
+    failed = await _embed_missing(ctx, space, embedder, progress, request.texts)
+    return await _embed_report(
+        ctx, space, record, embedder, progress, outcome=_embedding_outcome(progress, failed), reason=failed
+    )
 
 
 async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) -> MemoryEmbedReport:
@@ -119,21 +121,23 @@ async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) ->
     record = await ctx.spaces.find(space)
     if record is None:
         return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
-    progress = Progress()
-    failed = await _worked(ctx, space, embedder, progress, request.texts)
+    progress = EmbedProgress()
+    failed = await _embed_missing(ctx, space, embedder, progress, request.texts)
     switched, dropped = False, 0
     if progress.is_done and not failed:
         switched = await _cut_over(ctx, space, record, embedder)
         dropped = await drop_others(ctx, space, record.model_tag(embedder.info.model), limit=request.texts)
-    outcome = _outcome(progress, failed)
+    outcome = _embedding_outcome(progress, failed)
     if dropped == request.texts:
         outcome = EmbeddingOutcome.MORE
-    report = await _told(ctx, space, record, embedder, progress, outcome=outcome, reason=failed)
+    report = await _embed_report(ctx, space, record, embedder, progress, outcome=outcome, reason=failed)
     changed = report.changed or switched or dropped > 0
     return report.model_copy(update={"switched": switched, "dropped": dropped, "changed": changed})
 
 
-async def _worked(ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: Progress, texts: int) -> str:
+async def _embed_missing(
+    ctx: OperationContext, space: SpaceId, embedder: Embedder, progress: EmbedProgress, texts: int
+) -> str:
     """Embed what is missing; return what kept the embedder from it, if anything did."""
     await ctx.encoders.settled(space)
     try:
@@ -143,7 +147,7 @@ async def _worked(ctx: OperationContext, space: SpaceId, embedder: Embedder, pro
     return ""
 
 
-def _outcome(progress: Progress, failed: str) -> EmbeddingOutcome:
+def _embedding_outcome(progress: EmbedProgress, failed: str) -> EmbeddingOutcome:
     if failed:
         return EmbeddingOutcome.FAILED
     return EmbeddingOutcome.COMPLETE if progress.is_done else EmbeddingOutcome.MORE
@@ -157,23 +161,23 @@ async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, 
         return False
     choice = choice_of(ctx, embedder, tag)
     body = choice.to_bytes()
-    await commit(
+    await commit_vectors(
         ctx,
         space,
-        puts=(Put(CHOICE, body, revision),),
-        entries=(Entry(Action.OPERATOR, CHOICE, record.digest(body)),),
-        requires=(Require(REF, 1),),
+        puts=(PutChange(CHOICE, body, revision),),
+        entries=(EntryDraft(JournalAction.OPERATOR, CHOICE, record.digest(body)),),
+        requires=(RequireRevision(REF, 1),),
         written={CHOICE: choice},
     )
     return True
 
 
-async def _told(
+async def _embed_report(
     ctx: OperationContext,
     space: SpaceId,
     record: SpaceRecord,
     embedder: Embedder | None,
-    progress: Progress,
+    progress: EmbedProgress,
     *,
     outcome: EmbeddingOutcome,
     reason: str = "",

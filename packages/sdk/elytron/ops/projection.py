@@ -7,12 +7,12 @@ from itertools import chain
 
 from elytron.context import OperationContext
 from elytron.intake import rendered_chars
-from elytron.memories.chat_aliases import meant, with_last
-from elytron.recall.filters import message_passes, wants
-from elytron.recall.retrieval import Gathered, gather
+from elytron.memories.chat_aliases import meant_conversation, with_last
+from elytron.recall.filters import message_passes, wants_plane
+from elytron.recall.retrieval import GatheredHits, gather_hits
 from elytron.standing_items import (
-    Private,
-    Work,
+    ConversationWork,
+    PrivateItems,
     hint_of_skill,
     hint_of_tool,
     hints_beside,
@@ -34,9 +34,9 @@ from elytron_core.contracts.projection import (
     PrivateGate,
     SectionName,
 )
-from elytron_core.contracts.recall import NothingReason, Plane, RecallOutcome
+from elytron_core.contracts.recall import NothingReason, RecallOutcome, RecallPlane
 from elytron_core.errors import Conflict, StoreError
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.policy import host
@@ -51,22 +51,22 @@ from elytron_core.policy.projection.sections import (
 )
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import passages_of
-from elytron_core.ports.store import Action, Batch, Entry, Require
+from elytron_core.ports.store import Batch, EntryDraft, JournalAction, RequireRevision
 from elytron_core.profiles import ModeAction, ModeInput
-from elytron_core.scope import Clip, ClipReason, Scope
+from elytron_core.scope import ClipReason, ReportClip, Scope
 
 MARK_BYTES = 12
 SHORT_CHARS = 80
 """A short message with who said it when."""
 
 
-async def project(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
+async def build_projection(ctx: OperationContext, request: MemoryProjectionRequest, /) -> MemoryProjectionReport:
     """Build the block for the query: standing facts, skills, what was said last, and what was recalled."""
     scope = await with_last(ctx, ctx.scope_of(request))
     mode = request.mode_input
     if mode is not None and not host.is_admitted(ModeAction.PROJECT, mode):
         return _not_admitted(ctx, scope, request, mode)
-    report = await _admitted(ctx, scope, request)
+    report = await _report_of(ctx, scope, request)
     selected = _each_once(part.included for part in report.sections)
     considered = _each_once((*part.included, *part.dropped) for part in report.sections)
     if ctx.notes_projections:
@@ -82,27 +82,27 @@ async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjec
     record = await ctx.spaces.find(scope.space)
     if record is None:
         return
-    entry = Entry(Action.PROJECTION, REF, digest=record.digest(report.system_memory_block.encode()))
+    entry = EntryDraft(JournalAction.PROJECTION, REF, digest=record.digest(report.system_memory_block.encode()))
     with suppress(Conflict, StoreError):
         await ctx.store.commit(
-            Batch(space=scope.space, at=ctx.clock.now(), entries=(entry,), requires=(Require(REF, 1),))
+            Batch(space=scope.space, at=ctx.clock.now(), entries=(entry,), requires=(RequireRevision(REF, 1),))
         )
 
 
-async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
-    mode, conversation = request.mode_input, await meant(ctx, scope)
-    key = conversation.key if conversation.is_trusted else None
+async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
+    mode, conversation = request.mode_input, await meant_conversation(ctx, scope)
+    is_private, key = _with_private(request), conversation.key if conversation.is_trusted else None
     facts = await standing_facts(ctx, scope, request, key)
-    max_len, by_bound = _bound(ctx, request)
-    wanted = request.recall_limit if request.recall_limit is not None else _fitting(max_len)
-    limit = _gathered(wanted, request.recent_messages_limit + len(facts))
-    gathered = await gather(ctx, scope, request.query, request.filters, limit=limit, private=_with_private(request))
+    max_len, by_bound = _length_bound(ctx, request)
+    wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
+    limit = _gathered_count(wanted, request.recent_messages_limit + len(facts))
+    gathered = await gather_hits(ctx, scope, request.query, request.filters, limit=limit, private=is_private)
     within = conversation.within(scope)
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
-    work = await work_of(ctx, within, request) if conversation.is_trusted else Work()
-    pressure = host.worse(request.pressure, mode.pressure) if mode is not None else request.pressure
-    built = builder.build(
+    work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
+    pressure = host.worse_pressure(request.pressure, mode.pressure) if mode is not None else request.pressure
+    built = builder.build_projection(
         builder.ProjectionInputs(
             max_chars=max_len,
             pressure=pressure,
@@ -117,9 +117,9 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
             skills=await standing_skills(ctx, scope, request),
             agent_skills=tuple(map(hint_of_skill, beside.agent_skills)),
             agent_tools=tuple(map(hint_of_tool, beside.agent_tools)),
-            recent=await _recent(ctx, within, request) if conversation.is_trusted else (),
-            recalled=await _recalled(gathered, room=max_len),
-            recall_note=_note(gathered),
+            recent=await _recent_messages(ctx, within, request) if conversation.is_trusted else (),
+            recalled=await _recalled_items(gathered, room=max_len),
+            recall_note=_recall_note(gathered),
             recall_limit=wanted,
             space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE,
         ),
@@ -140,9 +140,9 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
         miss_reason=built.miss_reason,
         intent=gathered.intent.value,
         unchanged_bytes=ctx.last_blocks.unchanged_bytes(scope.space, within.conversation_key, built.block),
-        private_gate=_gate(request, private, built),
+        private_gate=_private_gate(request, private, built),
         checks=built.checks,
-        lifecycle=host.admissions(mode) if mode is not None else (),
+        lifecycle=host.action_admissions(mode) if mode is not None else (),
         alias=conversation.trust,
         sequence=gathered.sequence,
         agent_skill_hits=beside.agent_skills,
@@ -154,9 +154,9 @@ async def _admitted(ctx: OperationContext, scope: Scope, request: MemoryProjecti
 async def _note_shown(
     ctx: OperationContext,
     scope: Scope,
-    gathered: Gathered,
+    gathered: GatheredHits,
     facts: Iterable[StandingFact],
-    built: builder.Projection,
+    built: builder.BuiltProjection,
 ) -> None:
     """Count the memories in a block as shown."""
     await note_shown(ctx, scope, [hit for hit in gathered.hits if built.shows(hit.id, SectionName.RECALLED)])
@@ -168,17 +168,19 @@ def _each_once(ids: Iterable[Iterable[str]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(chain.from_iterable(ids)))
 
 
-def _bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tuple[int, tuple[Clip, ...]]:
+def _length_bound(ctx: OperationContext, request: MemoryProjectionRequest) -> tuple[int, tuple[ReportClip, ...]]:
     """Return the smallest of the request's, the profile's and the provider's bound, and which of them cut."""
     max_len, by_profile = rendered_chars(ctx.profile, request.max_chars)
     provider = request.provider_max_len
     if provider is None or provider >= max_len:
         return max_len, tuple(by_profile)
-    cut = Clip(what="characters", reason=ClipReason.PROVIDER, limit=provider, dropped=max_len - provider)
+    cut = ReportClip(what="characters", reason=ClipReason.PROVIDER, limit=provider, dropped=max_len - provider)
     return provider, (*by_profile, cut)
 
 
-def _gate(request: MemoryProjectionRequest, private: Private, built: builder.Projection) -> PrivateGate:
+def _private_gate(
+    request: MemoryProjectionRequest, private: PrivateItems, built: builder.BuiltProjection
+) -> PrivateGate:
     shown = [memory for part in built.sections if part.name is SectionName.PRIVATE for memory in part.included]
     withheld = len(private.withheld) + private.documents_withheld
     return PrivateGate(context=request.private_context, withheld=withheld, shown=tuple(shown))
@@ -195,37 +197,37 @@ def _not_admitted(
         requested_chars=request.max_chars,
         budget=0,
         stable_chars=0,
-        pressure=host.worse(request.pressure, mode.pressure),
+        pressure=host.worse_pressure(request.pressure, mode.pressure),
         sections=(),
         truncated=False,
         miss_reason=MissReason.NOT_ADMITTED,
         private_gate=PrivateGate(context=request.private_context),
-        lifecycle=host.admissions(mode),
+        lifecycle=host.action_admissions(mode),
     )
 
 
-def _note(gathered: Gathered) -> str:
+def _recall_note(gathered: GatheredHits) -> str:
     """Return what is said of what was recalled."""
-    is_doubtful = weights.outcome(gathered.answered) is RecallOutcome.DOUBTFUL
+    is_doubtful = weights.recall_outcome(gathered.answered) is RecallOutcome.DOUBTFUL
     return "it is doubtful that these answer" if is_doubtful else ""
 
 
-def _with_private(request: MemoryProjectionRequest) -> tuple[Plane, ...]:
+def _with_private(request: MemoryProjectionRequest) -> tuple[RecallPlane, ...]:
     """Return the planes of which private memories are gathered; private facts always, so that they can be counted."""
-    return tuple(Plane) if request.private_context is PrivateContext.ALLOWED else (Plane.LONG_TERM,)
+    return tuple(RecallPlane) if request.private_context is PrivateContext.ALLOWED else (RecallPlane.LONG_TERM,)
 
 
-def _gathered(wanted: int, standing: int) -> int:
+def _gathered_count(wanted: int, standing: int) -> int:
     """Return how many are gathered: memories in the block already are not recalled twice."""
     return min(max(wanted, 1) + standing, limits.RECALL_MAX)
 
 
-def _fitting(max_len: int) -> int:
+def _fitting_count(max_len: int) -> int:
     """Return how many memories there may be room for."""
     return min(max(max_len // SHORT_CHARS, limits.RECALL_DEFAULT), limits.RECALL_MAX)
 
 
-async def _recalled(gathered: Gathered, *, room: int) -> tuple[RecalledItem, ...]:
+async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[RecalledItem, ...]:
     """Return the hits that there may be room for, and a few more; of long messages the passage that answers best."""
     items: list[RecalledItem] = []
     if gathered.answered < limits.PROJECTED_SCORE:
@@ -233,7 +235,7 @@ async def _recalled(gathered: Gathered, *, room: int) -> tuple[RecalledItem, ...
     budget = room
     for place, hit in enumerate(gathered.hits, 1):
         most = recalled_chars(place, budget)
-        is_long = hit.plane is Plane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
+        is_long = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
         if len(hit.text) > RECALLED_CHARS_MAX:
             # To look through one takes milliseconds: others have their turn before each.
             await asyncio.sleep(0)
@@ -246,7 +248,7 @@ async def _recalled(gathered: Gathered, *, room: int) -> tuple[RecalledItem, ...
                 at=hit.at,
                 score=hit.score,
                 is_overtaken=hit.newer is not None,
-                is_outside=hit.trust is Trust.OUTSIDE,
+                is_outside=hit.trust is TrustLevel.OUTSIDE,
                 hint=hit.hint,
                 parts=passages_of(hit.text, gathered.terms, most) if is_long else (),
             )
@@ -257,11 +259,13 @@ async def _recalled(gathered: Gathered, *, room: int) -> tuple[RecalledItem, ...
     return tuple(items)
 
 
-async def _recent(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> tuple[RecentMessage, ...]:
+async def _recent_messages(
+    ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest
+) -> tuple[RecentMessage, ...]:
     """Return the conversation's last messages that pass the filters, oldest first."""
     record = await ctx.spaces.find(scope.space)
     limit = request.recent_messages_limit
-    if record is None or limit == 0 or not wants(request.filters, Plane.TRANSCRIPT):
+    if record is None or limit == 0 or not wants_plane(request.filters, RecallPlane.TRANSCRIPT):
         return ()
     tag = record.conversation_tag(scope.conversation_key)
     documents = await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", limit=limit, descending=True)
@@ -276,7 +280,7 @@ async def _recent(ctx: OperationContext, scope: Scope, request: MemoryProjection
                 text=message.text,
                 speaker=message.speaker,
                 at=transcript.said_at(turn, message),
-                is_outside=turn.trust_of(part) is Trust.OUTSIDE,
+                is_outside=turn.trust_of(part) is TrustLevel.OUTSIDE,
             )
             for part, message in enumerate(turn.messages)
             if message_passes(turn, part, request.filters, include_private=is_private_shown)

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from elytron.context import OperationContext
 from elytron.documents.cursor import cursor_of, place_in, require_same
-from elytron.documents.hits import cited
+from elytron.documents.hits import cited_hit
 from elytron.memories.chat_aliases import with_last
-from elytron.recall.order import reranked
-from elytron.recall.retrieval import Gathered, gather, with_neighbours
-from elytron.recall.why_not import absences
+from elytron.recall.order import rerank_hits
+from elytron.recall.retrieval import GatheredHits, gather_hits, with_neighbours
+from elytron.recall.why_not import explain_absences
 from elytron.standing_items import hints_beside
 from elytron.writes.skills import note_shown
 from elytron_core import limits
@@ -16,17 +16,17 @@ from elytron_core.contracts.recall import (
     MemoryRecallReport,
     MemoryRecallRequest,
     NothingReason,
-    Plane,
     RecallHit,
     RecallOutcome,
+    RecallPlane,
     RerankUse,
 )
-from elytron_core.model import Vouched
+from elytron_core.model import VouchedMaker
 from elytron_core.policy.ranking import weights
-from elytron_core.scope import Clip, ClipReason, Scope
+from elytron_core.scope import ClipReason, ReportClip, Scope
 from elytron_core.text.similarity import estimate_tokens
 
-_REPORTS = Vouched(MemoryRecallReport, *MemoryRecallReport.model_fields)
+_REPORTS = VouchedMaker(MemoryRecallReport, *MemoryRecallReport.model_fields)
 
 
 async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /) -> MemoryRecallReport:
@@ -34,7 +34,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     scope = await with_last(ctx, ctx.scope_of(request))
     offset = place_in(request.cursor)
     end = min(offset + request.limit, limits.RECALL_MAX)
-    gathered = await gather(
+    gathered = await gather_hits(
         ctx,
         scope,
         request.query,
@@ -42,40 +42,40 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         limit=max(end, limits.RERANK_HITS if ctx.models.reranker is not None else 0),
         diversity=request.diversity,
         depth=limits.RECALL_MAX if request.why_not else 0,
-        private=tuple(Plane) if request.include_private else (),
+        private=tuple(RecallPlane) if request.include_private else (),
     )
     rerank, ordered = RerankUse.NONE, gathered.hits
     if ctx.models.reranker is not None:
-        rerank, ordered = await reranked(ctx, request.query, ordered)
+        rerank, ordered = await rerank_hits(ctx, request.query, ordered)
     ordered = tuple([hit for hit in ordered if hit.score >= request.min_score])
     scored = sum(score >= request.min_score for score in gathered.scores)
     if request.cursor is not None:
         require_same(request, [hit.id for hit in ordered[:offset]], gathered.sequence)
-    page = tuple(cited(hit, scope.space) for hit in ordered[offset:end])
-    hits = _within(page, request.max_tokens) if request.max_tokens is not None else page
+    page = tuple(cited_hit(hit, scope.space) for hit in ordered[offset:end])
+    hits = _hits_within(page, request.max_tokens) if request.max_tokens is not None else page
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
     has_more = bool(hits) and scored > len(shown) < limits.RECALL_MAX
-    outcome, reason = _found(gathered, has_hits=bool(ordered))
+    outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
     return _REPORTS.make(
         space=scope.space,
         query=request.query,
         outcome=outcome,
         reason=reason,
-        hits=await _beside(ctx, scope, request, hits),
+        hits=await _nearby_hits(ctx, scope, request, hits),
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,
         clipped=tuple(
-            _clipped(
+            _clip_hits(
                 request, page, hits, beyond=(scored if request.min_score else gathered.available) - offset - len(page)
             )
         ),
         next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
         cut=round(gathered.scores[len(shown)], 6) if has_more else None,
         rerank=rerank,
-        why_not=await absences(ctx, scope, request, order=gathered.order, page=page, shown=hits, offset=offset),
+        why_not=await explain_absences(ctx, scope, request, order=gathered.order, page=page, shown=hits, offset=offset),
         agent_skill_hits=beside.agent_skills,
         agent_tool_hints=beside.agent_tools,
         tool_experience_status=beside.tool_status,
@@ -85,7 +85,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     )
 
 
-async def _beside(
+async def _nearby_hits(
     ctx: OperationContext, scope: Scope, request: MemoryRecallRequest, hits: tuple[RecallHit, ...]
 ) -> tuple[RecallHit, ...]:
     if not request.neighbours:
@@ -93,27 +93,27 @@ async def _beside(
     return await with_neighbours(ctx, scope, hits, count=request.neighbours, include_private=request.include_private)
 
 
-def _found(gathered: Gathered, /, *, has_hits: bool) -> tuple[RecallOutcome, NothingReason | None]:
+def _recall_outcome(gathered: GatheredHits, /, *, has_hits: bool) -> tuple[RecallOutcome, NothingReason | None]:
     """Return whether one of the best hits answers; why not, if none does."""
     if gathered.reason is not None:
         return RecallOutcome.NOTHING, gathered.reason
     if not has_hits:
         return RecallOutcome.NOTHING, NothingReason.BELOW_MIN_SCORE
-    outcome = weights.outcome(gathered.answered)
+    outcome = weights.recall_outcome(gathered.answered)
     return outcome, NothingReason.NO_ANSWER if outcome is RecallOutcome.NOTHING else None
 
 
-def _clipped(
+def _clip_hits(
     request: MemoryRecallRequest, page: Sequence[RecallHit], hits: Sequence[RecallHit], /, *, beyond: int
-) -> Iterator[Clip]:
+) -> Iterator[ReportClip]:
     """Yield what the bounds left out: of the `beyond` memories behind the page, and of the page itself."""
     if beyond > 0 and len(page) == request.limit:
-        yield Clip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond)
+        yield ReportClip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond)
     if request.max_tokens is not None and (dropped := len(page) - len(hits)):
-        yield Clip(what="hits", reason=ClipReason.TOKENS, limit=request.max_tokens, dropped=dropped)
+        yield ReportClip(what="hits", reason=ClipReason.TOKENS, limit=request.max_tokens, dropped=dropped)
 
 
-def _within(hits: tuple[RecallHit, ...], max_tokens: int) -> tuple[RecallHit, ...]:
+def _hits_within(hits: tuple[RecallHit, ...], max_tokens: int) -> tuple[RecallHit, ...]:
     """Return the longest beginning of `hits` whose texts fit."""
     spent = 0
     for count, hit in enumerate(hits):

@@ -4,17 +4,17 @@ from collections import Counter
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of, place_of
 from elytron.documents.stored_values import value_at, values_at
-from elytron.intake import admitting
-from elytron.memories.audit_trail import event_of, note
-from elytron.recall.retrieval import gather
-from elytron.writes.commit import Settled, settle_report
+from elytron.intake import admit_texts
+from elytron.memories.audit_trail import event_of, note_events
+from elytron.recall.retrieval import gather_hits
+from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.records import is_disclosed, item_of, put_records, record_ref, records_below, require_version
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallFilters
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.records import (
     RecordDeleteReport,
     RecordDeleteRequest,
@@ -36,14 +36,14 @@ from elytron_core.planes.records import RECORDS, RESERVED_NAMESPACES, Record, is
 from elytron_core.planes.space import AuditAction, SpaceRecord
 from elytron_core.policy.admission import records
 from elytron_core.policy.ranking import query
-from elytron_core.ports.store import Action, Ref
+from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 
 _PRIVATE = "names a private record: ask with include_private"
 
 
-@admitting
+@admit_texts
 async def put_record(ctx: OperationContext, request: RecordPutRequest, /) -> RecordPutReport:
     """Store a value, in the place of the one of its name; what is there already is left as it is.
 
@@ -71,29 +71,29 @@ async def get_record(ctx: OperationContext, request: RecordGetRequest, /) -> Rec
     return RecordGetReport(space=scope.space, record=item_of(ref, record))
 
 
-@admitting
+@admit_texts
 async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) -> RecordDeleteReport:
     """Delete a record; if there is none, nothing changes. Raises what `put_record` raises."""
     _require_open(request.namespace)
     scope = ctx.scope_of(request)
 
-    async def plan(space: SpaceRecord) -> Settled[RecordDeleteReport]:
+    async def plan(space: SpaceRecord) -> SettledChanges[RecordDeleteReport]:
         now = ctx.clock.now()
         ref = record_ref(space, request.namespace, request.key)
         known, revision = await value_at(ctx.store, scope.space, ref, Record)
         require_version(known, request.expected_version, now)
         report = RecordDeleteReport(space=scope.space, id=id_of(ref), changed=False, dry_run=request.dry_run)
         if known is None or not known.is_alive(now):
-            return Settled(report)
-        gone = records.deleted(known, at=now)
+            return SettledChanges(report)
+        gone = records.delete_record(known, at=now)
         report = report.model_copy(update={"changed": not request.dry_run, "version": gone.version})
         if request.dry_run:
-            return Settled(report)
-        changes = Changes(space)
-        changes.put(ref, gone, expects=revision, action=Action.DELETE)
+            return SettledChanges(report)
+        changes = ChangeSet(space)
+        changes.put(ref, gone, expects=revision, action=JournalAction.DELETE)
         event = event_of(ctx, AuditAction.DELETED, at=now, reason=request.reason)
-        await note(ctx, scope.space, space, changes, {ref: [event]})
-        return Settled(report, changes)
+        await note_events(ctx, scope.space, space, changes, {ref: [event]})
+        return SettledChanges(report, changes)
 
     return await settle_report(ctx, scope.space, plan, takes_back=True)
 
@@ -101,7 +101,7 @@ async def delete_record(ctx: OperationContext, request: RecordDeleteRequest, /) 
 async def search_records(ctx: OperationContext, request: RecordSearchRequest, /) -> RecordSearchReport:
     """Return the records that pass, best first for a query, else by namespace and key."""
     scope = ctx.scope_of(request)
-    found = await (_listed if similarity.is_blank(request.query) else _answering)(ctx, scope, request)
+    found = await (_list_page if similarity.is_blank(request.query) else _query_page)(ctx, scope, request)
     return RecordSearchReport(
         space=scope.space, items=tuple(found[: request.limit]), has_more=len(found) > request.limit
     )
@@ -130,12 +130,12 @@ async def record_history(ctx: OperationContext, request: RecordHistoryRequest, /
     """Return the versions of a record, oldest first. Raises NotFound, InvalidInput for a private one."""
     scope = ctx.scope_of(request)
     ref, record = await _must_find(ctx, scope, request)
-    return RecordHistoryReport(space=scope.space, id=id_of(ref), versions=records.history(record))
+    return RecordHistoryReport(space=scope.space, id=id_of(ref), versions=records.record_history(record))
 
 
 async def _must_find(
     ctx: OperationContext, scope: Scope, request: RecordGetRequest | RecordHistoryRequest
-) -> tuple[Ref, Record]:
+) -> tuple[DocumentRef, Record]:
     """Return the record of this name, a deleted one too. Raises NotFound, InvalidInput for a private one."""
     space = await ctx.spaces.find(scope.space)
     if space is not None:
@@ -155,48 +155,52 @@ def _require_open(namespace: tuple[str, ...]) -> None:
         raise PermissionRefused(f"namespaces that begin with {begun} are the runtime's own: take another")
 
 
-class _Named(NamedTuple):
+class _NamedRecord(NamedTuple):
     """Sort key of a list of records, and its document."""
 
     namespace: tuple[str, ...]
     key: str
-    ref: Ref
+    ref: DocumentRef
 
 
-async def _listed(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
+async def _list_page(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
     """Return a page of the records that pass, by namespace and key, and one more if there is one."""
     now, end = ctx.clock.now(), request.offset + request.limit + 1
-    first: list[_Named] = []
+    first: list[_NamedRecord] = []
     async for document, record in records_below(ctx, scope.space, request.namespace):
-        if _passes(record, request, now):
-            first.append(_Named(record.namespace, record.key, document.ref))
+        if _passes_filters(record, request, now):
+            first.append(_NamedRecord(record.namespace, record.key, document.ref))
         if len(first) >= 2 * end:
             first = sorted(first)[:end]
     page = [named.ref for named in sorted(first)[request.offset : end]]
     found = await values_at(ctx.store, scope.space, page, Record)
-    return [item_of(ref, record) for ref, record in found.items() if _passes(record, request, now)]
+    return [item_of(ref, record) for ref, record in found.items() if _passes_filters(record, request, now)]
 
 
-async def _answering(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
+async def _query_page(ctx: OperationContext, scope: Scope, request: RecordSearchRequest) -> list[RecordItem]:
     """Return a page of the records that answer the query, best first, and one more if there is one."""
     end = min(request.offset + request.limit + 1, limits.RECALL_MAX)
-    gathered = await gather(
+    gathered = await gather_hits(
         ctx,
         scope,
         request.query,
-        RecallFilters(planes=(Plane.RECORDS,), namespace=request.namespace, where=request.where),
+        RecallFilters(planes=(RecallPlane.RECORDS,), namespace=request.namespace, where=request.where),
         limit=end,
-        private=(Plane.RECORDS,) if request.include_private else (),
+        private=(RecallPlane.RECORDS,) if request.include_private else (),
     )
     scores = {place_of(hit.id): hit.score for hit in gathered.hits[request.offset :]}
     found = await values_at(ctx.store, scope.space, [ref for ref in scores if ref is not None], Record)
     now = ctx.clock.now()
-    return [item_of(ref, record, score=scores[ref]) for ref, record in found.items() if _passes(record, request, now)]
+    return [
+        item_of(ref, record, score=scores[ref])
+        for ref, record in found.items()
+        if _passes_filters(record, request, now)
+    ]
 
 
-def _passes(record: Record, request: RecordSearchRequest, now: Instant) -> bool:
+def _passes_filters(record: Record, request: RecordSearchRequest, now: Instant) -> bool:
     return (
         record.is_alive(now)
         and is_disclosed(record, include_private=request.include_private)
-        and query.hold(request.where, record.fields)
+        and query.filters_hold(request.where, record.fields)
     )

@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
-from elytron.intake import admitting
-from elytron.memories.audit_trail import event_of, note
+from elytron.documents.change_set import ChangeSet
+from elytron.intake import admit_texts
+from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.provenance_links import links_of_skills
-from elytron.writes.commit import Settled, settle_report
+from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.skills import SkillShelf, record_reuse, shelf_of, whole_shelf
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -35,7 +35,7 @@ from elytron_core.planes.skills import Skill, SkillState
 from elytron_core.planes.space import AuditAction, SpaceRecord
 from elytron_core.policy.admission import rules
 from elytron_core.policy.skills import front_matter, governance, quality
-from elytron_core.ports.store import Action
+from elytron_core.ports.store import JournalAction
 from elytron_core.text import similarity
 
 _REFUSALS = {
@@ -56,7 +56,7 @@ async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRe
         for skill in skills
         if (request.include_disabled or skill.enabled)
         and (request.include_retired or skill.state is not SkillState.RETIRED)
-        and _matches(skill, request.query)
+        and _matches_query(skill, request.query)
         for summary in [summary_of(skill, now)]
     ]
     shown.sort(key=lambda one: (list(SkillState).index(one.state), -one.quality, one.name))
@@ -74,7 +74,7 @@ async def list_runtime_skills(ctx: OperationContext, request: RuntimeSkillListRe
 async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRequest, /) -> RuntimeSkillDetailReport:
     """Return one skill with its history. Raises NotFound."""
     scope = ctx.scope_of(request)
-    shelf = await _found(ctx, scope.space, request.name)
+    shelf = await _find_shelf(ctx, scope.space, request.name)
     skill = shelf.must_get(request.name)
     return RuntimeSkillDetailReport(
         space=scope.space,
@@ -82,15 +82,15 @@ async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRe
         procedure=skill.procedure,
         citations=skill.citations,
         source_chat_id=skill.source_chat_id,
-        lineage=quality.lineage(skill, digest=shelf.digest(skill)),
+        lineage=quality.skill_lineage(skill, digest=shelf.digest(skill)),
         strategy_diffs=skill.diffs,
         last_outcome_at=skill.last_outcome_at,
         last_outcome_note=skill.last_outcome_note,
-        raw_content=front_matter.written(skill),
+        raw_content=front_matter.write_skill_file(skill),
     )
 
 
-@admitting
+@admit_texts
 async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditRequest, /) -> RuntimeSkillMutationReport:
     """Make the edit the skill's next revision. Raises NotFound.
 
@@ -111,15 +111,15 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
             return skill
         if similarity.is_blank(new.topic) or similarity.is_blank(new.title):
             return SkillRefusal.EMPTY
-        flaw = rules.flaw(new.procedure)
+        flaw = rules.procedure_flaw(new.procedure)
         if flaw is not None:
             return _REFUSALS[flaw]
-        return quality.revised(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
+        return quality.revise_skill(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
 
-    return await _mutate(ctx, request, request.name, edited)
+    return await _mutate_skill(ctx, request, request.name, edited)
 
 
-@admitting
+@admit_texts
 async def set_runtime_skill_enabled(
     ctx: OperationContext, request: RuntimeSkillSetEnabledRequest, /
 ) -> RuntimeSkillMutationReport:
@@ -134,32 +134,32 @@ async def set_runtime_skill_enabled(
         return skill.model_copy(update=back)
 
     done = AuditAction.ENABLED if request.enabled else AuditAction.DISABLED
-    return await _mutate(ctx, request, request.name, switched, done=done, reason=request.reason)
+    return await _mutate_skill(ctx, request, request.name, switched, done=done, reason=request.reason)
 
 
-@admitting
+@admit_texts
 async def delete_runtime_skill(
     ctx: OperationContext, request: RuntimeSkillDeleteRequest, /
 ) -> RuntimeSkillMutationReport:
     """Remove a skill and its links; it can be learned again. Raises NotFound."""
     scope = ctx.scope_of(request)
 
-    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillMutationReport]:
+    async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillMutationReport]:
         shelf = await shelf_of(ctx, scope.space, record, (request.name,))
         skill = shelf.must_get(request.name)
         report = RuntimeSkillMutationReport(space=scope.space, name=request.name, changed=True)
         links = await links_of_skills(ctx, scope.space, record, (skill,))
-        changes = Changes(record)
+        changes = ChangeSet(record)
         done = event_of(ctx, AuditAction.DELETED, at=ctx.clock.now(), reason=request.reason)
-        await note(ctx, scope.space, record, changes, {shelf.ref(skill): (done,)})
+        await note_events(ctx, scope.space, record, changes, {shelf.ref(skill): (done,)})
         for ref, revision in {shelf.ref(skill): shelf.revision(skill), **links}.items():
             changes.delete(ref, expects=revision)
-        return Settled(report, changes)
+        return SettledChanges(report, changes)
 
     return await settle_report(ctx, scope.space, plan, takes_back=True)
 
 
-@admitting
+@admit_texts
 async def record_skill_reuse(ctx: OperationContext, request: RuntimeSkillReuseRequest, /) -> RuntimeSkillReuseReport:
     """Record the outcome of the skills that a reply used."""
     return await record_reuse(ctx, ctx.scope_of(request), request.names, request.outcome, note=request.note)
@@ -171,12 +171,12 @@ async def govern_runtime_skills(
     """Merge, retire and prune the skills of the space by quality and age, as one batch."""
     scope = ctx.scope_of(request)
 
-    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillGovernReport]:
+    async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillGovernReport]:
         shelf = await whole_shelf(ctx, scope.space, record)
         skills = tuple(shelf)
-        governed = governance.govern(skills, at=ctx.clock.now(), digest=shelf.digest)
+        governed = governance.govern_skills(skills, at=ctx.clock.now(), digest=shelf.digest)
         for skill in governed.changed:
-            shelf.put(skill, Action.MAINTENANCE)
+            shelf.put(skill, JournalAction.MAINTENANCE)
         report = RuntimeSkillGovernReport(
             space=scope.space,
             changed=governed.is_change and not request.dry_run,
@@ -190,12 +190,12 @@ async def govern_runtime_skills(
             pruned=tuple(skill.name for skill in governed.pruned),
         )
         if request.dry_run:
-            return Settled(report)
+            return SettledChanges(report)
         deletes = {shelf.ref(skill): shelf.revision(skill) for skill in governed.pruned}
         deletes |= await links_of_skills(ctx, scope.space, record, governed.pruned)
         for ref, revision in deletes.items():
             shelf.changes.delete(ref, expects=revision)
-        return Settled(report, shelf.changes)
+        return SettledChanges(report, shelf.changes)
 
     return await settle_report(ctx, scope.space, plan)
 
@@ -217,7 +217,7 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
         state=quality.state_of(skill, at=at),
         enabled=skill.enabled,
         forgotten=skill.forgotten_at is not None,
-        quality=quality.quality(skill),
+        quality=quality.skill_quality(skill),
         revision=skill.revision_count,
         revision_pending=skill.revision_pending,
         use_count=skill.use_count,
@@ -232,20 +232,20 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
     )
 
 
-def _matches(skill: Skill, query: str | None) -> bool:
+def _matches_query(skill: Skill, query: str | None) -> bool:
     """Return whether every word of the query begins a word of the skill's texts."""
-    text = similarity.normalise(f"{skill.name} {skill.content}")
-    return all(similarity.holds(text, word) for word in similarity.normalise(query or "").split())
+    text = similarity.normalise_text(f"{skill.name} {skill.content}")
+    return all(similarity.has_term(text, word) for word in similarity.normalise_text(query or "").split())
 
 
-async def _found(ctx: OperationContext, space: SpaceId, name: str) -> SkillShelf:
+async def _find_shelf(ctx: OperationContext, space: SpaceId, name: str) -> SkillShelf:
     record = await ctx.spaces.find(space)
     if record is None:
         raise NotFound(what="runtime skill", name=name)
     return await shelf_of(ctx, space, record, (name,))
 
 
-async def _mutate(
+async def _mutate_skill(
     ctx: OperationContext,
     request: RuntimeSkillEditRequest | RuntimeSkillSetEnabledRequest,
     name: str,
@@ -257,28 +257,28 @@ async def _mutate(
     """Commit what `change` makes of the skill called `name`; where it makes the same, nothing. Raises NotFound."""
     scope = ctx.scope_of(request)
 
-    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillMutationReport]:
+    async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillMutationReport]:
         shelf = await shelf_of(ctx, scope.space, record, (name,))
         skill = shelf.must_get(name)
         new = change(skill, shelf)
         refused = new if isinstance(new, SkillRefusal) else None
         stands = skill if isinstance(new, SkillRefusal) else new
         if stands != skill:
-            shelf.put(stands, Action.OPERATOR)
+            shelf.put(stands, JournalAction.OPERATOR)
             events = () if done is None else (event_of(ctx, done, at=ctx.clock.now(), reason=reason),)
-            await note(ctx, scope.space, record, shelf.changes, {shelf.ref(stands): events})
+            await note_events(ctx, scope.space, record, shelf.changes, {shelf.ref(stands): events})
         report = RuntimeSkillMutationReport(
             space=scope.space,
             name=name,
             changed=stands != skill,
             refused=refused,
-            reason=_reason(refused),
+            reason=_refusal_reason(refused),
             skill=summary_of(stands, ctx.clock.now()),
         )
-        return Settled(report, shelf.changes)
+        return SettledChanges(report, shelf.changes)
 
     return await settle_report(ctx, scope.space, plan)
 
 
-def _reason(refused: SkillRefusal | None) -> str:
+def _refusal_reason(refused: SkillRefusal | None) -> str:
     return next((text for text, refusal in _REFUSALS.items() if refusal is refused), "")

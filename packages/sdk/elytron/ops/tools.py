@@ -3,11 +3,11 @@
 from collections.abc import Iterable
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import value_at
 from elytron.intake import scrub_value
 from elytron.state.tools import tools_of
-from elytron.writes.commit import Settled, settle_report
+from elytron.writes.commit import SettledChanges, settle_report
 from elytron_core import limits
 from elytron_core.contracts.tools import (
     AgentToolRegistryDeleteReport,
@@ -24,8 +24,8 @@ from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import REGISTRIES, AgentToolRegistrySnapshot, KeptRegistry
 from elytron_core.policy import tools
-from elytron_core.policy.tools import counted, refusal
-from elytron_core.ports.store import Action, Ref
+from elytron_core.policy.tools import count_tools, registry_refusal
+from elytron_core.ports.store import DocumentRef, JournalAction
 
 _REASONS = {
     RegistryRefusal.FINGERPRINT_MISMATCH: "the snapshot has another fingerprint than the one computed from it",
@@ -48,20 +48,20 @@ async def upsert_agent_tool_registry(
     snapshot = request.snapshot
     fingerprint = tools.registry_fingerprint(snapshot)
     forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
-    untrue = forbidden or refusal(snapshot)
+    untrue = forbidden or registry_refusal(snapshot)
     kept, scrubbed = scrub_value(tools.with_fingerprints(snapshot))
 
-    async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryUpsertReport]:
-        ref = Ref(REGISTRIES, record.registry_tag(snapshot.registry_id))
+    async def plan(record: SpaceRecord) -> SettledChanges[AgentToolRegistryUpsertReport]:
+        ref = DocumentRef(REGISTRIES, record.registry_tag(snapshot.registry_id))
         stored, revision = await value_at(ctx.store, scope.space, ref, KeptRegistry)
         known = stored.snapshot if stored is not None else None
         refused = untrue
         if known is None and refused is None and await _is_full(ctx, request):
             refused = RegistryRefusal.TOO_MANY
-        changes = Changes(record)
+        changes = ChangeSet(record)
         if refused is None and kept != known:
             registry = KeptRegistry(snapshot=kept, registered_at=ctx.clock.now())
-            changes.put(ref, registry, expects=revision, action=Action.OPERATOR)
+            changes.put(ref, registry, expects=revision, action=JournalAction.OPERATOR)
         is_other = known is not None and known.fingerprint != fingerprint
         report = AgentToolRegistryUpsertReport(
             space=scope.space,
@@ -74,7 +74,7 @@ async def upsert_agent_tool_registry(
             replaced_fingerprint=known.fingerprint if known is not None and is_other and refused is None else None,
             scrubbed=scrubbed.found,
         )
-        return Settled(report, changes)
+        return SettledChanges(report, changes)
 
     return await settle_report(ctx, scope.space, plan)
 
@@ -97,7 +97,7 @@ async def list_agent_tool_registries(
     return AgentToolRegistryListReport(
         space=scope.space,
         registries=tuple(tools.registries.values()),
-        report=counted(tools.registries, tools.experiences, forbidden=ctx.profile.is_esp),
+        report=count_tools(tools.registries, tools.experiences, forbidden=ctx.profile.is_esp),
     )
 
 
@@ -108,7 +108,7 @@ async def get_agent_tool_registry(
     scope = ctx.scope_of(request)
     record = await ctx.spaces.find(scope.space)
     if record is not None:
-        ref = Ref(REGISTRIES, record.registry_tag(request.registry_id))
+        ref = DocumentRef(REGISTRIES, record.registry_tag(request.registry_id))
         kept, _ = await value_at(ctx.store, scope.space, ref, KeptRegistry)
         if kept is not None:
             return AgentToolRegistryGetReport(
@@ -123,16 +123,16 @@ async def delete_agent_tool_registry(
     """Remove a registry; if there is none, nothing changes. Experiences stay and give no hints meanwhile."""
     scope = ctx.scope_of(request)
 
-    async def plan(record: SpaceRecord) -> Settled[AgentToolRegistryDeleteReport]:
-        ref = Ref(REGISTRIES, record.registry_tag(request.registry_id))
+    async def plan(record: SpaceRecord) -> SettledChanges[AgentToolRegistryDeleteReport]:
+        ref = DocumentRef(REGISTRIES, record.registry_tag(request.registry_id))
         _, revision = await value_at(ctx.store, scope.space, ref, KeptRegistry)
-        changes = Changes(record)
+        changes = ChangeSet(record)
         if revision:
             changes.delete(ref, expects=revision)
         report = AgentToolRegistryDeleteReport(
             space=scope.space, registry_id=request.registry_id, changed=bool(changes)
         )
-        return Settled(report, changes)
+        return SettledChanges(report, changes)
 
     return await settle_report(ctx, scope.space, plan)
 

@@ -4,11 +4,11 @@ from functools import partial
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.intake import admitting
-from elytron.memories.chat_aliases import home
+from elytron.intake import admit_texts
+from elytron.memories.chat_aliases import home_scope
 from elytron.transcript import inspect_links, read_page, without_unfounded
 from elytron.writes.candidates import plan_candidates
-from elytron.writes.commit import Plan, commit
+from elytron.writes.commit import Plan, commit_write
 from elytron.writes.continuity import plan_capsules, plan_execution, plan_garden, plan_notes, plan_summary
 from elytron.writes.facts import plan_facts
 from elytron.writes.skills import plan_skills
@@ -40,28 +40,28 @@ from elytron_core.contracts.transcript import (
     MemoryWrite,
     MemoryWriteReport,
     MemoryWriteRequest,
-    Outcome,
-    Procedural,
+    ProcedureSource,
     TranscriptReplayView,
     TranscriptWrite,
+    WriteOutcome,
 )
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
 from elytron_core.scope import Scope
 
 
-@admitting
+@admit_texts
 async def commit_transcript(
     ctx: OperationContext, request: MemoryTranscriptCommitRequest, /
 ) -> MemoryTranscriptCommitReport:
     """Commit one turn as evidence. Raises TurnConflict, and Conflict if it would get another sequence than demanded."""
-    scope = await home(ctx, ctx.scope_of(request))
+    scope = await home_scope(ctx, ctx.scope_of(request))
     write = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
     asked = MemoryWriteRequest(
         scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run
     )
     plan = partial(plan_turns, ctx, scope, write, TurnRules(sequence=request.delta.sequence))
-    written = await commit(ctx, scope.space, asked, plan)
+    written = await commit_write(ctx, scope.space, asked, plan)
     (decision,) = written.decisions
     if decision.id is not None and not request.dry_run:
         ctx.last_conversations.note(scope)
@@ -78,9 +78,9 @@ async def commit_transcript(
         message_ids=tuple(transcript.message_id(turn, part) for part in range(len(kept))) if turn is not None else (),
         committed=turn is not None,
         changed=written.changed,
-        duplicated=written.duplicated or decision.outcome is Outcome.DUPLICATE,
+        duplicated=written.duplicated or decision.outcome is WriteOutcome.DUPLICATE,
         dry_run=written.dry_run,
-        skipped_reason=decision.reason if decision.outcome is not Outcome.STORED else "",
+        skipped_reason=decision.reason if decision.outcome is not WriteOutcome.STORED else "",
         journal_sequence=written.sequence,
     )
 
@@ -99,7 +99,7 @@ async def export_transcript(
     return await read_page(ctx, request, TranscriptReplayView.EXPORT, MemoryTranscriptExportReport)
 
 
-@admitting
+@admit_texts
 async def request_transcript_lifecycle(
     ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, /
 ) -> MemoryTranscriptLifecycleReport:
@@ -114,13 +114,13 @@ async def repair_transcript(
     return await inspect_links(ctx, ctx.scope_of(request))
 
 
-@admitting
-async def write(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
+@admit_texts
+async def write_memory(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
     """Admit what the request holds and commit it as one batch; what cites a message that is not there is refused."""
-    scope = await home(ctx, ctx.scope_of(request))
+    scope = await home_scope(ctx, ctx.scope_of(request))
     founded, refused = await without_unfounded(ctx, scope.space, request.write)
     if founded is not None:
-        report = await commit(ctx, scope.space, request, _plan_of(ctx, scope, founded))
+        report = await commit_write(ctx, scope.space, request, _plan_of(ctx, scope, founded))
     else:
         report = MemoryWriteReport(space=scope.space, decisions=(), sequence=0, changed=False, dry_run=request.dry_run)
     if not refused:
@@ -138,7 +138,7 @@ def _plan_of(ctx: OperationContext, scope: Scope, write: MemoryWrite) -> Plan:
             return partial(plan_turns, ctx, scope, write, TurnRules())
         case LongTermExtraction():
             return partial(plan_facts, ctx, scope, write)
-        case Procedural():
+        case ProcedureSource():
             return partial(plan_skills, ctx, scope, write)
         case AgentToolUsageFeedbackWrite():
             return partial(plan_tool_feedback, ctx, scope, write)

@@ -6,105 +6,109 @@ from typing import Literal
 
 from elytron.documents.stored_values import value_at
 from elytron.memories.tombstones import read_learning
-from elytron.passes.governance import govern, keep_house, note_reuse
+from elytron.passes.governance import govern_space, keep_house, note_reuse
 from elytron.passes.pass_context import (
     NEEDS_MODEL,
     KnownTurn,
-    Work,
-    ended,
+    PassWork,
+    ended_outcome,
     mark_maintained,
     read_maintained,
     read_turns,
-    skipped,
+    skipped_outcome,
 )
 from elytron_core import limits
 from elytron_core.contracts.continuity import CapsulesWrite, ExecutionDraft, ExecutionWrite, SummaryDraft, SummaryWrite
 from elytron_core.contracts.facts import CandidatesWrite
-from elytron_core.contracts.maintenance import Extraction, PassOutcome, PassStatus
-from elytron_core.contracts.transcript import Outcome
+from elytron_core.contracts.maintenance import ExtractionMethod, PassOutcome, PassStatus
+from elytron_core.contracts.transcript import WriteOutcome
 from elytron_core.errors import IdempotencyConflict, ModelRefused
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes import continuity, facts, transcript
 from elytron_core.planes.candidates import CandidateDraft
 from elytron_core.planes.continuity import ExecutionStatus
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.jobs import MaintenancePass
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission.facts import is_paused
 from elytron_core.policy.extraction import model_facts, prompts
-from elytron_core.policy.extraction.model_facts import ExtractedItems, Gate
-from elytron_core.ports.store import Ref
-from elytron_core.profiles import Pressure
+from elytron_core.policy.extraction.model_facts import ExtractedItems, ReadingGate
+from elytron_core.ports.store import DocumentRef
+from elytron_core.profiles import MemoryPressure
 from elytron_core.text import similarity
 
 
-async def extract(work: Work, /) -> PassOutcome:
+async def extract_facts(work: PassWork, /) -> PassOutcome:
     """Propose what the turns hold, each turn once; a turn that the model would not answer for is read by rules.
 
     Each turn's candidates are committed under a key of that turn, so that a run that was broken off, or two workers
     that both thought they had the job, commit them once.
     """
-    if work.extraction is Extraction.OFF:
-        return skipped(Pass.EXTRACTION, "off")
-    if work.extraction is Extraction.MODEL and work.asker is None:
-        return skipped(Pass.EXTRACTION, NEEDS_MODEL)
+    if work.extraction is ExtractionMethod.OFF:
+        return skipped_outcome(MaintenancePass.EXTRACTION, "off")
+    if work.extraction is ExtractionMethod.MODEL and work.asker is None:
+        return skipped_outcome(MaintenancePass.EXTRACTION, NEEDS_MODEL)
     learning, _ = await read_learning(work.ctx, work.space)
     if is_paused(learning):
         await mark_maintained(work, [turn.turn.sequence for turn in work.turns])
-        return skipped(Pass.EXTRACTION, "learning_paused")
+        return skipped_outcome(MaintenancePass.EXTRACTION, "learning_paused")
     counts: Counter[str] = Counter()
     known = await read_maintained(work.ctx, work.scope, work.record)
     changed = 0
     for turn in work.turns:
         is_new = not known.has(turn.turn.sequence)
-        if not is_new and not (_asks(work) and known.waits(turn.turn.sequence)):
+        if not is_new and not (_asks_model(work) and known.waits(turn.turn.sequence)):
             continue
         before = counts["refused"]
         changed += await _extract_one(work, turn, counts)
         if counts["refused"] == before or not work.leaves_refused:
-            await mark_maintained(work, (turn.turn.sequence,), waits=_waits(work, turn))
-    outcome = ended(Pass.EXTRACTION, dict(counts), changed=changed)
+            await mark_maintained(work, (turn.turn.sequence,), waits=_waits_for_model(work, turn))
+    outcome = ended_outcome(MaintenancePass.EXTRACTION, dict(counts), changed=changed)
     if counts["refused"]:
         return outcome.model_copy(update={"status": PassStatus.FAILED, "reason": ModelRefused.key})
     return outcome
 
 
-async def _extract_one(work: Work, turn: KnownTurn, counts: Counter[str]) -> bool:
+async def _extract_one(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> bool:
     """Propose what one turn holds; tell whether that changed anything."""
-    uses_model = _asks(work)
+    uses_model = _asks_model(work)
     gate = await _model_gate(work, turn) if uses_model else model_facts.gate_for_rules(turn.turn)
-    if uses_model and gate in {Gate.ONE_SIDED, Gate.PRESSURE} and work.extraction is Extraction.AUTO:
+    if (
+        uses_model
+        and gate in {ReadingGate.ONE_SIDED, ReadingGate.PRESSURE}
+        and work.extraction is ExtractionMethod.AUTO
+    ):
         uses_model, gate = False, model_facts.gate_for_rules(turn.turn)
-    if gate is not Gate.OPEN:
+    if gate is not ReadingGate.OPEN:
         counts[gate.value] += 1
         return False
     counts["read"] += 1
     if not uses_model:
         return await _propose_read(work, turn, counts)
     try:
-        drafts = await _ask(work, turn, counts)
+        drafts = await _ask_candidates(work, turn, counts)
     except ModelRefused:
         counts["refused"] += 1
         return await _propose_read(work, turn, counts)
-    return await _propose(work, f"extracted.{turn.id}", drafts, counts)
+    return await _propose_drafts(work, f"extracted.{turn.id}", drafts, counts)
 
 
-def _asks(work: Work) -> bool:
-    return work.asker is not None and work.extraction is not Extraction.RULES
+def _asks_model(work: PassWork) -> bool:
+    return work.asker is not None and work.extraction is not ExtractionMethod.RULES
 
 
-def _waits(work: Work, turn: KnownTurn) -> bool:
+def _waits_for_model(work: PassWork, turn: KnownTurn) -> bool:
     """Return whether a turn that rules have read is left to a model, because this runtime has none."""
-    if work.ctx.models.language is not None or work.extraction is not Extraction.AUTO:
+    if work.ctx.models.language is not None or work.extraction is not ExtractionMethod.AUTO:
         return False
-    return model_facts.gate_for_model(turn.turn, is_pressed=False) in {Gate.OPEN, Gate.ONE_SIDED}
+    return model_facts.gate_for_model(turn.turn, is_pressed=False) in {ReadingGate.OPEN, ReadingGate.ONE_SIDED}
 
 
-async def _model_gate(work: Work, turn: KnownTurn) -> Gate:
-    is_pressed = work.pressure is not Pressure.NORMAL
+async def _model_gate(work: PassWork, turn: KnownTurn) -> ReadingGate:
+    is_pressed = work.pressure is not MemoryPressure.NORMAL
     gate = model_facts.gate_for_model(turn.turn, is_pressed=is_pressed)
-    if gate is not Gate.ONE_SIDED:
+    if gate is not ReadingGate.ONE_SIDED:
         return gate
     following = await read_turns(work.ctx, work.scope, work.record, (turn.turn.sequence + 1,))
     if not following:
@@ -112,22 +116,22 @@ async def _model_gate(work: Work, turn: KnownTurn) -> Gate:
     return model_facts.gate_for_model(turn.turn, is_pressed=is_pressed, following=following[0].turn)
 
 
-async def _ask(work: Work, turn: KnownTurn, counts: Counter[str]) -> tuple[CandidateDraft, ...]:
-    before, known = await _before(work, turn), await _standing(work, turn)
-    prompt = prompts.prompt(turn.turn, before=before, known=known, most=work.chars)
+async def _ask_candidates(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> tuple[CandidateDraft, ...]:
+    before, known = await _messages_before(work, turn), await _standing_facts(work, turn)
+    prompt = prompts.extraction_prompt(turn.turn, before=before, known=known, most=work.chars)
     answer = await work.ask(prompt.instruction, prompt.data, ExtractedItems)
-    found = model_facts.proposed(turn.id, turn.turn, answer)
+    found = model_facts.propose_candidates(turn.id, turn.turn, answer)
     counts.update(found.dropped)
     return found.drafts
 
 
-async def _propose_read(work: Work, turn: KnownTurn, counts: Counter[str]) -> bool:
+async def _propose_read(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> bool:
     """Propose what rules read in a turn."""
-    drafts = model_facts.gleaned(turn.id, turn.turn, more=work.ctx.models.fact_readers)
-    return await _propose(work, f"gleaned.{turn.id}", drafts, counts)
+    drafts = model_facts.rule_candidates(turn.id, turn.turn, more=work.ctx.models.fact_readers)
+    return await _propose_drafts(work, f"gleaned.{turn.id}", drafts, counts)
 
 
-async def _propose(work: Work, key: str, drafts: tuple[CandidateDraft, ...], counts: Counter[str]) -> bool:
+async def _propose_drafts(work: PassWork, key: str, drafts: tuple[CandidateDraft, ...], counts: Counter[str]) -> bool:
     if not drafts:
         return False
     try:
@@ -141,7 +145,7 @@ async def _propose(work: Work, key: str, drafts: tuple[CandidateDraft, ...], cou
     return report.changed
 
 
-async def _before(work: Work, turn: KnownTurn) -> tuple[transcript.Message, ...]:
+async def _messages_before(work: PassWork, turn: KnownTurn) -> tuple[transcript.Message, ...]:
     """Return what was said just before a turn."""
     numbers = [number for number in (turn.turn.sequence - 2, turn.turn.sequence - 1) if number > 0]
     earlier = await read_turns(work.ctx, work.scope, work.record, numbers)
@@ -149,50 +153,52 @@ async def _before(work: Work, turn: KnownTurn) -> tuple[transcript.Message, ...]
         message
         for known in earlier
         for part, message in enumerate(known.turn.messages)
-        if message.role in {Role.USER, Role.ASSISTANT} and known.turn.is_recallable(part)
+        if message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT} and known.turn.is_recallable(part)
     ]
     return tuple(said[-limits.EXTRACTION_CONTEXT :])
 
 
-async def _standing(work: Work, turn: KnownTurn) -> tuple[facts.Fact, ...]:
+async def _standing_facts(work: PassWork, turn: KnownTurn) -> tuple[facts.Fact, ...]:
     """Return the current facts that share most words with a turn, then the newest."""
-    said = similarity.normalise(" ".join(message.text for message in turn.turn.messages)[: limits.EXTRACTION_CHARS])
+    said = similarity.normalise_text(
+        " ".join(message.text for message in turn.turn.messages)[: limits.EXTRACTION_CHARS]
+    )
     here = [fact for fact in await work.current_facts() if fact.counts_in(work.scope.conversation_key)]
-    shown = [fact for fact in here if fact.privacy is not facts.Privacy.PRIVATE]
+    shown = [fact for fact in here if fact.privacy is not facts.FactPrivacy.PRIVATE]
     words = {
-        fact.id: similarity.words_of(similarity.normalise(f"{fact.topic} {fact.content}"), limit=limits.KEYWORDS)
+        fact.id: similarity.words_of(similarity.normalise_text(f"{fact.topic} {fact.content}"), limit=limits.KEYWORDS)
         for fact in shown
     }
-    order = sorted(shown, key=lambda fact: -sum(similarity.holds(said, word) for word in words[fact.id]))
+    order = sorted(shown, key=lambda fact: -sum(similarity.has_term(said, word) for word in words[fact.id]))
     return tuple(order[: limits.EXTRACTION_KNOWN])
 
 
-async def learn(work: Work, /) -> PassOutcome:
+async def learn_procedure(work: PassWork, /) -> PassOutcome:
     """Propose the steps of finished work as a procedure; admission judges whether it is one."""
     state = await work.state()
     if state is None:
-        return skipped(Pass.TASK_LEARNING, "no_execution_state")
-    draft = maintenance.learned_of(state, _cited(work))
+        return skipped_outcome(MaintenancePass.TASK_LEARNING, "no_execution_state")
+    draft = maintenance.learned_of(state, _cited_turns(work))
     if draft is None:
-        return skipped(Pass.TASK_LEARNING, "not_due")
+        return skipped_outcome(MaintenancePass.TASK_LEARNING, "not_due")
     report = await work.write(CandidatesWrite(candidates=(draft,)))
-    counts = {outcome.value: report.count(outcome) for outcome in Outcome}
-    return ended(Pass.TASK_LEARNING, counts, changed=report.changed)
+    counts = {outcome.value: report.count(outcome) for outcome in WriteOutcome}
+    return ended_outcome(MaintenancePass.TASK_LEARNING, counts, changed=report.changed)
 
 
-async def encapsulate(work: Work, /) -> PassOutcome:
+async def encapsulate_work(work: PassWork, /) -> PassOutcome:
     """Write the capsule of the conversation's work, over the one of the same matter."""
     state = await work.state()
     if state is None:
-        return skipped(Pass.CAPSULES, "no_execution_state")
-    draft = maintenance.capsule_of(state, _cited(work))
+        return skipped_outcome(MaintenancePass.CAPSULES, "no_execution_state")
+    draft = maintenance.capsule_of(state, _cited_turns(work))
     if draft is None:
-        return skipped(Pass.CAPSULES, "too_little_to_tell")
+        return skipped_outcome(MaintenancePass.CAPSULES, "too_little_to_tell")
     report = await work.write(CapsulesWrite(capsules=(draft,)))
-    return ended(Pass.CAPSULES, {"written": int(report.changed)}, changed=report.changed)
+    return ended_outcome(MaintenancePass.CAPSULES, {"written": int(report.changed)}, changed=report.changed)
 
 
-def _cited(work: Work) -> tuple[str, ...]:
+def _cited_turns(work: PassWork) -> tuple[str, ...]:
     return tuple(turn.id for turn in work.turns)[-limits.CANDIDATE_CITATIONS :]
 
 
@@ -212,41 +218,41 @@ class StateAnswer(Value, extra="ignore"):
     status: ExecutionStatus
 
 
-async def keep_state(work: Work, /) -> PassOutcome:
+async def keep_state(work: PassWork, /) -> PassOutcome:
     """Renew the conversation's execution state where its turns may have moved the work."""
     if work.asker is None:
-        return skipped(Pass.EXECUTION_STATE, NEEDS_MODEL)
+        return skipped_outcome(MaintenancePass.EXECUTION_STATE, NEEDS_MODEL)
     known = await work.state()
     turns = [turn.turn for turn in work.turns]
     if not turns or not maintenance.is_state_due(turns, known):
-        return skipped(Pass.EXECUTION_STATE, "not_due")
+        return skipped_outcome(MaintenancePass.EXECUTION_STATE, "not_due")
     answer = await work.ask(prompts.STATE, prompts.state_data(known, turns, most=work.chars), StateAnswer)
     if answer.is_work == "no" or not answer.goal.strip():
-        return ended(Pass.EXECUTION_STATE, {"no_work": 1}, changed=0)
-    report = await work.write(ExecutionWrite(state=_draft(answer)))
-    return ended(Pass.EXECUTION_STATE, {"turns": len(turns)}, changed=report.changed)
+        return ended_outcome(MaintenancePass.EXECUTION_STATE, {"no_work": 1}, changed=0)
+    report = await work.write(ExecutionWrite(state=_execution_draft(answer)))
+    return ended_outcome(MaintenancePass.EXECUTION_STATE, {"turns": len(turns)}, changed=report.changed)
 
 
-def _draft(answer: StateAnswer) -> ExecutionDraft:
+def _execution_draft(answer: StateAnswer) -> ExecutionDraft:
     return ExecutionDraft(
-        goal=_text(answer.goal),
-        progress=_text(answer.progress),
-        blocker=_text(answer.blocker),
-        next_action=_text(answer.next_action),
-        last_output=_text(answer.last_output),
-        done=_items(answer.done),
-        pending=_items(answer.pending),
-        decisions=_items(answer.decisions),
-        artifacts=_items(answer.artifacts),
+        goal=_answer_text(answer.goal),
+        progress=_answer_text(answer.progress),
+        blocker=_answer_text(answer.blocker),
+        next_action=_answer_text(answer.next_action),
+        last_output=_answer_text(answer.last_output),
+        done=_last_items(answer.done),
+        pending=_last_items(answer.pending),
+        decisions=_last_items(answer.decisions),
+        artifacts=_last_items(answer.artifacts),
         status=answer.status,
     )
 
 
-def _text(text: str) -> str:
+def _answer_text(text: str) -> str:
     return " ".join(text.split())[: limits.EXECUTION_TEXT_CHARS]
 
 
-def _items(items: tuple[str, ...]) -> tuple[str, ...]:
+def _last_items(items: tuple[str, ...]) -> tuple[str, ...]:
     """Return the last items that say anything: what was done last is worth more than what was done first."""
     told = [flat for item in items if (flat := " ".join(item.split())[: limits.EXECUTION_ITEM_CHARS])]
     return tuple(dict.fromkeys(told))[-limits.EXECUTION_ITEMS :]
@@ -261,31 +267,31 @@ class SummaryAnswer(Value, extra="ignore"):
     summary: str
 
 
-async def sum_up(work: Work, /) -> PassOutcome:
+async def sum_up(work: PassWork, /) -> PassOutcome:
     """Renew the conversation's summary if it is due: from 40 messages on, then for every 20 new ones."""
     if work.asker is None:
-        return skipped(Pass.SUMMARY, NEEDS_MODEL)
-    ref = Ref(continuity.SUMMARIES, work.tag)
+        return skipped_outcome(MaintenancePass.SUMMARY, NEEDS_MODEL)
+    ref = DocumentRef(continuity.SUMMARIES, work.tag)
     known, _ = await value_at(work.ctx.store, work.space, ref, continuity.SessionSummary)
     covered = known.through_sequence if known is not None else 0
     turns = await _turns_after(work, covered)
     messages = (known.messages if known is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
     if not maintenance.is_summary_due(messages, known):
-        return skipped(Pass.SUMMARY, "not_due")
+        return skipped_outcome(MaintenancePass.SUMMARY, "not_due")
     earlier = known.text if known is not None and known.forgotten_at is None else ""
     data = prompts.summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
     answer = await work.ask(prompts.SUMMARY, data, SummaryAnswer)
     text = answer.summary.strip()[: limits.SUMMARY_CHARS]
     if not text:
-        return ended(Pass.SUMMARY, {"empty": 1}, changed=0)
+        return ended_outcome(MaintenancePass.SUMMARY, {"empty": 1}, changed=0)
     draft = SummaryDraft(
         text=text, messages=messages, through_sequence=turns[-1].turn.sequence, model=work.asker.model.name
     )
     report = await work.write(SummaryWrite(summary=draft))
-    return ended(Pass.SUMMARY, {"messages": messages}, changed=report.changed)
+    return ended_outcome(MaintenancePass.SUMMARY, {"messages": messages}, changed=report.changed)
 
 
-async def _turns_after(work: Work, sequence: int) -> list[KnownTurn]:
+async def _turns_after(work: PassWork, sequence: int) -> list[KnownTurn]:
     after = transcript.turn_id(work.tag, sequence)
     documents = await work.ctx.store.scan(
         work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=TURNS_READ
@@ -293,13 +299,13 @@ async def _turns_after(work: Work, sequence: int) -> list[KnownTurn]:
     return [KnownTurn(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in documents]
 
 
-PASSES: dict[Pass, Callable[[Work], Awaitable[PassOutcome]]] = {
-    Pass.SUMMARY: sum_up,
-    Pass.EXECUTION_STATE: keep_state,
-    Pass.GOVERNANCE: govern,
-    Pass.SKILL_REUSE: note_reuse,
-    Pass.EXTRACTION: extract,
-    Pass.HYGIENE: keep_house,
-    Pass.TASK_LEARNING: learn,
-    Pass.CAPSULES: encapsulate,
+PASSES: dict[MaintenancePass, Callable[[PassWork], Awaitable[PassOutcome]]] = {
+    MaintenancePass.SUMMARY: sum_up,
+    MaintenancePass.EXECUTION_STATE: keep_state,
+    MaintenancePass.GOVERNANCE: govern_space,
+    MaintenancePass.SKILL_REUSE: note_reuse,
+    MaintenancePass.EXTRACTION: extract_facts,
+    MaintenancePass.HYGIENE: keep_house,
+    MaintenancePass.TASK_LEARNING: learn_procedure,
+    MaintenancePass.CAPSULES: encapsulate_work,
 }

@@ -2,15 +2,15 @@
 
 from functools import partial
 
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of
 from elytron.erasure.removal import erase_many
-from elytron.memories.provenance_links import Resting, unlink_left
-from elytron.ops.control import retire
+from elytron.memories.provenance_links import RestingMemory, unlink_left
+from elytron.ops.control import retire_memories
 from elytron.ops.facts import merge_facts
 from elytron.ops.skills import govern_runtime_skills
-from elytron.passes.pass_context import Work, ended, mark_noted, read_maintained, skipped
-from elytron.writes.commit import Settled, commit, settle
+from elytron.passes.pass_context import PassWork, ended_outcome, mark_noted, read_maintained, skipped_outcome
+from elytron.writes.commit import SettledChanges, commit_write, settle_changes
 from elytron.writes.continuity import plan_drawn_notes
 from elytron.writes.facts import keep_uses
 from elytron.writes.records import records_below
@@ -25,45 +25,45 @@ from elytron_core.contracts.skills import RuntimeSkillGovernRequest
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import TurnId
 from elytron_core.planes import continuity, facts, transcript
-from elytron_core.planes.jobs import Pass
+from elytron_core.planes.jobs import MaintenancePass
 from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy import maintenance
 from elytron_core.policy.extraction import daily_notes
 from elytron_core.ports import store
-from elytron_core.ports.store import Action, Erasure
+from elytron_core.ports.store import ErasureTarget, JournalAction
 
 OUTLIVED = "it was not confirmed within the lifetime of such facts"
 IN_THE_MONTH = "its month's note has it"
 
 
-async def govern(work: Work, /) -> PassOutcome:
+async def govern_space(work: PassWork, /) -> PassOutcome:
     """Hide tasks and projects that are out of date, reversibly, and count what is beyond budget."""
     await keep_uses(work.ctx, work.space)
     facts = await work.current_facts()
-    gone = maintenance.outlived(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
+    gone = maintenance.outlived_facts(facts, work.ctx.clock.now())[: limits.WRITES_PER_REQUEST]
     if gone:
-        await retire(work.ctx, MemoryForgetRequest(scope=work.scope, ids=gone, reason=OUTLIVED))
+        await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=gone, reason=OUTLIVED))
     counts = {"outlived": len(gone), **maintenance.over_budget(fact for fact in facts if fact.id not in gone)}
-    return ended(Pass.GOVERNANCE, counts, changed=len(gone))
+    return ended_outcome(MaintenancePass.GOVERNANCE, counts, changed=len(gone))
 
 
-async def note_reuse(work: Work, /) -> PassOutcome:
+async def note_reuse(work: PassWork, /) -> PassOutcome:
     """Record the outcome of the skills that the reply used."""
     if work.reuse is None:
-        return skipped(Pass.SKILL_REUSE, "nothing_reported")
+        return skipped_outcome(MaintenancePass.SKILL_REUSE, "nothing_reported")
     reuse = work.reuse
     report = await record_reuse(work.ctx, work.scope, reuse.names, reuse.outcome, note=reuse.note)
     counts = {reuse.outcome.value: len(report.recorded), "unknown": len(report.unknown)}
-    return ended(Pass.SKILL_REUSE, counts, changed=report.changed)
+    return ended_outcome(MaintenancePass.SKILL_REUSE, counts, changed=report.changed)
 
 
-async def keep_house(work: Work, /) -> PassOutcome:
+async def keep_house(work: PassWork, /) -> PassOutcome:
     """Note old days, roll them into months, fold near duplicates, trim, remove what expired, govern skills, index."""
     drawn = await _draw_notes(work)
     rolled = await _roll_up(work)
-    merged = await _reconcile(work)
+    merged = await _reconcile_facts(work)
     trimmed = await _trim_evidence(work)
     expired = await _remove_expired(work)
     skills = await govern_runtime_skills(work.ctx, RuntimeSkillGovernRequest(scope=work.scope))
@@ -78,10 +78,12 @@ async def keep_house(work: Work, /) -> PassOutcome:
         "skills_pruned": len(skills.pruned),
         "indexed": index.units,
     }
-    return ended(Pass.HYGIENE, counts, changed=drawn + rolled + merged + trimmed + expired + skills.changed)
+    return ended_outcome(
+        MaintenancePass.HYGIENE, counts, changed=drawn + rolled + merged + trimmed + expired + skills.changed
+    )
 
 
-async def _roll_up(work: Work) -> int:
+async def _roll_up(work: PassWork) -> int:
     """Bring daily notes older than a week into the notes of up to four months; the days are hidden, reversibly."""
     documents = await work.ctx.store.scan(work.space, continuity.NOTES, prefix=f"{work.tag}.", limit=limits.SCAN_MAX)
     kept = [continuity.DailyNote.from_bytes(document.body) for document in documents]
@@ -93,7 +95,7 @@ async def _roll_up(work: Work) -> int:
         if note.grain is continuity.NoteGrain.DAY and note.observed_at < before:
             days.setdefault(maintenance.month_of(note.period), []).append(note)
     rolled = 0
-    fitting = {period: maintenance.fitting(days[period], months.get(period)) for period in sorted(days)}
+    fitting = {period: maintenance.fitting_days(days[period], months.get(period)) for period in sorted(days)}
     for period in [period for period, found in fitting.items() if found][: maintenance.ROLLUPS]:
         month = months.get(period)
         told = [*((month,) if month is not None else ()), *fitting[period]]
@@ -105,40 +107,40 @@ async def _roll_up(work: Work) -> int:
         )
         await work.write(NotesWrite(notes=(draft,)))
         ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
-        await retire(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
+        await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))
         rolled += len(ids)
     return rolled
 
 
-async def _reconcile(work: Work) -> int:
+async def _reconcile_facts(work: PassWork) -> int:
     """Fold up to six pairs of facts that say nearly the same; folding can be undone."""
     report = await merge_facts(work.ctx, MemoryMergeRequest(scope=work.scope, limit=maintenance.RECONCILES))
     return sum(pair.changed for pair in report.pairs)
 
 
-async def _trim_evidence(work: Work) -> int:
+async def _trim_evidence(work: PassWork) -> int:
     """Cut the citations of the space's facts at what a fact keeps, with their links; return how many facts had more."""
 
-    async def plan(record: SpaceRecord) -> Settled[int]:
-        changes = Changes(record)
+    async def plan(record: SpaceRecord) -> SettledChanges[int]:
+        changes = ChangeSet(record)
         trimmed = 0
-        async for document in store.documents(work.ctx.store, work.space, facts.FACTS):
+        async for document in store.scan_documents(work.ctx.store, work.space, facts.FACTS):
             fact = facts.Fact.from_bytes(document.body)
             kept = facts.newest_citations(fact.citations)
             if kept == fact.citations or trimmed == limits.WRITES_PER_REQUEST:
                 continue
             trimmed += 1
             cut = fact.model_copy(update={"citations": kept})
-            changes.put(document.ref, cut, expects=document.revision, action=Action.MAINTENANCE)
-            before = Resting(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
+            changes.put(document.ref, cut, expects=document.revision, action=JournalAction.MAINTENANCE)
+            before = RestingMemory(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
             await unlink_left(work.ctx, work.space, record, changes, before, after=kept)
-        return Settled(trimmed, changes)
+        return SettledChanges(trimmed, changes)
 
-    trimmed, _ = await settle(work.ctx, work.space, plan)
+    trimmed, _ = await settle_changes(work.ctx, work.space, plan)
     return trimmed
 
 
-async def _remove_expired(work: Work) -> int:
+async def _remove_expired(work: PassWork) -> int:
     """Erase up to `limits.WRITES_PER_REQUEST` records of the space whose time to live is over; return how many."""
     now = work.ctx.clock.now()
     expired: list[str] = []
@@ -150,16 +152,16 @@ async def _remove_expired(work: Work) -> int:
     return await erase_many(work.ctx, work.scope, expired) + await _remove_expired_own(work, now)
 
 
-async def _remove_expired_own(work: Work, now: Instant) -> int:
+async def _remove_expired_own(work: PassWork, now: Instant) -> int:
     """Erase the runtime's own records of the space whose time to live is over; return how many."""
     found = records_below(work.ctx, work.space, (), collection=RUNTIME_RECORDS)
     expired = [document.ref async for document, record in found if record.is_expired(now)][: limits.WRITES_PER_REQUEST]
     if expired:
-        await work.ctx.store.erase(Erasure(space=work.space, at=now, refs=tuple(expired)))
+        await work.ctx.store.erase(ErasureTarget(space=work.space, at=now, refs=tuple(expired)))
     return len(expired)
 
 
-async def _draw_notes(work: Work) -> int:
+async def _draw_notes(work: PassWork) -> int:
     """Note up to four days older than a week without a note; return how many notes were drawn, or drawn again.
 
     Broken off before the last turn is written down, the days are read again and have their notes.
@@ -170,12 +172,12 @@ async def _draw_notes(work: Work) -> int:
         work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=limits.SCAN_MAX
     )
     turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in page]
-    found = daily_notes.drawn(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
+    found = daily_notes.draw_notes(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
     count = 0
     if found.drafts:
         write = NotesWrite(notes=found.drafts)
         plan = partial(plan_drawn_notes, work.ctx, work.scope, write, turns)
-        report = await commit(work.ctx, work.space, MemoryWriteRequest(scope=work.scope, write=write), plan)
+        report = await commit_write(work.ctx, work.space, MemoryWriteRequest(scope=work.scope, write=write), plan)
         work.decisions += report.decisions
         count = len(report.decisions)
     if found.through > noted:

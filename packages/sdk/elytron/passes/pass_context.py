@@ -5,24 +5,24 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import value_at, values_at
-from elytron.jobs.model_calls import Asker
-from elytron.ops.transcript import write
-from elytron.writes.commit import Settled, settle
+from elytron.jobs.model_calls import ModelAsker
+from elytron.ops.transcript import write_memory
+from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core import limits
-from elytron_core.contracts.maintenance import Extraction, PassOutcome, PassStatus, SkillReuse
+from elytron_core.contracts.maintenance import ExtractionMethod, PassOutcome, PassStatus, SkillReuse
 from elytron_core.contracts.transcript import MemoryWrite, MemoryWriteReport, MemoryWriteRequest, WriteDecision
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes import continuity, jobs, transcript
 from elytron_core.planes.facts import FACTS, Fact
-from elytron_core.planes.jobs import NOTHING, Maintained, Pass, Spent
+from elytron_core.planes.jobs import NOTHING, MaintainedTurns, MaintenancePass, ModelUsage
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.temporal import validity
-from elytron_core.ports.models import Said, Speaker
-from elytron_core.ports.store import Action, Ref
-from elytron_core.profiles import Pressure
+from elytron_core.ports.models import PromptMessage, PromptRole
+from elytron_core.ports.store import DocumentRef, JournalAction
+from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -39,25 +39,25 @@ class KnownTurn:
     turn: transcript.Turn
 
 
-async def _nothing() -> None:
+async def _no_cancel() -> None:
     return
 
 
 @dataclass(slots=True)
-class Work:
+class PassWork:
     """One run of maintenance over some turns of a conversation; every decision on a candidate is kept."""
 
     ctx: OperationContext
     scope: Scope
     record: SpaceRecord
     turns: tuple[KnownTurn, ...]
-    extraction: Extraction
-    asker: Asker | None = None
+    extraction: ExtractionMethod
+    asker: ModelAsker | None = None
     reuse: SkillReuse | None = None
-    pressure: Pressure = Pressure.NORMAL
+    pressure: MemoryPressure = MemoryPressure.NORMAL
     leaves_refused: bool = False
     """True if a turn that the model refused counts as unprocessed: its job can be tried again."""
-    beat: Callable[[], Awaitable[None]] = _nothing
+    beat: Callable[[], Awaitable[None]] = _no_cancel
     """Called before long work, so that a lease is kept."""
     decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
 
@@ -78,27 +78,27 @@ class Work:
         return self.ctx.profile.budget.maintenance_chars
 
     @property
-    def spent(self) -> Spent:
+    def spent(self) -> ModelUsage:
         return self.asker.spent if self.asker is not None else NOTHING
 
     async def ask(self, instruction: str, data: str, shape: type[ValueT], /) -> ValueT:
         """Return what the model makes of `data`. Raises BudgetReached, ModelError."""
         assert self.asker is not None
         await self.beat()
-        prompt = (Said(Speaker.SYSTEM, instruction), Said(Speaker.USER, data))
+        prompt = (PromptMessage(PromptRole.SYSTEM, instruction), PromptMessage(PromptRole.USER, data))
         return await self.asker.structured(prompt, shape, max_tokens=limits.MODEL_ANSWER_TOKENS)
 
     async def write(self, told: MemoryWrite, /, *, key: str | None = None) -> MemoryWriteReport:
         """Write to the conversation, and keep the decisions; what was written under `key` before brings none."""
         request = MemoryWriteRequest(scope=self.scope, write=told, idempotency_key=key)
-        report = await write(self.ctx, request)
+        report = await write_memory(self.ctx, request)
         if not report.duplicated:
             self.decisions += report.decisions
         return report
 
     async def state(self) -> continuity.ExecutionState | None:
         """Return the state of the conversation's work; None if it has none, or it is hidden."""
-        ref = Ref(continuity.EXECUTION, self.tag)
+        ref = DocumentRef(continuity.EXECUTION, self.tag)
         found, _ = await value_at(self.ctx.store, self.space, ref, continuity.ExecutionState)
         return found if found is not None and found.forgotten_at is None else None
 
@@ -116,22 +116,22 @@ async def read_turns(
     """Return the turns of the scope's conversation with these numbers; what was erased is left out."""
     tag = record.conversation_tag(scope.conversation_key)
     ids = [transcript.turn_id(tag, number) for number in numbers]
-    refs = [Ref(transcript.TURNS, turn_id) for turn_id in ids]
+    refs = [DocumentRef(transcript.TURNS, turn_id) for turn_id in ids]
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     return tuple(KnownTurn(TurnId(ref.key), turn) for ref, turn in turns.items())
 
 
-async def read_maintained(ctx: OperationContext, scope: Scope, record: SpaceRecord, /) -> Maintained:
+async def read_maintained(ctx: OperationContext, scope: Scope, record: SpaceRecord, /) -> MaintainedTurns:
     """Return which turns of the scope's conversation are processed."""
-    ref = Ref(jobs.MAINTAINED, record.conversation_tag(scope.conversation_key))
-    known, _ = await value_at(ctx.store, scope.space, ref, Maintained)
-    return known or Maintained()
+    ref = DocumentRef(jobs.MAINTAINED, record.conversation_tag(scope.conversation_key))
+    known, _ = await value_at(ctx.store, scope.space, ref, MaintainedTurns)
+    return known or MaintainedTurns()
 
 
-async def mark_maintained(work: Work, numbers: Sequence[int], /, *, waits: bool = False) -> None:
+async def mark_maintained(work: PassWork, numbers: Sequence[int], /, *, waits: bool = False) -> None:
     """Store that these turns are processed, or with `waits` that they wait for a model."""
 
-    def marked(known: Maintained) -> Maintained:
+    def marked(known: MaintainedTurns) -> MaintainedTurns:
         for number in numbers:
             known = known.put_off(number) if waits else known.plus(number)
         return known
@@ -139,30 +139,30 @@ async def mark_maintained(work: Work, numbers: Sequence[int], /, *, waits: bool 
     await _change_maintained(work, marked)
 
 
-async def mark_noted(work: Work, through: int, /) -> None:
+async def mark_noted(work: PassWork, through: int, /) -> None:
     """Store that notes of days have been drawn from the turns up to `through`."""
     await _change_maintained(work, lambda known: known.model_copy(update={"noted": max(known.noted, through)}))
 
 
-async def _change_maintained(work: Work, change: Callable[[Maintained], Maintained]) -> None:
-    async def plan(record: SpaceRecord) -> Settled[None]:
-        ref = Ref(jobs.MAINTAINED, record.conversation_tag(work.scope.conversation_key))
-        known, revision = await value_at(work.ctx.store, work.space, ref, Maintained)
-        after = change(known or Maintained())
-        changes = Changes(record)
-        if after != (known or Maintained()):
-            changes.put(ref, after, expects=revision, action=Action.MAINTENANCE)
-        return Settled(None, changes)
+async def _change_maintained(work: PassWork, change: Callable[[MaintainedTurns], MaintainedTurns]) -> None:
+    async def plan(record: SpaceRecord) -> SettledChanges[None]:
+        ref = DocumentRef(jobs.MAINTAINED, record.conversation_tag(work.scope.conversation_key))
+        known, revision = await value_at(work.ctx.store, work.space, ref, MaintainedTurns)
+        after = change(known or MaintainedTurns())
+        changes = ChangeSet(record)
+        if after != (known or MaintainedTurns()):
+            changes.put(ref, after, expects=revision, action=JournalAction.MAINTENANCE)
+        return SettledChanges(None, changes)
 
-    await settle(work.ctx, work.space, plan)
+    await settle_changes(work.ctx, work.space, plan)
 
 
-def skipped(of: Pass, reason: str, /) -> PassOutcome:
+def skipped_outcome(of: MaintenancePass, reason: str, /) -> PassOutcome:
     """Return the outcome of a part that did not run."""
     return PassOutcome(of=of, status=PassStatus.SKIPPED, reason=reason)
 
 
-def ended(of: Pass, counts: dict[str, int], /, *, changed: int) -> PassOutcome:
+def ended_outcome(of: MaintenancePass, counts: dict[str, int], /, *, changed: int) -> PassOutcome:
     """Return the outcome of a part that ran; counts of nothing are left out."""
     told = {name: count for name, count in counts.items() if count}
     return PassOutcome(of=of, status=PassStatus.DONE if changed else PassStatus.UNCHANGED, counts=told)

@@ -5,7 +5,7 @@ from elytron.documents.planes import (
     OF_CONVERSATIONS,
     WITH_PRIVACY,
     KeptMemory,
-    Reach,
+    PlaneReach,
     conversation_of,
     is_expired,
     is_forgotten,
@@ -13,18 +13,18 @@ from elytron.documents.planes import (
 from elytron.indexing.units import PRIVATE_TALK, home_of, namespace_tag
 from elytron.memories.lookup import SHOWN, FactMemory, Memory, SkillMemory, TurnMemory
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallFilters
-from elytron_core.evidence import Trust
+from elytron_core.contracts.recall import RecallFilters, RecallPlane
+from elytron_core.evidence import TrustLevel
 from elytron_core.planes import facts, skills, transcript
 from elytron_core.policy.ranking import query
 from elytron_core.policy.temporal import validity
 from elytron_core.scope import ConversationKey, tag_forms
-from elytron_index import Filters
+from elytron_index import UnitFilters
 
-_UNASKED = tuple(plane for plane in Plane if plane not in ASKED)
+_UNASKED = tuple(plane for plane in RecallPlane if plane not in ASKED)
 
 
-def wants(filters: RecallFilters, plane: Plane, /) -> bool:
+def wants_plane(filters: RecallFilters, plane: RecallPlane, /) -> bool:
     """Return whether `filters` leave anything of `plane`."""
     if plane not in asked_planes(filters):
         return False
@@ -38,30 +38,36 @@ def wants(filters: RecallFilters, plane: Plane, /) -> bool:
         filters.tags_all,
     )
     of_facts = (filters.kinds, filters.authorities, filters.confidences)
-    if any(of_facts) and plane is not Plane.LONG_TERM:
+    if any(of_facts) and plane is not RecallPlane.LONG_TERM:
         return False
     of_conversations = (filters.channels, filters.conversations)
     if plane in OF_CONVERSATIONS:
         return not any(of_turns)
-    return plane is Plane.TRANSCRIPT or not any((*of_turns, *of_conversations))
+    return plane is RecallPlane.TRANSCRIPT or not any((*of_turns, *of_conversations))
 
 
-def asked_planes(filters: RecallFilters, /) -> tuple[Plane, ...]:
+def asked_planes(filters: RecallFilters, /) -> tuple[RecallPlane, ...]:
     """Return the planes that `filters` name, else all but those that are read only if they are named."""
     named = filters.planes or (tuple(ASKED) if filters.namespace else _UNASKED)
-    return tuple(plane for plane in named if plane is Plane.RECORDS or not filters.namespace)
+    return tuple(plane for plane in named if plane is RecallPlane.RECORDS or not filters.namespace)
 
 
 def index_filters(
-    filters: RecallFilters, plane: Plane, now: Instant, key: ConversationKey | None, /, *, include_private: bool = False
-) -> Filters:
+    filters: RecallFilters,
+    plane: RecallPlane,
+    now: Instant,
+    key: ConversationKey | None,
+    /,
+    *,
+    include_private: bool = False,
+) -> UnitFilters:
     """Return what the index is to let through: `filters` for one plane, else what holds and is believed now.
 
     `key` is the conversation that it is for, None where it cannot be trusted.
     """
-    planes = (plane, PRIVATE_TALK) if plane is Plane.TRANSCRIPT and include_private else (plane,)
+    planes = (plane, PRIVATE_TALK) if plane is RecallPlane.TRANSCRIPT and include_private else (plane,)
     if plane not in WITH_PRIVACY and not filters.model_fields_set:
-        return Filters(planes=planes, as_of=now)
+        return UnitFilters(planes=planes, as_of=now)
     homes = (home_of(None), *((home_of(key),) if key is not None else ()))
     parts = (
         ("agent", filters.agents),
@@ -72,10 +78,10 @@ def index_filters(
         ("kind", filters.kinds),
         ("authority", filters.authorities),
         ("confidence", filters.confidences),
-        ("home", homes if plane is Plane.LONG_TERM else ()),
+        ("home", homes if plane is RecallPlane.LONG_TERM else ()),
         ("privacy", SHOWN if plane in WITH_PRIVACY and not include_private else ()),
     )
-    return Filters(
+    return UnitFilters(
         planes=planes,
         scope=tuple((name, values) for name, values in parts if values),
         speakers=filters.speakers,
@@ -91,7 +97,7 @@ def index_filters(
     )
 
 
-def passes(memory: Memory, filters: RecallFilters, now: Instant, /) -> bool:
+def passes_filters(memory: Memory, filters: RecallFilters, now: Instant, /) -> bool:
     """Return whether a memory may be shown under `filters`, if it is not private or its caller asks for what is."""
     match memory:
         case TurnMemory():
@@ -130,18 +136,18 @@ def _message_is_meant(turn: transcript.Turn, part: int, filters: RecallFilters) 
         return True
     message = turn.messages[part]
     return (
-        _among(turn.agent, filters.agents)
-        and _among(turn.app, filters.apps)
-        and _among(turn.project, filters.projects)
-        and _among(turn.channel, filters.channels)
-        and _among(turn.conversation, filters.conversations)
-        and _among(message.speaker, filters.speakers)
+        _is_among(turn.agent, filters.agents)
+        and _is_among(turn.app, filters.apps)
+        and _is_among(turn.project, filters.projects)
+        and _is_among(turn.channel, filters.channels)
+        and _is_among(turn.conversation, filters.conversations)
+        and _is_among(message.speaker, filters.speakers)
         and (not filters.roles or message.role in filters.roles)
         and _tags_pass(turn, filters)
-        and _within(transcript.said_at(turn, message), filters)
+        and _is_within(transcript.said_at(turn, message), filters)
         and (filters.known_at is None or turn.recorded_at <= filters.known_at)
         and turn.trust_of(part).is_at_least(filters.trust)
-        and query.hold(filters.where, turn.metadata)
+        and query.filters_hold(filters.where, turn.metadata)
     )
 
 
@@ -155,20 +161,20 @@ def _tags_pass(turn: transcript.Turn, filters: RecallFilters) -> bool:
 
 def fact_passes(fact: facts.Fact, filters: RecallFilters, now: Instant, /) -> bool:
     """Return whether a fact holds, and was believed, at the times that `filters` ask for (now, without any)."""
-    if fact.state is facts.State.FORGOTTEN or not _fact_is_meant(fact, filters):
+    if fact.state is facts.FactState.FORGOTTEN or not _fact_is_meant(fact, filters):
         return False
     as_of = filters.as_of if filters.as_of is not None else now
-    return validity.holds(fact, as_of=as_of, known_at=filters.known_at)
+    return validity.fact_holds(fact, as_of=as_of, known_at=filters.known_at)
 
 
 def _fact_is_meant(fact: facts.Fact, filters: RecallFilters) -> bool:
     return (
-        _within(fact.observed_at, filters)
-        and _among(fact.kind, filters.kinds)
-        and _among(fact.authority, filters.authorities)
-        and _among(fact.confidence, filters.confidences)
+        _is_within(fact.observed_at, filters)
+        and _is_among(fact.kind, filters.kinds)
+        and _is_among(fact.authority, filters.authorities)
+        and _is_among(fact.confidence, filters.confidences)
         and fact.trust.is_at_least(filters.trust)
-        and query.hold(filters.where, {})
+        and query.filters_hold(filters.where, {})
     )
 
 
@@ -180,29 +186,32 @@ def skill_passes(skill: skills.Skill, filters: RecallFilters, /) -> bool:
 def _skill_is_meant(skill: skills.Skill, filters: RecallFilters) -> bool:
     known = filters.known_at is None or skill.recorded_at <= filters.known_at
     is_relied_on = skill.trust.is_at_least(filters.trust)
-    return known and is_relied_on and query.hold(filters.where, {}) and _within(skill.updated_at, filters)
+    return known and is_relied_on and query.filters_hold(filters.where, {}) and _is_within(skill.updated_at, filters)
 
 
 def _kept_is_meant(memory: KeptMemory, filters: RecallFilters) -> bool:
     """Return whether `filters` select a document of a conversation or of the space; never a private one."""
     home, value = memory.home, memory.value
-    if home.reach is Reach.BY_ID:
+    if home.reach is PlaneReach.BY_ID:
         return False
     at = home.at(value)
     channel, conversation = conversation_of(value)
     return (
         (filters.known_at is None or at <= filters.known_at)
-        and (home.is_of_space or (_among(channel, filters.channels) and _among(conversation, filters.conversations)))
+        and (
+            home.is_of_space
+            or (_is_among(channel, filters.channels) and _is_among(conversation, filters.conversations))
+        )
         and home.namespace(value)[: len(filters.namespace)] == filters.namespace
-        and Trust.DRAWN.is_at_least(filters.trust)
-        and query.hold(filters.where, home.fields(value))
-        and _within(at, filters)
+        and TrustLevel.DRAWN.is_at_least(filters.trust)
+        and query.filters_hold(filters.where, home.fields(value))
+        and _is_within(at, filters)
     )
 
 
-def _among(value: str | None, wanted: tuple[str, ...]) -> bool:
+def _is_among(value: str | None, wanted: tuple[str, ...]) -> bool:
     return not wanted or value in wanted
 
 
-def _within(at: Instant, filters: RecallFilters) -> bool:
+def _is_within(at: Instant, filters: RecallFilters) -> bool:
     return (filters.since is None or at >= filters.since) and (filters.until is None or at < filters.until)

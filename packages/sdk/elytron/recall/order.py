@@ -9,64 +9,64 @@ from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.hits import fact_hit, scored
+from elytron.documents.hits import fact_hit, scored_hit
 from elytron.documents.stored_values import documents_at
 from elytron.embedding.passage_similarity import by_passages
 from elytron.indexing.parse_cache import ReadTurn
-from elytron.indexing.search_result import Searched
+from elytron.indexing.search_result import SearchedSpace
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit, RerankUse
+from elytron_core.contracts.recall import RecallHit, RecallPlane, RerankUse
 from elytron_core.errors import ModelRefused, ModelUnavailable
-from elytron_core.evidence import Trust
+from elytron_core.evidence import TrustLevel
 from elytron_core.ids import TurnId
 from elytron_core.planes import facts, transcript
 from elytron_core.policy.ranking import weights
-from elytron_core.policy.ranking.excerpts import Nearest, nearest
+from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.policy.ranking.latest_answer import WINDOW
-from elytron_core.policy.ranking.weights import Signs, Weights
-from elytron_core.ports.store import Document, Ref
+from elytron_core.policy.ranking.weights import AnswerSigns, SignalWeights
+from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.rounding import four_each
 from elytron_core.scope import Scope
-from elytron_index import Candidate, Candidates, IndexQuery, Signals
+from elytron_index import FoundCandidates, IndexQuery, UnitCandidate, UnitSignals
 from elytron_index.space_index import SpaceIndex
 
 
-def answer_scores(found: Candidates, /) -> list[float]:
+def answer_scores(found: FoundCandidates, /) -> list[float]:
     """Return the score of each candidate, in their order; none is above the one before it."""
-    return [round(score, 6) for score in weights.scores(signs_of(found), is_encoded=is_encoded(found))]
+    return [round(score, 6) for score in weights.hit_scores(signs_of(found), is_encoded=is_encoded(found))]
 
 
-def answered(found: Candidates, /) -> float:
+def answer_estimate(found: FoundCandidates, /) -> float:
     """Return the estimate that one of the best candidates answers; 0 if nothing was found."""
-    return weights.answered(signs_of(found), is_encoded=is_encoded(found)) if found.found else 0.0
+    return weights.answer_chance(signs_of(found), is_encoded=is_encoded(found)) if found.found else 0.0
 
 
-def signs_of(found: Candidates, /) -> Signs:
+def signs_of(found: FoundCandidates, /) -> AnswerSigns:
     """Return the evidence of the search for its answer."""
     best = found.found[0].score if found.found else 0.0
     worth, lowest, highs = abs(best) or 1.0, found.lows.vector, found.highs
     closeness = (highs.vector - lowest) / (1.0 - lowest) if lowest < 1.0 else 1.0
-    return Signs(
+    return AnswerSigns(
         strength=max(highs.text_vectors, (1.0 - found.alike) * highs.context, closeness, 0.0),
         agreement=best / found.most if found.most else 0.0,
         behind=tuple([(best - item.score) / worth for item in found.found]),
     )
 
 
-def is_encoded(found: Candidates, /) -> bool:
+def is_encoded(found: FoundCandidates, /) -> bool:
     """Return whether an encoder had a say in what was found."""
     return found.highs.vector > 0.0
 
 
 EVIDENCE_SHARE = 0.5
 """Share of the best score from which on evidence comes first, if the query asks for it."""
-_EVIDENCE = frozenset({Plane.TRANSCRIPT, Plane.ARCHIVE})
+_EVIDENCE = frozenset({RecallPlane.TRANSCRIPT, RecallPlane.ARCHIVE})
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class PlacedMemory:
     """A memory in the order, whether it is shown or not."""
 
     id: str
@@ -74,22 +74,24 @@ class Placed:
     signals: Mapping[str, float]
 
 
-class Ranked(NamedTuple):
+class RankedMemory(NamedTuple):
     """A memory with its place in the order; the hit of a turn or fact is made when it is known to be shown."""
 
     score: float
     at: int
     key: str
     part: int
-    found: RecallHit | Candidate | ScoredFact
+    found: RecallHit | UnitCandidate | ScoredFact
 
 
 _new: Callable[..., Any] = tuple[Any, ...].__new__
-in_place: Callable[[tuple[float, int, str, int, Candidate | ScoredFact]], Ranked] = partial(_new, Ranked)
-"""Makes a `Ranked` of its parts, in fewer steps than the class itself: a recall does it for all that it finds."""
+in_place: Callable[[tuple[float, int, str, int, UnitCandidate | ScoredFact]], RankedMemory] = partial(
+    _new, RankedMemory
+)
+"""Makes a `RankedMemory` of its parts, in fewer steps than the class itself: a recall does it for all that it finds."""
 
 
-def ranked_facts(facts: Sequence[ScoredFact], estimates: Mapping[str, float], /) -> list[Ranked]:
+def ranked_facts(facts: Sequence[ScoredFact], estimates: Mapping[str, float], /) -> list[RankedMemory]:
     """Return facts in their places, each worth its points or the estimate of the search, whichever is more."""
     return [
         in_place(
@@ -105,7 +107,7 @@ def ranked_facts(facts: Sequence[ScoredFact], estimates: Mapping[str, float], /)
     ]
 
 
-def turns_of(found: Candidates, /) -> list[Ranked]:
+def turns_of(found: FoundCandidates, /) -> list[RankedMemory]:
     """Return the turns found, each with its score."""
     return [
         in_place((score, item.unit.at, item.unit.ref.key, item.unit.part, item))
@@ -113,17 +115,17 @@ def turns_of(found: Candidates, /) -> list[Ranked]:
     ]
 
 
-def in_own_order(ranked: Sequence[Ranked], /) -> list[Ranked]:
+def in_own_order(ranked: Sequence[RankedMemory], /) -> list[RankedMemory]:
     """Return memories of one plane, best first; of equal ones the latest first."""
-    return sorted(ranked, key=_order)
+    return sorted(ranked, key=_rank_key)
 
 
-def _order(item: Ranked) -> tuple[float, int, str, int]:
+def _rank_key(item: RankedMemory) -> tuple[float, int, str, int]:
     score, at, key, part, _ = item
     return -score, -at, key, part
 
 
-def in_one_order(ranked: list[Ranked], route: weights.Route, /) -> list[Ranked]:
+def in_one_order(ranked: list[RankedMemory], route: weights.PlaneRoute, /) -> list[RankedMemory]:
     """Return memories of all planes in one order, each with its plane's bonus; the slot that the query names, alone.
 
     Where scores are equal, the order of `ranked` stays. If the query asks who said something, messages come first.
@@ -131,19 +133,19 @@ def in_one_order(ranked: list[Ranked], route: weights.Route, /) -> list[Ranked]:
     if route.slot is not None:
         ranked = [item for item in ranked if _slot_of(item) == route.slot] or ranked
     if route.bonus:
-        ranked = [_favoured(item, route) for item in ranked]
+        ranked = [_plane_bonus(item, route) for item in ranked]
     ordered = sorted(ranked, key=attrgetter("score"), reverse=True)
-    return _evidence_first(ordered) if route.intent is weights.Intent.EVIDENCE else ordered
+    return _evidence_first(ordered) if route.intent is weights.QueryIntent.EVIDENCE else ordered
 
 
-def _slot_of(item: Ranked) -> str | None:
+def _slot_of(item: RankedMemory) -> str | None:
     if not isinstance(item.found, ScoredFact):
         return None
     fact = item.found.fact
     return f"{fact.kind.value}:{facts.topic_key(fact.topic)}"
 
 
-def _evidence_first(ordered: list[Ranked]) -> list[Ranked]:
+def _evidence_first(ordered: list[RankedMemory]) -> list[RankedMemory]:
     """Return the evidence that is at least half as good as the best, then the others; scores stay with the places."""
     if not ordered:
         return ordered
@@ -155,19 +157,19 @@ def _evidence_first(ordered: list[Ranked]) -> list[Ranked]:
     return [_placed_at(item, place.score) for item, place in zip((*first, *others), ordered, strict=True)]
 
 
-def _placed_at(item: Ranked, score: float) -> Ranked:
+def _placed_at(item: RankedMemory, score: float) -> RankedMemory:
     found = item.found
     if isinstance(found, RecallHit):
         found = found.model_copy(update={"score": round(score, 6)})
     return item._replace(score=score, found=found)
 
 
-def _favoured(item: Ranked, route: weights.Route) -> Ranked:
+def _plane_bonus(item: RankedMemory, route: weights.PlaneRoute) -> RankedMemory:
     """Return the memory with its plane's bonus, which its hit shows."""
     favour = route.favour(_plane_of(item))
     if not favour:
         return item
-    score, found = weights.lifted(min(item.score, 1.0), favour), item.found
+    score, found = weights.lift_strength(min(item.score, 1.0), favour), item.found
     if isinstance(found, RecallHit):
         signals = {**found.signals, "route": favour}
         found = found.model_copy(update={"score": round(score, 6), "signals": signals})
@@ -176,18 +178,18 @@ def _favoured(item: Ranked, route: weights.Route) -> Ranked:
     return item._replace(score=score, found=found)
 
 
-def _plane_of(item: Ranked) -> Plane:
+def _plane_of(item: RankedMemory) -> RecallPlane:
     match item.found:
         case RecallHit():
             return item.found.plane
         case ScoredFact():
-            return Plane.LONG_TERM
-        case Candidate():
-            return Plane.TRANSCRIPT
+            return RecallPlane.LONG_TERM
+        case UnitCandidate():
+            return RecallPlane.TRANSCRIPT
 
 
 async def hits_of(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], /, *, limit: int, now: Instant
+    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, limit: int, now: Instant
 ) -> tuple[RecallHit, ...]:
     """Return the hits of the best `limit`; where one vanished since it was indexed, the next takes its place."""
     hits: list[RecallHit] = []
@@ -196,55 +198,55 @@ async def hits_of(
     while len(hits) < limit and start < len(ranked):
         page = ranked[start : start + limit - len(hits)]
         start += len(page)
-        refs = (item.found.unit.ref for item in page if isinstance(item.found, Candidate))
+        refs = (item.found.unit.ref for item in page if isinstance(item.found, UnitCandidate))
         at = await documents_at(ctx.store, scope.space, refs)
-        hits += [hit for item in page if (hit := _hit(item, at, readings, now)) is not None]
+        hits += [hit for item in page if (hit := _ranked_hit(item, at, readings, now)) is not None]
     return tuple(hits)
 
 
-def _hit(
-    item: Ranked, at: Mapping[Ref, Document], reading: Callable[[Document], ReadTurn], now: Instant
+def _ranked_hit(
+    item: RankedMemory, at: Mapping[DocumentRef, Document], reading: Callable[[Document], ReadTurn], now: Instant
 ) -> RecallHit | None:
     """Return the hit of a ranked memory; None for a message that vanished or may not be recalled any more."""
     match item.found:
-        case Candidate(unit):
+        case UnitCandidate(unit):
             document = at.get(unit.ref)
             hit = reading(document).hit(TurnId(item.key), item.part) if document is not None else None
-            return scored(hit, score=item.score, signals=signals_of(item.found)) if hit is not None else None
+            return scored_hit(hit, score=item.score, signals=signals_of(item.found)) if hit is not None else None
         case ScoredFact():
             return fact_hit(item.found.fact, now=now, score=item.score, signals=item.found.signals)
         case RecallHit():
             return item.found
 
 
-def placed(item: Ranked, /) -> Placed:
+def placed_memory(item: RankedMemory, /) -> PlacedMemory:
     """Return the explanation of a memory in the order."""
     score = round(item.score, 6)
     match item.found:
         case RecallHit():
-            return Placed(item.found.id, score, item.found.signals)
+            return PlacedMemory(item.found.id, score, item.found.signals)
         case ScoredFact():
-            return Placed(item.found.fact.id, score, item.found.signals)
-        case Candidate():
-            return Placed(transcript.message_id(TurnId(item.key), item.part), score, signals_of(item.found))
+            return PlacedMemory(item.found.fact.id, score, item.found.signals)
+        case UnitCandidate():
+            return PlacedMemory(transcript.message_id(TurnId(item.key), item.part), score, signals_of(item.found))
 
 
-def signals_of(candidate: Candidate, /) -> dict[str, float]:
+def signals_of(candidate: UnitCandidate, /) -> dict[str, float]:
     """Return the signals that spoke for a unit, to four places."""
-    return four_each(Signals._fields, candidate.signals)
+    return four_each(UnitSignals._fields, candidate.signals)
 
 
 CLOSER: Final = 24
 """Number of the best that are read, for any limit, so that a page continues the one before it."""
 
 
-async def looked_closer(ctx: OperationContext, searched: Searched, /) -> Candidates:
+async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> FoundCandidates:
     """Return the messages found, the best in the order that a closer look gives them, the others behind them.
 
     Raises StoreCorrupt where a passage's vector is damaged.
     """
     found = searched.found
-    seen: Sequence[Candidate] = found.found[:CLOSER]
+    seen: Sequence[UnitCandidate] = found.found[:CLOSER]
     others = found.found[CLOSER:]
     if searched.has_passages:
         seen = await by_passages(ctx, searched, seen)
@@ -257,7 +259,9 @@ async def looked_closer(ctx: OperationContext, searched: Searched, /) -> Candida
     return replace(found, found=(*seen, *(item._replace(score=item.score - down) for item in others)))
 
 
-async def _by_sentences(ctx: OperationContext, searched: Searched, seen: Sequence[Candidate], /) -> Sequence[Candidate]:
+async def _by_sentences(
+    ctx: OperationContext, searched: SearchedSpace, seen: Sequence[UnitCandidate], /
+) -> Sequence[UnitCandidate]:
     """Return `seen`, the first of those found, with what the nearest sentence of each long message says.
 
     Where people talk with assistants, only messages of those whose words the query is after are read.
@@ -274,12 +278,12 @@ async def _by_sentences(ctx: OperationContext, searched: Searched, seen: Sequenc
         item = seen[place]
         turn = turns.get(item.unit.ref)
         if turn is not None:
-            said = nearest(turn.sentences(item.unit.part, index.sentences_of), sought, query.fits)
-            read[place] = _nearer(item, said, query.weights) if said is not None else item
+            said = nearest_sentence(turn.sentences(item.unit.part, index.sentences_of), sought, query.fits)
+            read[place] = _nearest_sentence(item, said, query.weights) if said is not None else item
     return read
 
 
-def _nearer(item: Candidate, said: Nearest, weights: Weights) -> Candidate:
+def _nearest_sentence(item: UnitCandidate, said: NearestSentence, weights: SignalWeights) -> UnitCandidate:
     """Return `item` with the score of its nearest sentence."""
     more = weights.sentence * said.gain + weights.told * said.share * (said.told - item.signals.told)
     return item._replace(signals=item.signals._replace(sentence=said.gain, told=said.told), score=item.score + more)
@@ -291,15 +295,15 @@ RUN = 4
 
 def is_outside(hit: RecallHit, /) -> bool:
     """Return whether a hit comes from outside; summaries and notes, which have no origin, do not."""
-    return hit.trust is Trust.OUTSIDE
+    return hit.trust is TrustLevel.OUTSIDE
 
 
-def once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
+def hits_once(hits: Iterable[RecallHit], /) -> tuple[RecallHit, ...]:
     """Return the hits without those from outside whose text one from outside before them has.
 
     A fact with a message's text is shown beside it.
     """
-    seen: set[tuple[Plane, str]] = set()
+    seen: set[tuple[RecallPlane, str]] = set()
     kept: list[RecallHit] = []
     for hit in hits:
         if is_outside(hit):
@@ -318,12 +322,12 @@ def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
     outside = 0
     for place, hit in enumerate(hits, 1):
         outside += is_outside(hit)
-        if outside > _allowed(place):
+        if outside > _allowed_outside(place):
             return True
     return False
 
 
-def shared(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
+def share_hits(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[RecallHit, ...]:
     """Return the hits, text from outside within its share; scores stay with the places.
 
     Where that leaves a place free, the first of `own` takes it that has no place yet; those that are left stand last.
@@ -333,7 +337,7 @@ def shared(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[Reca
     outside = 0
     for hit in hits:
         if is_outside(hit):
-            if outside >= _allowed(len(ordered) + 1) and left:
+            if outside >= _allowed_outside(len(ordered) + 1) and left:
                 first = next(iter(left))
                 ordered[first] = left.pop(first)
             outside += 1
@@ -343,7 +347,7 @@ def shared(hits: Sequence[RecallHit], own: Sequence[RecallHit], /) -> tuple[Reca
     return tuple(_with_scores([*ordered.values()], [hit.score for hit in hits]))
 
 
-def _allowed(place: int) -> int:
+def _allowed_outside(place: int) -> int:
     return place - place // RUN
 
 
@@ -358,7 +362,7 @@ def _with_scores(ordered: Sequence[RecallHit], scores: Sequence[float]) -> Itera
 async def shown_hits(
     ctx: OperationContext,
     scope: Scope,
-    ranked: Sequence[Ranked],
+    ranked: Sequence[RankedMemory],
     index: SpaceIndex,
     search: IndexQuery | None,
     /,
@@ -370,17 +374,17 @@ async def shown_hits(
 
     `search` found the messages among them: if text from outside crowds the others out, it finds those again, alone.
     """
-    seen = await _hits(ctx, scope, ranked, wanted=max(limit, WINDOW), now=now)
+    seen = await _best_hits(ctx, scope, ranked, wanted=max(limit, WINDOW), now=now)
     if search is None or not is_crowded(seen, limit=limit):
         return seen
     # The same for any limit: pages of one recall agree on the order.
-    least = max(search.filters.min_trust or 0, Trust.DRAWN.rank)
+    least = max(search.filters.min_trust or 0, TrustLevel.DRAWN.rank)
     own = index.search(replace(search, limit=CLOSER, filters=replace(search.filters, min_trust=least)))
-    return shared(seen, await _insiders(ctx, scope, ranked, own, now=now))
+    return share_hits(seen, await _inside_hits(ctx, scope, ranked, own, now=now))
 
 
-async def _hits(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], /, *, wanted: int, now: Instant
+async def _best_hits(
+    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], /, *, wanted: int, now: Instant
 ) -> tuple[RecallHit, ...]:
     """Return the hits of the best `wanted`; a repetition of text from outside is left out for the next."""
     hits: tuple[RecallHit, ...] = ()
@@ -388,24 +392,24 @@ async def _hits(
     while len(hits) < wanted and start < len(ranked):
         page = ranked[start : start + wanted - len(hits)]
         start += len(page)
-        hits = once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now)))
+        hits = hits_once((*hits, *await hits_of(ctx, scope, page, limit=len(page), now=now)))
     return hits
 
 
-async def _insiders(
-    ctx: OperationContext, scope: Scope, ranked: Sequence[Ranked], own: Candidates, /, *, now: Instant
+async def _inside_hits(
+    ctx: OperationContext, scope: Scope, ranked: Sequence[RankedMemory], own: FoundCandidates, /, *, now: Instant
 ) -> tuple[RecallHit, ...]:
     """Return the hits of messages that do not come from outside, and with them all that is no message."""
-    others = [item for item in ranked if not isinstance(item.found, Candidate)]
-    best = sorted((*turns_of(own), *others), key=_score, reverse=True)
+    others = [item for item in ranked if not isinstance(item.found, UnitCandidate)]
+    best = sorted((*turns_of(own), *others), key=_hit_score, reverse=True)
     return await hits_of(ctx, scope, best, limit=len(best), now=now)
 
 
-def _score(item: Ranked) -> float:
+def _hit_score(item: RankedMemory) -> float:
     return item.score
 
 
-async def reranked(
+async def rerank_hits(
     ctx: OperationContext, query: str, hits: Sequence[RecallHit], /
 ) -> tuple[RerankUse, tuple[RecallHit, ...]]:
     """Return the hits with the best `limits.RERANK_HITS` in the reranker's order; unchanged if it fails.

@@ -6,23 +6,23 @@ from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, with_newer
-from elytron.documents.planes import ASKED, kept, text_of, title_of
+from elytron.documents.planes import ASKED, kept_memory, text_of, title_of
 from elytron.documents.stored_values import documents_at, values_at
-from elytron.embedding.embed_pass import nudge
-from elytron.indexing.search_result import Searched
+from elytron.embedding.embed_pass import nudge_embedding
+from elytron.indexing.search_result import SearchedSpace
 from elytron.indexing.units import COVERED, SESSION, plane_of
-from elytron.memories.chat_aliases import meant
+from elytron.memories.chat_aliases import meant_conversation
 from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.order import (
     CLOSER,
-    Placed,
-    Ranked,
+    PlacedMemory,
+    RankedMemory,
+    answer_estimate,
     answer_scores,
-    answered,
     in_one_order,
     in_own_order,
     looked_closer,
-    placed,
+    placed_memory,
     ranked_facts,
     shown_hits,
     signals_of,
@@ -32,12 +32,12 @@ from elytron.transcript import recent_talk
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import (
-    Diversity,
+    HitDiversity,
     NearbyTurn,
     NothingReason,
-    Plane,
     RecallFilters,
     RecallHit,
+    RecallPlane,
     VectorUse,
 )
 from elytron_core.ids import SkillId, SpaceId, TurnId
@@ -47,13 +47,13 @@ from elytron_core.planes.skills import Skill
 from elytron_core.policy.ranking import query as query_question
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking import weights as ranking_intent
-from elytron_core.policy.ranking.facts import FactQuery, diversify, is_weak, score_facts
+from elytron_core.policy.ranking.facts import FactQuery, diversify_facts, is_weak, score_facts
 from elytron_core.policy.ranking.skills import score_skills
 from elytron_core.policy.temporal import time_ranges
-from elytron_core.ports.store import Document, Ref
+from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import analyser, similarity
-from elytron_index import Candidates, Filters, IndexQuery, UnitView
+from elytron_index import FoundCandidates, IndexQuery, UnitFilters, UnitView
 from elytron_index.space_index import SpaceIndex
 
 FACTS_SCORED = 96
@@ -65,13 +65,13 @@ EXTRA = 16
 """Candidates beyond the limit, so that vanished ones leave no hole."""
 
 
-class Gathered(NamedTuple):
+class GatheredHits(NamedTuple):
     """Hits, best first; `considered` passed the filters, `available` of these matched."""
 
     reason: NothingReason | None
     """Why nothing was found, if nothing was."""
     hits: tuple[RecallHit, ...] = ()
-    order: tuple[Placed, ...] = ()
+    order: tuple[PlacedMemory, ...] = ()
     """The whole order with the signals of each, if `depth` was given."""
     scores: tuple[float, ...] = ()
     """The scores of all that was put in order, hits and beyond."""
@@ -80,7 +80,7 @@ class Gathered(NamedTuple):
     considered: int = 0
     available: int = 0
     sequence: int = 0
-    intent: ranking_intent.Intent = ranking_intent.Intent.MIXED
+    intent: ranking_intent.QueryIntent = ranking_intent.QueryIntent.MIXED
     """Intent of the query."""
     vectors: VectorUse = VectorUse.NONE
     unembedded: int = 0
@@ -90,7 +90,7 @@ class Gathered(NamedTuple):
     """The terms of the search."""
 
 
-class _Asked(NamedTuple):
+class _AskedQuery(NamedTuple):
     """Basis of comparison: the query, its intent, its conversation and time."""
 
     text: str
@@ -101,13 +101,13 @@ class _Asked(NamedTuple):
     facts: int
     """The largest number of facts that are taken, spread over kinds and topics if more match."""
 
-    def of_beliefs(self, found: Candidates, /) -> FactQuery:
+    def of_beliefs(self, found: FoundCandidates, /) -> FactQuery:
         """Return the query with the terms that the index made of it."""
-        terms = tuple(similarity.normalise(self.text).split()) if self.grounding else found.terms
+        terms = tuple(similarity.normalise_text(self.text).split()) if self.grounding else found.terms
         return FactQuery(text=self.text, terms=terms, chat=self.chat, now=self.now, grounding=self.grounding)
 
 
-async def gather(
+async def gather_hits(
     ctx: OperationContext,
     scope: Scope,
     query: str,
@@ -115,49 +115,49 @@ async def gather(
     /,
     *,
     limit: int,
-    diversity: Diversity = Diversity.AUTO,
+    diversity: HitDiversity = HitDiversity.AUTO,
     depth: int = 0,
-    private: Container[Plane] = (),
-) -> Gathered:
+    private: Container[RecallPlane] = (),
+) -> GatheredHits:
     """Return the best `limit` hits, private ones of the planes `private`; with `depth`, the order of that many too."""
     record = await ctx.spaces.find(scope.space)
     if record is None:
-        return Gathered(NothingReason.EMPTY_SPACE)
+        return GatheredHits(NothingReason.EMPTY_SPACE)
     index = await ctx.folds.current(scope.space)
     if similarity.is_blank(query):
-        return Gathered(NothingReason.EMPTY_QUERY, sequence=index.watermark)
+        return GatheredHits(NothingReason.EMPTY_QUERY, sequence=index.watermark)
     now = ctx.clock.now()
-    conversation = await meant(ctx, scope)
+    conversation = await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
-    question = query_question.read(query, now, ctx.models.questions.classify(query))
-    question = _anchored(index, question, filters, now, key)
+    question = query_question.read_question(query, now, ctx.models.questions.classify(query))
+    question = _anchor_question(index, question, filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
-    unembedded = _unembedded(ctx, scope, index, use)
+    unembedded = _count_unembedded(ctx, scope, index, use)
     searches = {
         plane: asked_of_index(
-            question if plane is Plane.TRANSCRIPT else _grounded(question, grounding),
+            question if plane is RecallPlane.TRANSCRIPT else _ground_question(question, grounding),
             vector,
-            limit=_wanted(plane, max(limit, depth)),
+            limit=_wanted_count(plane, max(limit, depth)),
             filters=index_filters(filters, plane, now, key, include_private=plane in private),
             diversity=diversity,
         )
-        for plane in _planes(index, filters, key)
+        for plane in _asked_planes(index, filters, key)
     }
     found = {plane: index.search(search) for plane, search in searches.items()}
     reads = ctx.encoders.reads_passages(record, index)
-    found |= await _closer(ctx, scope.space, index, searches, found, reads_passages=reads)
-    route, spread = ranking_intent.route(query), limit if diversity is Diversity.WIDE else FACTS_SCORED
-    asked = _Asked(query, (key or scope.conversation_key).conversation, now, grounding, spread)
-    ranked = await _ranked(ctx, scope, asked, found, route=route)
-    seen = await shown_hits(ctx, scope, ranked, index, searches.get(Plane.TRANSCRIPT), limit=limit, now=now)
+    found |= await _closer_messages(ctx, scope.space, index, searches, found, reads_passages=reads)
+    route, spread = ranking_intent.query_route(query), limit if diversity is HitDiversity.WIDE else FACTS_SCORED
+    asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
+    ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
+    seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), limit=limit, now=now)
     hits = with_newer(question, query, seen)[:limit]
-    return Gathered(
+    return GatheredHits(
         None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
         hits,
-        order=tuple(map(placed, ranked)) if depth else (),
+        order=tuple(map(placed_memory, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),
-        answered=max(hits[0].score, *map(answered, found.values())) if hits else 0.0,
+        answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
@@ -169,60 +169,60 @@ async def gather(
     )
 
 
-async def _closer(
+async def _closer_messages(
     ctx: OperationContext,
     space: SpaceId,
     index: SpaceIndex,
-    searches: Mapping[Plane, IndexQuery],
-    found: Mapping[Plane, Candidates],
+    searches: Mapping[RecallPlane, IndexQuery],
+    found: Mapping[RecallPlane, FoundCandidates],
     /,
     *,
     reads_passages: bool,
-) -> dict[Plane, Candidates]:
+) -> dict[RecallPlane, FoundCandidates]:
     """Return the messages found in the order of a closer look, if one is worth it."""
-    heard = found.get(Plane.TRANSCRIPT)
+    heard = found.get(RecallPlane.TRANSCRIPT)
     if heard is None:
         return {}
-    has_passages = searches[Plane.TRANSCRIPT].vector is not None and reads_passages
+    has_passages = searches[RecallPlane.TRANSCRIPT].vector is not None and reads_passages
     if not heard.long and not has_passages:
         return {}
-    searched = Searched(space, index, searches[Plane.TRANSCRIPT], heard, has_passages)
-    return {Plane.TRANSCRIPT: await looked_closer(ctx, searched)}
+    searched = SearchedSpace(space, index, searches[RecallPlane.TRANSCRIPT], heard, has_passages)
+    return {RecallPlane.TRANSCRIPT: await looked_closer(ctx, searched)}
 
 
-def _grounded(question: query_question.Question, grounding: str) -> query_question.Question:
+def _ground_question(question: query_question.ReadQuestion, grounding: str) -> query_question.ReadQuestion:
     """Return `question` with the recent talk behind it, if it says nothing by itself."""
-    if not grounding or not analyser.ENGLISH.issuperset(similarity.normalise(question.text).split()):
+    if not grounding or not analyser.ENGLISH.issuperset(similarity.normalise_text(question.text).split()):
         return question
     return question._replace(text=f"{question.text} {grounding}"[: limits.QUERY_CHARS])
 
 
-def _unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: VectorUse) -> int:
+def _count_unembedded(ctx: OperationContext, scope: Scope, index: SpaceIndex, use: VectorUse) -> int:
     """Return how many units have no vector yet, and have those made."""
     count = index.unembedded(index.compared) if use is not VectorUse.NONE else 0
     if count:
-        nudge(ctx, scope.space)
+        nudge_embedding(ctx, scope.space)
     return count
 
 
-def _planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[Plane]:
+def _asked_planes(index: SpaceIndex, filters: RecallFilters, key: ConversationKey | None) -> list[RecallPlane]:
     """Return the planes that are asked and hold something; without a trusted conversation nothing said is recalled."""
     held, asked = {plane_of(plane) for plane in index.planes()}, asked_planes(filters)
-    return [plane for plane in asked if plane in held and (key is not None or plane is not Plane.TRANSCRIPT)]
+    return [plane for plane in asked if plane in held and (key is not None or plane is not RecallPlane.TRANSCRIPT)]
 
 
-def _anchored(
+def _anchor_question(
     index: SpaceIndex,
-    question: query_question.Question,
+    question: query_question.ReadQuestion,
     filters: RecallFilters,
     now: Instant,
     key: ConversationKey | None,
-) -> query_question.Question:
+) -> query_question.ReadQuestion:
     """Return `question` with the time of its anchor; unchanged if it has none, or no message mentions it."""
     anchor = question.anchor
-    if anchor is None or key is None or Plane.TRANSCRIPT not in index.planes():
+    if anchor is None or key is None or RecallPlane.TRANSCRIPT not in index.planes():
         return question
-    told = index_filters(filters, Plane.TRANSCRIPT, now, key)
+    told = index_filters(filters, RecallPlane.TRANSCRIPT, now, key)
     found = index.search(
         IndexQuery(text=anchor.text, limit=1, weights=weights.WORDED, filters=told, owner=question.owner)
     ).found
@@ -232,13 +232,13 @@ def _anchored(
 
 
 def asked_of_index(
-    question: query_question.Question,
+    question: query_question.ReadQuestion,
     vector: tuple[str, bytes] | None,
     /,
     *,
     limit: int,
-    filters: Filters,
-    diversity: Diversity,
+    filters: UnitFilters,
+    diversity: HitDiversity,
 ) -> IndexQuery:
     """Return the search for what `question` is after, in the plane that `filters` name."""
     return IndexQuery(
@@ -254,37 +254,37 @@ def asked_of_index(
     )
 
 
-async def _ranked(
+async def _rank_candidates(
     ctx: OperationContext,
     scope: Scope,
-    asked: _Asked,
-    found: Mapping[Plane, Candidates],
+    asked: _AskedQuery,
+    found: Mapping[RecallPlane, FoundCandidates],
     /,
     *,
-    route: ranking_intent.Route,
-) -> list[Ranked]:
+    route: ranking_intent.PlaneRoute,
+) -> list[RankedMemory]:
     """Return all candidates in one order; equal scores are in the order of the route's planes."""
-    ranked: list[Ranked] = []
+    ranked: list[RankedMemory] = []
     for plane in sorted(found, key=route.place):
         match plane:
-            case Plane.TRANSCRIPT:
+            case RecallPlane.TRANSCRIPT:
                 ranked += turns_of(found[plane])
-            case Plane.LONG_TERM:
-                ranked += in_own_order(await _facts(ctx, scope, asked, found[plane]))
-            case Plane.PROCEDURAL:
-                ranked += in_own_order(await _skills(ctx, scope, asked, found[plane]))
+            case RecallPlane.LONG_TERM:
+                ranked += in_own_order(await _rank_facts(ctx, scope, asked, found[plane]))
+            case RecallPlane.PROCEDURAL:
+                ranked += in_own_order(await _rank_skills(ctx, scope, asked, found[plane]))
             case _:
-                ranked += in_own_order(await _kept(ctx, scope, found[plane], asked.now))
+                ranked += in_own_order(await _rank_kept(ctx, scope, found[plane], asked.now))
     return in_one_order(ranked, route)
 
 
-def _wanted(plane: Plane, limit: int) -> int:
+def _wanted_count(plane: RecallPlane, limit: int) -> int:
     match plane:
-        case Plane.TRANSCRIPT:
+        case RecallPlane.TRANSCRIPT:
             return min(max(limit + EXTRA, CLOSER), limits.RECALL_MAX)
-        case Plane.LONG_TERM:
+        case RecallPlane.LONG_TERM:
             return FACTS_SCORED
-        case Plane.PROCEDURAL:
+        case RecallPlane.PROCEDURAL:
             return SKILLS_SCORED
         case plane if plane in ASKED:
             return min(limit + EXTRA, limits.RECALL_MAX)
@@ -292,14 +292,16 @@ def _wanted(plane: Plane, limit: int) -> int:
             return KEPT_SCORED
 
 
-async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:
-    documents = await _read(ctx, scope, found)
+async def _rank_facts(
+    ctx: OperationContext, scope: Scope, asked: _AskedQuery, found: FoundCandidates
+) -> list[RankedMemory]:
+    documents = await _read_candidates(ctx, scope, found)
     if not documents:
         return []
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
-    estimates = _estimates(found)
+    estimates = _unit_estimates(found)
     matching = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
-    ranked = ranked_facts(diversify(matching, asked.facts), estimates)
+    ranked = ranked_facts(diversify_facts(matching, asked.facts), estimates)
     others = {item.fact.id for item in matching}
     signals = {item.unit.ref.key: item for item in found.found}
     hits = [
@@ -307,10 +309,10 @@ async def _facts(ctx: OperationContext, scope: Scope, asked: _Asked, found: Cand
         for said in facts
         if said.fact.id not in others
     ]
-    return ranked + [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+    return ranked + [RankedMemory(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
 
 
-def _estimates(found: Candidates) -> dict[str, float]:
+def _unit_estimates(found: FoundCandidates) -> dict[str, float]:
     """Return the score of each document's best unit, by its key."""
     scores: dict[str, float] = {}
     for score, item in zip(answer_scores(found), found.found, strict=True):
@@ -318,13 +320,15 @@ def _estimates(found: Candidates) -> dict[str, float]:
     return scores
 
 
-async def _skills(ctx: OperationContext, scope: Scope, asked: _Asked, found: Candidates) -> list[Ranked]:
-    documents = await _read(ctx, scope, found)
+async def _rank_skills(
+    ctx: OperationContext, scope: Scope, asked: _AskedQuery, found: FoundCandidates
+) -> list[RankedMemory]:
+    documents = await _read_candidates(ctx, scope, found)
     if not documents:
         return []
     skills = [Skill.from_bytes(document.body) for document in documents.values()]
-    scored = score_skills(skills, asked.of_beliefs(found), ranks=_ranks(found))
-    estimates, signals = _estimates(found), {item.unit.ref.key: signals_of(item) for item in found.found}
+    scored = score_skills(skills, asked.of_beliefs(found), ranks=_skill_ranks(found))
+    estimates, signals = _unit_estimates(found), {item.unit.ref.key: signals_of(item) for item in found.found}
     hits = [
         skill_hit(
             item.skill, score=max(weights.common_scale(item.match), estimates[item.skill.id]), signals=item.signals
@@ -337,39 +341,39 @@ async def _skills(ctx: OperationContext, scope: Scope, asked: _Asked, found: Can
         for skill in skills
         if skill.is_recallable and topic_key(skill.topic) not in topics
     ]
-    return [Ranked(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+    return [RankedMemory(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
 
 
-def _ranks(found: Candidates) -> tuple[SkillId, ...]:
+def _skill_ranks(found: FoundCandidates) -> tuple[SkillId, ...]:
     """Return the skills as full-text search ordered them."""
     return tuple(SkillId(candidate.unit.ref.key) for candidate in found.found)
 
 
-async def _kept(ctx: OperationContext, scope: Scope, found: Candidates, now: Instant) -> list[Ranked]:
+async def _rank_kept(ctx: OperationContext, scope: Scope, found: FoundCandidates, now: Instant) -> list[RankedMemory]:
     """Return what conversations keep, each with its score."""
-    documents = await _read(ctx, scope, found)
+    documents = await _read_candidates(ctx, scope, found)
     if not documents:
         return []
-    terms = [similarity.signs_of(term) for given in found.terms if (term := similarity.normalise(given))]
-    ranked: list[Ranked] = []
+    terms = [similarity.signs_of(term) for given in found.terms if (term := similarity.normalise_text(given))]
+    ranked: list[RankedMemory] = []
     for estimate, item in zip(answer_scores(found), found.found, strict=True):
         document = documents.get(item.unit.ref)
         if document is None:
             continue
-        memory = kept(document)
-        told = similarity.padded(similarity.normalise(f"{title_of(memory.value)} {text_of(memory.value)}"))
+        memory = kept_memory(document)
+        told = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
         share = sum(similarity.has_any(told, signs) for signs in terms) / max(len(terms), 1)
         hit = memory.found(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
-        ranked.append(Ranked(hit.score, hit.at or 0, hit.id, 0, hit))
+        ranked.append(RankedMemory(hit.score, hit.at or 0, hit.id, 0, hit))
     return ranked
 
 
-async def _read(ctx: OperationContext, scope: Scope, found: Candidates) -> dict[Ref, Document]:
+async def _read_candidates(ctx: OperationContext, scope: Scope, found: FoundCandidates) -> dict[DocumentRef, Document]:
     """Return the documents of candidates; those that vanished since they were indexed are left out."""
     return await documents_at(ctx.store, scope.space, (candidate.unit.ref for candidate in found.found))
 
 
-async def covered(
+async def covered_overrides(
     ctx: OperationContext, space: SpaceId, query: str, /, *, session: str | None, limit: int
 ) -> dict[str, float]:
     """Return the keys of up to `limit` overrides whose memories' hidden words answer `query`, with their scores.
@@ -382,10 +386,10 @@ async def covered(
     if COVERED not in index.planes():
         return {}
     now = ctx.clock.now()
-    question = query_question.read(query, now, ctx.models.questions.classify(query))
+    question = query_question.read_question(query, now, ctx.models.questions.classify(query))
     scope = ((SESSION, (session,)),) if session is not None else ()
-    filters = Filters(planes=(COVERED,), scope=scope)
-    asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=Diversity.OFF)
+    filters = UnitFilters(planes=(COVERED,), scope=scope)
+    asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=HitDiversity.OFF)
     return {item.key: item.score for item in turns_of(index.search(asked))}
 
 
@@ -393,7 +397,7 @@ async def with_neighbours(
     ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /, *, count: int, include_private: bool = False
 ) -> tuple[RecallHit, ...]:
     """Return the hits, each message with up to `count` recallable ones before it and after it, in order."""
-    if not count or not any(hit.plane is Plane.TRANSCRIPT for hit in hits):
+    if not count or not any(hit.plane is RecallPlane.TRANSCRIPT for hit in hits):
         return tuple(hits)
     index = await ctx.folds.current(scope.space)
     beside: dict[str, tuple[tuple[UnitView, ...], tuple[UnitView, ...]]] = {}
@@ -406,7 +410,7 @@ async def with_neighbours(
             )
     refs = (unit.ref for sides in beside.values() for side in sides for unit in side)
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
-    shown = partial(_shown, turns=turns, include_private=include_private)
+    shown = partial(_shown_nearby, turns=turns, include_private=include_private)
     return tuple(
         hit.model_copy(update={"before": shown(beside[hit.id][0]), "after": shown(beside[hit.id][1])})
         if hit.id in beside
@@ -415,16 +419,20 @@ async def with_neighbours(
     )
 
 
-def _refs_of(hit: RecallHit) -> tuple[Ref, ...]:
-    return tuple(Ref(transcript.TURNS, turn) for turn in hit.citations) if hit.plane is Plane.TRANSCRIPT else ()
+def _refs_of(hit: RecallHit) -> tuple[DocumentRef, ...]:
+    return (
+        tuple(DocumentRef(transcript.TURNS, turn) for turn in hit.citations)
+        if hit.plane is RecallPlane.TRANSCRIPT
+        else ()
+    )
 
 
 def _id_of(unit: UnitView) -> str:
     return transcript.message_id(TurnId(unit.ref.key), unit.part)
 
 
-def _shown(
-    units: Sequence[UnitView], *, turns: dict[Ref, transcript.Turn], include_private: bool
+def _shown_nearby(
+    units: Sequence[UnitView], *, turns: dict[DocumentRef, transcript.Turn], include_private: bool
 ) -> tuple[NearbyTurn, ...]:
     found: list[NearbyTurn] = []
     for unit in units:

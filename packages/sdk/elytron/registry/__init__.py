@@ -7,16 +7,14 @@ from elytron.registry.operations import (
     OPERATIONS,
     WIRE_OPERATIONS,
     AnyOperation,
-    Grave,
+    CallerRole,
+    CallGravity,
     Operation,
-    Repeat,
-    Role,
+    RepeatGuard,
     by_name,
     by_request,
     family_of,
 )
 
-__all__ = [
-    "OPERATIONS", "WIRE_OPERATIONS", "AnyOperation", "Grave", "Operation", "Repeat", "Role", "by_name", "by_request",
-    "family_of",
-]  # fmt: skip
+__all__ = ["OPERATIONS", "WIRE_OPERATIONS", "AnyOperation", "CallGravity", "CallerRole", "Operation", "RepeatGuard",
+           "by_name", "by_request", "family_of"]  # fmt: skip

@@ -23,7 +23,7 @@ from elytron_core.contracts import (
 from elytron_core.contracts.inspection import MemoryCloseRequest
 from elytron_core.errors import Unsupported
 from elytron_core.model import Request, Value
-from elytron_core.planes.facts import LearningAction, Privacy
+from elytron_core.planes.facts import FactPrivacy, LearningAction
 
 if TYPE_CHECKING:
     from elytron.context import OperationContext
@@ -33,7 +33,7 @@ RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)
 ReportT = TypeVar("ReportT", bound=Value)
 
 
-class Role(StrEnum):
+class CallerRole(StrEnum):
     """The role that an operation requires of its caller."""
 
     MEMBER = "member"
@@ -42,7 +42,7 @@ class Role(StrEnum):
     """The machine's operator: it reads or writes its files, or ends the runtime."""
 
 
-class Repeat(StrEnum):
+class RepeatGuard(StrEnum):
     """Mechanism that keeps a repeated call, under one idempotency key, from acting twice."""
 
     HARMLESS = "harmless"
@@ -53,7 +53,7 @@ class Repeat(StrEnum):
     """A receipt, written after the effect."""
 
 
-class Grave(StrEnum):
+class CallGravity(StrEnum):
     """Why a model is not to call an operation unasked."""
 
     REMOVES = "removes for good"
@@ -78,13 +78,13 @@ class Operation(Generic[RequestT, ReportT]):
     """Gives the function that performs it, whose module is loaded then: who calls one operation loads no other."""
     summary: str
     mutates: bool = False
-    role: Role = Role.MEMBER
-    repeat: Repeat = Repeat.HARMLESS
+    role: CallerRole = CallerRole.MEMBER
+    repeat: RepeatGuard = RepeatGuard.HARMLESS
     is_local: bool = False
     operator_fields: frozenset[str] = frozenset()
     operator_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     private_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    grave: Grave | None = None
+    grave: CallGravity | None = None
     grave_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
 
     @property
@@ -120,9 +120,9 @@ AnyOperation = Operation[Any, Any]
 
 
 _DISCLOSING = {"action": frozenset({facts.FactAction.CHANGE_PRIVACY.value})}
-_OPENED = {"privacy": frozenset({Privacy.PUBLIC.value, Privacy.SHARED.value})}
+_OPENED = {"privacy": frozenset({FactPrivacy.PUBLIC.value, FactPrivacy.SHARED.value})}
 _ALLOWING = {"action": frozenset({LearningAction.RESUME.value, LearningAction.ALLOW.value})}
-_ACCEPTING = {"resolution": frozenset({facts.Resolution.ACCEPT.value})}
+_ACCEPTING = {"resolution": frozenset({facts.CandidateResolution.ACCEPT.value})}
 _DELETING = {"transition": frozenset({transcript.TranscriptLifecycleTransition.DELETE_RAW.value})}
 _RAW = {"view": frozenset({transcript.TranscriptReplayView.RAW_OWNER_ONLY.value})}
 _AUDIT = {"view": frozenset({transcript.TranscriptReplayView.OPERATOR_AUDIT.value})}
@@ -131,74 +131,79 @@ Family = tuple[AnyOperation, ...]
 
 # fmt: off
 _EVERYDAY: Family = (
-    Operation("write", transcript.MemoryWriteRequest, transcript.MemoryWriteReport, lambda: ops.write,
-              "Store evidence, facts or procedures.", mutates=True, repeat=Repeat.STORE),
+    Operation("write", transcript.MemoryWriteRequest, transcript.MemoryWriteReport, lambda: ops.write_memory,
+              "Store evidence, facts or procedures.", mutates=True, repeat=RepeatGuard.STORE),
     Operation("recall", recall.MemoryRecallRequest, recall.MemoryRecallReport, lambda: ops.recall_memories,
               "Find what answers a query, best first."),
-    Operation("project", projection.MemoryProjectionRequest, projection.MemoryProjectionReport, lambda: ops.project,
+    Operation("project", projection.MemoryProjectionRequest, projection.MemoryProjectionReport,
+              lambda: ops.build_projection,
               "Build the bounded block that a model may see."),
-    Operation("inspect", inspection.MemoryInspectionRequest, inspection.MemoryInspectionReport, lambda: flows.inspect,
+    Operation("inspect", inspection.MemoryInspectionRequest, inspection.MemoryInspectionReport,
+              lambda: flows.maintenance_inspection,
               "Say what a space holds.", operator_fields=frozenset({"check", "repair"})),
-    Operation("replay", inspection.MemoryReplayRequest, inspection.MemoryReplayReport, lambda: ops.replay,
+    Operation("replay", inspection.MemoryReplayRequest, inspection.MemoryReplayReport, lambda: ops.replay_turns,
               "Read a conversation's turns in order."),
-    Operation("export", archive.MemorySpaceExportRequest, archive.MemorySpaceExportReport, lambda: ops.export,
+    Operation("export", archive.MemorySpaceExportRequest, archive.MemorySpaceExportReport, lambda: ops.export_space,
               "Write what of the space may leave its owner's hands, or all of it, to an archive file.",
-              role=Role.OPERATOR, grave=Grave.TAKES_OUT),
+              role=CallerRole.OPERATOR, grave=CallGravity.TAKES_OUT),
     Operation("import", archive.MemoryImportRequest, archive.MemoryImportReport, lambda: ops.import_archive,
-              "Read an archive file into the space.", mutates=True, role=Role.OPERATOR, repeat=Repeat.RECEIPT),
+              "Read an archive file into the space.", mutates=True, role=CallerRole.OPERATOR,
+              repeat=RepeatGuard.RECEIPT),
     Operation("keep_erasures", archive.MemoryErasuresKeepRequest, archive.MemoryErasuresKeepReport,
-              lambda: ops.keep_erasures, "Write what was erased to a file outside of the store.", role=Role.OPERATOR),
+              lambda: ops.keep_erasures, "Write what was erased to a file outside of the store.",
+              role=CallerRole.OPERATOR),
     Operation("apply_erasures", archive.MemoryErasuresApplyRequest, archive.MemoryErasuresApplyReport,
               lambda: ops.apply_erasures, "Erase again what a copy that was put back brought back.", mutates=True,
-              role=Role.OPERATOR, repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
-    Operation("get", control.MemoryGetRequest, recall.RecallHit, lambda: ops.get,
+              role=CallerRole.OPERATOR, repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
+    Operation("get", control.MemoryGetRequest, recall.RecallHit, lambda: ops.get_memory,
               "Read one memory by its id."),
     Operation("list", control.MemoryListRequest, control.MemoryListReport, lambda: ops.list_memories,
               "Read memories in the order in which they were stored."),
-    Operation("history", control.MemoryHistoryRequest, control.MemoryHistoryReport, lambda: ops.history,
+    Operation("history", control.MemoryHistoryRequest, control.MemoryHistoryReport, lambda: ops.memory_history,
               "Read what happened to one memory."),
-    Operation("forget", control.MemoryForgetRequest, control.MemoryControlReport, lambda: ops.forget,
-              "Hide memories from recall; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
-    Operation("correct", control.MemoryCorrectRequest, control.MemoryControlReport, lambda: ops.correct,
-              "Replace a fact's content; history stays.", mutates=True, repeat=Repeat.RECEIPT),
-    Operation("erase", control.MemoryEraseRequest, control.MemoryControlReport, lambda: ops.erase,
-              "Remove memories physically.", mutates=True, repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
-    Operation("recover", inspection.MemoryRecoverRequest, inspection.MemoryLifecycleReport, lambda: ops.recover,
-              "Check a space and rebuild its index.", mutates=True, role=Role.OPERATOR),
-    Operation("close", inspection.MemoryCloseRequest, inspection.MemoryLifecycleReport, lambda: ops.close,
-              "End the runtime.", mutates=True, role=Role.OPERATOR, is_local=True),
+    Operation("forget", control.MemoryForgetRequest, control.MemoryControlReport, lambda: ops.forget_memories,
+              "Hide memories from recall; can be undone.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("correct", control.MemoryCorrectRequest, control.MemoryControlReport, lambda: ops.correct_memory,
+              "Replace a fact's content; history stays.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("erase", control.MemoryEraseRequest, control.MemoryControlReport, lambda: ops.erase_from_space,
+              "Remove memories physically.", mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
+    Operation("recover", inspection.MemoryRecoverRequest, inspection.MemoryLifecycleReport, lambda: ops.recover_store,
+              "Check a space and rebuild its index.", mutates=True, role=CallerRole.OPERATOR),
+    Operation("close", inspection.MemoryCloseRequest, inspection.MemoryLifecycleReport, lambda: ops.close_runtime,
+              "End the runtime.", mutates=True, role=CallerRole.OPERATOR, is_local=True),
 )
 """The operations that every host uses: write, recall, project, control, look, move, end."""
 _GOVERNING: Family = (
     Operation("list_candidates", facts.CandidateListRequest, facts.CandidateListReport,
               lambda: ops.list_candidates, "Read proposed beliefs that wait for a decision."),
     Operation("resolve_candidate", facts.CandidateResolveRequest, facts.CandidateResolveReport,
-              lambda: ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=Repeat.RECEIPT,
-              grave=Grave.AGREES, grave_values=_ACCEPTING),
+              lambda: ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=RepeatGuard.RECEIPT,
+              grave=CallGravity.AGREES, grave_values=_ACCEPTING),
     Operation("list_facts", facts.FactListRequest, facts.FactListReport, lambda: ops.list_facts,
               "Read facts in full, with what they are worth."),
     Operation("get_fact", facts.FactDetailRequest, facts.FactDetailReport, lambda: ops.get_fact,
               "Read one fact in full."),
-    Operation("profile", facts.ProfileRequest, facts.ProfileReport, lambda: flows.profile,
+    Operation("profile", facts.ProfileRequest, facts.ProfileReport, lambda: flows.build_profile,
               "Show the current facts about a person, grouped and cited."),
     Operation("change_fact", facts.FactChangeRequest, facts.FactChangeReport, lambda: ops.change_fact,
               "Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope.",
-              mutates=True, repeat=Repeat.RECEIPT, grave=Grave.AGREES, grave_values=_DISCLOSING,
+              mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.AGREES, grave_values=_DISCLOSING,
               private_values=_OPENED),
     Operation("forget_facts", facts.FactForgetRequest, facts.FactForgetReport, lambda: ops.forget_facts,
-              "Forget the facts that a query means; a dry run gives the token.", mutates=True, repeat=Repeat.RECEIPT),
+              "Forget the facts that a query means; a dry run gives the token.", mutates=True,
+              repeat=RepeatGuard.RECEIPT),
     Operation("set_learning", facts.LearningRequest, facts.LearningReport, lambda: ops.set_learning,
-              "Pause or resume learning, suppress or allow a topic.", mutates=True, repeat=Repeat.RECEIPT,
-              grave=Grave.AGREES, grave_values=_ALLOWING),
+              "Pause or resume learning, suppress or allow a topic.", mutates=True, repeat=RepeatGuard.RECEIPT,
+              grave=CallGravity.AGREES, grave_values=_ALLOWING),
     Operation("merge_facts", facts.MemoryMergeRequest, facts.MemoryMergeReport, lambda: ops.merge_facts,
-              "Fold facts that say nearly the same; can be undone.", mutates=True, repeat=Repeat.RECEIPT),
+              "Fold facts that say nearly the same; can be undone.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("read_continuity", continuity.ContinuityRequest, continuity.ContinuityReport, lambda: ops.read_continuity,
               "Show the state of a conversation."),
     Operation("export_continuity", continuity.ContinuityExportRequest, continuity.ContinuityExportReport,
               lambda: ops.export_continuity, "Take a conversation's continuity along."),
     Operation("import_continuity", continuity.ContinuityImportRequest, continuity.ContinuityImportReport,
               lambda: ops.import_continuity, "Take a continuity snapshot into a conversation.", mutates=True,
-              repeat=Repeat.RECEIPT),
+              repeat=RepeatGuard.RECEIPT),
     Operation("read_subjects", continuity.SubjectsRequest, continuity.SubjectsReport, lambda: ops.read_subjects,
               "Say who takes part in a space.", operator_values={"audience": frozenset({"audit"})}),
     Operation("read_garden", continuity.GardenRequest, continuity.GardenReport, lambda: ops.read_garden,
@@ -206,15 +211,15 @@ _GOVERNING: Family = (
 )
 """The operations of governance, continuity and subjects."""
 _EMBEDDING: Family = (
-    Operation("embed", maintenance.MemoryEmbedRequest, maintenance.MemoryEmbedReport, lambda: ops.embed,
-              "Make vectors of what has none.", mutates=True, role=Role.OPERATOR),
+    Operation("embed", maintenance.MemoryEmbedRequest, maintenance.MemoryEmbedReport, lambda: ops.embed_space,
+              "Make vectors of what has none.", mutates=True, role=CallerRole.OPERATOR),
     Operation("switch_model", maintenance.ModelSwitchRequest, maintenance.MemoryEmbedReport, lambda: ops.switch_model,
-              "Make vectors by another model, then compare these alone.", mutates=True, role=Role.OPERATOR),
+              "Make vectors by another model, then compare these alone.", mutates=True, role=CallerRole.OPERATOR),
 )
 _TRANSCRIPT: Family = (
     Operation("commit_transcript", transcript.MemoryTranscriptCommitRequest, transcript.MemoryTranscriptCommitReport,
               lambda: ops.commit_transcript, "Commit a finished turn as governed evidence.", mutates=True,
-              repeat=Repeat.RECEIPT),
+              repeat=RepeatGuard.RECEIPT),
     Operation("replay_transcript", transcript.MemoryTranscriptReplayRequest, transcript.MemoryTranscriptReplayReport,
               lambda: ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT,
               private_values=_RAW),
@@ -223,15 +228,16 @@ _TRANSCRIPT: Family = (
     Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,
               transcript.MemoryTranscriptLifecycleReport, lambda: ops.request_transcript_lifecycle,
               "Archive, restore, mask or delete the raw text of turns, or review what that would touch.",
-              mutates=True, repeat=Repeat.RECEIPT, operator_values=_AUDIT, grave=Grave.REMOVES, grave_values=_DELETING),
+              mutates=True, repeat=RepeatGuard.RECEIPT, operator_values=_AUDIT, grave=CallGravity.REMOVES,
+              grave_values=_DELETING),
     Operation("repair_transcript", transcript.MemoryTranscriptRepairRequest, transcript.MemoryTranscriptRepairReport,
               lambda: ops.repair_transcript, "Say which links of a conversation are broken."),
 )
 _PLATFORM: Family = (
     Operation("capabilities", inspection.MemoryCapabilitiesRequest, inspection.MemoryCapabilityCatalog,
-              lambda: ops.capabilities, "Say what this memory can do here."),
+              lambda: ops.list_capabilities, "Say what this memory can do here."),
     Operation("list_spaces", inspection.MemorySpacesRequest, inspection.MemorySpacesReport, lambda: ops.list_spaces,
-              "List the spaces of the store.", role=Role.OPERATOR),
+              "List the spaces of the store.", role=CallerRole.OPERATOR),
 )
 _SKILLS: Family = (
     Operation("list_runtime_skills", skills.RuntimeSkillListRequest, skills.RuntimeSkillListReport,
@@ -239,43 +245,44 @@ _SKILLS: Family = (
     Operation("get_runtime_skill", skills.RuntimeSkillDetailRequest, skills.RuntimeSkillDetailReport,
               lambda: ops.get_runtime_skill, "Read one runtime skill with its history."),
     Operation("edit_runtime_skill", skills.RuntimeSkillEditRequest, skills.RuntimeSkillMutationReport,
-              lambda: ops.edit_runtime_skill, "Revise an existing runtime skill.", mutates=True, repeat=Repeat.RECEIPT),
+              lambda: ops.edit_runtime_skill, "Revise an existing runtime skill.", mutates=True,
+              repeat=RepeatGuard.RECEIPT),
     Operation("set_runtime_skill_enabled", skills.RuntimeSkillSetEnabledRequest, skills.RuntimeSkillMutationReport,
               lambda: ops.set_runtime_skill_enabled, "Let recall show a runtime skill, or not.", mutates=True,
-              repeat=Repeat.RECEIPT),
+              repeat=RepeatGuard.RECEIPT),
     Operation("delete_runtime_skill", skills.RuntimeSkillDeleteRequest, skills.RuntimeSkillMutationReport,
-              lambda: ops.delete_runtime_skill, "Remove a runtime skill.", mutates=True, repeat=Repeat.RECEIPT,
-              grave=Grave.REMOVES),
+              lambda: ops.delete_runtime_skill, "Remove a runtime skill.", mutates=True, repeat=RepeatGuard.RECEIPT,
+              grave=CallGravity.REMOVES),
     Operation("record_skill_reuse", skills.RuntimeSkillReuseRequest, skills.RuntimeSkillReuseReport,
               lambda: ops.record_skill_reuse, "Say how it went with the skills that a reply used.", mutates=True,
-              repeat=Repeat.RECEIPT),
+              repeat=RepeatGuard.RECEIPT),
     Operation("govern_runtime_skills", skills.RuntimeSkillGovernRequest, skills.RuntimeSkillGovernReport,
               lambda: ops.govern_runtime_skills, "Merge, retire and prune runtime skills by quality and age.",
               mutates=True,
-              repeat=Repeat.RECEIPT),
+              repeat=RepeatGuard.RECEIPT),
     Operation("add_agent_skill_dir", skills.AgentSkillDirAddRequest, skills.AgentSkillDirectoryReport,
-              lambda: ops.add_agent_skill_dir, "Read one more directory of agent skills.", role=Role.OPERATOR),
+              lambda: ops.add_agent_skill_dir, "Read one more directory of agent skills.", role=CallerRole.OPERATOR),
 )
 _TOOLS: Family = (
     Operation("upsert_agent_tool_registry", tools.AgentToolRegistryUpsertRequest, tools.AgentToolRegistryUpsertReport,
               lambda: ops.upsert_agent_tool_registry, "Register a snapshot of a host's tools, or replace it.",
               mutates=True,
-              repeat=Repeat.RECEIPT),
+              repeat=RepeatGuard.RECEIPT),
     Operation("list_agent_tool_registries", tools.AgentToolRegistryListRequest, tools.AgentToolRegistryListReport,
               lambda: ops.list_agent_tool_registries, "Read every registry of a host's tools."),
     Operation("get_agent_tool_registry", tools.AgentToolRegistryGetRequest, tools.AgentToolRegistryGetReport,
               lambda: ops.get_agent_tool_registry, "Read one registry of a host's tools."),
     Operation("delete_agent_tool_registry", tools.AgentToolRegistryDeleteRequest, tools.AgentToolRegistryDeleteReport,
               lambda: ops.delete_agent_tool_registry, "Remove a registry of a host's tools.", mutates=True,
-              repeat=Repeat.RECEIPT, grave=Grave.REMOVES),
+              repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
 )
 _RECORDS: Family = (
     Operation("put_record", records.RecordPutRequest, records.RecordPutReport, lambda: ops.put_record,
-              "Store a value under a namespace and a key.", mutates=True, repeat=Repeat.RECEIPT),
+              "Store a value under a namespace and a key.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("get_record", records.RecordGetRequest, records.RecordGetReport,
               lambda: ops.get_record, "Read one record."),
     Operation("delete_record", records.RecordDeleteRequest, records.RecordDeleteReport, lambda: ops.delete_record,
-              "Delete a record; its history stays until it is erased.", mutates=True, repeat=Repeat.RECEIPT),
+              "Delete a record; its history stays until it is erased.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("search_records", records.RecordSearchRequest, records.RecordSearchReport, lambda: ops.search_records,
               "Find records by namespace, fields and words."),
     Operation("list_record_namespaces", records.RecordNamespaceListRequest, records.RecordNamespaceListReport,
@@ -286,21 +293,22 @@ _RECORDS: Family = (
 _MAINTAINING: Family = (
     Operation("finalize_turn_and_maintain", maintenance.MemoryFinalizeTurnRequest, maintenance.MemoryFinalizeTurnReport,
               lambda: flows.finalize_turn_and_maintain, "Commit a finished turn, then maintain memory with it.",
-              mutates=True, repeat=Repeat.RECEIPT),
+              mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("maintain", maintenance.MemoryMaintainRequest, maintenance.MemoryMaintenanceReport,
-              lambda: flows.maintain, "Run the parts of maintenance now.", mutates=True, repeat=Repeat.RECEIPT),
+              lambda: flows.run_maintenance, "Run the parts of maintenance now.", mutates=True,
+              repeat=RepeatGuard.RECEIPT),
     Operation("list_jobs", maintenance.JobListRequest, maintenance.JobListReport, lambda: ops.list_jobs,
               "Read what was put off, and whether it gets done."),
     Operation("run_jobs", maintenance.JobRunRequest, maintenance.JobRunReport, lambda: flows.run_jobs,
-              "Do the jobs that are due.", mutates=True, repeat=Repeat.RECEIPT),
+              "Do the jobs that are due.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("retry_job", maintenance.JobRetryRequest, maintenance.JobReport, lambda: ops.retry_job,
-              "Let a job be tried again at once.", mutates=True, repeat=Repeat.RECEIPT),
+              "Let a job be tried again at once.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("cancel_job", maintenance.JobCancelRequest, maintenance.JobReport, lambda: ops.cancel_job,
-              "Give a job up.", mutates=True, repeat=Repeat.RECEIPT),
+              "Give a job up.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("compact_journal", maintenance.JournalCompactRequest, maintenance.JournalCompactReport,
               lambda: ops.compact_journal,
               "Leave one journal entry for each run of entries that tell of nothing any more.", mutates=True,
-              role=Role.OPERATOR, repeat=Repeat.RECEIPT),
+              role=CallerRole.OPERATOR, repeat=RepeatGuard.RECEIPT),
 )
 """The operations after a reply: finalize, maintain, and the queue of what was put off."""
 # fmt: on

@@ -1,6 +1,6 @@
 """Memories on a server."""
 
-from elytron.remote.connection import Connecting, connect
+from elytron.remote.connection import RemoteConnecting, connect
 from elytron.remote.memory import RemoteMemory, SyncRemoteMemory
 
-__all__ = ["Connecting", "RemoteMemory", "SyncRemoteMemory", "connect"]
+__all__ = ["RemoteConnecting", "RemoteMemory", "SyncRemoteMemory", "connect"]

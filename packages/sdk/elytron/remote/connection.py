@@ -3,22 +3,22 @@
 from elytron.api import arguments
 from elytron.remote.http import HttpTransport
 from elytron.remote.memory import RemoteMemory, SyncRemoteMemory
-from elytron.remote.wire import Address, Transport, address_of
-from elytron.sync_runtime import Entering
+from elytron.remote.wire import RemoteTransport, ServerAddress, address_of
+from elytron.sync_runtime import RuntimeEntering
 from elytron_core import limits
 from elytron_core.contracts.inspection import ShutdownReport, ShutdownRequest
 from elytron_core.errors.foreign_names import known_keywords
 from elytron_core.scope import Scope
 
 
-class Connecting(Entering[RemoteMemory, SyncRemoteMemory]):
+class RemoteConnecting(RuntimeEntering[RemoteMemory, SyncRemoteMemory]):
     """A memory on a server, about to be used.
 
     `async with` (or `await`) gives a RemoteMemory, `with` (or `.sync()`) a SyncRemoteMemory; leaving the block lets go
     of the connection. Nothing is sent before the first call.
     """
 
-    def __init__(self, address: Address, /, *, scope: Scope | None, timeout_s: float) -> None:
+    def __init__(self, address: ServerAddress, /, *, scope: Scope | None, timeout_s: float) -> None:
         super().__init__()
         self._address = address
         self._scope = scope
@@ -27,7 +27,7 @@ class Connecting(Entering[RemoteMemory, SyncRemoteMemory]):
     async def _open(self) -> RemoteMemory:
         return RemoteMemory(self._transport(), scope=self._scope)
 
-    def _transport(self) -> Transport:
+    def _transport(self) -> RemoteTransport:
         if self._address.is_websocket:
             from elytron.remote.websocket import WebSocketTransport
 
@@ -57,7 +57,7 @@ def connect(
     scope: Scope | None = None,
     timeout_s: float = limits.REMOTE_ANSWER_S,
     proxy: str | None = None,
-) -> Connecting:
+) -> RemoteConnecting:
     """Return a memory on the server at `url`: the calls of `elytron.open`, over HTTP or (ws://, wss://) one WebSocket.
 
     Calls that name no scope use `scope`, else the space `space`, else the space that `api_key` opens. `timeout_s`
@@ -71,10 +71,10 @@ def connect(
     """
     if scope is None and space is not None:
         scope = arguments.scope_of(None, user_id=space)
-    return Connecting(address_of(url, api_key=api_key, proxy=proxy), scope=scope, timeout_s=timeout_s)
+    return RemoteConnecting(address_of(url, api_key=api_key, proxy=proxy), scope=scope, timeout_s=timeout_s)
 
 
-async def shut_down(address: Address, /, *, reason: str = "") -> ShutdownReport:
+async def shut_down(address: ServerAddress, /, *, reason: str = "") -> ShutdownReport:
     """End the server at `address` and return which process that is; it finishes what it accepted.
 
     Raises PermissionRefused for a caller who is no operator on that machine, Unreachable if no server answers.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
-from elytron.remote.wire import Address, Begun, Call, ReportT, report_of, told_of, unreachable
+from elytron.remote.wire import BegunStream, RemoteCall, ReportT, ServerAddress, report_of, told_of, unreachable_server
 from elytron_core import limits
 from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, Unsupported
 from elytron_core.events import EventId, StreamItem
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ITEM: TypeAdapter[StreamItem] = TypeAdapter(StreamItem)
 
 
-async def items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem | Begun]:
+async def stream_items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem | BegunStream]:
     """Yield the entries and gaps in `lines`, and an id that comes alone; comments are heartbeats.
 
     Raises the error of an `error` event.
@@ -40,13 +40,13 @@ async def items(lines: AsyncIterable[str], /) -> AsyncIterator[StreamItem | Begu
                     pass
             continue
         if data:
-            yield _item(name, "\n".join(data).encode())
+            yield _stream_item(name, "\n".join(data).encode())
         elif place:
-            yield Begun(place)
+            yield BegunStream(place)
         name, data, place = "", [], ""
 
 
-def _item(name: str, data: bytes) -> StreamItem:
+def _stream_item(name: str, data: bytes) -> StreamItem:
     if name == "error" and (error := told_of(data)) is not None:
         raise error
     try:
@@ -63,7 +63,7 @@ _GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HT
 class HttpTransport:
     """Posts each operation to its route under `/v1`."""
 
-    def __init__(self, address: Address, /, *, timeout_s: float) -> None:
+    def __init__(self, address: ServerAddress, /, *, timeout_s: float) -> None:
         try:
             import httpx
         except ImportError as error:
@@ -82,7 +82,7 @@ class HttpTransport:
             verify=address.scheme != "http",
         )
 
-    async def call(self, call: Call, /) -> bytes:
+    async def call(self, call: RemoteCall, /) -> bytes:
         keyed = {"Idempotency-Key": call.idempotency_key} if call.idempotency_key is not None else {}
         return await self._posted(f"/v1/{call.operation.name}", call.payload, keyed)
 
@@ -99,16 +99,16 @@ class HttpTransport:
             )
             response = await self._client.send(request, stream=True)
             try:
-                data = await _body(response)
+                data = await _bounded_body(response)
             finally:
                 await response.aclose()
         except (httpx.TransportError, httpx.StreamError) as error:
-            raise unreachable(self._address.url, type(error).__name__) from None
+            raise unreachable_server(self._address.url, type(error).__name__) from None
         if response.status_code not in _DONE:
             raise self._told(response, data)
         return data
 
-    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | Begun]:
+    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | BegunStream]:
         import httpx
 
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after is not None else {})
@@ -119,14 +119,14 @@ class HttpTransport:
                 "GET", "/v1/events", params=params, headers=headers, timeout=silence
             ) as response:
                 if response.status_code != HTTPStatus.OK:
-                    raise self._told(response, await _body(response))
-                async for item in items(response.aiter_lines()):
+                    raise self._told(response, await _bounded_body(response))
+                async for item in stream_items(response.aiter_lines()):
                     yield item
         except (httpx.TransportError, httpx.StreamError) as error:
-            raise unreachable(self._address.url, type(error).__name__) from None
-        raise unreachable(self._address.url, "the stream ended")
+            raise unreachable_server(self._address.url, type(error).__name__) from None
+        raise unreachable_server(self._address.url, "the stream ended")
 
-    async def watch(self, call: Call, after: int, /) -> AsyncGenerator[bytes]:  # noqa: ARG002 - the protocol's
+    async def watch(self, call: RemoteCall, after: int, /) -> AsyncGenerator[bytes]:  # noqa: ARG002 - the protocol's
         raise Unsupported(f"reports of {call.operation.name!r} are streamed over WebSocket: connect to a ws:// address")
         yield b""  # makes this the iterator that the protocol names
 
@@ -137,7 +137,7 @@ class HttpTransport:
         """Return what the server says went wrong, or a proxy before it."""
         error = told_of(data)
         if error is None and response.status_code in _GATEWAY:
-            error = unreachable(self._address.url, f"status {response.status_code}")
+            error = unreachable_server(self._address.url, f"status {response.status_code}")
         if error is None:
             return Unsupported(
                 f"{self._address.url} answered with status {response.status_code}, not as an Elytron server does: "
@@ -149,7 +149,7 @@ class HttpTransport:
         return error
 
 
-async def _body(response: "httpx.Response") -> bytes:
+async def _bounded_body(response: "httpx.Response") -> bytes:
     """Return the body, or stop reading at its bound."""
     body = bytearray()
     async for chunk in response.aiter_bytes():

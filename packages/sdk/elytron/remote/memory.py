@@ -9,7 +9,7 @@ from typing import Any, assert_never
 from elytron.api import MemoryFace
 from elytron.api.base import ReportT
 from elytron.registry import by_request
-from elytron.remote.wire import Begun, Transport, call_of, report_of, space_of
+from elytron.remote.wire import BegunStream, RemoteTransport, call_of, report_of, space_of
 from elytron.sync_runtime import BlockingMemory
 from elytron_core import limits
 from elytron_core.contracts.inspection import (
@@ -20,7 +20,7 @@ from elytron_core.contracts.inspection import (
     RuntimePhase,
 )
 from elytron_core.errors import ElytronError, RateLimited, StoreClosed
-from elytron_core.events import EventId, Gap, GapReason, JournalEvent
+from elytron_core.events import EventGap, EventId, GapReason, JournalEvent
 from elytron_core.model import Value
 from elytron_core.scope import Scope
 
@@ -63,7 +63,12 @@ class RemoteMemory(MemoryFace):
     """
 
     def __init__(
-        self, transport: Transport, /, *, scope: Scope | None, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self,
+        transport: RemoteTransport,
+        /,
+        *,
+        scope: Scope | None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._transport = transport
         self._scope = scope
@@ -97,7 +102,7 @@ class RemoteMemory(MemoryFace):
 
     async def events(
         self, *, after: EventId | int | None = None, scope: Scope | None = None
-    ) -> AsyncGenerator[JournalEvent | Gap]:
+    ) -> AsyncGenerator[JournalEvent | EventGap]:
         """Yield the entries of the space's journal behind `after` (None: from now on), for as long as it is read.
 
         In order and at least once; a broken connection is made again, though the server be away for a minute, and goes
@@ -116,8 +121,8 @@ class RemoteMemory(MemoryFace):
             try:
                 async with aclosing(self._transport.events(scope or self._scope, place)) as items:
                     async for item in items:
-                        failures, attempts, place = 0, limits.REMOTE_STREAM_ATTEMPTS, _behind(item)
-                        if not isinstance(item, Begun):
+                        failures, attempts, place = 0, limits.REMOTE_STREAM_ATTEMPTS, _stream_place(item)
+                        if not isinstance(item, BegunStream):
                             yield item
             except ElytronError as error:
                 self._require_open()
@@ -146,7 +151,7 @@ class RemoteMemory(MemoryFace):
                 async with aclosing(self._transport.watch(call, after)) as reports:
                     async for data in reports:
                         found = report_of(data, report)
-                        request, after, failures = _onward(request, found), 0, 0
+                        request, after, failures = _next_request(request, found), 0, 0
                         attempts = limits.REMOTE_STREAM_ATTEMPTS
                         yield found
             except ElytronError as error:
@@ -182,20 +187,20 @@ class RemoteMemory(MemoryFace):
             raise StoreClosed
 
 
-def _behind(item: JournalEvent | Gap | Begun) -> str:
+def _stream_place(item: JournalEvent | EventGap | BegunStream) -> str:
     """Return the place from which a stream goes on."""
     match item:
         case JournalEvent():
             return item.id
-        case Begun():
+        case BegunStream():
             return item.place
-        case Gap():
+        case EventGap():
             return "0" if item.reason is GapReason.ERASED else str(item.last)
         case _:
             assert_never(item)
 
 
-def _onward(request: Value, report: Value) -> Value:
+def _next_request(request: Value, report: Value) -> Value:
     """Return the next request of a stream that is opened again: a replay goes on behind the last turn that came."""
     if isinstance(report, MemoryReplayReport) and report.turns:
         return request.model_copy(update={"cursor": report.turns[-1].id, "order": LedgerOrder.FIRST})

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from elytron.remote.wire import Address, Begun, Call, report_of, told_of, unreachable
+from elytron.remote.wire import BegunStream, RemoteCall, ServerAddress, report_of, told_of, unreachable_server
 from elytron_core import limits
 from elytron_core.errors import ElytronError, MissingExtra, StoreClosed, Unauthorized, Unsupported
 from elytron_core.errors.tree import error_of
@@ -25,10 +25,10 @@ from elytron_core.events import (
     JournalEvent,
     LifecycleEvent,
     OutFrame,
-    Phase,
     ReportEvent,
     StreamItem,
     StreamKind,
+    SubscriptionPhase,
 )
 from elytron_core.scope import Scope
 
@@ -52,7 +52,7 @@ _BEGINS, _MARK, _NO_REPORT = b'{"type": "event.report"', b', "report": ', b', "r
 
 
 @dataclass(frozen=True, slots=True)
-class _Report:
+class _ReportFrame:
     """A report's frame; the report is JSON."""
 
     id: str
@@ -62,7 +62,7 @@ class _Report:
 class WebSocketTransport:
     """Keeps one socket to the server for calls, made when it is needed and made again when it broke."""
 
-    def __init__(self, address: Address, /, *, timeout_s: float) -> None:
+    def __init__(self, address: ServerAddress, /, *, timeout_s: float) -> None:
         try:
             # Loaded now, so that its absence is reported at once and not at the first call.
             from websockets.asyncio.client import connect
@@ -73,19 +73,19 @@ class WebSocketTransport:
         self._address = address
         self._timeout_s = timeout_s
         self._opening = asyncio.Lock()
-        self._line: _Line | None = None
+        self._line: _SocketLine | None = None
         self._streams: set[ClientConnection] = set()
         self._is_closed = False
 
-    async def call(self, call: Call, /) -> bytes:
+    async def call(self, call: RemoteCall, /) -> bytes:
         line = await self._connected()
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await line.ask(f"command.{call.operation.name}", call)
         except TimeoutError:
-            raise unreachable(self._address.url, "no answer in time") from None
+            raise unreachable_server(self._address.url, "no answer in time") from None
 
-    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | Begun]:
+    async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | BegunStream]:
         frame: dict[str, Any] = {"type": f"subscribe.{StreamKind.EVENTS}", "id": "events"}
         if scope is not None:
             frame["scope"] = scope.model_dump(mode="json", exclude_defaults=True)
@@ -94,22 +94,22 @@ class WebSocketTransport:
         async with aclosing(self._subscribed(json.dumps(frame))) as events:
             async for event in events:
                 match event:
-                    case LifecycleEvent(phase=Phase.SUBSCRIBED, after=place) if place is not None:
-                        yield Begun(place)
-                    case LifecycleEvent(phase=Phase.GAP, gap=gap) if gap is not None:
+                    case LifecycleEvent(phase=SubscriptionPhase.SUBSCRIBED, after=place) if place is not None:
+                        yield BegunStream(place)
+                    case LifecycleEvent(phase=SubscriptionPhase.GAP, gap=gap) if gap is not None:
                         yield gap
-                    case _Report():
+                    case _ReportFrame():
                         yield report_of(event.report, JournalEvent)
                     case _:
                         continue
 
-    async def watch(self, call: Call, after: int, /) -> AsyncGenerator[bytes]:
+    async def watch(self, call: RemoteCall, after: int, /) -> AsyncGenerator[bytes]:
         kind = _KINDS.get(call.operation.name)
         if kind is None:
             raise Unsupported(f"reports of {call.operation.name!r} are not streamed: {', '.join(_KINDS)} are")
-        async with aclosing(self._subscribed(_frame(f"subscribe.{kind}", "watch", call, after=after))) as events:
+        async with aclosing(self._subscribed(_encode_frame(f"subscribe.{kind}", "watch", call, after=after))) as events:
             async for event in events:
-                if isinstance(event, _Report):
+                if isinstance(event, _ReportFrame):
                     yield event.report
 
     async def close(self) -> None:
@@ -119,12 +119,12 @@ class WebSocketTransport:
             await line.close()
         await asyncio.gather(*(socket.close() for socket in tuple(self._streams)))
 
-    async def _connected(self) -> "_Line":
+    async def _connected(self) -> "_SocketLine":
         async with self._opening:
             if self._is_closed:
                 raise StoreClosed
             if self._line is None or self._line.is_broken:
-                self._line = _Line(await self._open(), self._address)
+                self._line = _SocketLine(await self._open(), self._address)
             return self._line
 
     async def _open(self) -> "ClientConnection":
@@ -144,11 +144,11 @@ class WebSocketTransport:
             told = told_of(bytes(error.response.body or b""))
             if told is not None:
                 raise told from None
-            raise unreachable(self._address.url, f"status {error.response.status_code}") from None
+            raise unreachable_server(self._address.url, f"status {error.response.status_code}") from None
         except (OSError, TimeoutError, InvalidHandshake, EOFError) as error:
-            raise unreachable(self._address.url, type(error).__name__) from None
+            raise unreachable_server(self._address.url, type(error).__name__) from None
 
-    async def _subscribed(self, frame: str) -> AsyncGenerator["_Report | LifecycleEvent"]:
+    async def _subscribed(self, frame: str) -> AsyncGenerator["_ReportFrame | LifecycleEvent"]:
         """Yield what a subscription on a socket of its own sends, until the connection ends, with Unreachable."""
         from websockets.exceptions import ConnectionClosed
 
@@ -157,22 +157,22 @@ class WebSocketTransport:
         try:
             await socket.send(frame)
             while True:
-                match _read(await socket.recv(decode=False)):
+                match _decode_frame(await socket.recv(decode=False)):
                     case ErrorEvent(error=problem):
                         raise error_of(problem.code, problem.detail, problem.details)
                     case event:
                         yield event
         except ConnectionClosed as error:
-            raise _ended(error, self._address) from None
+            raise _closed_error(error, self._address) from None
         finally:
             self._streams.discard(socket)
             await socket.close()
 
 
-class _Line:
+class _SocketLine:
     """A socket, the calls that wait for their answers on it, and the task that brings them."""
 
-    def __init__(self, socket: "ClientConnection", address: Address, /) -> None:
+    def __init__(self, socket: "ClientConnection", address: ServerAddress, /) -> None:
         self._socket = socket
         self._address = address
         self._ids = count(1)
@@ -180,7 +180,7 @@ class _Line:
         self.is_broken = False
         self._reading = asyncio.create_task(self._read())
 
-    async def ask(self, kind: str, call: Call, /) -> bytes:
+    async def ask(self, kind: str, call: RemoteCall, /) -> bytes:
         """Send `call` and return its report. Raises what the server says, or Unreachable where the socket breaks."""
         from websockets.exceptions import ConnectionClosed
 
@@ -188,10 +188,10 @@ class _Line:
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._waiting[call_id] = answer
         try:
-            await self._socket.send(_frame(kind, call_id, call))
+            await self._socket.send(_encode_frame(kind, call_id, call))
             return await answer
         except ConnectionClosed as error:
-            raise _ended(error, self._address) from None
+            raise _closed_error(error, self._address) from None
         finally:
             self._waiting.pop(call_id, None)
             if answer.done() and not answer.cancelled():
@@ -205,12 +205,12 @@ class _Line:
         """Bring answers until the socket ends; then each open call gets an error."""
         from websockets.exceptions import ConnectionClosed
 
-        ended: ElytronError = unreachable(self._address.url, "the connection ended")
+        ended: ElytronError = unreachable_server(self._address.url, "the connection ended")
         try:
             while True:
-                self._bring(_read(await self._socket.recv(decode=False)))
+                self._bring(_decode_frame(await self._socket.recv(decode=False)))
         except ConnectionClosed as error:
-            ended = _ended(error, self._address)
+            ended = _closed_error(error, self._address)
         except Unsupported as error:
             ended = error
         self.is_broken = True
@@ -220,12 +220,12 @@ class _Line:
         with suppress(ConnectionClosed):
             await self._socket.close()
 
-    def _bring(self, event: "_Report | ErrorEvent | LifecycleEvent") -> None:
+    def _bring(self, event: "_ReportFrame | ErrorEvent | LifecycleEvent") -> None:
         answer = self._waiting.get(event.id)
         if answer is None or answer.done():
             return  # the caller has stopped waiting
         match event:
-            case _Report(report=report):
+            case _ReportFrame(report=report):
                 answer.set_result(report)
             case ErrorEvent(error=problem):
                 answer.set_exception(error_of(problem.code, problem.detail, problem.details))
@@ -233,7 +233,7 @@ class _Line:
                 return
 
 
-def _frame(kind: str, frame_id: str, call: Call, /, *, after: int | None = None) -> str:
+def _encode_frame(kind: str, frame_id: str, call: RemoteCall, /, *, after: int | None = None) -> str:
     """Return the frame that sends `call`; its payload is JSON already."""
     head: dict[str, str | int] = {"type": kind, "id": frame_id}
     if call.idempotency_key is not None:
@@ -243,25 +243,25 @@ def _frame(kind: str, frame_id: str, call: Call, /, *, after: int | None = None)
     return f'{json.dumps(head)[:-1]}, "payload": {call.payload.decode()}}}'
 
 
-def _read(data: bytes) -> _Report | ErrorEvent | LifecycleEvent:
+def _decode_frame(data: bytes) -> _ReportFrame | ErrorEvent | LifecycleEvent:
     """Return the frame in `data`; a report stays JSON, so that its own type reads it."""
     # No part of a report's frame before its report holds an object or a quote: the first mark is the frame's own.
     head, mark, report = data.partition(_MARK)
     try:
         if mark and head.startswith(_BEGINS):
             told = ReportEvent.model_validate_json(head + _NO_REPORT, strict=True)
-            return _Report(told.id, report[:-1])
+            return _ReportFrame(told.id, report[:-1])
         event = _FRAME.validate_json(data, strict=True)
     except ValidationError:
         raise Unsupported("the server sent a frame that this version does not know: use the same version") from None
     if isinstance(event, ReportEvent):
-        return _Report(event.id, json.dumps(event.report).encode())
+        return _ReportFrame(event.id, json.dumps(event.report).encode())
     return event
 
 
-def _ended(error: "ConnectionClosed", address: Address) -> ElytronError:
+def _closed_error(error: "ConnectionClosed", address: ServerAddress) -> ElytronError:
     """Return what a closed socket means: a credential that ended, or a server that is to be tried again."""
     code = error.rcvd.code if error.rcvd is not None else None
     if code == CloseCode.UNAUTHORIZED:
         return Unauthorized()
-    return unreachable(address.url, f"the connection ended, code {code}" if code else "the connection ended")
+    return unreachable_server(address.url, f"the connection ended, code {code}" if code else "the connection ended")

@@ -19,7 +19,7 @@ ReportT = TypeVar("ReportT", bound=Value)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RemoteCall:
     """One operation to be performed elsewhere. `may_repeat`: sent twice, it acts once."""
 
     operation: AnyOperation
@@ -29,24 +29,24 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class BegunStream:
     """A stream is open and has begun at `place`: from there it goes on, should it break before anything came."""
 
     place: EventId
 
 
-class Transport(Protocol):
+class RemoteTransport(Protocol):
     """Carries calls to one server and their answers back. Many may be under way at once."""
 
-    async def call(self, call: Call, /) -> bytes:
+    async def call(self, call: RemoteCall, /) -> bytes:
         """Send `call` once and return its report as JSON. Raises what the server says, or Unreachable."""
         ...
 
-    def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | Begun]:
+    def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | BegunStream]:
         """Yield what is committed behind `after` (None: from now on) until the connection ends, with Unreachable."""
         ...
 
-    def watch(self, call: Call, after: int, /) -> AsyncGenerator[bytes]:
+    def watch(self, call: RemoteCall, after: int, /) -> AsyncGenerator[bytes]:
         """Yield the report of `call` each time its space has grown. Raises Unsupported where this wire cannot."""
         ...
 
@@ -55,7 +55,7 @@ class Transport(Protocol):
         ...
 
 
-class Told(Value):
+class RemoteProblem(Value):
     """A problem document, read leniently: a proxy or a newer server may add fields."""
 
     model_config = ConfigDict(extra="ignore")
@@ -65,10 +65,10 @@ class Told(Value):
     details: dict[str, str | int] = {}
 
 
-def call_of(operation: AnyOperation, request: Value, /, *, idempotency_key: str | None) -> Call:
+def call_of(operation: AnyOperation, request: Value, /, *, idempotency_key: str | None) -> RemoteCall:
     """Return `request` as a call. A change may be repeated where the request or the call names an idempotency key."""
     within: Any = getattr(request, "idempotency_key", None)
-    return Call(
+    return RemoteCall(
         operation=operation,
         payload=request.__pydantic_serializer__.to_json(request, exclude_none=True),
         idempotency_key=idempotency_key,
@@ -91,13 +91,13 @@ def report_of(data: bytes, report: type[ReportT], /) -> ReportT:
 def told_of(data: bytes, /) -> ElytronError | None:
     """Return the error of a problem document, or None if `data` is not one."""
     try:
-        told = Told.model_validate_json(data)
+        told = RemoteProblem.model_validate_json(data)
     except ValidationError:
         return None
     return error_of(told.code, told.detail, told.details)
 
 
-def unreachable(origin: str, cause: str, /) -> Unreachable:
+def unreachable_server(origin: str, cause: str, /) -> Unreachable:
     """Return the error for a server that gave no answer; it names neither key nor content."""
     return Unreachable(f"the server at {origin} does not answer ({cause}): see that it runs, and try again")
 
@@ -111,7 +111,7 @@ _KEY = re.compile(r"[\x21-\x7e]{1,500}")
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """A server's address without a slash at its end, and the proxy on the way there.
 
     `headers` hold the credential, `proxy` perhaps another one: neither is shown.
@@ -127,7 +127,7 @@ class Address:
         return self.scheme in {"ws", "wss"}
 
 
-def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) -> Address:
+def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) -> ServerAddress:
     """Return the address that `url` names. Raises InvalidInput, which repeats neither the key nor what may hold one."""
     try:
         parts = urlsplit(url)
@@ -141,7 +141,7 @@ def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) ->
     if api_key is not None and not _KEY.fullmatch(api_key):
         raise InvalidInput(field="api_key", problem="is no key: printable ASCII without spaces")
     headers = {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
-    return Address(url=url.rstrip("/"), scheme=parts.scheme, headers=headers, proxy=proxy_of(proxy))
+    return ServerAddress(url=url.rstrip("/"), scheme=parts.scheme, headers=headers, proxy=proxy_of(proxy))
 
 
 def proxy_of(proxy: str | None, /) -> str | None:

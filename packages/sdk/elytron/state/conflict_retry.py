@@ -8,16 +8,16 @@ from typing import NamedTuple, Self
 
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 
-Place = tuple[SpaceId, Ref]
+Place = tuple[SpaceId, DocumentRef]
 
 RACES = 64
 _STEP_ASIDE_S = 0.001
 _STEPS_MAX = 16
 
 
-class Race:
+class LostRaces:
     """The races that one change has lost."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Race:
             await asyncio.sleep(_STEP_ASIDE_S * min(self._lost, _STEPS_MAX))
 
 
-class _Line(asyncio.Lock):
+class _ChangeLine(asyncio.Lock):
     """The first in line holds it; the others wait in the order in which they came."""
 
     def __init__(self) -> None:
@@ -41,32 +41,32 @@ class _Line(asyncio.Lock):
         self.length = 0
 
 
-class _Held(NamedTuple):
+class _HeldDocuments(NamedTuple):
     """Documents whose changes wait until a long one is `over`."""
 
     space: SpaceId
-    refs: Collection[Ref]
+    refs: Collection[DocumentRef]
     over: asyncio.Event
 
 
-class Lines:
+class ChangeLines:
     """Queues of the changes of one document in this runtime, once one of them has lost a race for it.
 
     No change waits before: a lone writer is not slower for it. Races with other processes are as before.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[Place, _Line] = {}
-        self._held: list[_Held] = []
+        self._lines: dict[Place, _ChangeLine] = {}
+        self._held: list[_HeldDocuments] = []
 
     def race(self, space: SpaceId, /) -> "LinedRace":
         """Return the race of a change in `space`, to be held open until the change is made."""
         return LinedRace(self._lines, self._held, space)
 
     @contextmanager
-    def held(self, space: SpaceId, refs: Collection[Ref], /) -> Generator[None]:
+    def held(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
         """Hold back changes of the documents at `refs`, for one that takes too long to win a race against many."""
-        held = _Held(space, refs, asyncio.Event())
+        held = _HeldDocuments(space, refs, asyncio.Event())
         self._held.append(held)
         try:
             yield
@@ -78,11 +78,11 @@ class Lines:
 class LinedRace:
     """The race of one change, which enters the queue if it is lost, and leaves it at its end."""
 
-    def __init__(self, lines: dict[Place, _Line], held: Sequence[_Held], space: SpaceId, /) -> None:
+    def __init__(self, lines: dict[Place, _ChangeLine], held: Sequence[_HeldDocuments], space: SpaceId, /) -> None:
         self._lines = lines
         self._held = held
         self._space = space
-        self._race = Race()
+        self._race = LostRaces()
         self._joined: Place | None = None
 
     async def __aenter__(self) -> Self:
@@ -95,14 +95,14 @@ class LinedRace:
             self._lines[self._joined].release()
             self._leave(self._joined)
 
-    async def held_back(self, about: Ref, /) -> bool:
+    async def held_back(self, about: DocumentRef, /) -> bool:
         """Wait while `about` is held; return whether it was, so that all is read again. Does not wait otherwise."""
         overs = [held.over for held in self._held if held.space == self._space and about in held.refs]
         for over in overs:
             await over.wait()
         return bool(overs)
 
-    async def waited(self, about: Ref, /) -> bool:
+    async def waited(self, about: DocumentRef, /) -> bool:
         """Let those in the queue for `about` go first; return whether there were any, so that all is read again."""
         if await self.held_back(about):
             return True
@@ -112,14 +112,14 @@ class LinedRace:
         await self._join(place)
         return True
 
-    async def lost(self, conflict: Conflict, about: Ref | None, /) -> None:
-        """Return when it is time to read and plan again: first in the queue for `about`, if named. Raises as `Race`."""
+    async def lost(self, conflict: Conflict, about: DocumentRef | None, /) -> None:
+        """Return when it is time to read and plan again: first in the queue for `about`, if named. Raises its error."""
         await self._race.lost(conflict)
         if self._joined is None and about is not None:
             await self._join((self._space, about))
 
     async def _join(self, place: Place) -> None:
-        line = self._lines.setdefault(place, _Line())
+        line = self._lines.setdefault(place, _ChangeLine())
         line.length += 1
         try:
             await line.acquire()

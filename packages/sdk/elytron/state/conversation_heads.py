@@ -7,13 +7,13 @@ from elytron_core import limits
 from elytron_core.ids import ConversationTag, SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes import transcript
-from elytron_core.ports.store import Ref, Require, Store, documents
+from elytron_core.ports.store import DocumentRef, RequireRevision, Store, scan_documents
 from elytron_core.scope import ConversationKey
 
 HEADS_KEPT = 10_000
 
 
-class Line:
+class HeadLine:
     """Heads that were built one on another since one was read; a Conflict of one breaks all behind it."""
 
 
@@ -22,8 +22,8 @@ class KnownHead(NamedTuple):
 
     head: transcript.Conversation
     revision: int
-    line: Line
-    requires: tuple[Require, ...] = ()
+    line: HeadLine
+    requires: tuple[RequireRevision, ...] = ()
 
 
 class GrownHead(NamedTuple):
@@ -33,10 +33,10 @@ class GrownHead(NamedTuple):
     head: transcript.Conversation
     revision: int
     first: int
-    line: Line
+    line: HeadLine
 
 
-class Heads:
+class HeadCache:
     """A bounded cache of heads with the revisions that they will have when running batches are committed.
 
     The cache lets many writers append to one conversation in one group of commits. It may be wrong: a batch names the
@@ -70,8 +70,8 @@ class Heads:
         if kept is not None:
             return kept
         if found is None:
-            return KnownHead(transcript.Conversation(channel=key.channel, conversation=key.conversation), 0, Line())
-        return KnownHead(*found, Line())
+            return KnownHead(transcript.Conversation(channel=key.channel, conversation=key.conversation), 0, HeadLine())
+        return KnownHead(*found, HeadLine())
 
     async def _whole(
         self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation
@@ -80,17 +80,17 @@ class Heads:
         first = self._unmet.get((space, tag), head.next_sequence)
         for start in range(first, head.next_sequence, limits.SCAN_MAX):
             page = range(start, min(start + limits.SCAN_MAX, head.next_sequence))
-            refs = [Ref(transcript.TURNS, transcript.turn_id(tag, sequence)) for sequence in page]
+            refs = [DocumentRef(transcript.TURNS, transcript.turn_id(tag, sequence)) for sequence in page]
             found = await self._store.get(space, refs)
             turns = [transcript.Turn.from_bytes(document.body) for document in found if document is not None]
-            head = transcript.met(head, turns)
+            head = transcript.note_turns(head, turns)
         return head
 
     def expect(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Assume that `grown` will be stored, and build on it."""
         tag, head, revision, _, line = grown
-        last = Ref(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
-        self._kept[space, tag] = KnownHead(head, revision, line, (Require(last, 1),))
+        last = DocumentRef(transcript.TURNS, transcript.turn_id(tag, head.next_sequence - 1))
+        self._kept[space, tag] = KnownHead(head, revision, line, (RequireRevision(last, 1),))
 
     def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Stop building on `grown`: read the conversation's head again at next use."""
@@ -118,7 +118,7 @@ async def read_head(
     store: Store, space: SpaceId, tag: ConversationTag, /
 ) -> tuple[transcript.Conversation, int] | None:
     """Return a conversation's head as stored, with its revision."""
-    (document,) = await store.get(space, (Ref(transcript.CONVERSATIONS, tag),))
+    (document,) = await store.get(space, (DocumentRef(transcript.CONVERSATIONS, tag),))
     if document is None:
         return None
     return transcript.Conversation.from_bytes(document.body), document.revision
@@ -126,5 +126,5 @@ async def read_head(
 
 async def read_heads(store: Store, space: SpaceId, /) -> AsyncIterator[transcript.Conversation]:
     """Yield the head of every conversation of `space`, as stored."""
-    async for document in documents(store, space, transcript.CONVERSATIONS):
+    async for document in scan_documents(store, space, transcript.CONVERSATIONS):
         yield transcript.Conversation.from_bytes(document.body)

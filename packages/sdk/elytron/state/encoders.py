@@ -16,7 +16,7 @@ from elytron_core.planes.embedding import VectorSet, vector_set
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.ranking.query import encoder_query
 from elytron_core.ports.models import Embedder, LoadedEmbedder
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 
 if TYPE_CHECKING:
     from elytron_index.space_index import SpaceIndex
@@ -30,7 +30,7 @@ _LONGEST: Final = 1e76
 
 async def embed_texts(embedder: Embedder, texts: Sequence[str], /) -> list[Sequence[float]]:
     """Return one vector per text. Raises ModelUnavailable, ModelRefused, also for an answer of another length."""
-    vectors = await _asked(embedder.embed_documents(texts), embedder)
+    vectors = await _await_answer(embedder.embed_documents(texts), embedder)
     if len(vectors) != len(texts):
         raise ModelRefused(f"{embedder.info.model!r} gave {len(vectors)} vectors for {len(texts)} texts")
     return list(vectors)
@@ -42,10 +42,10 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
     A model on this machine is read before the wait begins: the first query of a process would else be without a vector.
     """
     if isinstance(embedder, LoadedEmbedder):
-        await _load(embedder)
+        await _load_embedder(embedder)
     try:
         async with asyncio.timeout(wait_s):
-            numbers = await _asked(embedder.embed_query(text), embedder)
+            numbers = await _await_answer(embedder.embed_query(text), embedder)
     except TimeoutError:
         raise ModelUnavailable(f"{embedder.info.model!r} gave no vector within {wait_s:g} s") from None
     try:
@@ -57,7 +57,7 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
     raise ModelRefused(f"what {embedder.info.model!r} gave for a query is no vector to compare")
 
 
-def checked(embedder: Embedder, made: dict[str, Sequence[float]], /) -> VectorSet:
+def check_vectors(embedder: Embedder, made: dict[str, Sequence[float]], /) -> VectorSet:
     """Return vectors, by the check of their text, as they are stored.
 
     Raises ModelRefused for one of another dimension than the embedder says, with a number that is not finite, or of
@@ -72,15 +72,15 @@ def checked(embedder: Embedder, made: dict[str, Sequence[float]], /) -> VectorSe
         raise ModelRefused(f"what {info.model!r} gave is no vector of numbers") from None
 
 
-async def _load(embedder: LoadedEmbedder) -> None:
+async def _load_embedder(embedder: LoadedEmbedder) -> None:
     try:
         async with asyncio.timeout(limits.EMBED_LOAD_WAIT_S):
-            await _asked(embedder.load_model(), embedder)
+            await _await_answer(embedder.load_model(), embedder)
     except TimeoutError:
         raise ModelUnavailable(f"{embedder.info.model!r} was not read within {limits.EMBED_LOAD_WAIT_S:g} s") from None
 
 
-async def _asked(answer: Awaitable[Answer], embedder: Embedder) -> Answer:
+async def _await_answer(answer: Awaitable[Answer], embedder: Embedder) -> Answer:
     try:
         return await answer
     except (ModelError, TimeoutError):
@@ -93,7 +93,7 @@ Asked = tuple[VectorUse, tuple[str, bytes] | None]
 """Vectors of a search: how they are used, and the query's own: its model's tag and its numbers."""
 
 
-class Encoders:
+class RuntimeEncoders:
     """At most two embedders: the one that is wanted, and the former one, which serves until it is replaced."""
 
     def __init__(self, clock: Clock, /, *, wanted: Embedder | None, former: Embedder | None) -> None:
@@ -101,7 +101,7 @@ class Encoders:
         self._wanted = wanted
         self._known = [embedder for embedder in (wanted, former) if embedder is not None]
         self._queries: LruCache[tuple[str, str], bytes] = LruCache(limits.EMBED_QUERIES_KEPT)
-        self._refused: LruCache[tuple[SpaceId, str, Ref], None] = LruCache(limits.EMBED_REFUSED_KEPT)
+        self._refused: LruCache[tuple[SpaceId, str, DocumentRef], None] = LruCache(limits.EMBED_REFUSED_KEPT)
         self._passes: dict[SpaceId, asyncio.Task[None]] = {}
         self._paused_until = 0
 
@@ -147,11 +147,11 @@ class Encoders:
             self._queries[tag, text] = known
         return VectorUse.COMPARED, (tag, known)
 
-    def refuse(self, space: SpaceId, tag: str, ref: Ref, /) -> None:
+    def refuse(self, space: SpaceId, tag: str, ref: DocumentRef, /) -> None:
         """Remember that a document's texts were refused, so that they hold up no other."""
         self._refused[space, tag, ref] = None
 
-    def refused(self, space: SpaceId, tag: str, /) -> Collection[Ref]:
+    def refused(self, space: SpaceId, tag: str, /) -> Collection[DocumentRef]:
         """Return the documents whose texts were refused."""
         return {ref for known, model, ref in self._refused if (known, model) == (space, tag)}
 

@@ -43,14 +43,14 @@ class LastConversations:
 
     def note(self, scope: Scope, /) -> None:
         """Remember that a turn was committed to the conversation of `scope`."""
-        self._known[_place(scope)] = scope.conversation_key.conversation
+        self._known[_scope_place(scope)] = scope.conversation_key.conversation
 
     def of(self, scope: Scope, /) -> str | None:
         """Return the last conversation of the subject of `scope`."""
-        return self._known.get(_place(scope))
+        return self._known.get(_scope_place(scope))
 
 
-def _place(scope: Scope) -> _Place:
+def _scope_place(scope: Scope) -> _Place:
     return scope.space, scope.agent, scope.channel
 
 

@@ -68,7 +68,7 @@ class SkillDirs:
         if not self._roots:
             return AgentSkillDirectoryReport(directories=0)
         async with self._lock:
-            report = await asyncio.to_thread(scan, self._roots, self._digests)
+            report = await asyncio.to_thread(scan_directories, self._roots, self._digests)
             self._seen = report.model_copy(update={"scanned_at": at})
             return self._seen
 
@@ -83,12 +83,12 @@ class SkillDirs:
         self._roots = (*self._roots, root)
 
 
-def scan(roots: Sequence[Path], digests: _Digests | None = None, /) -> AgentSkillDirectoryReport:
+def scan_directories(roots: Sequence[Path], digests: _Digests | None = None, /) -> AgentSkillDirectoryReport:
     """Return what is in `roots`, in the order of roots and names. Where two skills have one name, the first counts.
 
     `digests` are those of an earlier scan, by file, size and time; they are brought up to date.
     """
-    found = _Found(known=dict(digests or {}))
+    found = _ScanFindings(known=dict(digests or {}))
     for root in roots:
         found.read(root)
     if digests is not None:
@@ -104,7 +104,7 @@ def scan(roots: Sequence[Path], digests: _Digests | None = None, /) -> AgentSkil
 
 
 @dataclass(slots=True)
-class _Found:
+class _ScanFindings:
     """Findings of one scan so far."""
 
     skills: dict[str, AgentSkillSummary] = field(default_factory=dict[str, AgentSkillSummary])
@@ -162,12 +162,12 @@ class _Found:
         return sorted(names, key=lambda entry: entry.name)
 
     def _take(self, folder: Path, place: str) -> None:
-        text = _text(folder / FILE)
+        text = _regular_text(folder / FILE)
         file = f"{place}/{FILE}"
         if isinstance(text, SkipReason):
             self._skip(file, text)
             return
-        document = front_matter.read(text)
+        document = front_matter.read_skill_file(text)
         if document is None:
             self._skip(file, SkipReason.NO_FRONT_MATTER)
             return
@@ -240,7 +240,7 @@ def _digest_of(path: Path, size: int) -> str:
         return ""
 
 
-def _text(path: Path) -> str | SkipReason:
+def _regular_text(path: Path) -> str | SkipReason:
     """Return the text of a regular file, or why it is not read."""
     if path.is_symlink():
         return SkipReason.SYMLINK

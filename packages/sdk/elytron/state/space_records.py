@@ -2,21 +2,21 @@
 
 from elytron_core.clock import Clock
 from elytron_core.errors import SpaceIncomplete
-from elytron_core.ids import Ids, SpaceId
+from elytron_core.ids import IdSource, SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.space import KEY, SPACE, SpaceRecord
-from elytron_core.ports.store import Action, Entry, Put, Ref, Require, Store
+from elytron_core.ports.store import DocumentRef, EntryDraft, JournalAction, PutChange, RequireRevision, Store
 
-REF = Ref(SPACE, KEY)
-FILLING = Ref(SPACE, "1")
+REF = DocumentRef(SPACE, KEY)
+FILLING = DocumentRef(SPACE, "1")
 """Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
 SPACES_KEPT = 65_536
 
 
-class Spaces:
+class SpaceRecords:
     """Finds and makes space records, and remembers those it has seen, up to `SPACES_KEPT`."""
 
-    def __init__(self, store: Store, clock: Clock, ids: Ids, /) -> None:
+    def __init__(self, store: Store, clock: Clock, ids: IdSource, /) -> None:
         self._store = store
         self._clock = clock
         self._ids = ids
@@ -52,13 +52,17 @@ class Spaces:
 
 def opening_changes(
     record: SpaceRecord, /, *, is_new: bool
-) -> tuple[tuple[Put, ...], tuple[Require, ...], tuple[Entry, ...]]:
+) -> tuple[tuple[PutChange, ...], tuple[RequireRevision, ...], tuple[EntryDraft, ...]]:
     """Return the changes that tie a write's batch to this space and to no successor of it.
 
     A new space is made by its first write, unless it is being filled; later ones demand that the record they keyed
     their tags with is still stored.
     """
     if not is_new:
-        return (), (Require(REF, 1),), ()
+        return (), (RequireRevision(REF, 1),), ()
     body = record.to_bytes()
-    return (Put(REF, body, 0),), (Require(FILLING, 0),), (Entry(Action.LIFECYCLE, REF, record.digest(body)),)
+    return (
+        (PutChange(REF, body, 0),),
+        (RequireRevision(FILLING, 0),),
+        (EntryDraft(JournalAction.LIFECYCLE, REF, record.digest(body)),),
+    )

@@ -17,22 +17,22 @@ from elytron_core.ports.store import Document, Store
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class ToolState:
     """The registries by their id, and the experiences by theirs."""
 
     registries: dict[str, AgentToolRegistrySnapshot]
     experiences: dict[str, ToolExperience]
 
 
-NO_TOOLS = Tools({}, {})
+NO_TOOLS = ToolState({}, {})
 
 
-async def tools_of(store: Store, space: SpaceId, /) -> Tools:
+async def tools_of(store: Store, space: SpaceId, /) -> ToolState:
     """Return what the space knows of tools now."""
     registries = await store.scan(space, REGISTRIES, limit=limits.TOOL_REGISTRIES)
     kept = [KeptRegistry.from_bytes(document.body).snapshot for document in registries]
     experiences = await store.scan(space, EXPERIENCES, limit=limits.TOOL_EXPERIENCES)
-    return Tools(
+    return ToolState(
         {one.registry_id: one for one in sorted(kept, key=lambda one: one.registry_id)},
         {experience_id(document): ToolExperience.from_bytes(document.body) for document in experiences},
     )
@@ -44,10 +44,10 @@ def experience_id(document: Document, /) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _HeldRegistry:
     record: SpaceRecord
     sequence: int
-    tools: Tools
+    tools: ToolState
 
 
 class ToolShelves:
@@ -56,9 +56,9 @@ class ToolShelves:
     KEPT = 256
 
     def __init__(self) -> None:
-        self._held: dict[SpaceId, _Held] = {}
+        self._held: dict[SpaceId, _HeldRegistry] = {}
 
-    async def at(self, store: Store, space: SpaceId, record: SpaceRecord, /, *, sequence: int) -> Tools:
+    async def at(self, store: Store, space: SpaceId, record: SpaceRecord, /, *, sequence: int) -> ToolState:
         """Return the tools of `space` in its state at `sequence`, or later."""
         held = self._held.get(space)
         if held is not None and held.sequence == sequence and held.record.secret == record.secret:
@@ -66,5 +66,5 @@ class ToolShelves:
         tools = await tools_of(store, space)
         if len(self._held) >= self.KEPT:
             self._held.clear()
-        self._held[space] = _Held(record, sequence, tools)
+        self._held[space] = _HeldRegistry(record, sequence, tools)
         return tools

@@ -32,7 +32,7 @@ from elytron_core.contracts.archive import (
     ArchiveMember,
 )
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, StoreUnavailable, UnreadableFile
-from elytron_core.ports.store import Action, Document, JournalEntry, Ref, require_ref
+from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, require_ref
 
 MANIFEST = "manifest.json"
 DOCUMENTS = "documents.jsonl"
@@ -45,7 +45,7 @@ _SPOOL_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(slots=True)
-class _Member:
+class _MemberWriter:
     """A member being written: its lines are spooled, because a zip takes one member at a time."""
 
     name: str
@@ -57,7 +57,7 @@ class _Member:
         self.lines += 1
 
 
-class BlobWriter:
+class ArchiveBlobWriter:
     """A blob being written: behind the others in one spool, since a zip takes one member at a time."""
 
     def __init__(self, key: str, spool: IO[bytes], /) -> None:
@@ -95,10 +95,10 @@ class ArchiveWriter:
             raise StoreUnavailable(f"cannot write {path.name!r} into its folder: {error.strerror}") from error
         os.close(handle)
         self._partial = Path(name)
-        self._documents = _Member(DOCUMENTS, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
-        self._journal = _Member(JOURNAL, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
+        self._documents = _MemberWriter(DOCUMENTS, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
+        self._journal = _MemberWriter(JOURNAL, tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent)))  # noqa: SIM115
         self._bytes: IO[bytes] = tempfile.SpooledTemporaryFile(_SPOOL_BYTES, dir=str(path.parent))  # noqa: SIM115
-        self._blobs: list[BlobWriter] = []
+        self._blobs: list[ArchiveBlobWriter] = []
 
     def __enter__(self) -> Self:
         return self
@@ -116,8 +116,8 @@ class ArchiveWriter:
         line: dict[str, Any] = {"collection": document.ref.collection, "key": document.ref.key}
         text = document.body.decode("utf-8")
         parsed = json.loads(text)
-        line |= {"body": parsed} if _dump(parsed) == document.body else {"body_text": text}
-        self._documents.add(_dump(line))
+        line |= {"body": parsed} if _dump_line(parsed) == document.body else {"body_text": text}
+        self._documents.add(_dump_line(line))
 
     def entry(self, entry: JournalEntry, /) -> None:
         """Add a journal entry; they come in order."""
@@ -129,11 +129,11 @@ class ArchiveWriter:
             "key": entry.ref.key,
             "digest": entry.digest,
         } | ({"covers": entry.covers} if entry.covers > 1 else {})
-        self._journal.add(_dump(line))
+        self._journal.add(_dump_line(line))
 
-    def blob(self, key: str, /) -> BlobWriter:
+    def blob(self, key: str, /) -> ArchiveBlobWriter:
         """Begin the bytes beside the document of `key`; they are complete when the next one begins."""
-        self._blobs.append(BlobWriter(key, self._bytes))
+        self._blobs.append(ArchiveBlobWriter(key, self._bytes))
         return self._blobs[-1]
 
     def finish(
@@ -211,7 +211,7 @@ class ArchiveReader:
     def __init__(self, path: Path, /) -> None:
         self._name = path.name
         # Opened here: a member that is left in the middle would keep a file of the zip's own open.
-        self._file = _opened(path)
+        self._file = _open_archive(path)
         try:
             self._zip = self._unpacked()
             self.manifest = self._check()
@@ -232,7 +232,7 @@ class ArchiveReader:
         """Yield the documents, in the order of collections and keys, each at the revision it will have: 1."""
         for number, line in self._lines(DOCUMENTS):
             try:
-                yield _document(line)
+                yield _parse_document(line)
             except (KeyError, TypeError, ValueError, AttributeError, ElytronError):
                 raise self._bad(f"holds no document in {DOCUMENTS}", number) from None
 
@@ -241,7 +241,7 @@ class ArchiveReader:
         sequence = 0
         for number, line in self._lines(JOURNAL):
             try:
-                entry = _entry(line)
+                entry = _parse_entry(line)
             except (KeyError, TypeError, ValueError, ElytronError):
                 raise self._bad(f"holds no journal entry in {JOURNAL}", number) from None
             if entry.covers < 1 or entry.first != sequence + 1:
@@ -328,7 +328,7 @@ class ArchiveReader:
         return UnreadableFile(name=self._name, problem=problem, line=line)
 
 
-def _opened(path: Path) -> IO[bytes]:
+def _open_archive(path: Path) -> IO[bytes]:
     try:
         return path.open("rb")
     except FileNotFoundError:
@@ -337,26 +337,26 @@ def _opened(path: Path) -> IO[bytes]:
         raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
 
 
-def _document(line: dict[str, Any]) -> Document:
+def _parse_document(line: dict[str, Any]) -> Document:
     if line.keys() - {"collection", "key", "body", "body_text"}:
         raise ValueError
-    ref = Ref(str(line["collection"]), str(line["key"]))
+    ref = DocumentRef(str(line["collection"]), str(line["key"]))
     require_ref(ref)
-    body = str(line["body_text"]).encode() if "body_text" in line else _dump(line["body"])
+    body = str(line["body_text"]).encode() if "body_text" in line else _dump_line(line["body"])
     return Document(ref, 1, body)
 
 
-def _entry(line: dict[str, Any]) -> JournalEntry:
+def _parse_entry(line: dict[str, Any]) -> JournalEntry:
     if line.keys() - {"covers"} != {"sequence", "at", "action", "collection", "key", "digest"}:
         raise ValueError
-    ref = Ref(str(line["collection"]), str(line["key"]))
+    ref = DocumentRef(str(line["collection"]), str(line["key"]))
     require_ref(ref)
     at = Instant(int(line["at"]))
     covers = int(line.get("covers", 1))
-    return JournalEntry(int(line["sequence"]), at, Action(line["action"]), ref, str(line["digest"]), covers)
+    return JournalEntry(int(line["sequence"]), at, JournalAction(line["action"]), ref, str(line["digest"]), covers)
 
 
-def _dump(value: Any) -> bytes:
+def _dump_line(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
 
 

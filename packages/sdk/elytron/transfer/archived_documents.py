@@ -7,13 +7,13 @@ from itertools import islice
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import HOMES, is_expired, is_forgotten
 from elytron.documents.stored_values import documents_at
 from elytron.intake import OwnOutput, scrub_value
 from elytron.memories.tombstones import LEARNING, cited_texts, places_of, read_learning, topic_tag
 from elytron.transfer.archive import ArchiveReader
-from elytron.writes.commit import Settled, settle
+from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core.clock import Instant
 from elytron_core.contracts.archive import ArchiveWord
 from elytron_core.ids import FactId, TurnId
@@ -21,18 +21,18 @@ from elytron_core.model import Value
 from elytron_core.planes import facts as plane
 from elytron_core.planes import facts as planes_facts
 from elytron_core.planes import records, transcript
-from elytron_core.planes.facts import Fact, Learning, Tombstone
+from elytron_core.planes.facts import Fact, FactTombstone, LearningRules
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import cited_turn
-from elytron_core.policy.admission.facts import is_allowed_since, joined
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.policy.admission.facts import is_allowed_since, join_rules
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 
 AT_ONCE = 64
 """Documents that one batch brings."""
 
 
-class Brought(NamedTuple):
+class BroughtCount(NamedTuple):
     """Number of stored documents, and of existing ones."""
 
     stored: int = 0
@@ -41,16 +41,16 @@ class Brought(NamedTuple):
 
 async def bring_documents(
     ctx: OperationContext, scope: Scope, collection: str, found: Iterable[Document], /
-) -> Brought:
+) -> BroughtCount:
     """Store each of `found`, all of `collection`, that may be read and whose name is free here."""
-    told = Brought()
-    for part in _parts(collection, found):
-        brought = await _bring(ctx, scope, collection, part)
-        told = Brought(told.stored + brought.stored, told.skipped + brought.skipped)
+    told = BroughtCount()
+    for part in _document_parts(collection, found):
+        brought = await _bring_part(ctx, scope, collection, part)
+        told = BroughtCount(told.stored + brought.stored, told.skipped + brought.skipped)
     return told
 
 
-def _parts(collection: str, found: Iterable[Document]) -> Iterator[tuple[Value, ...]]:
+def _document_parts(collection: str, found: Iterable[Document]) -> Iterator[tuple[Value, ...]]:
     kind = HOMES[collection].kind
     # An archive may be older than a rule of scrubbing, or from elsewhere.
     clean = (scrub_value(kind.from_bytes(one.body), own=OwnOutput.STRIP)[0] for one in found)
@@ -62,14 +62,14 @@ def _is_alive(value: Value, now: Instant) -> bool:
     return not is_forgotten(value) and not is_expired(value, now)
 
 
-async def _bring(ctx: OperationContext, scope: Scope, collection: str, part: tuple[Value, ...]) -> Brought:
+async def _bring_part(ctx: OperationContext, scope: Scope, collection: str, part: tuple[Value, ...]) -> BroughtCount:
     home = HOMES[collection]
     assert home.key is not None
     key_of = home.key
 
-    async def plan(space: SpaceRecord) -> Settled[Brought]:
-        now, changes, stored = ctx.clock.now(), Changes(space), 0
-        places = {Ref(collection, key_of(space, one)): one for one in part}
+    async def plan(space: SpaceRecord) -> SettledChanges[BroughtCount]:
+        now, changes, stored = ctx.clock.now(), ChangeSet(space), 0
+        places = {DocumentRef(collection, key_of(space, one)): one for one in part}
         known = await ctx.store.get(scope.space, list(places))
         for (ref, value), document in zip(places.items(), known, strict=True):
             there = home.kind.from_bytes(document.body) if document is not None else None
@@ -78,10 +78,12 @@ async def _bring(ctx: OperationContext, scope: Scope, collection: str, part: tup
                 continue
             stored += 1
             brought = home.succeeding(value, there) if there is not None else value
-            changes.put(ref, brought, expects=document.revision if document is not None else 0, action=Action.WRITE)
-        return Settled(Brought(stored, len(part) - stored), changes)
+            changes.put(
+                ref, brought, expects=document.revision if document is not None else 0, action=JournalAction.WRITE
+            )
+        return SettledChanges(BroughtCount(stored, len(part) - stored), changes)
 
-    brought, _ = await settle(ctx, scope.space, plan)
+    brought, _ = await settle_changes(ctx, scope.space, plan)
     return brought
 
 
@@ -90,54 +92,54 @@ FACTS_AT_ONCE = 64
 GUARDS = frozenset({plane.TOMBSTONES, plane.LEARNING})
 
 
-class _Burial(NamedTuple):
+class _FactBurial(NamedTuple):
     """A forgotten fact, its tombstone, and the texts that it cites."""
 
     fact: Fact
-    stone: Tombstone
+    stone: FactTombstone
     texts: Mapping[str, str]
 
 
-class _Guards(NamedTuple):
+class _ArchiveGuards(NamedTuple):
     """Guards of an archive."""
 
-    rules: Learning
-    burials: Sequence[_Burial]
+    rules: LearningRules
+    burials: Sequence[_FactBurial]
 
 
 async def bring_guards(
     ctx: OperationContext,
     scope: Scope,
     reader: ArchiveReader,
-    known: Collection[Ref],
+    known: Collection[DocumentRef],
     /,
     *,
     home_of: Callable[[ConversationKey], ConversationKey],
     word: ArchiveWord,
-) -> dict[str, Brought]:
+) -> dict[str, BroughtCount]:
     """Store the guards of an archive that this space does not have, except what was allowed here since.
 
     Tags of another space say nothing here, so tombstones are made again of the facts that were forgotten. What is
     `known` to have been erased here leaves none. `home_of` gives the conversation here of one there.
     """
-    guards = await asyncio.to_thread(_read, reader, known)
-    brought = {plane.TOMBSTONES: Brought(), plane.LEARNING: Brought()}
+    guards = await asyncio.to_thread(_read_guards, reader, known)
+    brought = {plane.TOMBSTONES: BroughtCount(), plane.LEARNING: BroughtCount()}
     for start in range(0, len(guards.burials), FACTS_AT_ONCE):
         part = guards.burials[start : start + FACTS_AT_ONCE]
-        made, _ = await settle(ctx, scope.space, partial(_plan_tombstones, ctx, scope, part, home_of))
+        made, _ = await settle_changes(ctx, scope.space, partial(_plan_tombstones, ctx, scope, part, home_of))
         before = brought[plane.TOMBSTONES]
-        brought[plane.TOMBSTONES] = Brought(before.stored + made.stored, before.skipped + made.skipped)
+        brought[plane.TOMBSTONES] = BroughtCount(before.stored + made.stored, before.skipped + made.skipped)
     if guards.rules.rules:
         # An archive may be older than a rule of scrubbing, or from elsewhere.
         rules, _ = scrub_value(guards.rules, own=OwnOutput.STRIP)
         by = ctx.caller if word is ArchiveWord.CLAIMED else None
-        brought[plane.LEARNING], _ = await settle(ctx, scope.space, partial(_plan_rules, ctx, scope, rules, by))
+        brought[plane.LEARNING], _ = await settle_changes(ctx, scope.space, partial(_plan_rules, ctx, scope, rules, by))
     return brought
 
 
-def _read(reader: ArchiveReader, known: Collection[Ref]) -> _Guards:
+def _read_guards(reader: ArchiveReader, known: Collection[DocumentRef]) -> _ArchiveGuards:
     """Return the guards of an archive; it is read again if a forgotten fact cites a turn."""
-    rules, facts, stones = Learning(), dict[FactId, Fact](), dict[FactId, Tombstone]()
+    rules, facts, stones = LearningRules(), dict[FactId, Fact](), dict[FactId, FactTombstone]()
     for document in reader.documents():
         match document.ref.collection:
             case planes_facts.FACTS if document.ref not in known:
@@ -145,10 +147,10 @@ def _read(reader: ArchiveReader, known: Collection[Ref]) -> _Guards:
                 if not fact.is_believed:
                     facts[fact.id] = fact
             case plane.TOMBSTONES if document.ref not in known:
-                stone = Tombstone.from_bytes(document.body)
+                stone = FactTombstone.from_bytes(document.body)
                 stones.setdefault(stone.fact, stone)
             case plane.LEARNING:
-                rules = Learning.from_bytes(document.body)
+                rules = LearningRules.from_bytes(document.body)
             case _:
                 pass
     buried = [(facts[name], stone) for name, stone in stones.items() if name in facts]
@@ -158,19 +160,19 @@ def _read(reader: ArchiveReader, known: Collection[Ref]) -> _Guards:
     for document in reader.documents() if wanted else ():
         if document.ref.collection == transcript.TURNS and document.ref.key in wanted:
             turns[TurnId(document.ref.key)] = transcript.Turn.from_bytes(document.body)
-    burials = [_Burial(fact, stone, cited_texts(turns, fact.citations)) for fact, stone in buried]
-    return _Guards(rules, burials)
+    burials = [_FactBurial(fact, stone, cited_texts(turns, fact.citations)) for fact, stone in buried]
+    return _ArchiveGuards(rules, burials)
 
 
 async def _plan_tombstones(
     ctx: OperationContext,
     scope: Scope,
-    burials: Sequence[_Burial],
+    burials: Sequence[_FactBurial],
     home_of: Callable[[ConversationKey], ConversationKey],
     record: SpaceRecord,
-) -> Settled[Brought]:
+) -> SettledChanges[BroughtCount]:
     rules, revision = await read_learning(ctx, scope.space)
-    wanted: dict[Ref, Tombstone] = {}
+    wanted: dict[DocumentRef, FactTombstone] = {}
     for fact, stone, texts in burials:
         home = home_of(fact.home) if fact.home is not None else None
         clean, _ = scrub_value(fact, own=OwnOutput.STRIP)
@@ -179,24 +181,24 @@ async def _plan_tombstones(
             places = places_of(record, clean, texts, home)
             wanted |= dict.fromkeys(places, made)
     there = await documents_at(ctx.store, scope.space, wanted)
-    changes = Changes(record)
+    changes = ChangeSet(record)
     for ref, stone in wanted.items():
         if ref not in there:
             changes.put(ref, stone, expects=0, action=None)
     if changes:
         # As at each burial: a write that was judged without these tombstones is judged again.
-        changes.put(LEARNING, rules, expects=revision, action=Action.OPERATOR)
-    return Settled(Brought(len(wanted) - len(there), len(there)), changes)
+        changes.put(LEARNING, rules, expects=revision, action=JournalAction.OPERATOR)
+    return SettledChanges(BroughtCount(len(wanted) - len(there), len(there)), changes)
 
 
 async def _plan_rules(
-    ctx: OperationContext, scope: Scope, found: Learning, by: str | None, record: SpaceRecord
-) -> Settled[Brought]:
+    ctx: OperationContext, scope: Scope, found: LearningRules, by: str | None, record: SpaceRecord
+) -> SettledChanges[BroughtCount]:
     before, revision = await read_learning(ctx, scope.space)
     named = [rule.model_copy(update={"by": by}) if by is not None else rule for rule in found.rules]
-    after = joined(before, named)
-    changes = Changes(record)
+    after = join_rules(before, named)
+    changes = ChangeSet(record)
     if after != before:
-        changes.put(LEARNING, after, expects=revision, action=Action.OPERATOR)
+        changes.put(LEARNING, after, expects=revision, action=JournalAction.OPERATOR)
     stored = len(after.rules) - len(before.rules)
-    return Settled(Brought(stored, len(found.rules) - stored), changes)
+    return SettledChanges(BroughtCount(stored, len(found.rules) - stored), changes)

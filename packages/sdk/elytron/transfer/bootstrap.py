@@ -12,19 +12,19 @@ from typing import NamedTuple, TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.planes import BROUGHT
-from elytron.embedding.embed_pass import nudge
-from elytron.indexing.index_manager import Folds
+from elytron.embedding.embed_pass import nudge_embedding
+from elytron.indexing.index_manager import SpaceIndexes
 from elytron.intake import OwnOutput, scrub_request
-from elytron.state.conflict_retry import Lines, Race
-from elytron.state.conversation_heads import Heads
-from elytron.state.encoders import Encoders
-from elytron.state.space_records import Spaces
+from elytron.state.conflict_retry import ChangeLines, LostRaces
+from elytron.state.conversation_heads import HeadCache
+from elytron.state.encoders import RuntimeEncoders
+from elytron.state.space_records import SpaceRecords
 from elytron.transcript import with_founded_citations
 from elytron.transfer.archive import ArchiveReader
 from elytron.transfer.archived_documents import GUARDS, bring_documents, bring_guards
 from elytron.transfer.rehearsal import RehearsalStore
-from elytron.transfer.restore import Survey, in_thread, surveyed
-from elytron.writes.commit import commit
+from elytron.transfer.restore import ArchiveSurvey, in_thread, survey_archive
+from elytron.writes.commit import commit_write
 from elytron.writes.facts import draft_of, plan_facts
 from elytron.writes.skills import plan_skills
 from elytron.writes.transcript import ChangedTurn, TurnRules, plan_turns
@@ -36,12 +36,12 @@ from elytron_core.contracts.transcript import (
     LongTermExtraction,
     MemoryWriteReport,
     MemoryWriteRequest,
-    Outcome,
-    Procedural,
+    ProcedureSource,
     RuntimeSkillWrite,
     TranscriptWrite,
     TurnDraft,
     WriteDecision,
+    WriteOutcome,
 )
 from elytron_core.errors import Conflict
 from elytron_core.ids import TurnId
@@ -52,21 +52,23 @@ from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
 from elytron_core.planes.transcript import cited_turn
 from elytron_core.policy.admission.rules import as_claims
 from elytron_core.policy.temporal import validity
-from elytron_core.ports.store import Document, JournalEntry, Ref, entries
+from elytron_core.ports.store import Document, DocumentRef, JournalEntry, scan_entries
 from elytron_core.scope import ConversationKey, Scope
 
 
-async def turns_here(ctx: OperationContext, scope: Scope, survey: Survey) -> set[Ref]:
+async def turns_here(ctx: OperationContext, scope: Scope, survey: ArchiveSurvey) -> set[DocumentRef]:
     """Return which of the archive's turns this very space holds: keyed tags never meet by chance."""
-    return await _present(ctx, scope, [ref for ref in survey.brought if ref.collection == transcript.TURNS])
+    return await _present_refs(ctx, scope, [ref for ref in survey.brought if ref.collection == transcript.TURNS])
 
 
-async def erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader, survey: Survey) -> set[Ref]:
+async def erased_here(
+    ctx: OperationContext, scope: Scope, reader: ArchiveReader, survey: ArchiveSurvey
+) -> set[DocumentRef]:
     """Return what of the archive this very space once held and holds no more: its journal still names it."""
     brought, record = survey.brought, survey.record
-    named: set[Ref] = set()
+    named: set[DocumentRef] = set()
     runs: list[JournalEntry] = []
-    async for entry in entries(ctx.store, scope.space):
+    async for entry in scan_entries(ctx.store, scope.space):
         if entry.covers > 1:
             runs.append(entry)
         elif entry.ref in brought:
@@ -78,11 +80,11 @@ async def erased_here(ctx: OperationContext, scope: Scope, reader: ArchiveReader
             place = bisect_left(ends, entry.sequence)
             if place < len(runs) and runs[place].first <= entry.sequence and entry.ref in brought:
                 named.add(entry.ref)
-    return named - await _present(ctx, scope, sorted(named))
+    return named - await _present_refs(ctx, scope, sorted(named))
 
 
-async def _present(ctx: OperationContext, scope: Scope, refs: Sequence[Ref]) -> set[Ref]:
-    present: set[Ref] = set()
+async def _present_refs(ctx: OperationContext, scope: Scope, refs: Sequence[DocumentRef]) -> set[DocumentRef]:
+    present: set[DocumentRef] = set()
     for start in range(0, len(refs), limits.SCAN_MAX):
         found = await ctx.store.get(scope.space, refs[start : start + limits.SCAN_MAX])
         present |= {document.ref for document in found if document is not None}
@@ -90,7 +92,7 @@ async def _present(ctx: OperationContext, scope: Scope, refs: Sequence[Ref]) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class TurnSource:
+class ArchivedTurn:
     """A turn of an archive, and which of its messages are brought along, in their order."""
 
     turn: TurnId
@@ -107,7 +109,7 @@ class RenamedTurns:
         self._places: dict[tuple[TurnId, int], str] = {}
         self._turns: dict[TurnId, TurnId] = {}
 
-    def note(self, sources: Iterable[TurnSource], decisions: Sequence[WriteDecision], /) -> None:
+    def note(self, sources: Iterable[ArchivedTurn], decisions: Sequence[WriteDecision], /) -> None:
         """Remember what became of each of `sources`."""
         for source, decision in zip(sources, decisions, strict=True):
             if decision.id is not None:
@@ -143,10 +145,10 @@ REBUILT = frozenset(
 UNBROUGHT = frozenset(COLLECTIONS) - REBUILT - GUARDS - {transcript.TURNS, planes_facts.FACTS, SKILLS, *BROUGHT}
 """Collections of which mode `bootstrap` brings nothing."""
 DOCUMENTS_PER_PART = 256
-_KEPT = frozenset({Outcome.STORED, Outcome.UPDATED})
+_KEPT = frozenset({WriteOutcome.STORED, WriteOutcome.UPDATED})
 
 
-async def bootstrap(
+async def bootstrap_space(
     ctx: OperationContext, scope: Scope, reader: ArchiveReader, /, *, word: ArchiveWord, dry_run: bool
 ) -> MemoryImportReport:
     """Add the archive's turns and records that are not here yet and its newest word on each fact and skill.
@@ -159,13 +161,15 @@ async def bootstrap(
     Raises, with nothing stored, LimitExceeded if it is more than one import may be, StoreBudgetExceeded if a bounded
     store has no room for it, and the last Conflict after `RACES` lost ones.
     """
-    survey = await asyncio.to_thread(surveyed, reader)
-    race = Race()
+    survey = await asyncio.to_thread(survey_archive, reader)
+    race = LostRaces()
     with ExitStack() as held:
         while True:
             known = await turns_here(ctx, scope, survey) | await erased_here(ctx, scope, reader, survey)
             rehearsal = RehearsalStore(ctx.store, scope.space)
-            report = await _add(_aside(ctx, rehearsal), scope, reader, known, survey.counts, word=word)
+            report = await _add_archive(
+                _rehearsal_context(ctx, rehearsal), scope, reader, known, survey.counts, word=word
+            )
             batch = await asyncio.to_thread(rehearsal.merged, at=ctx.clock.now())
             if dry_run:
                 return report.model_copy(update={"changed": False, "dry_run": True})
@@ -178,29 +182,31 @@ async def bootstrap(
                 await race.lost(conflict)
                 held.enter_context(ctx.lines.held(scope.space, rehearsal.changed))
                 continue
-            nudge(ctx, scope.space)
+            nudge_embedding(ctx, scope.space)
             return report.model_copy(update={"sequence": committed.last})
 
 
-def _aside(ctx: OperationContext, rehearsal: RehearsalStore) -> OperationContext:
+def _rehearsal_context(ctx: OperationContext, rehearsal: RehearsalStore) -> OperationContext:
     """Return a context in which nothing that is rehearsed reaches what the runtime remembers of its store."""
-    spaces = Spaces(rehearsal, ctx.clock, ctx.ids)
+    spaces = SpaceRecords(rehearsal, ctx.clock, ctx.ids)
     return replace(
         ctx,
         store=rehearsal,
         spaces=spaces,
-        heads=Heads(rehearsal),
-        folds=Folds(rehearsal, forget=spaces.forget, max_bytes=1, max_spaces=1, statements=ctx.models.statements),
-        encoders=Encoders(ctx.clock, wanted=None, former=None),
-        lines=Lines(),
+        heads=HeadCache(rehearsal),
+        folds=SpaceIndexes(
+            rehearsal, forget=spaces.forget, max_bytes=1, max_spaces=1, statements=ctx.models.statements
+        ),
+        encoders=RuntimeEncoders(ctx.clock, wanted=None, former=None),
+        lines=ChangeLines(),
     )
 
 
-async def _add(
+async def _add_archive(
     ctx: OperationContext,
     scope: Scope,
     reader: ArchiveReader,
-    known: set[Ref],
+    known: set[DocumentRef],
     counts: Mapping[str, int],
     /,
     *,
@@ -213,17 +219,17 @@ async def _add(
     skipped.update(ref.collection for ref in known)
     left_out = Counter({name: count for name, count in counts.items() if name in UNBROUGHT})
     renamed = RenamedTurns()
-    async for plane, told, target, sources in _writes(scope, reader, known, left_out, now=ctx.clock.now()):
+    async for plane, told, target, sources in _archive_writes(scope, reader, known, left_out, now=ctx.clock.now()):
         claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
         write = _cited_anew(claimed, renamed)
-        report = await _commit(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
+        report = await _commit_part(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
         renamed.note(sources, report.decisions if sources else ())
         stored = sum(decision.outcome in _KEPT for decision in report.decisions)
-        ended = report.count(Outcome.DELETED)
+        ended = report.count(WriteOutcome.DELETED)
         imported[plane] += stored
         deleted[plane] += ended
         skipped[plane] += len(report.decisions) - stored - ended
-    async for collection, part in in_thread(_parts(reader, BROUGHT, known)):
+    async for collection, part in in_thread(_archive_parts(reader, BROUGHT, known)):
         brought = await bring_documents(ctx, scope, collection, part)
         imported[collection] += brought.stored
         skipped[collection] += brought.skipped
@@ -244,16 +250,16 @@ async def _add(
     )
 
 
-Write = TranscriptWrite | LongTermExtraction | Procedural
+Write = TranscriptWrite | LongTermExtraction | ProcedureSource
 
 
-class _Told(NamedTuple):
+class _ToldPart(NamedTuple):
     """A part of an archive as a write, and the turns that it brings."""
 
     plane: str
     write: Write
     scope: Scope
-    sources: tuple[TurnSource, ...] = ()
+    sources: tuple[ArchivedTurn, ...] = ()
 
 
 def _cited_anew(write: Write, renamed: RenamedTurns) -> Write:
@@ -261,13 +267,15 @@ def _cited_anew(write: Write, renamed: RenamedTurns) -> Write:
     match write:
         case LongTermExtraction(facts=facts):
             return write.model_copy(update={"facts": tuple(map(renamed.cited_anew, facts))})
-        case Procedural(writes=skills):
+        case ProcedureSource(writes=skills):
             return write.model_copy(update={"writes": tuple(map(renamed.cited_anew, skills))})
         case TranscriptWrite():
             return write
 
 
-async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write) -> MemoryWriteReport:
+async def _commit_part(
+    ctx: OperationContext, scope: Scope, request: MemoryWriteRequest, write: Write
+) -> MemoryWriteReport:
     # An archive may be older than a rule, or foreign.
     clean, _ = await scrub_request(write, own=OwnOutput.STRIP)
     match clean:
@@ -275,13 +283,13 @@ async def _commit(ctx: OperationContext, scope: Scope, request: MemoryWriteReque
             plan = partial(plan_turns, ctx, scope, clean, TurnRules(ChangedTurn.KEEP_FIRST))
         case LongTermExtraction():
             plan = partial(plan_facts, ctx, scope, await with_founded_citations(ctx, scope.space, clean))
-        case Procedural():
+        case ProcedureSource():
             plan = partial(plan_skills, ctx, scope, await with_founded_citations(ctx, scope.space, clean))
-    return await commit(ctx, scope.space, request, plan)
+    return await commit_write(ctx, scope.space, request, plan)
 
 
-def _parts(
-    reader: ArchiveReader, collections: Collection[str], known: Collection[Ref]
+def _archive_parts(
+    reader: ArchiveReader, collections: Collection[str], known: Collection[DocumentRef]
 ) -> Iterator[tuple[str, list[Document]]]:
     """Yield the archive's documents of `collections` in parts, each of one collection, without what is `known`."""
     found = (one for one in reader.documents() if one.ref.collection in collections and one.ref not in known)
@@ -290,28 +298,28 @@ def _parts(
             yield collection, part
 
 
-async def _documents(reader: ArchiveReader, known: Collection[Ref]) -> AsyncIterator[Document]:
-    async for _, part in in_thread(_parts(reader, (transcript.TURNS, planes_facts.FACTS, SKILLS), known)):
+async def _archive_documents(reader: ArchiveReader, known: Collection[DocumentRef]) -> AsyncIterator[Document]:
+    async for _, part in in_thread(_archive_parts(reader, (transcript.TURNS, planes_facts.FACTS, SKILLS), known)):
         for document in part:
             yield document
 
 
-async def _writes(
-    scope: Scope, reader: ArchiveReader, known: Collection[Ref], left_out: Counter[str], *, now: Instant
-) -> AsyncIterator[_Told]:
+async def _archive_writes(
+    scope: Scope, reader: ArchiveReader, known: Collection[DocumentRef], left_out: Counter[str], *, now: Instant
+) -> AsyncIterator[_ToldPart]:
     """Yield the archive as writes, without what is `known`: turns by conversation, then facts, then skills.
 
     What is hidden, closed or retired is counted in `left_out`.
     """
-    pending: list[tuple[TurnDraft, TurnSource]] = []
+    pending: list[tuple[TurnDraft, ArchivedTurn]] = []
     key: ConversationKey | None = None
     facts: dict[ConversationKey | None, list[FactDraft]] = {}
     skills: dict[SkillSource, list[RuntimeSkillWrite]] = {}
-    async for document in _documents(reader, known):
+    async for document in _archive_documents(reader, known):
         match document.ref.collection:
             case transcript.TURNS:
                 turn = transcript.Turn.from_bytes(document.body)
-                draft = _draft(document, turn)
+                draft = _turn_draft(document, turn)
                 if draft is None:
                     left_out[transcript.TURNS] += 1
                     continue
@@ -320,11 +328,11 @@ async def _writes(
                 own = ConversationKey(turn.channel, turn.conversation)
                 if pending and (own != key or len(pending) == TURNS_PER_WRITE):
                     assert key is not None
-                    yield _turns(pending, _target(scope, key))
+                    yield _turn_writes(pending, _target_scope(scope, key))
                     pending = []
                 key = own
                 parts = tuple(filter(turn.is_kept, range(len(turn.messages))))
-                pending.append((draft, TurnSource(TurnId(document.ref.key), parts)))
+                pending.append((draft, ArchivedTurn(TurnId(document.ref.key), parts)))
             case planes_facts.FACTS:
                 fact = planes_facts.Fact.from_bytes(document.body)
                 if validity.is_replaceable(fact, at=now):
@@ -334,47 +342,47 @@ async def _writes(
             case _:
                 skill = Skill.from_bytes(document.body)
                 if skill.is_recallable:
-                    skills.setdefault(skill.source, []).append(_skill(skill))
+                    skills.setdefault(skill.source, []).append(_skill_write(skill))
                 else:
                     left_out[SKILLS] += 1
     if pending and key is not None:
-        yield _turns(pending, _target(scope, key))
-    for belief in _beliefs(scope, facts, skills):
+        yield _turn_writes(pending, _target_scope(scope, key))
+    for belief in _belief_writes(scope, facts, skills):
         yield belief
 
 
-def _beliefs(
+def _belief_writes(
     scope: Scope,
     facts: dict[ConversationKey | None, list[FactDraft]],
     skills: dict[SkillSource, list[RuntimeSkillWrite]],
-) -> Iterator[_Told]:
+) -> Iterator[_ToldPart]:
     for home, drafts in facts.items():
-        target = _target(scope, home) if home is not None else scope
+        target = _target_scope(scope, home) if home is not None else scope
         for start in range(0, len(drafts), TURNS_PER_WRITE):
             part = tuple(drafts[start : start + TURNS_PER_WRITE])
-            yield _Told(planes_facts.FACTS, LongTermExtraction(facts=part), target)
+            yield _ToldPart(planes_facts.FACTS, LongTermExtraction(facts=part), target)
     for source, written in skills.items():
         for start in range(0, len(written), TURNS_PER_WRITE):
             chosen = tuple(written[start : start + TURNS_PER_WRITE])
-            yield _Told(SKILLS, Procedural(writes=chosen, source=source), scope)
+            yield _ToldPart(SKILLS, ProcedureSource(writes=chosen, source=source), scope)
 
 
-def _turns(pending: Sequence[tuple[TurnDraft, TurnSource]], target: Scope) -> _Told:
-    write = TranscriptWrite(turns=tuple(draft for draft, _ in pending), origin=transcript.Origin.IMPORTED)
-    return _Told(transcript.TURNS, write, target, tuple(source for _, source in pending))
+def _turn_writes(pending: Sequence[tuple[TurnDraft, ArchivedTurn]], target: Scope) -> _ToldPart:
+    write = TranscriptWrite(turns=tuple(draft for draft, _ in pending), origin=transcript.TurnOrigin.IMPORTED)
+    return _ToldPart(transcript.TURNS, write, target, tuple(source for _, source in pending))
 
 
-def _target(scope: Scope, key: ConversationKey) -> Scope:
+def _target_scope(scope: Scope, key: ConversationKey) -> Scope:
     if scope.conversation is not None or scope.chat is not None:
         return scope
     return scope.model_copy(update={"channel": key.channel, "conversation": key.conversation})
 
 
 def _home_of(scope: Scope, key: ConversationKey) -> ConversationKey:
-    return _target(scope, key).conversation_key
+    return _target_scope(scope, key).conversation_key
 
 
-def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
+def _turn_draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
     """Return the turn as a host would send it, with its forgotten and erased messages left out."""
     messages = tuple(
         message.model_copy(update={"at": transcript.said_at(turn, message)})
@@ -393,7 +401,7 @@ def _draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
     )
 
 
-def _skill(skill: Skill) -> RuntimeSkillWrite:
+def _skill_write(skill: Skill) -> RuntimeSkillWrite:
     return RuntimeSkillWrite(
         name=skill.name,
         topic=skill.topic,

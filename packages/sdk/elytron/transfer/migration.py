@@ -3,20 +3,20 @@
 from collections.abc import AsyncIterator
 from typing import TypeVar
 
-from elytron.journal.verification import EventFingerprint, StateFingerprint, documents
+from elytron.journal.verification import EventFingerprint, StateFingerprint, space_documents
 from elytron.state.space_records import FILLING, REF
 from elytron.transfer import restore
-from elytron.transfer.restore import batch_count, fill, share, take_over
+from elytron.transfer.restore import batch_count, batch_share, fill_space, take_over
 from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, SpaceIncomplete, SpaceInUse
-from elytron_core.ids import Ids, RandomIds, SpaceId
+from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.model import Value
 from elytron_core.planes import gateway
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports import store as ports_store
-from elytron_core.ports.store import Batch, Entry, KeyProvider, Put, Store
+from elytron_core.ports.store import Batch, EntryDraft, KeyProvider, PutChange, Store
 from elytron_store import WhenMissing, open_as_made, parse_url
-from elytron_store.backup import is_free, staged
+from elytron_store.backup import is_free, staged_store
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class CopiedSpace(Value):
     event_fingerprint: str
 
 
-async def migrate(
+async def migrate_store(
     source: str,
     target: str,
     /,
@@ -47,14 +47,14 @@ async def migrate(
 ) -> tuple[CopiedSpace, ...]:
     """Copy every space of the store `source` to `target`, which appears whole if there is no store yet.
 
-    A store that is there must be as `copy_store` wants it. Raises what opening, `staged` and `copy_store` raise.
+    A store that is there must be as `copy_store` wants it. Raises what opening, `staged_store` and `copy_store` raise.
     """
     there = await open_as_made(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
     try:
         address = parse_url(target)
         if address.path is None or not is_free(address.path):
             return await _copied_into(there, target, clock=clock, keys=target_keys)
-        async with staged(address.path) as stage:
+        async with staged_store(address.path) as stage:
             copied = await _copied_into(there, address.url_at(stage.path), clock=clock, keys=target_keys)
             await stage.place()
             return copied
@@ -72,7 +72,7 @@ async def _copied_into(
         await into.close()
 
 
-async def copy_store(source: Store, target: Store, /, *, ids: Ids) -> tuple[CopiedSpace, ...]:
+async def copy_store(source: Store, target: Store, /, *, ids: IdSource) -> tuple[CopiedSpace, ...]:
     """Copy every space of `source` to `target`: documents, journal, and the bytes beside documents.
 
     Indexes are built again and receipts of repeated calls stay behind. No caller may write to either meanwhile. A space
@@ -80,77 +80,77 @@ async def copy_store(source: Store, target: Store, /, *, ids: Ids) -> tuple[Copi
     finds whole. Raises InvalidInput if the target has anything else, SpaceInUse if a caller wrote meanwhile,
     SpaceIncomplete if a space of the source is itself there in part only.
     """
-    spaces = [space async for space in ports_store.spaces(source)]
-    found = await _whole(source, target, spaces)
-    copied = [found.get(space) or await _copy(source, target, space, own=ids.new()) for space in spaces]
-    for space in {space async for space in ports_store.spaces(target)}.difference(spaces):
+    spaces = [space async for space in ports_store.scan_spaces(source)]
+    found = await _whole_spaces(source, target, spaces)
+    copied = [found.get(space) or await _copy_space(source, target, space, own=ids.new()) for space in spaces]
+    for space in {space async for space in ports_store.scan_spaces(target)}.difference(spaces):
         raise SpaceInUse(space=space, problem=f"came to the target from elsewhere meanwhile: {_ALONE}")
     return tuple(copied)
 
 
-async def _whole(source: Store, target: Store, spaces: list[SpaceId]) -> dict[SpaceId, CopiedSpace]:
+async def _whole_spaces(source: Store, target: Store, spaces: list[SpaceId]) -> dict[SpaceId, CopiedSpace]:
     """Return the spaces that an earlier copy brought whole. Raises InvalidInput where the target holds others."""
     found: dict[SpaceId, CopiedSpace] = {}
     expected = set(spaces)
-    async for space in ports_store.spaces(target):
+    async for space in ports_store.scan_spaces(target):
         (mark,) = await target.get(space, (FILLING,))
         if space in expected and mark is not None:
             continue  # begun, and not seen through
-        sent = await _told(source, space) if space in expected else None
-        here = await _told(target, space)
+        sent = await _copied_space(source, space) if space in expected else None
+        here = await _copied_space(target, space)
         if here != sent:
             raise InvalidInput(field="target", problem="holds something already: name an empty or a new store")
         found[space] = here
     return found
 
 
-async def _copy(source: Store, target: Store, space: SpaceId, *, own: str) -> CopiedSpace:
+async def _copy_space(source: Store, target: Store, space: SpaceId, *, own: str) -> CopiedSpace:
     (mark,) = await source.get(space, (FILLING,))
     if mark is not None:
         raise SpaceIncomplete(space=space)
-    sent = await _told(source, space)
+    sent = await _copied_space(source, space)
     count = batch_count(documents=sent.documents, entries=sent.entries, blobs=sent.blobs)
     if sent.entries < count:
         what = "documents for each entry of a journal"
         raise LimitExceeded(what=what, limit=restore.BATCH, found=sent.documents)
 
     async def files() -> None:
-        async for key, chunks in _files(source, space):
+        async for key, chunks in _space_files(source, space):
             await target.write_blob(space, key, chunks)
 
     (last,) = await source.journal(space, after=sent.sequence - 1, limit=1)
     try:
         await take_over(target, space, at=last.at)
-        await fill(target, _batches(source, space, sent, count), count=count, own=own, files=files)
+        await fill_space(target, _copy_batches(source, space, sent, count), count=count, own=own, files=files)
     except SpaceInUse:
         raise
     except Conflict as conflict:
         raise SpaceInUse(space=space, problem=f"was written to in the target meanwhile: {_ALONE}") from conflict
-    if await _told(target, space) != sent or await _has_grown(source, space, sent):
-        raise _changed(space)
+    if await _copied_space(target, space) != sent or await _has_grown(source, space, sent):
+        raise _changed_space(space)
     return sent
 
 
-async def _batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int) -> AsyncIterator[Batch]:
+async def _copy_batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int) -> AsyncIterator[Batch]:
     """Yield what was `sent` in `count` batches: documents and entries side by side, the space's record in the last.
 
     Raises SpaceInUse in place of the last where the space is not what it was, so that nothing of it comes to light.
     """
-    collections = await _collections(source, space)
-    ordered = (item async for item in documents(source, space, collections=collections) if item.ref != REF)
-    told = ports_store.entries(source, space)
+    collections = await _space_collections(source, space)
+    ordered = (item async for item in space_documents(source, space, collections=collections) if item.ref != REF)
+    told = ports_store.scan_entries(source, space)
     for number in range(count):
-        lines = await _some(told, share(sent.entries, number, count))
-        kept = await _some(ordered, restore.BATCH)
+        lines = await _next_items(told, batch_share(sent.entries, number, count))
+        kept = await _next_items(ordered, restore.BATCH)
         if number == count - 1:
             kept += [record for record in await source.get(space, (REF,)) if record is not None]
         if not lines or (number == count - 1 and await _has_grown(source, space, sent)):
-            raise _changed(space)
+            raise _changed_space(space)
         yield Batch(
             space=space,
             at=lines[-1].at,
-            entries=tuple(Entry(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
-            puts=tuple(Put(document.ref, document.body, 0) for document in kept),
+            entries=tuple(EntryDraft(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
+            puts=tuple(PutChange(document.ref, document.body, 0) for document in kept),
         )
 
 
@@ -158,11 +158,11 @@ async def _has_grown(source: Store, space: SpaceId, sent: CopiedSpace) -> bool:
     return bool(await source.journal(space, after=sent.sequence, limit=1))
 
 
-def _changed(space: SpaceId) -> SpaceInUse:
+def _changed_space(space: SpaceId) -> SpaceInUse:
     return SpaceInUse(space=space, problem=f"changed while it was copied: {_ALONE}")
 
 
-async def _some(items: AsyncIterator[T], most: int) -> list[T]:
+async def _next_items(items: AsyncIterator[T], most: int) -> list[T]:
     """Return the next `most` of `items`, fewer at their end."""
     found: list[T] = []
     while len(found) < most and (item := await anext(items, None)) is not None:
@@ -170,41 +170,42 @@ async def _some(items: AsyncIterator[T], most: int) -> list[T]:
     return found
 
 
-async def _collections(store: Store, space: SpaceId) -> tuple[str, ...]:
+async def _space_collections(store: Store, space: SpaceId) -> tuple[str, ...]:
     # Beside what every space may hold, what its journal names: the server's own space keeps keys and users.
     return tuple(
-        dict.fromkeys(COLLECTIONS) | {entry.ref.collection: None async for entry in ports_store.entries(store, space)}
+        dict.fromkeys(COLLECTIONS)
+        | {entry.ref.collection: None async for entry in ports_store.scan_entries(store, space)}
     )
 
 
-async def _files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
+async def _space_files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str, AsyncIterator[bytes]]]:
     """Yield the keys of the documents that have bytes beside them, with these, which are read before the next."""
-    async for document in documents(store, space, collections=sorted(gateway.WITH_BLOBS)):
+    async for document in space_documents(store, space, collections=sorted(gateway.WITH_BLOBS)):
         chunks = store.read_blob(space, document.ref.key)
         try:
             first = await anext(chunks, b"")
         except NotFound:
             continue  # an address, or a file whose bytes never came
-        yield document.ref.key, _with(first, chunks)
+        yield document.ref.key, _chain_chunks(first, chunks)
 
 
-async def _with(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _chain_chunks(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield first
     async for chunk in rest:
         yield chunk
 
 
-async def _told(store: Store, space: SpaceId) -> CopiedSpace:
+async def _copied_space(store: Store, space: SpaceId) -> CopiedSpace:
     """Return what the space is in `store`, every byte of it read."""
     events, state = EventFingerprint(), StateFingerprint()
     collections: dict[str, None] = dict.fromkeys(COLLECTIONS)
-    async for entry in ports_store.entries(store, space):
+    async for entry in ports_store.scan_entries(store, space):
         events.add(entry)
         collections[entry.ref.collection] = None
-    async for document in documents(store, space, collections=collections):
+    async for document in space_documents(store, space, collections=collections):
         state.add(document)
     blobs = 0
-    async for _, chunks in _files(store, space):
+    async for _, chunks in _space_files(store, space):
         async for _ in chunks:
             pass
         blobs += 1

@@ -8,8 +8,18 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.lazy import Uncollected, settle
-from elytron_core.ports.store import Batch, Committed, Delete, Document, Entry, Put, Ref, Require, Store
+from elytron_core.lazy import GarbagePause, freeze_objects
+from elytron_core.ports.store import (
+    Batch,
+    CommitReceipt,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    PutChange,
+    RequireRevision,
+    Store,
+)
 from elytron_store.wrappers.wrapper import PassingStore
 
 _BEYOND = 1 << 62
@@ -27,22 +37,22 @@ class RehearsalStore(PassingStore):
         super().__init__(store)
         self._space = space
         self._left: dict[str, dict[str, Document | None]] = {}
-        self._expects: dict[Ref, int] = {}
-        self._requires: dict[Ref, Require] = {}
-        self._entries: list[Entry] = []
+        self._expects: dict[DocumentRef, int] = {}
+        self._requires: dict[DocumentRef, RequireRevision] = {}
+        self._entries: list[EntryDraft] = []
         self._bytes = 0
 
     @property
-    def changed(self) -> Collection[Ref]:
+    def changed(self) -> Collection[DocumentRef]:
         """The documents that were committed."""
         return self._expects.keys()
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Take `batch` in. Raises LimitExceeded if all together is more than one import may be."""
         # Others have their turn between the parts of a long import. A search for cyclic garbage in all that it keeps
         # would hold them up, and find none.
         await asyncio.sleep(0)
-        settle()
+        freeze_objects()
         for require in batch.requires:
             if require.ref not in self._expects:
                 self._requires.setdefault(require.ref, require)
@@ -54,31 +64,31 @@ class RehearsalStore(PassingStore):
             self._leave(delete.ref, None)
         for entry in batch.entries:
             at = batch.at if entry.at is None else entry.at
-            self._entries.append(Entry(entry.action, entry.ref, entry.digest, at, entry.covers))
+            self._entries.append(EntryDraft(entry.action, entry.ref, entry.digest, at, entry.covers))
         self._require_bounds()
-        return Committed(_BEYOND, _BEYOND + len(batch.entries) - 1)
+        return CommitReceipt(_BEYOND, _BEYOND + len(batch.entries) - 1)
 
     def merged(self, *, at: Instant) -> Batch | None:
         """Return all that was committed as one batch; None if nothing was."""
         if not self._entries:
             return None
-        with Uncollected():
+        with GarbagePause():
             batch = self._merged(at)
-        settle()
+        freeze_objects()
         return batch
 
     def _merged(self, at: Instant) -> Batch:
-        puts: list[Put] = []
-        deletes: list[Delete] = []
+        puts: list[PutChange] = []
+        deletes: list[DeleteChange] = []
         requires = list(self._requires.values())
         for ref, expects in self._expects.items():
             document = self._left[ref.collection][ref.key]
             if document is not None:
-                puts.append(Put(ref, document.body, expects))
+                puts.append(PutChange(ref, document.body, expects))
             elif expects:
-                deletes.append(Delete(ref, expects))
+                deletes.append(DeleteChange(ref, expects))
             elif ref not in self._requires:
-                requires.append(Require(ref, 0))
+                requires.append(RequireRevision(ref, 0))
         return Batch(
             space=self._space,
             at=at,
@@ -89,7 +99,7 @@ class RehearsalStore(PassingStore):
             is_import=True,
         )
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents as what was committed would leave them."""
         found = await self._inner.get(space, refs)
         if space != self._space:
@@ -118,7 +128,7 @@ class RehearsalStore(PassingStore):
             page = await self._inner.scan(
                 space, collection, prefix=prefix, after=after, limit=limit, descending=descending
             )
-            window = _Window(prefix, after, page[-1].ref.key if page else "", descending)
+            window = _KeyWindow(prefix, after, page[-1].ref.key if page else "", descending)
             ours = [document for key, document in left.items() if document is not None and window.has(key)]
             ours += [document for document in page if document.ref.key not in left]
             found += sorted(ours, key=lambda document: document.ref.key, reverse=descending)
@@ -127,10 +137,10 @@ class RehearsalStore(PassingStore):
             after = window.last
         return found[:limit]
 
-    def _leave(self, ref: Ref, document: Document | None) -> None:
+    def _leave(self, ref: DocumentRef, document: Document | None) -> None:
         collection = self._left.setdefault(ref.collection, {})
         before = collection.get(ref.key)
-        self._bytes += _size(document) - _size(before)
+        self._bytes += _document_size(document) - _document_size(before)
         collection[ref.key] = document
 
     def _require_bounds(self) -> None:
@@ -143,7 +153,7 @@ class RehearsalStore(PassingStore):
                 raise LimitExceeded(what=what, limit=most, way_out=_WAY_OUT)
 
 
-class _Window(NamedTuple):
+class _KeyWindow(NamedTuple):
     """The keys with a prefix behind `after` and up to `last`; without end if `last` is empty."""
 
     prefix: str
@@ -163,5 +173,5 @@ class _Window(NamedTuple):
         return not place or (key < place if self.descending else key > place)
 
 
-def _size(document: Document | None) -> int:
+def _document_size(document: Document | None) -> int:
     return 0 if document is None else len(document.body)

@@ -21,16 +21,16 @@ from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
 from elytron_core.ports.store import (
-    Action,
     Batch,
-    Delete,
+    DeleteChange,
     Document,
-    Entry,
-    Erasure,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
     JournalEntry,
-    Put,
-    Ref,
-    Require,
+    PutChange,
+    RequireRevision,
     Store,
 )
 from elytron_core.scope import Scope
@@ -48,12 +48,12 @@ async def take_over(store: Store, space: SpaceId, /, *, at: Instant) -> None:
     taken = Batch(
         space=space,
         at=at,
-        entries=(Entry(Action.LIFECYCLE, FILLING),),
-        puts=(Put(FILLING, b"{}", mark.revision if mark is not None else 0),),
-        requires=(Require(REF, 0),),
+        entries=(EntryDraft(JournalAction.LIFECYCLE, FILLING),),
+        puts=(PutChange(FILLING, b"{}", mark.revision if mark is not None else 0),),
+        requires=(RequireRevision(REF, 0),),
     )
     await store.commit(taken)
-    await store.erase(Erasure(space=space, at=at, whole_space=True))
+    await store.erase(ErasureTarget(space=space, at=at, whole_space=True))
 
 
 def batch_count(*, documents: int, entries: int, blobs: int) -> int:
@@ -63,12 +63,12 @@ def batch_count(*, documents: int, entries: int, blobs: int) -> int:
     return max(-(-max(documents, entries) // BATCH), fewest)
 
 
-def share(total: int, number: int, count: int, /) -> int:
+def batch_share(total: int, number: int, count: int, /) -> int:
     """Return how many of `total` entries are in batch `number` of `count`."""
     return total * (number + 1) // count - total * number // count
 
 
-async def fill(
+async def fill_space(
     store: Store, batches: AsyncIterator[Batch], /, *, count: int, own: str, files: Callable[[], Awaitable[object]]
 ) -> int:
     """Commit the `count` batches of a space, and `files` behind the first; return the last sequence.
@@ -77,54 +77,58 @@ async def fill(
     was not empty, or was not left alone.
     """
     # The second mark is this filling's alone: if another one has begun again, the first is stored again, but not this.
-    marks = (FILLING, Ref(SPACE, own)) if count > 1 else ()
+    marks = (FILLING, DocumentRef(SPACE, own)) if count > 1 else ()
     sequence = 0
     number = 0
     async for batch in batches:
-        sequence = (await store.commit(_held(batch, marks, number, count))).last
+        sequence = (await store.commit(_guard_batch(batch, marks, number, count))).last
         if number == 0:
             await files()
         number += 1
     return sequence
 
 
-def _held(batch: Batch, marks: Sequence[Ref], number: int, count: int) -> Batch:
+def _guard_batch(batch: Batch, marks: Sequence[DocumentRef], number: int, count: int) -> Batch:
     """Return a batch of a filling so that it is refused where the space is not, or no more, its own."""
     if count == 1:
-        return replace(batch, requires=(Require(FILLING, 0),))
+        return replace(batch, requires=(RequireRevision(FILLING, 0),))
     if number == 0:
-        return replace(batch, puts=(*batch.puts, *(Put(mark, b"{}", 0) for mark in marks)), requires=(Require(REF, 0),))
+        return replace(
+            batch,
+            puts=(*batch.puts, *(PutChange(mark, b"{}", 0) for mark in marks)),
+            requires=(RequireRevision(REF, 0),),
+        )
     if number < count - 1:
-        return replace(batch, requires=tuple(Require(mark, 1) for mark in marks))
-    return replace(batch, deletes=tuple(Delete(mark, 1) for mark in marks))
+        return replace(batch, requires=tuple(RequireRevision(mark, 1) for mark in marks))
+    return replace(batch, deletes=tuple(DeleteChange(mark, 1) for mark in marks))
 
 
 T = TypeVar("T")
 _BROUGHT = frozenset({transcript.TURNS, facts.FACTS, skills.SKILLS, facts.TOMBSTONES, *BROUGHT})
 
 
-class Survey(NamedTuple):
+class ArchiveSurvey(NamedTuple):
     """The contents of an archive, in short."""
 
     counts: dict[str, int]
     """Number of documents of each collection."""
     record: Document | None
     """The space's record; None in an archive without private material."""
-    brought: frozenset[Ref]
+    brought: frozenset[DocumentRef]
     """The documents that mode `bootstrap` may bring."""
-    own: tuple[Ref, ...]
+    own: tuple[DocumentRef, ...]
     """The runtime's own records."""
     fingerprint_without_own: str
     """The state's fingerprint without these."""
 
 
-def surveyed(reader: ArchiveReader, /) -> Survey:
+def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
     """Return the survey of an archive. Raises UnreadableFile if it is damaged."""
     counts: Counter[str] = Counter()
     state, others = StateFingerprint(), StateFingerprint()
-    own: list[Ref] = []
+    own: list[DocumentRef] = []
     record: Document | None = None
-    brought: set[Ref] = set()
+    brought: set[DocumentRef] = set()
     unowned = {blob.key for blob in reader.manifest.blobs}
     for document in reader.documents():
         collection = document.ref.collection
@@ -151,7 +155,7 @@ def surveyed(reader: ArchiveReader, /) -> Survey:
         SpaceRecord.from_bytes(record.body)
         if sum(1 for _ in reader.entries()) < batches_of(reader):
             raise UnreadableFile(name="archive", problem="has fewer journal entries than its documents need")
-    return Survey(dict(sorted(counts.items())), record, frozenset(brought), tuple(own), others.hexdigest())
+    return ArchiveSurvey(dict(sorted(counts.items())), record, frozenset(brought), tuple(own), others.hexdigest())
 
 
 def batches_of(reader: ArchiveReader, /, *, more_entries: int = 0) -> int:
@@ -190,7 +194,7 @@ async def full_restore(
     """
     if await ctx.spaces.find(scope.space) is not None:
         raise SpaceInUse(space=scope.space, problem=_HOLDS)
-    survey = await asyncio.to_thread(surveyed, reader)
+    survey = await asyncio.to_thread(survey_archive, reader)
     if survey.record is None:
         raise InvalidInput(
             field="mode",
@@ -212,33 +216,33 @@ async def full_restore(
         return report
     try:
         await take_over(ctx.store, scope.space, at=ctx.clock.now())
-        sequence = await _restore(ctx, scope.space, reader, survey.record, left_out)
+        sequence = await _restore_archive(ctx, scope.space, reader, survey.record, left_out)
     except Conflict as conflict:
         raise SpaceInUse(space=scope.space, problem=_TAKEN) from conflict
     return report.model_copy(update={"sequence": sequence})
 
 
-async def _restore(
-    ctx: OperationContext, space: SpaceId, reader: ArchiveReader, record: Document, left_out: Sequence[Ref]
+async def _restore_archive(
+    ctx: OperationContext, space: SpaceId, reader: ArchiveReader, record: Document, left_out: Sequence[DocumentRef]
 ) -> int:
     """Commit the archive, and return the last sequence. Raises Conflict where the space was not left alone."""
 
     async def files() -> None:
         for blob in reader.manifest.blobs:
-            await ctx.store.write_blob(space, blob.key, _pieces(reader, blob.key))
+            await ctx.store.write_blob(space, blob.key, _blob_pieces(reader, blob.key))
 
     count = batches_of(reader, more_entries=len(left_out))
-    batches = in_thread(_batches(space, reader, record, left_out, count))
-    return await fill(ctx.store, batches, count=count, own=ctx.ids.new(), files=files)
+    batches = in_thread(_restore_batches(space, reader, record, left_out, count))
+    return await fill_space(ctx.store, batches, count=count, own=ctx.ids.new(), files=files)
 
 
-async def _pieces(reader: ArchiveReader, key: str) -> AsyncIterator[bytes]:
+async def _blob_pieces(reader: ArchiveReader, key: str) -> AsyncIterator[bytes]:
     for chunk in reader.blob(key):
         yield chunk
 
 
-def _batches(
-    space: SpaceId, reader: ArchiveReader, record: Document, left_out: Sequence[Ref], count: int
+def _restore_batches(
+    space: SpaceId, reader: ArchiveReader, record: Document, left_out: Sequence[DocumentRef], count: int
 ) -> Iterator[Batch]:
     """Yield the batches of a restore: documents and entries side by side, the space's record in the last."""
     gone = frozenset(left_out)
@@ -246,14 +250,16 @@ def _batches(
     entries = _with_erasures(reader.entries(), left_out)
     total = reader.count(JOURNAL) + len(left_out)
     for number in range(count):
-        lines = list(islice(entries, share(total, number, count)))
-        puts = [Put(document.ref, document.body, 0) for document in islice(documents, BATCH)]
+        lines = list(islice(entries, batch_share(total, number, count)))
+        puts = [PutChange(document.ref, document.body, 0) for document in islice(documents, BATCH)]
         if number == count - 1:
-            puts.append(Put(REF, record.body, 0))
-        yield Batch(space=space, at=lines[-1].at, entries=tuple(_entry(line) for line in lines), puts=tuple(puts))
+            puts.append(PutChange(REF, record.body, 0))
+        yield Batch(
+            space=space, at=lines[-1].at, entries=tuple(_restore_entry(line) for line in lines), puts=tuple(puts)
+        )
 
 
-def _with_erasures(entries: Iterator[JournalEntry], gone: Sequence[Ref]) -> Iterator[JournalEntry]:
+def _with_erasures(entries: Iterator[JournalEntry], gone: Sequence[DocumentRef]) -> Iterator[JournalEntry]:
     """Yield the entries of an archive, and behind them an erasure of each document that is left out."""
     last: JournalEntry | None = None
     for last in entries:
@@ -261,8 +267,8 @@ def _with_erasures(entries: Iterator[JournalEntry], gone: Sequence[Ref]) -> Iter
     if last is None:
         return
     for number, ref in enumerate(gone, start=1):
-        yield JournalEntry(last.sequence + number, last.at, Action.ERASE, ref, "")
+        yield JournalEntry(last.sequence + number, last.at, JournalAction.ERASE, ref, "")
 
 
-def _entry(line: JournalEntry) -> Entry:
-    return Entry(line.action, line.ref, line.digest, line.at, line.covers)
+def _restore_entry(line: JournalEntry) -> EntryDraft:
+    return EntryDraft(line.action, line.ref, line.digest, line.at, line.covers)

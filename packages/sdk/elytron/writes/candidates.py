@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of
-from elytron.memories.provenance_links import Resting, link, link_written
+from elytron.memories.provenance_links import RestingMemory, link_sources, link_written
 from elytron.transcript import NOT_THERE, cited_messages
-from elytron.writes.commit import Planned
+from elytron.writes.commit import PlannedWrite
 from elytron.writes.continuity import plan_garden
 from elytron.writes.facts import plan_facts
 from elytron.writes.skills import plan_skills
@@ -16,10 +16,17 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.continuity import GardenDraft, GardenWrite
 from elytron_core.contracts.facts import CandidatesWrite, FactDraft
-from elytron_core.contracts.recall import Plane
-from elytron_core.contracts.transcript import LongTermExtraction, Outcome, Procedural, RuntimeSkillWrite, WriteDecision
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.contracts.transcript import (
+    LongTermExtraction,
+    ProcedureSource,
+    RuntimeSkillWrite,
+    WriteDecision,
+    WriteOutcome,
+)
 from elytron_core.planes import candidates
 from elytron_core.planes.candidates import (
+    AdmissionVerdict,
     Candidate,
     CandidateDraft,
     CandidateId,
@@ -29,35 +36,34 @@ from elytron_core.planes.candidates import (
     GardenProposal,
     SkillProposal,
     SoulProposal,
-    Verdict,
 )
-from elytron_core.planes.facts import FACTS, Fact, FactOperation, Reach, topic_key
+from elytron_core.planes.facts import FACTS, Fact, FactOperation, FactReach, topic_key
 from elytron_core.planes.skills import SkillSource
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission import candidates as admission_candidates
 from elytron_core.policy.admission import rules
-from elytron_core.policy.admission.facts import likest
-from elytron_core.ports.store import Action, Ref
+from elytron_core.policy.admission.facts import most_similar_fact
+from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
-WAITING = {Verdict.DEFER: CandidateState.DEFERRED, Verdict.HANDOFF: CandidateState.HANDED_OFF}
+WAITING = {AdmissionVerdict.DEFER: CandidateState.DEFERRED, AdmissionVerdict.HANDOFF: CandidateState.HANDED_OFF}
 TOO_MANY = f"{limits.CANDIDATES_WAITING} candidates wait already: resolve some first"
 SAID_ALREADY = "a fact says the same, on the same evidence"
 NEARLY_SAID = "another fact says nearly the same"
 
 _PLANES = {
-    candidates.Target.LONG_TERM: Plane.LONG_TERM,
-    candidates.Target.PROCEDURAL: Plane.PROCEDURAL,
-    candidates.Target.PRIVATE_GARDEN: Plane.PRIVATE_GARDEN,
-    candidates.Target.SOUL: Plane.CANDIDATE,
-    candidates.Target.OPERATOR_DIAGNOSTIC: Plane.CANDIDATE,
+    candidates.CandidateTarget.LONG_TERM: RecallPlane.LONG_TERM,
+    candidates.CandidateTarget.PROCEDURAL: RecallPlane.PROCEDURAL,
+    candidates.CandidateTarget.PRIVATE_GARDEN: RecallPlane.PRIVATE_GARDEN,
+    candidates.CandidateTarget.SOUL: RecallPlane.CANDIDATE,
+    candidates.CandidateTarget.OPERATOR_DIAGNOSTIC: RecallPlane.CANDIDATE,
 }
 
 
 async def plan_candidates(
     ctx: OperationContext, scope: Scope, write: CandidatesWrite, record: SpaceRecord, /
-) -> Planned:
+) -> PlannedWrite:
     """Return the changes of writing these candidates now, and the decision on each, in their order."""
     named = (name for draft in write.candidates for name in draft.citations)
     found = await cited_messages(ctx, scope.space, named)
@@ -65,50 +71,52 @@ async def plan_candidates(
     known = await _current_facts(ctx, scope, write.candidates)
     decisions: list[WriteDecision | None] = []
     accepted: list[tuple[int, CandidateDraft]] = []
-    waiting: list[tuple[int, CandidateDraft, candidates.Judgement]] = []
+    waiting: list[tuple[int, CandidateDraft, candidates.CandidateJudgement]] = []
     for place, draft in enumerate(write.candidates):
         if None in [found[name] for name in draft.citations if name in found]:
-            decisions.append(_unfounded(draft))
+            decisions.append(_unfounded_decision(draft))
             continue
-        judgement = admission_candidates.judge(draft, tuple(cited[name] for name in draft.citations if name in cited))
-        if judgement.verdict is Verdict.ACCEPT:
+        judgement = admission_candidates.judge_candidate(
+            draft, tuple(cited[name] for name in draft.citations if name in cited)
+        )
+        if judgement.verdict is AdmissionVerdict.ACCEPT:
             said = _said_already(draft, known)
             decisions.append(said)
             if said is None:
                 accepted.append((place, draft))
-        elif judgement.verdict is Verdict.REJECT:
-            decisions.append(_decision(draft, Outcome.REJECTED, judgement))
+        elif judgement.verdict is AdmissionVerdict.REJECT:
+            decisions.append(_candidate_decision(draft, WriteOutcome.REJECTED, judgement))
         else:
             decisions.append(None)
             waiting.append((place, draft, judgement))
-    changes = Changes(record)
-    for place, decision in await _admitted(ctx, scope, accepted, record, changes):
+    changes = ChangeSet(record)
+    for place, decision in await _admit_accepted(ctx, scope, accepted, record, changes):
         decisions[place] = decision
-    for place, decision in await _kept(ctx, scope, waiting, record, changes):
+    for place, decision in await _keep_waiting(ctx, scope, waiting, record, changes):
         decisions[place] = decision
     made = tuple(decision for decision in decisions if decision is not None)
     assert len(made) == len(write.candidates)
-    return Planned(changes, made, Ref(candidates.CANDIDATES, record.tag("candidate", "")))
+    return PlannedWrite(changes, made, DocumentRef(candidates.CANDIDATES, record.tag("candidate", "")))
 
 
-async def admit(
+async def admit_candidate(
     ctx: OperationContext, scope: Scope, draft: CandidateDraft, record: SpaceRecord, /
-) -> tuple[WriteDecision, Changes]:
+) -> tuple[WriteDecision, ChangeSet]:
     """Return the decision of its plane on one accepted candidate, and its changes."""
-    changes = Changes(record)
+    changes = ChangeSet(record)
     if None in (await cited_messages(ctx, scope.space, draft.citations)).values():
-        return _unfounded(draft), changes
-    ((_, decision),) = await _admitted(ctx, scope, [(0, draft)], record, changes)
+        return _unfounded_decision(draft), changes
+    ((_, decision),) = await _admit_accepted(ctx, scope, [(0, draft)], record, changes)
     await link_written(ctx, scope.space, record, changes)
     return decision, changes
 
 
-async def _admitted(
+async def _admit_accepted(
     ctx: OperationContext,
     scope: Scope,
     accepted: Sequence[tuple[int, CandidateDraft]],
     record: SpaceRecord,
-    changes: Changes,
+    changes: ChangeSet,
 ) -> list[tuple[int, WriteDecision]]:
     """Put what was accepted into `changes` and return the decisions of their planes, by place."""
     facts: dict[int, FactDraft] = {}
@@ -117,21 +125,21 @@ async def _admitted(
     for place, draft in accepted:
         match draft.proposal:
             case FactProposal() as proposal:
-                facts[place] = _fact(draft, proposal)
+                facts[place] = _proposed_fact(draft, proposal)
             case SkillProposal() as proposal:
-                skills[place] = _skill(scope, draft, proposal)
+                skills[place] = _proposed_skill(scope, draft, proposal)
             case GardenProposal(role=role, name=name, text=text):
                 gardens[place] = GardenDraft(role=role, name=name, text=text)
             case SoulProposal() | DiagnosticProposal():
                 raise AssertionError("what is handed over is never admitted")
             case _:
                 assert_never(draft.proposal)
-    parts: list[tuple[Iterable[int], Planned]] = []
+    parts: list[tuple[Iterable[int], PlannedWrite]] = []
     if facts:
         write = LongTermExtraction(facts=tuple(facts.values()))
         parts.append((facts, await plan_facts(ctx, scope, write, record)))
     if skills:
-        write = Procedural(writes=tuple(skills.values()), source=SkillSource.EXTRACTION)
+        write = ProcedureSource(writes=tuple(skills.values()), source=SkillSource.EXTRACTION)
         parts.append((skills, await plan_skills(ctx, scope, write, record)))
     if gardens:
         write = GardenWrite(documents=tuple(gardens.values()))
@@ -140,25 +148,27 @@ async def _admitted(
     for places, planned in parts:
         changes.join(planned.changes)
         made += zip(places, planned.decisions, strict=True)
-    await link(ctx, scope.space, record, changes, _planted(dict(accepted), made))
+    await link_sources(ctx, scope.space, record, changes, _private_links(dict(accepted), made))
     return made
 
 
-def _planted(drafts: Mapping[int, CandidateDraft], made: Sequence[tuple[int, WriteDecision]]) -> list[Resting]:
+def _private_links(
+    drafts: Mapping[int, CandidateDraft], made: Sequence[tuple[int, WriteDecision]]
+) -> list[RestingMemory]:
     """Return the private documents that were written, each with what its candidate cites."""
     return [
-        Resting(DerivedMemoryPlane.PRIVATE_GARDEN, decision.id, drafts[place].citations)
+        RestingMemory(DerivedMemoryPlane.PRIVATE_GARDEN, decision.id, drafts[place].citations)
         for place, decision in made
         if decision.id is not None and isinstance(drafts[place].proposal, GardenProposal)
     ]
 
 
-async def _kept(
+async def _keep_waiting(
     ctx: OperationContext,
     scope: Scope,
-    waiting: Sequence[tuple[int, CandidateDraft, candidates.Judgement]],
+    waiting: Sequence[tuple[int, CandidateDraft, candidates.CandidateJudgement]],
     record: SpaceRecord,
-    changes: Changes,
+    changes: ChangeSet,
 ) -> list[tuple[int, WriteDecision]]:
     """Put what waits into `changes`, each candidate once however often it is proposed, and return the decisions."""
     if not waiting:
@@ -169,34 +179,34 @@ async def _kept(
     room = limits.CANDIDATES_WAITING - len(held)
     now = ctx.clock.now()
     made: list[tuple[int, WriteDecision]] = []
-    handed: list[Resting] = []
+    handed: list[RestingMemory] = []
     for place, draft, judgement in waiting:
         bare = draft.model_copy(update={"judgement": None})
-        ref = Ref(candidates.CANDIDATES, record.tag("candidate", record.digest(bare.to_bytes())))
+        ref = DocumentRef(candidates.CANDIDATES, record.tag("candidate", record.digest(bare.to_bytes())))
         if ref in held:
-            made.append((place, _known(draft, id_of(ref), held[ref][0])))
+            made.append((place, _known_decision(draft, id_of(ref), held[ref][0])))
             continue
         if room < 1 and over:
             _, oldest = over.pop(0)
             changes.delete(oldest, expects=held.pop(oldest)[1])
             room += 1
         if room < 1:
-            full = candidates.Judgement(verdict=Verdict.REJECT, reason=TOO_MANY)
-            made.append((place, _decision(draft, Outcome.REJECTED, full)))
+            full = candidates.CandidateJudgement(verdict=AdmissionVerdict.REJECT, reason=TOO_MANY)
+            made.append((place, _candidate_decision(draft, WriteOutcome.REJECTED, full)))
             continue
-        candidate = _candidate(scope, ref, draft, judgement, now)
+        candidate = _waiting_candidate(scope, ref, draft, judgement, now)
         held[ref] = (candidate, 0)
         room -= 1
-        changes.put(ref, candidate, expects=0, action=Action.WRITE)
-        made.append((place, _decision(draft, Outcome.DEFERRED, judgement, kept=candidate.id)))
+        changes.put(ref, candidate, expects=0, action=JournalAction.WRITE)
+        made.append((place, _candidate_decision(draft, WriteOutcome.DEFERRED, judgement, kept=candidate.id)))
         if isinstance(draft.proposal, candidates.SoulProposal):
-            handed.append(Resting(DerivedMemoryPlane.SOUL_CANDIDATE_HANDOFF, candidate.id, draft.citations))
-    await link(ctx, scope.space, record, changes, handed)
+            handed.append(RestingMemory(DerivedMemoryPlane.SOUL_CANDIDATE_HANDOFF, candidate.id, draft.citations))
+    await link_sources(ctx, scope.space, record, changes, handed)
     return made
 
 
-def _candidate(
-    scope: Scope, ref: Ref, draft: CandidateDraft, judgement: candidates.Judgement, now: Instant
+def _waiting_candidate(
+    scope: Scope, ref: DocumentRef, draft: CandidateDraft, judgement: candidates.CandidateJudgement, now: Instant
 ) -> Candidate:
     channel, conversation = scope.conversation_key
     return Candidate(
@@ -210,15 +220,15 @@ def _candidate(
     )
 
 
-def _known(draft: CandidateDraft, candidate_id: str, known: Candidate) -> WriteDecision:
+def _known_decision(draft: CandidateDraft, candidate_id: str, known: Candidate) -> WriteDecision:
     told = "waits already" if known.is_open else f"was {known.state.value} before"
-    verdict = Verdict.DEFER if known.is_open else Verdict.REJECT
-    judgement = candidates.Judgement(verdict=verdict, reason=f"this very candidate {told}")
-    return _decision(draft, Outcome.DUPLICATE, judgement, kept=candidate_id)
+    verdict = AdmissionVerdict.DEFER if known.is_open else AdmissionVerdict.REJECT
+    judgement = candidates.CandidateJudgement(verdict=verdict, reason=f"this very candidate {told}")
+    return _candidate_decision(draft, WriteOutcome.DUPLICATE, judgement, kept=candidate_id)
 
 
-def _decision(
-    draft: CandidateDraft, outcome: Outcome, judgement: candidates.Judgement, *, kept: str | None = None
+def _candidate_decision(
+    draft: CandidateDraft, outcome: WriteOutcome, judgement: candidates.CandidateJudgement, *, kept: str | None = None
 ) -> WriteDecision:
     return WriteDecision(
         plane=_PLANES[draft.proposal.target],
@@ -229,8 +239,10 @@ def _decision(
     )
 
 
-def _unfounded(draft: CandidateDraft) -> WriteDecision:
-    return _decision(draft, Outcome.REJECTED, candidates.Judgement(verdict=Verdict.REJECT, reason=NOT_THERE))
+def _unfounded_decision(draft: CandidateDraft) -> WriteDecision:
+    return _candidate_decision(
+        draft, WriteOutcome.REJECTED, candidates.CandidateJudgement(verdict=AdmissionVerdict.REJECT, reason=NOT_THERE)
+    )
 
 
 def _said_already(draft: CandidateDraft, known: Sequence[Fact]) -> WriteDecision | None:
@@ -238,22 +250,26 @@ def _said_already(draft: CandidateDraft, known: Sequence[Fact]) -> WriteDecision
     proposal = draft.proposal
     if not isinstance(proposal, FactProposal) or proposal.operation is FactOperation.DELETE:
         return None
-    is_of_chat = proposal.reach is Reach.CHAT
+    is_of_chat = proposal.reach is FactReach.CHAT
     slot = (proposal.fact_kind, topic_key(proposal.topic), is_of_chat)
     slots = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact for fact in reversed(known)}
     current = slots.get(slot)
     if current is None:
-        like = likest(proposal.content, proposal.fact_kind, known)
-        return _duplicate(like, NEARLY_SAID) if like is not None else None
+        like = most_similar_fact(proposal.content, proposal.fact_kind, known)
+        return _duplicate_decision(like, NEARLY_SAID) if like is not None else None
     is_same = rules.says_the_same(proposal.content, current.content)
-    return _duplicate(current, SAID_ALREADY) if is_same and set(draft.citations) <= set(current.citations) else None
+    return (
+        _duplicate_decision(current, SAID_ALREADY)
+        if is_same and set(draft.citations) <= set(current.citations)
+        else None
+    )
 
 
-def _duplicate(fact: Fact, reason: str) -> WriteDecision:
-    return WriteDecision(plane=Plane.LONG_TERM, id=fact.id, outcome=Outcome.DUPLICATE, reason=reason)
+def _duplicate_decision(fact: Fact, reason: str) -> WriteDecision:
+    return WriteDecision(plane=RecallPlane.LONG_TERM, id=fact.id, outcome=WriteOutcome.DUPLICATE, reason=reason)
 
 
-def _fact(draft: CandidateDraft, proposal: FactProposal) -> FactDraft:
+def _proposed_fact(draft: CandidateDraft, proposal: FactProposal) -> FactDraft:
     return FactDraft(
         operation=proposal.operation,
         fact_kind=proposal.fact_kind,
@@ -272,7 +288,7 @@ def _fact(draft: CandidateDraft, proposal: FactProposal) -> FactDraft:
     )
 
 
-def _skill(scope: Scope, draft: CandidateDraft, proposal: SkillProposal) -> RuntimeSkillWrite:
+def _proposed_skill(scope: Scope, draft: CandidateDraft, proposal: SkillProposal) -> RuntimeSkillWrite:
     return RuntimeSkillWrite(
         name=proposal.name,
         topic=proposal.topic,

@@ -5,34 +5,43 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import opened_answer, sealed_answer
-from elytron.embedding.embed_pass import nudge
-from elytron.indexing.write_through import Fed
+from elytron.embedding.embed_pass import nudge_embedding
+from elytron.indexing.write_through import FedCommit
 from elytron.memories.provenance_links import link_written
 from elytron.state.conversation_heads import GrownHead
 from elytron.state.space_records import opening_changes
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, Outcome, WriteDecision
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, WriteDecision, WriteOutcome
 from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ids import SpaceId
-from elytron_core.model import Value, Vouched
+from elytron_core.model import Value, VouchedMaker
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Idempotency, Ref, Require, numbered
+from elytron_core.ports.store import (
+    Batch,
+    BatchKey,
+    CommitReceipt,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    RequireRevision,
+    number_entries,
+)
 
-_REPORTS = Vouched(MemoryWriteReport, "space", "decisions", "sequence", "changed")
+_REPORTS = VouchedMaker(MemoryWriteReport, "space", "decisions", "sequence", "changed")
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedWrite:
     """A write ready to commit.
 
     `about` is the subject of its journal line if nothing changes; `grown` is the head that other writes may build on.
     """
 
-    changes: Changes
+    changes: ChangeSet
     decisions: tuple[WriteDecision, ...]
-    about: Ref
-    requires: tuple[Require, ...] = ()
+    about: DocumentRef
+    requires: tuple[RequireRevision, ...] = ()
     grown: GrownHead | None = None
 
     def report(self, space: SpaceId, /, *, sequence: int = 0) -> MemoryWriteReport:
@@ -40,10 +49,10 @@ class Planned:
         return _REPORTS.make(space=space, decisions=self.decisions, sequence=sequence, changed=bool(self.changes))
 
 
-Plan = Callable[[SpaceRecord], Awaitable[Planned]]
+Plan = Callable[[SpaceRecord], Awaitable[PlannedWrite]]
 
 
-async def commit(
+async def commit_write(
     ctx: OperationContext, space: SpaceId, request: MemoryWriteRequest, plan: Plan, /
 ) -> MemoryWriteReport:
     """Plan and commit until no other commit interferes; return the report with its sequence.
@@ -57,15 +66,15 @@ async def commit(
             planned = await plan(record)
             await link_written(ctx, space, record, planned.changes)
             if request.dry_run:
-                return _rehearsed(planned.report(space))
+                return _rehearsed_report(planned.report(space))
             if not planned.changes and request.idempotency_key is None:
                 return planned.report(space)
             # Writes that build on a head go with the others of its line, in one group.
             if await (race.waited(planned.about) if planned.grown is None else race.held_back(planned.about)):
                 continue
-            batch = _batch(ctx, space, request, record, planned, is_new=is_new)
+            batch = _write_batch(ctx, space, request, record, planned, is_new=is_new)
             try:
-                committed = await _committed(ctx, batch, planned.grown)
+                committed = await _commit_batch(ctx, batch, planned.grown)
             except IdempotencyConflict:
                 ctx.spaces.forget(space)
                 if await ctx.spaces.find(space) == record:
@@ -82,15 +91,15 @@ async def commit(
             return planned.report(space, sequence=committed.last)
 
 
-def _tell_fold(ctx: OperationContext, batch: Batch, planned: Planned, committed: Committed) -> None:
+def _tell_fold(ctx: OperationContext, batch: Batch, planned: PlannedWrite, committed: CommitReceipt) -> None:
     """Feed the index of the space with what was committed, and request its vectors."""
-    *_, mark = numbered(batch, after=committed.first - 1)
+    *_, mark = number_entries(batch, after=committed.first - 1)
     if not planned.changes.deletes:  # what goes is left to the journal
-        ctx.folds.feed(batch.space, Fed(committed.first, mark, planned.changes.folded))
-    nudge(ctx, batch.space)
+        ctx.folds.feed(batch.space, FedCommit(committed.first, mark, planned.changes.folded))
+    nudge_embedding(ctx, batch.space)
 
 
-def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: Committed) -> MemoryWriteReport:
+def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: CommitReceipt) -> MemoryWriteReport:
     """Return what was reported when the write of this key was committed first."""
     assert request.idempotency_key is not None
     kept = opened_answer(committed.answer, record, request.idempotency_key, request.write.to_bytes())
@@ -98,7 +107,7 @@ def _first_report(request: MemoryWriteRequest, record: SpaceRecord, committed: C
     return first.model_copy(update={"sequence": committed.last, "duplicated": True})
 
 
-async def _committed(ctx: OperationContext, batch: Batch, grown: GrownHead | None) -> Committed:
+async def _commit_batch(ctx: OperationContext, batch: Batch, grown: GrownHead | None) -> CommitReceipt:
     """Commit `batch`; others build on the head that it is to leave behind, unless it does not."""
     if grown is None:
         return await ctx.store.commit(batch)
@@ -112,9 +121,9 @@ async def _committed(ctx: OperationContext, batch: Batch, grown: GrownHead | Non
     return committed
 
 
-def _rehearsed(report: MemoryWriteReport) -> MemoryWriteReport:
+def _rehearsed_report(report: MemoryWriteReport) -> MemoryWriteReport:
     """Return the report of a write that was only judged; what was not stored has no id yet."""
-    kept = {Outcome.CONFIRMED, Outcome.DUPLICATE, Outcome.SKIPPED}
+    kept = {WriteOutcome.CONFIRMED, WriteOutcome.DUPLICATE, WriteOutcome.SKIPPED}
     decisions = tuple(
         decision if decision.outcome in kept else decision.model_copy(update={"id": None})
         for decision in report.decisions
@@ -122,12 +131,12 @@ def _rehearsed(report: MemoryWriteReport) -> MemoryWriteReport:
     return report.model_copy(update={"decisions": decisions, "changed": False, "dry_run": True})
 
 
-def _batch(
+def _write_batch(
     ctx: OperationContext,
     space: SpaceId,
     request: MemoryWriteRequest,
     record: SpaceRecord,
-    planned: Planned,
+    planned: PlannedWrite,
     *,
     is_new: bool,
 ) -> Batch:
@@ -136,11 +145,11 @@ def _batch(
     if request.idempotency_key is not None:
         key, asked = request.idempotency_key, request.write.to_bytes()
         answer = sealed_answer(planned.report(space).to_bytes(), record, key, asked)
-        idempotency = Idempotency(key, record.digest(asked), answer)
+        idempotency = BatchKey(key, record.digest(asked), answer)
     return Batch(
         space=space,
         at=ctx.clock.now(),
-        entries=(*entries, *(planned.changes.entries or (Entry(Action.WRITE, planned.about),))),
+        entries=(*entries, *(planned.changes.entries or (EntryDraft(JournalAction.WRITE, planned.about),))),
         puts=(*puts, *planned.changes.puts),
         deletes=planned.changes.deletes,
         requires=(*requires, *planned.requires, *planned.changes.requires),
@@ -153,30 +162,30 @@ ReportT = TypeVar("ReportT", bound=Value)
 
 
 @dataclass(frozen=True, slots=True)
-class Settled(Generic[SettledT]):
+class SettledChanges(Generic[SettledT]):
     """A report, and the changes to commit before it, if any."""
 
     report: SettledT
-    changes: Changes | None = None
+    changes: ChangeSet | None = None
 
 
 async def settle_report(
     ctx: OperationContext,
     space: SpaceId,
-    plan: Callable[[SpaceRecord], Awaitable[Settled[ReportT]]],
+    plan: Callable[[SpaceRecord], Awaitable[SettledChanges[ReportT]]],
     /,
     *,
     takes_back: bool = False,
 ) -> ReportT:
-    """Settle `plan` as `settle` does and return its report with the journal sequence."""
-    report, sequence = await settle(ctx, space, plan, takes_back=takes_back)
+    """Settle `plan` as `settle_changes` does and return its report with the journal sequence."""
+    report, sequence = await settle_changes(ctx, space, plan, takes_back=takes_back)
     return report.model_copy(update={"sequence": sequence})
 
 
-async def settle(
+async def settle_changes(
     ctx: OperationContext,
     space: SpaceId,
-    plan: Callable[[SpaceRecord], Awaitable[Settled[SettledT]]],
+    plan: Callable[[SpaceRecord], Awaitable[SettledChanges[SettledT]]],
     /,
     *,
     takes_back: bool = False,
@@ -190,7 +199,7 @@ async def settle(
         while True:
             record, is_new = await ctx.spaces.found_or_new(space)
             settled = await plan(record)
-            made = settled.changes or Changes(record)
+            made = settled.changes or ChangeSet(record)
             changed = (*made.deletes, *made.puts)
             if not changed:
                 return settled.report, 0

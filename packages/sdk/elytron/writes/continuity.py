@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import HOMES, id_of
 from elytron.documents.stored_values import documents_at, value_at, values_at
-from elytron.memories.provenance_links import Resting, unlink_left
-from elytron.writes.commit import Planned
+from elytron.memories.provenance_links import RestingMemory, unlink_left
+from elytron.writes.commit import PlannedWrite
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.continuity import (
@@ -21,13 +21,13 @@ from elytron_core.contracts.continuity import (
     NotesWrite,
     SummaryWrite,
 )
-from elytron_core.contracts.recall import Plane
-from elytron_core.contracts.transcript import Outcome, WriteDecision
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.contracts.transcript import WriteDecision, WriteOutcome
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes import continuity, facts, transcript
-from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.candidates import AdmissionVerdict
 from elytron_core.planes.continuity import CapsuleId, CapsuleKind, CapsuleState, ContinuityCapsule
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane, cited_turn
@@ -35,7 +35,7 @@ from elytron_core.policy import continuity as policy
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission import own_output
 from elytron_core.policy.extraction import daily_notes
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import similarity
 
@@ -48,59 +48,63 @@ GARDEN_FULL = f"{limits.GARDEN_DOCUMENTS} private documents is all that a conver
 
 
 @dataclass(slots=True)
-class _Desk:
+class _NoteDesk:
     """Documents that one write puts into a conversation."""
 
     record: SpaceRecord
     scope: Scope
     collection: str
     now: Instant
-    changes: Changes
+    changes: ChangeSet
     decisions: list[WriteDecision] = field(default_factory=list[WriteDecision])
 
     @property
     def tag(self) -> str:
         return self.record.conversation_tag(self.scope.conversation_key)
 
-    def named(self, purpose: str, name: str, /) -> Ref:
+    def named(self, purpose: str, name: str, /) -> DocumentRef:
         """Return where this conversation keeps what is called `name`."""
-        return Ref(self.collection, f"{self.tag}.{self.record.tag(purpose, *self.scope.conversation_key, name)}")
+        return DocumentRef(
+            self.collection, f"{self.tag}.{self.record.tag(purpose, *self.scope.conversation_key, name)}"
+        )
 
     def keep(
-        self, ref: Ref, draft: Value, known: ValueT | None, revision: int, /, *, kind: type[ValueT], **more: Any
+        self, ref: DocumentRef, draft: Value, known: ValueT | None, revision: int, /, *, kind: type[ValueT], **more: Any
     ) -> None:
         """Write `draft` in the place of `known`; the same again changes nothing."""
         channel, conversation = self.scope.conversation_key
         fields = {"id": id_of(ref), "channel": channel, "conversation": conversation, "updated_at": self.now}
         value = kind.model_validate({**dict(draft), **fields, **more})
-        outcome = Outcome.STORED if known is None else Outcome.UPDATED
+        outcome = WriteOutcome.STORED if known is None else WriteOutcome.UPDATED
         if known is not None and known.model_copy(update={"updated_at": self.now}) == value:
-            outcome = Outcome.CONFIRMED
+            outcome = WriteOutcome.CONFIRMED
         else:
-            self.changes.put(ref, value, expects=revision, action=Action.WRITE)
+            self.changes.put(ref, value, expects=revision, action=JournalAction.WRITE)
         self._decide(outcome, draft, id=id_of(ref))
 
-    def refuse(self, draft: Value, reason: str, /, *, outcome: Outcome = Outcome.REJECTED) -> None:
+    def refuse(self, draft: Value, reason: str, /, *, outcome: WriteOutcome = WriteOutcome.REJECTED) -> None:
         """Leave `draft` out."""
-        self._decide(outcome, draft, verdict=Verdict.REJECT, reason=reason)
+        self._decide(outcome, draft, verdict=AdmissionVerdict.REJECT, reason=reason)
 
-    def planned(self) -> Planned:
-        return Planned(self.changes, tuple(self.decisions), Ref(self.collection, self.tag))
+    def planned(self) -> PlannedWrite:
+        return PlannedWrite(self.changes, tuple(self.decisions), DocumentRef(self.collection, self.tag))
 
-    def _decide(self, outcome: Outcome, draft: Value, **more: Any) -> None:
+    def _decide(self, outcome: WriteOutcome, draft: Value, **more: Any) -> None:
         name = getattr(draft, "period", None) or getattr(draft, "name", None)
         plane = HOMES[self.collection].plane
         self.decisions.append(WriteDecision(plane=plane, outcome=outcome, name=name, **more))
 
 
-def _desk(ctx: OperationContext, scope: Scope, record: SpaceRecord, collection: str) -> _Desk:
-    return _Desk(record, scope, collection, ctx.clock.now(), Changes(record))
+def _open_desk(ctx: OperationContext, scope: Scope, record: SpaceRecord, collection: str) -> _NoteDesk:
+    return _NoteDesk(record, scope, collection, ctx.clock.now(), ChangeSet(record))
 
 
-async def plan_execution(ctx: OperationContext, scope: Scope, write: ExecutionWrite, record: SpaceRecord, /) -> Planned:
+async def plan_execution(
+    ctx: OperationContext, scope: Scope, write: ExecutionWrite, record: SpaceRecord, /
+) -> PlannedWrite:
     """Return the changes of writing this execution state now."""
-    desk = _desk(ctx, scope, record, continuity.EXECUTION)
-    ref = Ref(continuity.EXECUTION, desk.tag)
+    desk = _open_desk(ctx, scope, record, continuity.EXECUTION)
+    ref = DocumentRef(continuity.EXECUTION, desk.tag)
     if similarity.is_blank(write.state.goal):
         desk.refuse(write.state, NO_GOAL)
     else:
@@ -109,27 +113,29 @@ async def plan_execution(ctx: OperationContext, scope: Scope, write: ExecutionWr
     return desk.planned()
 
 
-async def plan_summary(ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /) -> Planned:
+async def plan_summary(
+    ctx: OperationContext, scope: Scope, write: SummaryWrite, record: SpaceRecord, /
+) -> PlannedWrite:
     """Return the changes of writing this summary now; none if it covers less than one that is in use."""
-    desk = _desk(ctx, scope, record, continuity.SUMMARIES)
-    ref = Ref(continuity.SUMMARIES, desk.tag)
+    desk = _open_desk(ctx, scope, record, continuity.SUMMARIES)
+    ref = DocumentRef(continuity.SUMMARIES, desk.tag)
     known, revision = await value_at(ctx.store, scope.space, ref, continuity.SessionSummary)
     if similarity.is_blank(write.summary.text):
         desk.refuse(write.summary, BLANK)
     elif known is not None and known.forgotten_at is None and write.summary.messages < known.messages:
-        desk.refuse(write.summary, COVERS_LESS, outcome=Outcome.SKIPPED)
+        desk.refuse(write.summary, COVERS_LESS, outcome=WriteOutcome.SKIPPED)
     else:
         desk.keep(ref, write.summary, known, revision, kind=continuity.SessionSummary)
     return desk.planned()
 
 
-async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> Planned:
+async def plan_notes(ctx: OperationContext, scope: Scope, write: NotesWrite, record: SpaceRecord, /) -> PlannedWrite:
     """Return the changes of writing these notes now; of several for one period the last counts."""
-    desk = _desk(ctx, scope, record, continuity.NOTES)
+    desk = _open_desk(ctx, scope, record, continuity.NOTES)
     drafts = {desk.named("note", draft.period): draft for draft in write.notes}
     documents = await documents_at(ctx.store, scope.space, drafts)
     for ref, draft in drafts.items():
-        await _note(ctx, desk, ref, draft, documents.get(ref))
+        await _write_note(ctx, desk, ref, draft, documents.get(ref))
     return desk.planned()
 
 
@@ -140,18 +146,18 @@ async def plan_drawn_notes(
     said: Sequence[tuple[TurnId, transcript.Turn]],
     record: SpaceRecord,
     /,
-) -> Planned:
+) -> PlannedWrite:
     """Return the changes of writing these notes, drawn from what was `said`, now.
 
     A note that was drawn before is drawn again from what it cites and what was said.
     One that a caller wrote or hid stays.
     """
-    desk = _desk(ctx, scope, record, continuity.NOTES)
+    desk = _open_desk(ctx, scope, record, continuity.NOTES)
     for draft in write.notes:
         ref, month_ref = (desk.named("note", period) for period in (draft.period, maintenance.month_of(draft.period)))
         document, month = await ctx.store.get(scope.space, (ref, month_ref))
         if document is None:
-            await _note(ctx, desk, ref, draft, None)
+            await _write_note(ctx, desk, ref, draft, None)
             continue
         known = continuity.DailyNote.from_bytes(document.body)
         is_hidden = known.forgotten_at is not None and not maintenance.is_rolled_up(
@@ -159,22 +165,26 @@ async def plan_drawn_notes(
         )
         if is_hidden or not own_output.is_drawn(known.text):
             continue
-        again = daily_notes.drawn_again(known, (*await _cited(ctx, scope, known), *said))
+        again = daily_notes.drawn_again(known, (*await _cited_turns(ctx, scope, known), *said))
         if again is not None:
-            await _note(ctx, desk, ref, again, document)
+            await _write_note(ctx, desk, ref, again, document)
     return desk.planned()
 
 
-async def _cited(
+async def _cited_turns(
     ctx: OperationContext, scope: Scope, note: continuity.DailyNote
 ) -> Sequence[tuple[TurnId, transcript.Turn]]:
     """Return the turns that a note cites and that are still there."""
-    refs = [Ref(transcript.TURNS, found[0]) for name in note.citations if (found := cited_turn(name)) is not None]
+    refs = [
+        DocumentRef(transcript.TURNS, found[0]) for name in note.citations if (found := cited_turn(name)) is not None
+    ]
     turns = await values_at(ctx.store, scope.space, refs, transcript.Turn)
     return [(TurnId(ref.key), turn) for ref, turn in turns.items()]
 
 
-async def _note(ctx: OperationContext, desk: _Desk, ref: Ref, draft: NoteDraft, document: Document | None) -> None:
+async def _write_note(
+    ctx: OperationContext, desk: _NoteDesk, ref: DocumentRef, draft: NoteDraft, document: Document | None
+) -> None:
     try:
         began = instant(draft.period if len(draft.period) > len("2026-08") else f"{draft.period}-01")
     except InvalidInput:
@@ -189,13 +199,13 @@ async def _note(ctx: OperationContext, desk: _Desk, ref: Ref, draft: NoteDraft, 
     recorded_at = known.recorded_at if known is not None else desk.now
     desk.keep(ref, draft, known, revision, kind=continuity.DailyNote, observed_at=began, recorded_at=recorded_at)
     if known is not None:
-        before = Resting(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
+        before = RestingMemory(DerivedMemoryPlane.ARCHIVE_EVIDENCE, known.id, known.citations)
         await unlink_left(ctx, desk.scope.space, desk.record, desk.changes, before, after=draft.citations)
 
 
-async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> Planned:
+async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, record: SpaceRecord, /) -> PlannedWrite:
     """Return the changes of writing these private documents now; beyond sixteen names none is accepted."""
-    desk = _desk(ctx, scope, record, continuity.GARDEN)
+    desk = _open_desk(ctx, scope, record, continuity.GARDEN)
     found = await ctx.store.scan(
         scope.space, continuity.GARDEN, prefix=f"{desk.tag}.", limit=limits.GARDEN_DOCUMENTS + 1
     )
@@ -220,29 +230,33 @@ NO_SUCH = "there is no capsule of the id that it would replace"
 GAVE_WAY = "it gave way: there were more capsules than are kept"
 
 
-async def plan_capsules(ctx: OperationContext, scope: Scope, write: CapsulesWrite, record: SpaceRecord, /) -> Planned:
+async def plan_capsules(
+    ctx: OperationContext, scope: Scope, write: CapsulesWrite, record: SpaceRecord, /
+) -> PlannedWrite:
     """Return the changes of writing these capsules now, and the decision on each."""
-    book = _Book(record)
+    book = _CapsuleBook(record)
     await book.read(ctx, scope)
     now = ctx.clock.now()
-    decisions = [_written(scope, draft, book, now) for draft in write.capsules]
+    decisions = [_write_capsule(scope, draft, book, now) for draft in write.capsules]
     decisions += [book.drop(capsule) for capsule in policy.giving_way(book.all, fresh=book.fresh, now=now)]
     changes = book.commit()
     for before, after in book.cut:
-        resting = Resting(DerivedMemoryPlane.CONTINUITY, before.id, before.provenance)
+        resting = RestingMemory(DerivedMemoryPlane.CONTINUITY, before.id, before.provenance)
         await unlink_left(ctx, scope.space, record, changes, resting, after=after)
-    return Planned(changes, tuple(decisions), Ref(continuity.CAPSULES, record.conversation_tag(scope.conversation_key)))
+    return PlannedWrite(
+        changes, tuple(decisions), DocumentRef(continuity.CAPSULES, record.conversation_tag(scope.conversation_key))
+    )
 
 
-class _Book:
+class _CapsuleBook:
     """The capsules of a space: the stored ones, and the changes of one write."""
 
     def __init__(self, record: SpaceRecord, /) -> None:
         self.record = record
-        self._kept: dict[Ref, tuple[ContinuityCapsule, int]] = {}
-        self._written: dict[Ref, Action] = {}
-        self._dropped: dict[Ref, int] = {}
-        self._stored: dict[Ref, ContinuityCapsule] = {}
+        self._kept: dict[DocumentRef, tuple[ContinuityCapsule, int]] = {}
+        self._written: dict[DocumentRef, JournalAction] = {}
+        self._dropped: dict[DocumentRef, int] = {}
+        self._stored: dict[DocumentRef, ContinuityCapsule] = {}
 
     async def read(self, ctx: OperationContext, scope: Scope, /) -> None:
         # The space keeps few of them, so all are at hand; more than that are only there until the next write.
@@ -271,21 +285,21 @@ class _Book:
                 return one.id.partition(":")[2]
         return None
 
-    def get(self, ref: Ref, /) -> ContinuityCapsule | None:
+    def get(self, ref: DocumentRef, /) -> ContinuityCapsule | None:
         return self._kept[ref][0] if ref in self._kept else None
 
-    def put(self, ref: Ref, capsule: ContinuityCapsule, action: Action, /) -> None:
+    def put(self, ref: DocumentRef, capsule: ContinuityCapsule, action: JournalAction, /) -> None:
         _, revision = self._kept.get(ref, (None, 0))
         self._kept[ref] = (capsule, revision)
         self._written[ref] = action
 
     def drop(self, capsule: ContinuityCapsule, /) -> WriteDecision:
-        ref = Ref(continuity.CAPSULES, capsule.id.partition(":")[2])
+        ref = DocumentRef(continuity.CAPSULES, capsule.id.partition(":")[2])
         self._dropped[ref] = self._kept.pop(ref)[1]
-        return WriteDecision(plane=Plane.CONTINUITY, id=capsule.id, outcome=Outcome.DELETED, reason=GAVE_WAY)
+        return WriteDecision(plane=RecallPlane.CONTINUITY, id=capsule.id, outcome=WriteOutcome.DELETED, reason=GAVE_WAY)
 
-    def commit(self) -> Changes:
-        changes = Changes(self.record)
+    def commit(self) -> ChangeSet:
+        changes = ChangeSet(self.record)
         for ref, action in self._written.items():
             capsule, revision = self._kept[ref]
             changes.put(ref, capsule, expects=revision, action=action)
@@ -294,37 +308,37 @@ class _Book:
         return changes
 
 
-def _written(scope: Scope, draft: CapsuleDraft, book: _Book, now: Instant) -> WriteDecision:
+def _write_capsule(scope: Scope, draft: CapsuleDraft, book: _CapsuleBook, now: Instant) -> WriteDecision:
     if similarity.is_blank(draft.topic) or similarity.is_blank(draft.summary):
-        return _rejected(BLANK_CAPSULE)
+        return _rejected_decision(BLANK_CAPSULE)
     key = scope.conversation_key
     topic = facts.topic_key(draft.topic)
     tag = book.record.tag("capsule", *key, draft.capsule_kind.value, topic)
     place = f"{book.record.conversation_tag(key)}.{tag}"
-    ref = Ref(continuity.CAPSULES, book.place_of(key, draft.capsule_kind, topic) or place)
-    capsule = _capsule(scope, draft, CapsuleId(id_of(ref)), book.get(ref), now)
+    ref = DocumentRef(continuity.CAPSULES, book.place_of(key, draft.capsule_kind, topic) or place)
+    capsule = _draft_capsule(scope, draft, CapsuleId(id_of(ref)), book.get(ref), now)
     replaced = None
     if draft.supersedes is not None:
         replaced = next((known for known in book.all if known.id == draft.supersedes and known.id != capsule.id), None)
         if replaced is None:
-            return _rejected(NO_SUCH)
+            return _rejected_decision(NO_SUCH)
         closed = {"state": CapsuleState.SUPERSEDED, "superseded_by": capsule.id}
         book.put(
-            Ref(continuity.CAPSULES, replaced.id.partition(":")[2]),
+            DocumentRef(continuity.CAPSULES, replaced.id.partition(":")[2]),
             replaced.model_copy(update=closed),
-            Action.WRITE,
+            JournalAction.WRITE,
         )
     known = book.get(ref)
     if known is None:
-        outcome = Outcome.STORED
+        outcome = WriteOutcome.STORED
     else:
         same = known.model_copy(update={"updated_at": now}) == capsule
-        outcome = Outcome.CONFIRMED if same else Outcome.UPDATED
-    book.put(ref, capsule, Action.MERGE if outcome is Outcome.CONFIRMED else Action.WRITE)
-    return WriteDecision(plane=Plane.CONTINUITY, id=capsule.id, outcome=outcome, name=draft.topic)
+        outcome = WriteOutcome.CONFIRMED if same else WriteOutcome.UPDATED
+    book.put(ref, capsule, JournalAction.MERGE if outcome is WriteOutcome.CONFIRMED else JournalAction.WRITE)
+    return WriteDecision(plane=RecallPlane.CONTINUITY, id=capsule.id, outcome=outcome, name=draft.topic)
 
 
-def _capsule(
+def _draft_capsule(
     scope: Scope, draft: CapsuleDraft, capsule_id: CapsuleId, known: ContinuityCapsule | None, now: Instant
 ) -> ContinuityCapsule:
     channel, conversation = scope.conversation_key
@@ -348,5 +362,7 @@ def _capsule(
     )
 
 
-def _rejected(reason: str) -> WriteDecision:
-    return WriteDecision(plane=Plane.CONTINUITY, outcome=Outcome.REJECTED, verdict=Verdict.REJECT, reason=reason)
+def _rejected_decision(reason: str) -> WriteDecision:
+    return WriteDecision(
+        plane=RecallPlane.CONTINUITY, outcome=WriteOutcome.REJECTED, verdict=AdmissionVerdict.REJECT, reason=reason
+    )

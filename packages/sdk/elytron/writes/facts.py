@@ -6,26 +6,26 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.slots import SlotKey, StoredSlot, key_of, read_slot, read_slots, remaining_of, slot_ref
 from elytron.documents.stored_values import documents_at, values_at
-from elytron.memories.audit_trail import event_of, note
+from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.lookup import FactMemory, must_find
 from elytron.memories.preconditions import tag_of
-from elytron.memories.provenance_links import Resting, link, unlink_left
-from elytron.memories.tombstones import LEARNING, Buried, bury, read_buried, read_learning
-from elytron.writes.commit import Planned, Settled, settle
+from elytron.memories.provenance_links import RestingMemory, link_sources, unlink_left
+from elytron.memories.tombstones import LEARNING, BuriedDrafts, bury_facts, read_buried, read_learning
+from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.facts import FactAction, FactChangeReport, FactChangeRequest, FactDraft
-from elytron_core.contracts.recall import Plane, RecallHit
-from elytron_core.contracts.transcript import LongTermExtraction, Outcome, WriteDecision
+from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.contracts.transcript import LongTermExtraction, WriteDecision, WriteOutcome
 from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed, StoreError
 from elytron_core.ids import FactId, SpaceId
 from elytron_core.planes import facts as planes_facts
-from elytron_core.planes.candidates import Verdict
-from elytron_core.planes.facts import FACT_USES, Fact, FactUse, Learning
+from elytron_core.planes.candidates import AdmissionVerdict
+from elytron_core.planes.facts import FACT_USES, Fact, FactUse, LearningRules
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission import rules
@@ -34,43 +34,45 @@ from elytron_core.policy.admission.facts import (
     FORGOTTEN_BEFORE,
     STAYS,
     FactChange,
-    change,
-    refusal,
+    change_fact,
+    learning_refusal,
     require_believed,
-    tightened,
+    tighten_privacy,
 )
 from elytron_core.policy.skills.quality import TOUCH_MS
 from elytron_core.policy.temporal import validity
-from elytron_core.ports.store import Action, Ref
+from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 
 _VERSIONS_AT_ONCE = 2
 
 
-async def plan_facts(ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /) -> Planned:
+async def plan_facts(
+    ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /
+) -> PlannedWrite:
     """Judge each draft in order, later ones against what earlier ones leave."""
-    book = _Slots(record, scope.conversation_key)
+    book = _SlotBook(record, scope.conversation_key)
     await book.read(ctx, scope, write)
     now = ctx.clock.now()
-    decisions = tuple(_admit(ctx, scope, draft, book, now) for draft in write.facts)
+    decisions = tuple(_admit_fact(ctx, scope, draft, book, now) for draft in write.facts)
     await book.unlink(ctx, scope)
-    return Planned(book.changes, decisions, book.ref(write.facts[0]))
+    return PlannedWrite(book.changes, decisions, book.ref(write.facts[0]))
 
 
-class _Slots:
+class _SlotBook:
     """The slots that one write touches: their stored facts, and the write's changes."""
 
     def __init__(self, record: SpaceRecord, key: ConversationKey, /) -> None:
         self._record = record
         self._key = key
-        self._slots: dict[Ref, StoredSlot] = {}
+        self._slots: dict[DocumentRef, StoredSlot] = {}
         self._facts: dict[FactId, tuple[planes_facts.Fact, int]] = {}
         self._stored: tuple[planes_facts.Fact, ...] = ()
-        self._learning = Learning()
-        self._buried = Buried(record, frozenset(), {})
-        self.changes = Changes(record)
+        self._learning = LearningRules()
+        self._buried = BuriedDrafts(record, frozenset(), {})
+        self.changes = ChangeSet(record)
 
-    def ref(self, draft: FactDraft, /) -> Ref:
+    def ref(self, draft: FactDraft, /) -> DocumentRef:
         """Return the place of a draft's slot in this conversation."""
         return slot_ref(self._record, self._key_of(draft))
 
@@ -82,10 +84,10 @@ class _Slots:
         if draft.operation is planes_facts.FactOperation.DELETE:
             return ""
         is_buried = self._buried.has(draft.fact_kind, draft.content, draft.citations, self._home(draft))
-        return FORGOTTEN_BEFORE if is_buried else refusal(draft, self._learning)
+        return FORGOTTEN_BEFORE if is_buried else learning_refusal(draft, self._learning)
 
     def _home(self, draft: FactDraft) -> ConversationKey | None:
-        return self._key if draft.reach is planes_facts.Reach.CHAT else None
+        return self._key if draft.reach is planes_facts.FactReach.CHAT else None
 
     async def read(self, ctx: OperationContext, scope: Scope, write: LongTermExtraction, /) -> None:
         keys = [self._key_of(draft) for draft in write.facts]
@@ -103,7 +105,7 @@ class _Slots:
         for fact in self._stored:
             after = self._facts[fact.id][0].citations
             if not set(fact.citations) <= set(after):
-                before = Resting(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
+                before = RestingMemory(DerivedMemoryPlane.SHARED_FACT, fact.id, fact.citations)
                 await unlink_left(ctx, scope.space, self._record, self.changes, before, after=after)
 
     async def _read_versions(self, ctx: OperationContext, scope: Scope) -> None:
@@ -112,7 +114,7 @@ class _Slots:
         ahead = {ref: slot.facts for ref, slot in self._slots.items()}
         page = _VERSIONS_AT_ONCE
         while asked := {name for names in ahead.values() for name in names[-page:]}:
-            refs = [Ref(planes_facts.FACTS, name) for name in asked]
+            refs = [DocumentRef(planes_facts.FACTS, name) for name in asked]
             for ref, document in (await documents_at(ctx.store, scope.space, refs)).items():
                 self._facts[FactId(ref.key)] = (planes_facts.Fact.from_bytes(document.body), document.revision)
             for ref, names in ahead.items():
@@ -126,11 +128,11 @@ class _Slots:
         """Return the newest versions of the draft's slot, oldest first, as the drafts before it leave them."""
         return [self._facts[name][0] for name in self._slots[self.ref(draft)].facts if name in self._facts]
 
-    def put(self, fact: planes_facts.Fact, action: Action, /) -> None:
+    def put(self, fact: planes_facts.Fact, action: JournalAction, /) -> None:
         """Write a fact, new or changed."""
         _, revision = self._facts.get(fact.id, (None, 0))
         self._facts[fact.id] = (fact, revision)
-        self.changes.put(Ref(planes_facts.FACTS, fact.id), fact, expects=revision, action=action)
+        self.changes.put(DocumentRef(planes_facts.FACTS, fact.id), fact, expects=revision, action=action)
 
     def hold(self, draft: FactDraft, fact: planes_facts.Fact, /) -> None:
         """Make `fact` the newest of the draft's slot."""
@@ -141,38 +143,38 @@ class _Slots:
         self._slots[ref] = replace(slot, earlier={})
 
 
-def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, now: Instant) -> WriteDecision:
+def _admit_fact(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _SlotBook, now: Instant) -> WriteDecision:
     versions = book.versions(draft)
     judgement = rules.judge_fact(draft, versions, at=now)
     known = rules.known_version(draft, versions, at=now)
-    if judgement.verdict is Verdict.ACCEPT and (refusal := book.refusal(draft)):
-        judgement = rules.rejected(refusal)
+    if judgement.verdict is AdmissionVerdict.ACCEPT and (refusal := book.refusal(draft)):
+        judgement = rules.reject_fact(refusal)
     kept: FactId | None = known.id if known is not None else None
     supersedes: FactId | None = None
     match judgement.outcome:
-        case Outcome.STORED | Outcome.UPDATED:
+        case WriteOutcome.STORED | WriteOutcome.UPDATED:
             is_first = not any(version.is_believed for version in versions)
-            fact = _fact(ctx, scope, draft, known, now, is_first=is_first)
-            _replace(book, fact, versions, because=draft.reason or "superseded", now=now)
-            book.put(fact, Action.WRITE)
+            fact = _draft_fact(ctx, scope, draft, known, now, is_first=is_first)
+            _replace_versions(book, fact, versions, because=draft.reason or "superseded", now=now)
+            book.put(fact, JournalAction.WRITE)
             book.hold(draft, fact)
             kept, supersedes = fact.id, fact.supersedes
-        case Outcome.CONFIRMED:
+        case WriteOutcome.CONFIRMED:
             assert known is not None
-            confirmed = _confirmed(known, draft, now)
-            book.put(confirmed, Action.MERGE)
+            confirmed = _confirm_fact(known, draft, now)
+            book.put(confirmed, JournalAction.MERGE)
             if known.is_current:
                 others = [fact for fact in versions if fact.id != known.id]
-                _replace(book, confirmed, others, because="superseded", now=now)
-        case Outcome.DELETED:
+                _replace_versions(book, confirmed, others, because="superseded", now=now)
+        case WriteOutcome.DELETED:
             because = draft.reason or "deleted"
             for fact in validity.replaceable_versions(versions, at=now):
-                closed = planes_facts.close(fact, at=now, because=because, state=planes_facts.State.DELETED)
-                book.put(closed.model_copy(update={"gone_at": draft.observed_at}), Action.DELETE)
+                closed = planes_facts.close_fact(fact, at=now, because=because, state=planes_facts.FactState.DELETED)
+                book.put(closed.model_copy(update={"gone_at": draft.observed_at}), JournalAction.DELETE)
         case _:
             pass
     return WriteDecision(
-        plane=Plane.LONG_TERM,
+        plane=RecallPlane.LONG_TERM,
         id=kept,
         outcome=judgement.outcome,
         verdict=judgement.verdict,
@@ -181,18 +183,18 @@ def _admit(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Slots, 
     )
 
 
-def _replace(
-    book: _Slots, fact: planes_facts.Fact, versions: Sequence[planes_facts.Fact], *, because: str, now: Instant
+def _replace_versions(
+    book: _SlotBook, fact: planes_facts.Fact, versions: Sequence[planes_facts.Fact], *, because: str, now: Instant
 ) -> None:
     """End the other versions of a slot at the beginning of `fact`."""
     began = fact.valid_from if fact.valid_from is not None else fact.observed_at
     for version in validity.replaceable_versions(versions, at=now):
-        closed = validity.replaced(version, began=began, at=now, because=because, by=fact.id)
+        closed = validity.replace_version(version, began=began, at=now, because=because, by=fact.id)
         if closed is not None:
-            book.put(closed, Action.WRITE)
+            book.put(closed, JournalAction.WRITE)
 
 
-def _fact(
+def _draft_fact(
     ctx: OperationContext,
     scope: Scope,
     draft: FactDraft,
@@ -201,7 +203,7 @@ def _fact(
     *,
     is_first: bool,
 ) -> planes_facts.Fact:
-    observed_at = rules.observed(draft, at=now)
+    observed_at = rules.observation_time(draft, at=now)
     # A value that follows another is taken to hold from its observation on.
     began = draft.valid_from if draft.valid_from is not None or is_first else observed_at
     return planes_facts.Fact(
@@ -225,14 +227,14 @@ def _fact(
         valid_to=rules.end_of(draft, at=now),
         supersedes=known.id if known is not None else None,
         reach=draft.reach,
-        channel=scope.channel if draft.reach is planes_facts.Reach.CHAT else None,
+        channel=scope.channel if draft.reach is planes_facts.FactReach.CHAT else None,
         chat=scope.conversation_key.conversation,
     )
 
 
-def _confirmed(fact: planes_facts.Fact, draft: FactDraft, now: Instant) -> planes_facts.Fact:
+def _confirm_fact(fact: planes_facts.Fact, draft: FactDraft, now: Instant) -> planes_facts.Fact:
     is_bounded = rules.may_bound(draft, fact, at=now)
-    observed_at = rules.observed(draft, at=now)
+    observed_at = rules.observation_time(draft, at=now)
     is_stale = fact.stale_at is not None and observed_at < fact.stale_at
     ends_at = rules.end_of(draft, at=now)
     if ends_at is not None and not fact.is_current and fact.valid_to is not None:
@@ -272,21 +274,21 @@ def draft_of(fact: planes_facts.Fact, /, *, citations: tuple[str, ...] = ()) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Batch:
+class _SpaceBatch:
     """Changes by space, of a fact in a slot with its versions, oldest first, each with its revision."""
 
     ctx: OperationContext
     scope: Scope
     record: SpaceRecord
-    changes: Changes
+    changes: ChangeSet
     slot: StoredSlot
-    versions: Mapping[Ref, tuple[Fact, int]]
+    versions: Mapping[DocumentRef, tuple[Fact, int]]
     now: Instant
 
 
 async def plan_change(
     ctx: OperationContext, scope: Scope, here: ConversationKey, request: FactChangeRequest, record: SpaceRecord, /
-) -> Settled[FactChangeReport]:
+) -> SettledChanges[FactChangeReport]:
     """Return what a control call changes now. Raises NotFound, InvalidInput, PreconditionFailed."""
     memory = await must_find(ctx, scope, request.id)
     if not isinstance(memory, FactMemory):
@@ -295,9 +297,9 @@ async def plan_change(
         raise PreconditionFailed
     require_believed(memory.fact)
     now = ctx.clock.now()
-    made = change(memory.fact, request, at=now, new_id=FactId(ctx.ids.new()), here=here)
+    made = change_fact(memory.fact, request, at=now, new_id=FactId(ctx.ids.new()), here=here)
     slot = await read_slot(ctx.store, scope.space, record, key_of(memory.fact))
-    known = await documents_at(ctx.store, scope.space, (Ref(planes_facts.FACTS, name) for name in slot.facts))
+    known = await documents_at(ctx.store, scope.space, (DocumentRef(planes_facts.FACTS, name) for name in slot.facts))
     versions = {ref: (Fact.from_bytes(document.body), document.revision) for ref, document in known.items()}
     report = FactChangeReport(
         space=scope.space,
@@ -305,65 +307,72 @@ async def plan_change(
         action=request.action,
         outcome=ControlOutcome.CHANGED if made is not None else ControlOutcome.UNCHANGED,
         reason=None if made is not None else STAYS[request.action],
-        remaining=_remaining(request, versions.values()),
+        remaining=_remaining_versions(request, versions.values()),
         changed=made is not None and not request.dry_run,
         dry_run=request.dry_run,
     )
     if made is None:
-        return Settled(report)
-    changes = Changes(record)
-    batch = _Batch(ctx, scope, record, changes, slot, versions, now)
-    await _put(batch, memory, made)
+        return SettledChanges(report)
+    changes = ChangeSet(record)
+    batch = _SpaceBatch(ctx, scope, record, changes, slot, versions, now)
+    await _put_fact(batch, memory, made)
     if request.action is FactAction.CHANGE_PRIVACY:
-        _tighten(batch, made.fact)
+        _tighten_privacy(batch, made.fact)
     if request.action is FactAction.DELETE:
-        await bury(ctx, scope.space, record, changes, (memory.fact,), at=now)
+        await bury_facts(ctx, scope.space, record, changes, (memory.fact,), at=now)
     done = event_of(ctx, AUDITED[request.action], at=now, reason=request.reason)
-    await note(ctx, scope.space, record, changes, {memory.ref: (done,)})
+    await note_events(ctx, scope.space, record, changes, {memory.ref: (done,)})
     if request.dry_run:
-        return Settled(report)
+        return SettledChanges(report)
     new_id = made.successor.id if made.successor is not None else None
-    return Settled(report.model_copy(update={"new_id": new_id}), changes)
+    return SettledChanges(report.model_copy(update={"new_id": new_id}), changes)
 
 
-def _remaining(request: FactChangeRequest, versions: Iterable[tuple[Fact, int]]) -> tuple[str, ...]:
+def _remaining_versions(request: FactChangeRequest, versions: Iterable[tuple[Fact, int]]) -> tuple[str, ...]:
     if request.action is not FactAction.DELETE:
         return ()
     return remaining_of((fact for fact, _ in versions), without={request.id})
 
 
-async def _put(batch: _Batch, memory: FactMemory, made: FactChange) -> None:
+async def _put_fact(batch: _SpaceBatch, memory: FactMemory, made: FactChange) -> None:
     """Add the changed fact to a batch, and the version that takes its place."""
     before = memory.fact
-    action = Action.WRITE if made.successor is not None else Action.OPERATOR
-    action = Action.DELETE if made.fact.state is planes_facts.State.DELETED else action
+    action = JournalAction.WRITE if made.successor is not None else JournalAction.OPERATOR
+    action = JournalAction.DELETE if made.fact.state is planes_facts.FactState.DELETED else action
     batch.changes.put(memory.ref, made.fact, expects=memory.revision, action=action)
     if made.fact.home != before.home:
         await _change_slot(batch, before, made.fact)
     if made.successor is None:
         return
     new = made.successor
-    batch.changes.put(Ref(planes_facts.FACTS, new.id), new, expects=0, action=Action.WRITE)
+    batch.changes.put(DocumentRef(planes_facts.FACTS, new.id), new, expects=0, action=JournalAction.WRITE)
     place = batch.slot.facts.index(before.id) + 1 if before.id in batch.slot.facts else len(batch.slot.facts)
     replace(batch.slot, facts=(*batch.slot.facts[:place], new.id, *batch.slot.facts[place:])).put(batch.changes)
     plane = DerivedMemoryPlane.SHARED_FACT
-    await link(batch.ctx, batch.scope.space, batch.record, batch.changes, [Resting(plane, new.id, new.citations)])
+    await link_sources(
+        batch.ctx, batch.scope.space, batch.record, batch.changes, [RestingMemory(plane, new.id, new.citations)]
+    )
     await unlink_left(
-        batch.ctx, batch.scope.space, batch.record, batch.changes, Resting(plane, before.id, before.citations), after=()
+        batch.ctx,
+        batch.scope.space,
+        batch.record,
+        batch.changes,
+        RestingMemory(plane, before.id, before.citations),
+        after=(),
     )
 
 
-async def _change_slot(batch: _Batch, before: Fact, after: Fact) -> None:
+async def _change_slot(batch: _SpaceBatch, before: Fact, after: Fact) -> None:
     """Move a fact, and those that follow it, to the slot of its new reach. Raises InvalidInput if that is taken."""
     moved = {after.id: after}
-    for ref, (version, revision) in _following(batch, before):
+    for ref, (version, revision) in _following_versions(batch, before):
         if version.is_believed:
             moved[version.id] = _with_reach(version, after)
-            batch.changes.put(ref, moved[version.id], expects=revision, action=Action.OPERATOR)
+            batch.changes.put(ref, moved[version.id], expects=revision, action=JournalAction.OPERATOR)
     replace(batch.slot, facts=tuple(name for name in batch.slot.facts if name not in moved)).put(batch.changes)
     store, space = batch.ctx.store, batch.scope.space
     slot = await read_slot(store, space, batch.record, key_of(after))
-    refs = [Ref(planes_facts.FACTS, name) for name in slot.facts]
+    refs = [DocumentRef(planes_facts.FACTS, name) for name in slot.facts]
     there = tuple((await values_at(store, space, refs, Fact)).values())
     if validity.replaceable_versions(there, at=batch.now):
         raise InvalidInput(field="reach", problem="has a current fact on this topic: change or forget that first")
@@ -374,25 +383,29 @@ def _with_reach(version: Fact, after: Fact) -> Fact:
     return version.model_copy(update={"reach": after.reach, "channel": after.channel, "chat": after.chat})
 
 
-def _following(batch: _Batch, fact: Fact) -> list[tuple[Ref, tuple[Fact, int]]]:
+def _following_versions(batch: _SpaceBatch, fact: Fact) -> list[tuple[DocumentRef, tuple[Fact, int]]]:
     """Return the versions behind a fact in its slot."""
     places = list(batch.versions)
-    here = Ref(planes_facts.FACTS, fact.id)
+    here = DocumentRef(planes_facts.FACTS, fact.id)
     return [(ref, batch.versions[ref]) for ref in places[places.index(here) + 1 :]] if here in places else []
 
 
-def _tighten(batch: _Batch, fact: Fact) -> None:
+def _tighten_privacy(batch: _SpaceBatch, fact: Fact) -> None:
     """Make the other versions of a fact at least as private; of one that has ended, the earlier ones alone."""
-    later = {ref for ref, _ in _following(batch, fact)} if validity.is_past(fact, at=batch.now) else set[Ref]()
+    later = (
+        {ref for ref, _ in _following_versions(batch, fact)}
+        if validity.is_past(fact, at=batch.now)
+        else set[DocumentRef]()
+    )
     for ref, (version, revision) in batch.versions.items():
-        stricter = tightened(version, fact.privacy) if version.id != fact.id and ref not in later else None
+        stricter = tighten_privacy(version, fact.privacy) if version.id != fact.id and ref not in later else None
         if stricter is not None:
-            batch.changes.put(ref, stricter, expects=revision, action=Action.OPERATOR)
+            batch.changes.put(ref, stricter, expects=revision, action=JournalAction.OPERATOR)
 
 
 def note_uses(ctx: OperationContext, space: SpaceId, hits: Iterable[RecallHit], /) -> None:
     """Remember that the facts among `hits` were shown now."""
-    facts = [hit.id for hit in hits if hit.plane is Plane.LONG_TERM]
+    facts = [hit.id for hit in hits if hit.plane is RecallPlane.LONG_TERM]
     if facts:
         ctx.fact_uses.note(space, facts, at=ctx.clock.now())
 
@@ -400,7 +413,7 @@ def note_uses(ctx: OperationContext, space: SpaceId, hits: Iterable[RecallHit], 
 async def uses_of(ctx: OperationContext, space: SpaceId, facts: Iterable[FactId], /) -> dict[FactId, Instant]:
     """Return when each of up to a page of facts was last shown, if known."""
     asked = list(facts)
-    found = await values_at(ctx.store, space, [Ref(FACT_USES, fact) for fact in asked], FactUse)
+    found = await values_at(ctx.store, space, [DocumentRef(FACT_USES, fact) for fact in asked], FactUse)
     kept = {FactId(ref.key): use.last_used_at for ref, use in found.items()}
     return kept | {fact: at for fact, at in ctx.fact_uses.of(space).items() if fact in asked}
 
@@ -411,7 +424,7 @@ async def keep_uses(ctx: OperationContext, space: SpaceId, /) -> None:
     try:
         if not pending or await ctx.spaces.find(space) is None:
             return
-        await settle(ctx, space, partial(_plan, ctx, space, pending))
+        await settle_changes(ctx, space, partial(_plan_pending, ctx, space, pending))
     except (Conflict, StoreError):
         return
     ctx.fact_uses.drop(space, pending)
@@ -427,12 +440,12 @@ async def keep_all_uses(ctx: OperationContext, /) -> None:
         await keep_uses(ctx, space)
 
 
-async def _plan(
+async def _plan_pending(
     ctx: OperationContext, space: SpaceId, pending: dict[FactId, Instant], record: SpaceRecord
-) -> Settled[None]:
-    facts = await ctx.store.get(space, [Ref(planes_facts.FACTS, fact) for fact in pending])
-    known = await ctx.store.get(space, [Ref(FACT_USES, fact) for fact in pending])
-    changes = Changes(record)
+) -> SettledChanges[None]:
+    facts = await ctx.store.get(space, [DocumentRef(planes_facts.FACTS, fact) for fact in pending])
+    known = await ctx.store.get(space, [DocumentRef(FACT_USES, fact) for fact in pending])
+    changes = ChangeSet(record)
     for (fact, at), stored, document in zip(pending.items(), facts, known, strict=True):
         if stored is None:
             continue
@@ -442,6 +455,6 @@ async def _plan(
         used = FactUse(last_used_at=at, uses=(before.uses if before is not None else 0) + 1)
         revision = document.revision if document is not None else 0
         # One entry in the journal is for all of them.
-        action = None if changes else Action.MAINTENANCE
-        changes.put(Ref(FACT_USES, fact), used, expects=revision, action=action)
-    return Settled(None, changes)
+        action = None if changes else JournalAction.MAINTENANCE
+        changes.put(DocumentRef(FACT_USES, fact), used, expects=revision, action=action)
+    return SettledChanges(None, changes)

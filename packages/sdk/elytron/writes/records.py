@@ -3,30 +3,32 @@
 from collections.abc import AsyncIterator, Sequence
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of
 from elytron.documents.stored_values import value_at
-from elytron.writes.commit import Settled, settle
+from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core.clock import Instant
 from elytron_core.contracts.records import RecordItem, RecordPutRequest
 from elytron_core.errors import PreconditionFailed, Unsupported
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.facts import Privacy
+from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import RECORDS, Record
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission.records import put
+from elytron_core.policy.admission.records import put_record
 from elytron_core.ports import store
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
 
-def record_ref(space: SpaceRecord, namespace: tuple[str, ...], key: str, /, *, collection: str = RECORDS) -> Ref:
+def record_ref(
+    space: SpaceRecord, namespace: tuple[str, ...], key: str, /, *, collection: str = RECORDS
+) -> DocumentRef:
     """Return where the record of this name is stored, or would be."""
-    return Ref(collection, space.record_key(namespace, key))
+    return DocumentRef(collection, space.record_key(namespace, key))
 
 
-def item_of(ref: Ref, record: Record, /, *, score: float | None = None) -> RecordItem:
+def item_of(ref: DocumentRef, record: Record, /, *, score: float | None = None) -> RecordItem:
     """Return the record stored at `ref` as a caller sees it."""
     return RecordItem(
         id=id_of(ref),
@@ -45,7 +47,7 @@ def item_of(ref: Ref, record: Record, /, *, score: float | None = None) -> Recor
 
 def is_disclosed(record: Record, /, *, include_private: bool) -> bool:
     """Return whether a record is shown to this request."""
-    return include_private or record.privacy is not Privacy.PRIVATE
+    return include_private or record.privacy is not FactPrivacy.PRIVATE
 
 
 async def records_below(
@@ -57,7 +59,7 @@ async def records_below(
         return
     # Keys begin with a tag of the namespace's first part: others are not read.
     begin = found.namespace_key(prefix).partition(".")[0] + "." if prefix else ""
-    async for document in store.documents(ctx.store, space, collection, prefix=begin):
+    async for document in store.scan_documents(ctx.store, space, collection, prefix=begin):
         record = Record.from_bytes(document.body)
         if record.namespace[: len(prefix)] == prefix:
             yield document, record
@@ -69,7 +71,7 @@ _NO_TTL = "this store or profile cannot keep a time to live: leave ttl_s out"
 class RecordCommit(Value):
     """The records after a put, in the order of its requests; `sequence` is 0 if all said the same before."""
 
-    refs: tuple[Ref, ...]
+    refs: tuple[DocumentRef, ...]
     records: tuple[Record, ...]
     changed: bool
     sequence: int = 0
@@ -93,15 +95,15 @@ async def put_records(
     if any(each.ttl_s is not None for each in requests) and (ctx.profile.is_esp or not ctx.store.capabilities.ttl):
         raise Unsupported(_NO_TTL)
 
-    async def plan(space: SpaceRecord) -> Settled[RecordCommit]:
-        now, changes = ctx.clock.now(), Changes(space)
-        refs: list[Ref] = []
+    async def plan(space: SpaceRecord) -> SettledChanges[RecordCommit]:
+        now, changes = ctx.clock.now(), ChangeSet(space)
+        refs: list[DocumentRef] = []
         records: list[Record] = []
         for request in requests:
             ref = record_ref(space, request.namespace, request.key, collection=collection)
             known, revision = await value_at(ctx.store, scope.space, ref, Record)
             require_version(known, request.expected_version, now)
-            made = put(
+            made = put_record(
                 known,
                 namespace=request.namespace,
                 key=request.key,
@@ -113,15 +115,15 @@ async def put_records(
             )
             if made is not known:
                 kept = made if has_history else made.model_copy(update={"earlier": ()})
-                changes.put(ref, kept, expects=revision, action=Action.WRITE)
+                changes.put(ref, kept, expects=revision, action=JournalAction.WRITE)
             elif request.expected_version is not None:
                 changes.require(ref, revision=revision)
             refs.append(ref)
             records.append(made)
         committed = RecordCommit(refs=tuple(refs), records=tuple(records), changed=bool(changes) and not dry_run)
-        return Settled(committed, None if dry_run else changes)
+        return SettledChanges(committed, None if dry_run else changes)
 
-    committed, sequence = await settle(ctx, scope.space, plan)
+    committed, sequence = await settle_changes(ctx, scope.space, plan)
     return committed.model_copy(update={"sequence": sequence})
 
 

@@ -4,25 +4,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import documents_at
-from elytron.writes.commit import Planned, Settled, settle, settle_report
+from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes, settle_report
 from elytron.writes.facts import note_uses
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane, RecallHit
+from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.contracts.skills import RuntimeSkillReuseReport
-from elytron_core.contracts.transcript import Outcome, Procedural, RuntimeSkillWrite, WriteDecision
+from elytron_core.contracts.transcript import ProcedureSource, RuntimeSkillWrite, WriteDecision, WriteOutcome
 from elytron_core.errors import Conflict, NotFound, StoreError
 from elytron_core.ids import SpaceId
 from elytron_core.planes import skills
-from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.candidates import AdmissionVerdict
 from elytron_core.planes.skills import SKILLS, ReuseOutcome, Skill, SkillState
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.admission import rules
 from elytron_core.policy.skills import quality
-from elytron_core.policy.skills.governance import Looks
-from elytron_core.ports.store import Action, Document, Ref
+from elytron_core.policy.skills.governance import SkillLooks
+from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
 
@@ -31,9 +31,9 @@ class SkillShelf:
 
     def __init__(self, record: SpaceRecord, documents: Iterable[Document], /) -> None:
         self._record = record
-        self.changes = Changes(record)
+        self.changes = ChangeSet(record)
         self._skills: dict[str, tuple[Skill, int]] = {}
-        self._looks: Looks | None = None
+        self._looks: SkillLooks | None = None
         for document in documents:
             skill = Skill.from_bytes(document.body)
             self._skills[skill.name] = (skill, document.revision)
@@ -54,15 +54,15 @@ class SkillShelf:
         """Yield the skills by name, so that what is decided never depends on their keys."""
         return (self._skills[name][0] for name in sorted(self._skills))
 
-    def ref(self, skill: Skill, /) -> Ref:
+    def ref(self, skill: Skill, /) -> DocumentRef:
         """Return the reference of `skill`."""
-        return Ref(SKILLS, skill.id)
+        return DocumentRef(SKILLS, skill.id)
 
     def revision(self, skill: Skill, /) -> int:
         """Return the revision at which `skill` was found; 0 if it is new."""
         return self._skills[skill.name][1] if skill.name in self._skills else 0
 
-    def put(self, skill: Skill, action: Action, /) -> None:
+    def put(self, skill: Skill, action: JournalAction, /) -> None:
         """Write `skill`, new or changed."""
         revision = self.revision(skill)
         self._skills[skill.name] = (skill, revision)
@@ -76,7 +76,7 @@ class SkillShelf:
         A disabled one counts, so that it is not learned again; a forgotten or retired one does not.
         """
         if self._looks is None:
-            self._looks = Looks()
+            self._looks = SkillLooks()
             for known in self:
                 _look_at(self._looks, known)
         return [self.must_get(name) for name in sorted(self._looks.twins(skill))]
@@ -86,7 +86,7 @@ class SkillShelf:
         return self._record.digest(skill.content.encode("utf-8"))
 
 
-def _look_at(looks: Looks, skill: Skill) -> None:
+def _look_at(looks: SkillLooks, skill: Skill) -> None:
     """Add `skill` to those that others are compared with, or remove it if it is no longer current."""
     if skill.forgotten_at is None and skill.state is not SkillState.RETIRED:
         looks.put(skill)
@@ -96,7 +96,7 @@ def _look_at(looks: Looks, skill: Skill) -> None:
 
 async def shelf_of(ctx: OperationContext, space: SpaceId, record: SpaceRecord, names: Iterable[str], /) -> SkillShelf:
     """Return a shelf with the skills of these names."""
-    refs = [Ref(SKILLS, record.skill_tag(name)) for name in names]
+    refs = [DocumentRef(SKILLS, record.skill_tag(name)) for name in names]
     return SkillShelf(record, (await documents_at(ctx.store, space, refs)).values())
 
 
@@ -108,7 +108,7 @@ async def whole_shelf(
         document.ref: document for document in await ctx.store.scan(space, SKILLS, limit=limits.SKILLS_COMPARED)
     }
     if len(documents) == limits.SKILLS_COMPARED:
-        refs = [ref for name in names if (ref := Ref(SKILLS, record.skill_tag(name))) not in documents]
+        refs = [ref for name in names if (ref := DocumentRef(SKILLS, record.skill_tag(name))) not in documents]
         documents |= await documents_at(ctx.store, space, refs)
     return SkillShelf(record, documents.values())
 
@@ -116,63 +116,72 @@ async def whole_shelf(
 OLDER = "an older observation than the one that is kept"
 
 
-async def plan_skills(ctx: OperationContext, scope: Scope, write: Procedural, record: SpaceRecord, /) -> Planned:
+async def plan_skills(
+    ctx: OperationContext, scope: Scope, write: ProcedureSource, record: SpaceRecord, /
+) -> PlannedWrite:
     """Judge each procedure; a known name gets a revision, a duplicate is merged."""
     names = [skills.full_name(item.name) for item in write.writes]
     shelf = await whole_shelf(ctx, scope.space, record, names=names)
     now = ctx.clock.now()
-    decisions = tuple(_admit(shelf, record, write, item, now) for item in write.writes)
-    return Planned(shelf.changes, decisions, Ref(skills.SKILLS, record.skill_tag(names[0])))
+    decisions = tuple(_admit_skill(shelf, record, write, item, now) for item in write.writes)
+    return PlannedWrite(shelf.changes, decisions, DocumentRef(skills.SKILLS, record.skill_tag(names[0])))
 
 
-def _admit(
-    shelf: SkillShelf, record: SpaceRecord, write: Procedural, item: RuntimeSkillWrite, now: Instant
+def _admit_skill(
+    shelf: SkillShelf, record: SpaceRecord, write: ProcedureSource, item: RuntimeSkillWrite, now: Instant
 ) -> WriteDecision:
     name = skills.full_name(item.name)
     judgement = rules.judge_skill(item)
-    if judgement.verdict is not Verdict.ACCEPT:
-        return _decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
+    if judgement.verdict is not AdmissionVerdict.ACCEPT:
+        return _skill_decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
     current = shelf.get(name)
     if current is not None and item.observed_at is not None and item.observed_at < current.observed_at:
-        return _decision(name, current.name, Outcome.SKIPPED, OLDER)
-    skill = _skill(record, write, item, current, now)
+        return _skill_decision(name, current.name, WriteOutcome.SKIPPED, OLDER)
+    skill = _next_skill(record, write, item, current, now)
     if current is not None and current.is_recallable and current.content == skill.content:
-        return _confirm(shelf, name, current, skill)
+        return _confirm_skill(shelf, name, current, skill)
     twins = shelf.twins(skill)
     newer = next((twin for twin in twins if twin.observed_at > skill.observed_at), None)
     if newer is not None and current is None:
-        confirmed = _confirm(shelf, name, newer, skill)
+        confirmed = _confirm_skill(shelf, name, newer, skill)
         return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})
     if current is not None:
-        skill = quality.revised(current, skill, digest=shelf.digest(current))
+        skill = quality.revise_skill(current, skill, digest=shelf.digest(current))
     reason = judgement.reason
     for twin in twins if newer is None else ():
-        skill = quality.merged(skill, twin, digest=shelf.digest(twin))
-        shelf.put(quality.retired(twin, by=name), Action.MERGE)
+        skill = quality.merge_skills(skill, twin, digest=shelf.digest(twin))
+        shelf.put(quality.retire_skill(twin, by=name), JournalAction.MERGE)
         reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same"
     if reason and not skill.enabled:
         reason += "; it is disabled, as that was"
-    shelf.put(skill, Action.WRITE)
-    return _decision(name, name, Outcome.STORED if current is None else Outcome.UPDATED, reason)
+    shelf.put(skill, JournalAction.WRITE)
+    return _skill_decision(name, name, WriteOutcome.STORED if current is None else WriteOutcome.UPDATED, reason)
 
 
-def _confirm(shelf: SkillShelf, name: str, known: skills.Skill, skill: skills.Skill) -> WriteDecision:
+def _confirm_skill(shelf: SkillShelf, name: str, known: skills.Skill, skill: skills.Skill) -> WriteDecision:
     """Take note that `known` was found again: its citations grow, nothing else changes."""
-    citations = quality.joined(known.citations, skill.citations, most=limits.CITATIONS)
+    citations = quality.join_unique(known.citations, skill.citations, most=limits.CITATIONS)
     if citations != known.citations:
-        shelf.put(known.model_copy(update={"citations": citations}), Action.MERGE)
-    return _decision(name, known.name, Outcome.CONFIRMED, "")
+        shelf.put(known.model_copy(update={"citations": citations}), JournalAction.MERGE)
+    return _skill_decision(name, known.name, WriteOutcome.CONFIRMED, "")
 
 
-def _decision(
-    name: str, kept: str | None, outcome: Outcome, reason: str, *, verdict: Verdict = Verdict.ACCEPT
+def _skill_decision(
+    name: str,
+    kept: str | None,
+    outcome: WriteOutcome,
+    reason: str,
+    *,
+    verdict: AdmissionVerdict = AdmissionVerdict.ACCEPT,
 ) -> WriteDecision:
-    return WriteDecision(plane=Plane.PROCEDURAL, id=kept, outcome=outcome, verdict=verdict, reason=reason, name=name)
+    return WriteDecision(
+        plane=RecallPlane.PROCEDURAL, id=kept, outcome=outcome, verdict=verdict, reason=reason, name=name
+    )
 
 
-def _skill(
+def _next_skill(
     record: SpaceRecord,
-    write: Procedural,
+    write: ProcedureSource,
     item: RuntimeSkillWrite,
     current: skills.Skill | None,
     now: Instant,
@@ -205,12 +214,12 @@ async def record_reuse(
     """
     asked = tuple(dict.fromkeys(names))
 
-    async def plan(record: SpaceRecord) -> Settled[RuntimeSkillReuseReport]:
+    async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillReuseReport]:
         shelf = await shelf_of(ctx, scope.space, record, asked)
         known = tuple(skill for skill in shelf)
         for skill in known:
             learned = quality.with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
-            shelf.put(learned, Action.MAINTENANCE)
+            shelf.put(learned, JournalAction.MAINTENANCE)
         recorded = tuple(skill.name for skill in known)
         report = RuntimeSkillReuseReport(
             space=scope.space,
@@ -218,7 +227,7 @@ async def record_reuse(
             recorded=recorded,
             unknown=tuple(name for name in asked if name not in recorded),
         )
-        return Settled(report, shelf.changes)
+        return SettledChanges(report, shelf.changes)
 
     return await settle_report(ctx, scope.space, plan)
 
@@ -231,20 +240,22 @@ async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallH
     """
     likely = [hit for hit in hits if hit.score >= limits.PROJECTED_SCORE]
     note_uses(ctx, scope.space, likely)
-    names = tuple(hit.id for hit in likely if hit.plane is Plane.PROCEDURAL)
+    names = tuple(hit.id for hit in likely if hit.plane is RecallPlane.PROCEDURAL)
     if not names:
         return
     try:
-        await settle(ctx, scope.space, partial(_touch, ctx, scope, names))
+        await settle_changes(ctx, scope.space, partial(_touch_skills, ctx, scope, names))
     except (Conflict, StoreError):
         return
 
 
-async def _touch(ctx: OperationContext, scope: Scope, names: tuple[str, ...], record: SpaceRecord) -> Settled[None]:
+async def _touch_skills(
+    ctx: OperationContext, scope: Scope, names: tuple[str, ...], record: SpaceRecord
+) -> SettledChanges[None]:
     shelf = await shelf_of(ctx, scope.space, record, names)
     now = ctx.clock.now()
     for skill in tuple(shelf):
-        used = quality.touched(skill, at=now)
+        used = quality.touch_skill(skill, at=now)
         if used is not skill:
-            shelf.put(used, Action.MAINTENANCE)
-    return Settled(None, shelf.changes)
+            shelf.put(used, JournalAction.MAINTENANCE)
+    return SettledChanges(None, shelf.changes)

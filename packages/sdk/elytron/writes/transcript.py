@@ -6,35 +6,35 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import Changes
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import documents_at, documents_under, value_at
 from elytron.indexing.checkpoints import CHECKPOINT
-from elytron.memories.audit_trail import event_of, note
-from elytron.memories.chat_aliases import Meant, meant, put_alias, read_alias
+from elytron.memories.audit_trail import event_of, note_events
+from elytron.memories.chat_aliases import MeantConversation, meant_conversation, put_alias, read_alias
 from elytron.state.conversation_heads import GrownHead
-from elytron.transcript import Clipper
-from elytron.writes.commit import Planned, Settled, settle
+from elytron.transcript import ReportClipper
+from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Plane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import (
     DerivedMemoryLink,
     MemoryTranscriptLifecycleReport,
     MemoryTranscriptLifecycleRequest,
-    Outcome,
     TranscriptRedactionReason,
     TranscriptRedactionReportItem,
     TranscriptWrite,
     TurnDraft,
     WriteDecision,
+    WriteOutcome,
 )
 from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
 from elytron_core.errors import Conflict, InvalidInput, TurnConflict
 from elytron_core.ids import ConversationTag, TurnId
-from elytron_core.lazy import Uncollected
-from elytron_core.model import Vouched
+from elytron_core.lazy import GarbagePause
+from elytron_core.model import VouchedMaker
 from elytron_core.planes import jobs, transcript
-from elytron_core.planes.candidates import Verdict
+from elytron_core.planes.candidates import AdmissionVerdict
 from elytron_core.planes.space import AuditAction, AuditEvent, SpaceRecord
 from elytron_core.planes.transcript import (
     DERIVED_REFS,
@@ -45,13 +45,13 @@ from elytron_core.planes.transcript import (
     TurnAttribute,
     attribute_key,
 )
-from elytron_core.policy.transcript import cut_refs, turned
-from elytron_core.ports.store import Action, Erasure, Ref
+from elytron_core.policy.transcript import apply_transition, cut_refs
+from elytron_core.ports.store import DocumentRef, ErasureTarget, JournalAction
 from elytron_core.scope import ConversationKey, Scope, tag_forms
 from elytron_core.text import similarity
 
 # Made by the hundred, of what the drafts hold.
-_TURNS = Vouched(
+_TURNS = VouchedMaker(
     transcript.Turn, "sequence", "channel", "conversation", "messages", "recorded_at", "host_id", "delivery", "origin",
     "agent", "app", "project", "tags", "metadata", "forgotten", "source", "actor", "tool_observations", "host_refs",
     "items", "external_content_used", "candidate_ids", "chat", "title",
@@ -69,7 +69,7 @@ _TOLD = (
     "candidate_ids",
 )
 """New fields of a turn from its delivery."""
-_DECISIONS = Vouched(WriteDecision, "plane", "id", "outcome", "verdict", "reason", "name")
+_DECISIONS = VouchedMaker(WriteDecision, "plane", "id", "outcome", "verdict", "reason", "name")
 
 
 class ChangedTurn(StrEnum):
@@ -87,19 +87,19 @@ class TurnRules:
     sequence: int | None = None
 
 
-class _Name(NamedTuple):
+class _NamedTurn(NamedTuple):
     """The turn stored under a host id."""
 
-    ref: Ref
+    ref: DocumentRef
     value: transcript.TurnName
     revision: int
 
 
 @dataclass(frozen=True, slots=True)
-class _Retried:
+class _RetriedTurn:
     """A stored turn that was not delivered at first, with the state that its delivery gives it."""
 
-    name: _Name
+    name: _NamedTurn
     turn_id: TurnId
     turn: transcript.Turn
     revision: int
@@ -109,7 +109,7 @@ class _Retried:
 
 async def plan_turns(
     ctx: OperationContext, scope: Scope, write: TranscriptWrite, rules: TurnRules, record: SpaceRecord, /
-) -> Planned:
+) -> PlannedWrite:
     """Return the batch that puts the turns of `write` behind what their conversation holds.
 
     A known host id with the same content is a duplicate. With other content, it completes a turn that was not
@@ -117,29 +117,29 @@ async def plan_turns(
     """
     key = scope.conversation_key
     tag = record.conversation_tag(key)
-    names = _names(record, key, write)
-    there = await _known(ctx, scope, names)
+    names = _host_names(record, key, write)
+    there = await _known_names(ctx, scope, names)
     known = {host_id: one.value for host_id, one in there.items()}
-    retried = await _retried(ctx, scope, record, write, there)
+    retried = await _retried_turns(ctx, scope, record, write, there)
     alias = await read_alias(ctx, scope, record)
     head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
-    with Uncollected():
-        now, changes = ctx.clock.now(), Changes(record)
+    with GarbagePause():
+        now, changes = ctx.clock.now(), ChangeSet(record)
         decisions: list[WriteDecision] = []
         sequence = head.next_sequence
         stored: list[transcript.Turn] = []
         for draft in write.turns:
             messages = transcript.evidence_of(draft.messages, draft.delivery)
             if reason := _no_evidence(draft, messages):
-                decisions.append(_decision(Outcome.SKIPPED, None, draft, reason, Verdict.REJECT))
+                decisions.append(_turn_decision(WriteOutcome.SKIPPED, None, draft, reason, AdmissionVerdict.REJECT))
                 continue
             digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
             name = known.get(draft.host_id) if draft.host_id is not None else None
             retry = retried.get(draft.host_id) if draft.host_id is not None else None
             if name is not None and retry is not None and name.digest != digest:
-                head = transcript.met(head, [_complete(changes, record, draft, retry, digest)])
-                decisions.append(_decision(Outcome.UPDATED, name.turn, draft))
+                head = transcript.note_turns(head, [_complete_turn(changes, record, draft, retry, digest)])
+                decisions.append(_turn_decision(WriteOutcome.UPDATED, name.turn, draft))
                 continue
             if name is not None:
                 decisions.append(_known_turn(name, digest, draft, rules.changed))
@@ -148,54 +148,58 @@ async def plan_turns(
                 raise Conflict(what="the conversation's next turn", expected=rules.sequence or 0, found=sequence)
             turn_id = transcript.turn_id(tag, sequence)
             chat, title = (None, None) if stored else _new_names(head, scope, write)
-            turn = _turn(
+            turn = _draft_turn(
                 scope, draft, messages, sequence=sequence, now=now, origin=write.origin, chat=chat, title=title
             )
             _put_turn(changes, record, turn_id, turn, draft)
             if draft.host_id is not None:
                 known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
                 changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
-            decisions.append(_decision(Outcome.STORED, turn_id, draft))
+            decisions.append(_turn_decision(WriteOutcome.STORED, turn_id, draft))
             stored.append(turn)
             sequence += 1
-        about = Ref(transcript.CONVERSATIONS, tag)
+        about = DocumentRef(transcript.CONVERSATIONS, tag)
         if not stored:
-            return Planned(_with_head(changes, about, head, revision), tuple(decisions), about, requires)
-        grown = transcript.grown(head, stored)
+            return PlannedWrite(_with_head(changes, about, head, revision), tuple(decisions), about, requires)
+        grown = transcript.append_turns(head, stored)
         changes.put(about, grown, expects=revision, action=None)
         if alias is not None:
             put_alias(changes, record, *alias)
         ahead = GrownHead(tag, grown, revision + 1, head.next_sequence, line)
-        return Planned(changes, tuple(decisions), about, requires, ahead)
+        return PlannedWrite(changes, tuple(decisions), about, requires, ahead)
 
 
-def _names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrite) -> dict[str, Ref]:
+def _host_names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrite) -> dict[str, DocumentRef]:
     """Return where the host ids of a write stand."""
     return {
-        turn.host_id: Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
+        turn.host_id: DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn.host_id))
         for turn in write.turns
         if turn.host_id is not None
     }
 
 
-def _put_turn(changes: Changes, record: SpaceRecord, turn_id: TurnId, turn: transcript.Turn, draft: TurnDraft) -> None:
+def _put_turn(
+    changes: ChangeSet, record: SpaceRecord, turn_id: TurnId, turn: transcript.Turn, draft: TurnDraft
+) -> None:
     """Add a new turn to the batch."""
-    changes.put(Ref(transcript.TURNS, turn_id), turn, expects=0, action=Action.WRITE)
+    changes.put(DocumentRef(transcript.TURNS, turn_id), turn, expects=0, action=JournalAction.WRITE)
     _put_attributes(changes, record, turn_id, turn, draft)
 
 
-def _with_head(changes: Changes, about: Ref, head: transcript.Conversation, revision: int) -> Changes:
+def _with_head(changes: ChangeSet, about: DocumentRef, head: transcript.Conversation, revision: int) -> ChangeSet:
     """Return the batch of turns that were completed, with what they changed of their conversation's head."""
     if changes:
         changes.put(about, head, expects=revision, action=None)
     return changes
 
 
-def _complete(changes: Changes, record: SpaceRecord, draft: TurnDraft, retry: _Retried, digest: str) -> transcript.Turn:
+def _complete_turn(
+    changes: ChangeSet, record: SpaceRecord, draft: TurnDraft, retry: _RetriedTurn, digest: str
+) -> transcript.Turn:
     """Add the delivery of a stored turn to the batch, with its new fields, and return the turn."""
     told = {name: getattr(draft, name) for name in _TOLD} | {"tags": tag_forms(draft.tags)}
     turn = retry.turn.model_copy(update=told)
-    changes.put(Ref(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=Action.MERGE)
+    changes.put(DocumentRef(transcript.TURNS, retry.turn_id), turn, expects=retry.revision, action=JournalAction.MERGE)
     _put_attributes(changes, record, retry.turn_id, turn, draft, known=retry.attributes)
     renamed = transcript.TurnName(turn=retry.turn_id, digest=digest)
     changes.put(retry.name.ref, renamed, expects=retry.name.revision, action=None)
@@ -214,7 +218,7 @@ def _no_evidence(draft: TurnDraft, messages: tuple[transcript.Message, ...]) -> 
 
 
 def _put_attributes(
-    changes: Changes,
+    changes: ChangeSet,
     record: SpaceRecord,
     turn_id: TurnId,
     turn: transcript.Turn,
@@ -242,49 +246,51 @@ def _put_attributes(
             conversation=turn.conversation,
             written_at=turn.recorded_at,
         )
-        changes.put(Ref(TURN_ATTRIBUTES, key), kept, expects=0, action=None)
+        changes.put(DocumentRef(TURN_ATTRIBUTES, key), kept, expects=0, action=None)
 
 
 def _known_turn(name: transcript.TurnName, digest: str, draft: TurnDraft, changed: ChangedTurn) -> WriteDecision:
     """Return the decision on a turn whose host id is there. Raises TurnConflict as `changed` says."""
     if name.digest == digest:
-        return _decision(Outcome.DUPLICATE, name.turn, draft, "this turn is already there")
+        return _turn_decision(WriteOutcome.DUPLICATE, name.turn, draft, "this turn is already there")
     if changed is ChangedTurn.KEEP_FIRST:
-        return _decision(Outcome.DUPLICATE, name.turn, draft, "a turn of this id is already there, and was kept")
+        return _turn_decision(
+            WriteOutcome.DUPLICATE, name.turn, draft, "a turn of this id is already there, and was kept"
+        )
     raise TurnConflict(turn=draft.host_id or "")
 
 
-async def _known(ctx: OperationContext, scope: Scope, names: Mapping[str, Ref]) -> dict[str, _Name]:
+async def _known_names(ctx: OperationContext, scope: Scope, names: Mapping[str, DocumentRef]) -> dict[str, _NamedTurn]:
     """Return what is stored under the host ids of a write."""
     if not names:
         return {}
     documents = await ctx.store.get(scope.space, tuple(names.values()))
     return {
-        host_id: _Name(document.ref, transcript.TurnName.from_bytes(document.body), document.revision)
+        host_id: _NamedTurn(document.ref, transcript.TurnName.from_bytes(document.body), document.revision)
         for host_id, document in zip(names, documents, strict=True)
         if document is not None
     }
 
 
-async def _retried(
+async def _retried_turns(
     ctx: OperationContext,
     scope: Scope,
     record: SpaceRecord,
     write: TranscriptWrite,
-    known: Mapping[str, _Name],
-) -> dict[str, _Retried]:
+    known: Mapping[str, _NamedTurn],
+) -> dict[str, _RetriedTurn]:
     """Return the stored turns that a delivered turn of the write completes."""
     drafts = {
         draft.host_id: draft
         for draft in write.turns
-        if draft.host_id is not None and draft.host_id in known and draft.delivery is transcript.Delivery.DELIVERED
+        if draft.host_id is not None and draft.host_id in known and draft.delivery is transcript.TurnDelivery.DELIVERED
     }
     found = (
-        await ctx.store.get(scope.space, [Ref(transcript.TURNS, known[name].value.turn) for name in drafts])
+        await ctx.store.get(scope.space, [DocumentRef(transcript.TURNS, known[name].value.turn) for name in drafts])
         if drafts
         else ()
     )
-    retried: dict[str, _Retried] = {}
+    retried: dict[str, _RetriedTurn] = {}
     for (host_id, draft), document in zip(drafts.items(), found, strict=True):
         stored = transcript.Turn.from_bytes(document.body) if document is not None else None
         turn = transcript.delivered_after(stored, draft.messages) if stored is not None else None
@@ -292,20 +298,20 @@ async def _retried(
             continue
         turn_id = TurnId(document.ref.key)
         keys = [attribute_key(turn_id, record.attribute_tag(one.key, one.part)) for one in draft.attributes]
-        there = await ctx.store.get(scope.space, [Ref(TURN_ATTRIBUTES, key) for key in keys]) if keys else ()
+        there = await ctx.store.get(scope.space, [DocumentRef(TURN_ATTRIBUTES, key) for key in keys]) if keys else ()
         attributes = frozenset(one.ref.key for one in there if one is not None)
-        retried[host_id] = _Retried(known[host_id], turn_id, turn, document.revision, attributes)
+        retried[host_id] = _RetriedTurn(known[host_id], turn_id, turn, document.revision, attributes)
     return retried
 
 
-def _turn(
+def _draft_turn(
     scope: Scope,
     draft: TurnDraft,
     messages: tuple[transcript.Message, ...],
     *,
     sequence: int,
     now: Instant,
-    origin: transcript.Origin,
+    origin: transcript.TurnOrigin,
     chat: str | None,
     title: str | None,
 ) -> transcript.Turn:
@@ -337,14 +343,14 @@ def _turn(
     )
 
 
-def _decision(
-    outcome: Outcome,
+def _turn_decision(
+    outcome: WriteOutcome,
     turn: TurnId | None,
     draft: TurnDraft,
     reason: str = "",
-    verdict: Verdict = Verdict.ACCEPT,
+    verdict: AdmissionVerdict = AdmissionVerdict.ACCEPT,
 ) -> WriteDecision:
-    plane = Plane.TRANSCRIPT.value
+    plane = RecallPlane.TRANSCRIPT.value
     return _DECISIONS.make(plane=plane, id=turn, outcome=outcome, verdict=verdict, reason=reason, name=draft.host_id)
 
 
@@ -368,7 +374,7 @@ _ACTIONS = {
 
 
 @dataclass(slots=True)
-class _Touched:
+class _TouchedTurns:
     """Findings and changes of a request so far."""
 
     turns: list[tuple[TurnId, transcript.Turn]] = field(default_factory=list[tuple[TurnId, transcript.Turn]])
@@ -387,36 +393,36 @@ async def turn_lives(
     Deleted text is gone from documents, index and every remain when this returns; facts and procedures that were
     accepted from it stay and are named. Broken off, the same request finishes the work.
     """
-    found = await meant(ctx, scope)
+    found = await meant_conversation(ctx, scope)
     record = await ctx.spaces.find(scope.space)
-    touched = _Touched()
+    touched = _TouchedTurns()
     if record is not None and found.is_trusted:
         tag = record.conversation_tag(found.key)
-        async for refs in _pages(ctx, scope, record, found.key, request):
+        async for refs in _turn_pages(ctx, scope, record, found.key, request):
             await _turn_page(ctx, scope, refs, request, touched)
         if touched.emptied:
-            await _remove(ctx, scope, touched)
+            await _remove_emptied(ctx, scope, touched)
         await _find_derived(ctx, scope, tag, touched)
-    return _report(ctx, scope, found, request, touched)
+    return _lifecycle_report(ctx, scope, found, request, touched)
 
 
-async def _pages(
+async def _turn_pages(
     ctx: OperationContext,
     scope: Scope,
     record: SpaceRecord,
     key: ConversationKey,
     request: MemoryTranscriptLifecycleRequest,
-) -> AsyncIterator[list[Ref]]:
+) -> AsyncIterator[list[DocumentRef]]:
     """Yield where the turns stand that `request` means, in their order; ids of other conversations are none of them."""
     tag = record.conversation_tag(key)
     if request.turn_ids:
         own = {turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)}
-        names = [Ref(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
+        names = [DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
         known = await ctx.store.get(scope.space, names)
         given = {transcript.TurnName.from_bytes(document.body).turn for document in known if document is not None}
         named = sorted(own | given)
         for start in range(0, len(named), PAGE):
-            yield [Ref(transcript.TURNS, turn) for turn in named[start : start + PAGE]]
+            yield [DocumentRef(transcript.TURNS, turn) for turn in named[start : start + PAGE]]
         return
     after = ""
     while page := await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=PAGE):
@@ -427,41 +433,41 @@ async def _pages(
 async def _turn_page(
     ctx: OperationContext,
     scope: Scope,
-    refs: list[Ref],
+    refs: list[DocumentRef],
     request: MemoryTranscriptLifecycleRequest,
-    touched: _Touched,
+    touched: _TouchedTurns,
 ) -> None:
     """Change the turns at `refs` as one batch, with who requested it and why, and add them to `touched`."""
     transition = request.transition
 
-    async def plan(record: SpaceRecord) -> Settled[list[tuple[TurnId, transcript.Turn]]]:
-        changes = Changes(record)
+    async def plan(record: SpaceRecord) -> SettledChanges[list[tuple[TurnId, transcript.Turn]]]:
+        changes = ChangeSet(record)
         affected: list[tuple[TurnId, transcript.Turn]] = []
         for document in (await documents_at(ctx.store, scope.space, refs)).values():
             turn = transcript.Turn.from_bytes(document.body)
-            after = turned(turn, transition)
+            after = apply_transition(turn, transition)
             if transition is Transition.DELETE_RAW:
                 touched.emptied.add(TurnId(document.ref.key))
             if after != turn:
-                changes.put(document.ref, after, expects=document.revision, action=Action.LIFECYCLE)
+                changes.put(document.ref, after, expects=document.revision, action=JournalAction.LIFECYCLE)
             if after != turn or transition is Transition.REVIEW:
                 affected.append((TurnId(document.ref.key), after))
         if transition is Transition.RESTORE and affected:
             turn_id, turn = affected[0]
             await _note_anew(ctx, scope, changes, transcript.tag_of(turn_id), turn.sequence)
         if changes:
-            await note(ctx, scope.space, record, changes, _events(ctx, request, changes))
-        return Settled(affected, changes)
+            await note_events(ctx, scope.space, record, changes, _audit_events(ctx, request, changes))
+        return SettledChanges(affected, changes)
 
-    affected, sequence = await settle(ctx, scope.space, plan, takes_back=True)
+    affected, sequence = await settle_changes(ctx, scope.space, plan, takes_back=True)
     touched.turns += affected
     if sequence:
         touched.changed, touched.sequence = True, sequence
 
 
-def _events(
-    ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, changes: Changes
-) -> dict[Ref, list[AuditEvent]]:
+def _audit_events(
+    ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, changes: ChangeSet
+) -> dict[DocumentRef, list[AuditEvent]]:
     """Return what was done to each turn of a batch."""
     done = event_of(
         ctx,
@@ -474,17 +480,17 @@ def _events(
 
 
 async def _note_anew(
-    ctx: OperationContext, scope: Scope, changes: Changes, tag: ConversationTag, sequence: int
+    ctx: OperationContext, scope: Scope, changes: ChangeSet, tag: ConversationTag, sequence: int
 ) -> None:
     """Add to a batch that notes of days are drawn again from the turn of this sequence on."""
-    ref = Ref(jobs.MAINTAINED, tag)
-    known, revision = await value_at(ctx.store, scope.space, ref, jobs.Maintained)
+    ref = DocumentRef(jobs.MAINTAINED, tag)
+    known, revision = await value_at(ctx.store, scope.space, ref, jobs.MaintainedTurns)
     if known is not None and known.noted >= sequence:
         after = known.model_copy(update={"noted": sequence - 1})
-        changes.put(ref, after, expects=revision, action=Action.MAINTENANCE)
+        changes.put(ref, after, expects=revision, action=JournalAction.MAINTENANCE)
 
 
-async def _remove(ctx: OperationContext, scope: Scope, touched: _Touched) -> None:
+async def _remove_emptied(ctx: OperationContext, scope: Scope, touched: _TouchedTurns) -> None:
     """Remove what is left of emptied turns: replaced bodies, attributes that go with the text, the index checkpoint."""
     beside = [f"{turn}." for turn in touched.emptied]
     refs = [
@@ -492,12 +498,12 @@ async def _remove(ctx: OperationContext, scope: Scope, touched: _Touched) -> Non
         for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, beside)
         if TurnAttribute.from_bytes(document.body).policy is AttributePolicy.FOLLOW_TRANSCRIPT
     ]
-    erasure = Erasure(space=scope.space, at=ctx.clock.now(), refs=tuple(refs), blobs=(CHECKPOINT,))
+    erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(refs), blobs=(CHECKPOINT,))
     touched.sequence = (await ctx.store.erase(erasure)).sequence
     ctx.folds.drop(scope.space)
 
 
-async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTag, touched: _Touched) -> None:
+async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTag, touched: _TouchedTurns) -> None:
     affected = {turn_id for turn_id, _ in touched.turns}
     if not affected:
         return
@@ -507,22 +513,22 @@ async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTa
             touched.derived.append(DerivedMemoryLink.of(ref))
 
 
-def _report(
+def _lifecycle_report(
     ctx: OperationContext,
     scope: Scope,
-    found: Meant,
+    found: MeantConversation,
     request: MemoryTranscriptLifecycleRequest,
-    touched: _Touched,
+    touched: _TouchedTurns,
 ) -> MemoryTranscriptLifecycleReport:
     budget = ctx.profile.budget.transcript
-    clipper = Clipper()
+    clipper = ReportClipper()
     refs: list[HostOpaqueRef] = []
     redactions: list[TranscriptRedactionReportItem] = []
     for turn_id, turn in touched.turns:
         shown, items = cut_refs(turn_id, turn, view=request.view, budget=budget)
         refs += shown
         redactions += items
-    messages = [message_id for turn_id, turn in touched.turns for message_id in _messages(turn_id, turn)]
+    messages = [message_id for turn_id, turn in touched.turns for message_id in _message_ids(turn_id, turn)]
     listed = clipper.limit("turns", [turn_id for turn_id, _ in touched.turns], limits.PAGE_MAX)
     return MemoryTranscriptLifecycleReport(
         space=scope.space,
@@ -547,5 +553,5 @@ def _report(
     )
 
 
-def _messages(turn_id: TurnId, turn: transcript.Turn) -> list[str]:
+def _message_ids(turn_id: TurnId, turn: transcript.Turn) -> list[str]:
     return [transcript.message_id(turn_id, part) for part in range(len(turn.messages)) if part not in turn.erased]

@@ -10,16 +10,16 @@ from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
-    Committed,
-    Delete,
+    CommitReceipt,
+    DeleteChange,
     Document,
-    Entry,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
     JournalEntry,
-    Put,
-    Ref,
-    Require,
+    PutChange,
+    RequireRevision,
     Store,
 )
 from elytron_store.conformance.examples import (
@@ -39,15 +39,15 @@ from elytron_store.conformance.examples import (
 
 AGAINST_THE_RULES = {
     "no entries": Batch(space=ADA, at=AT, entries=()),
-    "two puts": batch(Put(fact(1), b"a", 0), Put(fact(1), b"b", 0)),
-    "put and delete": batch(Put(fact(1), b"a", 1), Delete(fact(1), 1)),
-    "below 0": batch(Put(fact(1), b"a", -1)),
-    "delete of 0": batch(Delete(fact(1), 0)),
-    "upper case": batch(Put(Ref("Facts", "aa"), b"a", 0)),
-    "words": batch(Put(Ref("facts", "not hex"), b"a", 0)),
-    "path": batch(Put(Ref("facts", "../aa"), b"a", 0)),
-    "line break": batch(Put(Ref("facts", "aa\n"), b"a", 0)),
-    "no space": batch(Put(fact(1), b"a", 0), space=SpaceId("")),
+    "two puts": batch(PutChange(fact(1), b"a", 0), PutChange(fact(1), b"b", 0)),
+    "put and delete": batch(PutChange(fact(1), b"a", 1), DeleteChange(fact(1), 1)),
+    "below 0": batch(PutChange(fact(1), b"a", -1)),
+    "delete of 0": batch(DeleteChange(fact(1), 0)),
+    "upper case": batch(PutChange(DocumentRef("Facts", "aa"), b"a", 0)),
+    "words": batch(PutChange(DocumentRef("facts", "not hex"), b"a", 0)),
+    "path": batch(PutChange(DocumentRef("facts", "../aa"), b"a", 0)),
+    "line break": batch(PutChange(DocumentRef("facts", "aa\n"), b"a", 0)),
+    "no space": batch(PutChange(fact(1), b"a", 0), space=SpaceId("")),
 }
 
 
@@ -56,63 +56,69 @@ class CommitClaims(Claims):
 
     async def test_a_batch_is_stored_whole_with_its_entries(self, store: Store) -> None:
         told = (
-            Entry(Action.WRITE, fact(1), digest="aa"),
-            Entry(Action.MERGE, fact(2)),
-            Entry(Action.LIFECYCLE, Ref("turns", "00-ff.1"), digest="bb"),
+            EntryDraft(JournalAction.WRITE, fact(1), digest="aa"),
+            EntryDraft(JournalAction.MERGE, fact(2)),
+            EntryDraft(JournalAction.LIFECYCLE, DocumentRef("turns", "00-ff.1"), digest="bb"),
         )
-        committed = await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), entries=told))
-        assert committed == Committed(first=1, last=3)
+        committed = await store.commit(
+            batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), entries=told)
+        )
+        assert committed == CommitReceipt(first=1, last=3)
         assert await documents(store) == [Document(fact(1), 1, b"one"), Document(fact(2), 1, b"two")]
         assert await journal(store) == [
-            JournalEntry(1, AT, Action.WRITE, fact(1), "aa"),
-            JournalEntry(2, AT, Action.MERGE, fact(2), ""),
-            JournalEntry(3, AT, Action.LIFECYCLE, Ref("turns", "00-ff.1"), "bb"),
+            JournalEntry(1, AT, JournalAction.WRITE, fact(1), "aa"),
+            JournalEntry(2, AT, JournalAction.MERGE, fact(2), ""),
+            JournalEntry(3, AT, JournalAction.LIFECYCLE, DocumentRef("turns", "00-ff.1"), "bb"),
         ]
 
     async def test_a_batch_that_conflicts_anywhere_changes_nothing(self, store: Store) -> None:
         await put(store, fact(1), b"old")
         before = await documents(store), await journal(store)
         with pytest.raises(Conflict):
-            await store.commit(batch(Put(fact(2), b"new", 0), Delete(fact(1), 1), Put(fact(3), b"late", 7)))
+            await store.commit(
+                batch(PutChange(fact(2), b"new", 0), DeleteChange(fact(1), 1), PutChange(fact(3), b"late", 7))
+            )
         assert (await documents(store), await journal(store)) == before
 
     async def test_puts_and_deletes_of_one_batch_are_applied_together(self, store: Store) -> None:
-        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
-        await store.commit(batch(Put(fact(1), b"uno", 1), Delete(fact(2), 1), Put(fact(3), b"tre", 0)))
+        await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
+        await store.commit(
+            batch(PutChange(fact(1), b"uno", 1), DeleteChange(fact(2), 1), PutChange(fact(3), b"tre", 0))
+        )
         assert await documents(store) == [Document(fact(1), 2, b"uno"), Document(fact(3), 1, b"tre")]
 
     async def test_a_batch_of_entries_alone_is_journaled(self, store: Store) -> None:
-        assert await store.commit(batch(entries=(entry(fact(1)),))) == Committed(first=1, last=1)
+        assert await store.commit(batch(entries=(entry(fact(1)),))) == CommitReceipt(first=1, last=1)
         assert await documents(store) == []
 
     async def test_every_action_comes_back_as_it_was_told(self, store: Store) -> None:
-        await store.commit(batch(entries=tuple(entry(fact(1), action=action) for action in Action)))
-        assert [kept.action for kept in await journal(store)] == list(Action)
+        await store.commit(batch(entries=tuple(entry(fact(1), action=action) for action in JournalAction)))
+        assert [kept.action for kept in await journal(store)] == list(JournalAction)
 
     async def test_an_entry_keeps_the_instant_of_its_batch(self, store: Store) -> None:
         instants = [limits.EARLIEST_MS, -1, 0, limits.LATEST_MS]
         for number, at in enumerate(instants):
-            await store.commit(batch(Put(fact(number), b"one", 0), at=Instant(at)))
+            await store.commit(batch(PutChange(fact(number), b"one", 0), at=Instant(at)))
         assert [kept.at for kept in await journal(store)] == instants
 
     async def test_an_entry_with_an_instant_of_its_own_keeps_that(self, store: Store) -> None:
         own = Instant(AT - 1_000)
         own_or_not = (own, None, Instant(0))
-        told = tuple(Entry(Action.WRITE, fact(1), at=at) for at in own_or_not)
+        told = tuple(EntryDraft(JournalAction.WRITE, fact(1), at=at) for at in own_or_not)
         await store.commit(batch(entries=told))
         assert [kept.at for kept in await journal(store)] == [own, AT, 0]
 
     async def test_order_is_that_of_commits_and_not_of_the_clock(self, store: Store) -> None:
-        await store.commit(batch(Put(fact(1), b"one", 0), at=Instant(AT + 10)))
-        await store.commit(batch(Put(fact(2), b"two", 0), at=AT))
+        await store.commit(batch(PutChange(fact(1), b"one", 0), at=Instant(AT + 10)))
+        await store.commit(batch(PutChange(fact(2), b"two", 0), at=AT))
         assert [(kept.sequence, kept.at) for kept in await journal(store)] == [(1, AT + 10), (2, AT)]
 
     async def test_sequences_are_gapless_across_refused_batches(self, store: Store) -> None:
-        assert await put(store, fact(1)) == Committed(1, 1)
+        assert await put(store, fact(1)) == CommitReceipt(1, 1)
         with pytest.raises(Conflict):
             await put(store, fact(1))
-        assert await store.commit(batch(Put(fact(2), b"", 0), Put(fact(3), b"", 0))) == Committed(2, 3)
-        assert await put(store, fact(4)) == Committed(4, 4)
+        assert await store.commit(batch(PutChange(fact(2), b"", 0), PutChange(fact(3), b"", 0))) == CommitReceipt(2, 3)
+        assert await put(store, fact(4)) == CommitReceipt(4, 4)
 
     async def test_a_put_that_expects_absence_conflicts_with_a_document(self, store: Store) -> None:
         await put(store, fact(1), b"first")
@@ -144,21 +150,27 @@ class CommitClaims(Claims):
 
     async def test_a_demand_that_does_not_hold_conflicts(self, store: Store) -> None:
         await put(store, fact(1), b"first")
-        for demand, found in ((Require(fact(1), 0), 1), (Require(fact(1), 2), 1), (Require(fact(2), 1), 0)):
+        for demand, found in (
+            (RequireRevision(fact(1), 0), 1),
+            (RequireRevision(fact(1), 2), 1),
+            (RequireRevision(fact(2), 1), 0),
+        ):
             with pytest.raises(Conflict) as refused:
-                await store.commit(batch(Put(fact(3), b"third", 0), demand))
+                await store.commit(batch(PutChange(fact(3), b"third", 0), demand))
             assert (refused.value.expected, refused.value.found) == (demand.revision, found)
         assert await documents(store) == [Document(fact(1), 1, b"first")]
 
     async def test_a_demand_that_holds_changes_nothing(self, store: Store) -> None:
         await put(store, fact(1), b"first")
-        committed = await store.commit(batch(Put(fact(3), b"third", 0), Require(fact(1), 1), Require(fact(2), 0)))
-        assert committed == Committed(2, 2)
+        committed = await store.commit(
+            batch(PutChange(fact(3), b"third", 0), RequireRevision(fact(1), 1), RequireRevision(fact(2), 0))
+        )
+        assert committed == CommitReceipt(2, 2)
         assert await documents(store) == [Document(fact(1), 1, b"first"), Document(fact(3), 1, b"third")]
 
     async def test_a_demand_looks_at_what_stood_before_its_own_batch(self, store: Store) -> None:
-        await store.commit(batch(Put(fact(1), b"first", 0), Require(fact(1), 0)))
-        await store.commit(batch(Delete(fact(1), 1), Require(fact(1), 1)))
+        await store.commit(batch(PutChange(fact(1), b"first", 0), RequireRevision(fact(1), 0)))
+        await store.commit(batch(DeleteChange(fact(1), 1), RequireRevision(fact(1), 1)))
         assert await documents(store) == []
 
     async def test_each_put_raises_the_revision_by_one(self, store: Store) -> None:
@@ -175,9 +187,11 @@ class CommitClaims(Claims):
         assert await one(store, fact(1)) == Document(fact(1), 1, b"third")
 
     async def test_one_key_in_two_collections_is_two_documents(self, store: Store) -> None:
-        await store.commit(batch(Put(Ref("facts", "aa"), b"fact", 0), Put(Ref("turns", "aa"), b"turn", 0)))
-        await delete(store, Ref("turns", "aa"), expects=1)
-        assert await one(store, Ref("facts", "aa")) == Document(Ref("facts", "aa"), 1, b"fact")
+        await store.commit(
+            batch(PutChange(DocumentRef("facts", "aa"), b"fact", 0), PutChange(DocumentRef("turns", "aa"), b"turn", 0))
+        )
+        await delete(store, DocumentRef("turns", "aa"), expects=1)
+        assert await one(store, DocumentRef("facts", "aa")) == Document(DocumentRef("facts", "aa"), 1, b"fact")
 
     async def test_a_body_of_any_allowed_size_comes_back(self, store: Store) -> None:
         sizes = (0, 1, 1024 * 1024, limits.DOCUMENT_BYTES)
@@ -198,15 +212,15 @@ class CommitClaims(Claims):
 
     async def test_a_batch_of_the_most_allowed_changes_is_stored(self, store: Store) -> None:
         half = limits.BATCH_CHANGES // 2
-        committed = await store.commit(batch(*(Put(fact(number), b"x", 0) for number in range(half))))
-        assert committed == Committed(1, half)
+        committed = await store.commit(batch(*(PutChange(fact(number), b"x", 0) for number in range(half))))
+        assert committed == CommitReceipt(1, half)
         with pytest.raises(LimitExceeded):
-            await store.commit(batch(*(Put(fact(number), b"x", 1) for number in range(half + 1))))
+            await store.commit(batch(*(PutChange(fact(number), b"x", 1) for number in range(half + 1))))
 
     async def test_an_import_may_have_more_changes(self, store: Store) -> None:
         more = limits.BATCH_CHANGES // 2 + 1
-        large = batch(*(Put(fact(number), b"x", 0) for number in range(more)))
-        assert await store.commit(replace(large, is_import=True)) == Committed(1, more)
+        large = batch(*(PutChange(fact(number), b"x", 0) for number in range(more)))
+        assert await store.commit(replace(large, is_import=True)) == CommitReceipt(1, more)
 
     async def test_a_batch_against_the_rules_is_refused(self, store: Store) -> None:
         calls = {case: partial(store.commit, refused) for case, refused in AGAINST_THE_RULES.items()}

@@ -4,7 +4,7 @@ import asyncio
 
 from elytron_core.errors import Conflict, StoreClosed
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Committed, Document, Idempotency, Put, Ref, Store
+from elytron_core.ports.store import BatchKey, CommitReceipt, Document, DocumentRef, PutChange, Store
 from elytron_store.conformance.examples import (
     ADA,
     Claims,
@@ -25,7 +25,10 @@ class ConcurrencyClaims(Claims):
     """Claims on overlapping commits of one event loop."""
 
     async def test_many_commits_in_one_space_are_gapless_and_all_there(self, store: Store) -> None:
-        batches = [batch(Put(fact(number), b"%d" % number, 0), Put(fact(number + 64), b"", 0)) for number in range(64)]
+        batches = [
+            batch(PutChange(fact(number), b"%d" % number, 0), PutChange(fact(number + 64), b"", 0))
+            for number in range(64)
+        ]
         told = await asyncio.gather(*(store.commit(each) for each in batches))
         assert sorted(committed.first for committed in told) == list(range(1, 129, 2))
         assert all(committed.last == committed.first + 1 for committed in told)
@@ -49,7 +52,7 @@ class ConcurrencyClaims(Claims):
         told = await asyncio.gather(
             *(put(store, fact(1), b"%d" % number) for number in range(16)), return_exceptions=True
         )
-        won = [number for number, outcome in enumerate(told) if isinstance(outcome, Committed)]
+        won = [number for number, outcome in enumerate(told) if isinstance(outcome, CommitReceipt)]
         lost = [outcome for outcome in told if isinstance(outcome, Conflict)]
         assert (len(won), len(lost)) == (1, 15)
         assert {(conflict.expected, conflict.found) for conflict in lost} == {(0, 1)}
@@ -70,34 +73,34 @@ class ConcurrencyClaims(Claims):
         assert await one(store, fact(1)) == Document(fact(1), 12, b"12")
 
     async def test_one_request_sent_many_times_at_once_is_applied_once(self, store: Store) -> None:
-        once = batch(Put(fact(1), b"", 0), idempotency=Idempotency(key="k", digest="d", answer=b"answer"))
+        once = batch(PutChange(fact(1), b"", 0), idempotency=BatchKey(key="k", digest="d", answer=b"answer"))
         told = await asyncio.gather(*(store.commit(once) for _ in range(16)))
         assert sorted(told, key=lambda committed: committed.replayed) == [
-            Committed(1, 1, answer=b"answer"),
-            *[Committed(1, 1, replayed=True, answer=b"answer")] * 15,
+            CommitReceipt(1, 1, answer=b"answer"),
+            *[CommitReceipt(1, 1, replayed=True, answer=b"answer")] * 15,
         ]
         assert await sequences(store) == [1]
 
     async def test_one_request_that_each_caller_plans_anew_is_applied_once(self, store: Store) -> None:
-        once = Idempotency(key="k", digest="d", answer=b"answer")
+        once = BatchKey(key="k", digest="d", answer=b"answer")
         told = await asyncio.gather(
-            *(store.commit(batch(Put(fact(number), b"", 0), idempotency=once)) for number in range(4))
+            *(store.commit(batch(PutChange(fact(number), b"", 0), idempotency=once)) for number in range(4))
         )
         assert sorted(told, key=lambda committed: committed.replayed) == [
-            Committed(1, 1, answer=b"answer"),
-            *[Committed(1, 1, replayed=True, answer=b"answer")] * 3,
+            CommitReceipt(1, 1, answer=b"answer"),
+            *[CommitReceipt(1, 1, replayed=True, answer=b"answer")] * 3,
         ]
         assert len(await documents(store)) == 1
-        assert await put(store, fact(9)) == Committed(2, 2)
+        assert await put(store, fact(9)) == CommitReceipt(2, 2)
 
     async def test_a_reader_among_writers_sees_whole_batches_in_order(self, store: Store) -> None:
-        left, right = fact(1), Ref("turns", "0001")
-        await store.commit(batch(Put(left, b"0", 0), Put(right, b"0", 0)))
+        left, right = fact(1), DocumentRef("turns", "0001")
+        await store.commit(batch(PutChange(left, b"0", 0), PutChange(right, b"0", 0)))
 
         async def write() -> None:
             for number in range(1, 12):
                 body = b"%d" % number
-                await store.commit(batch(Put(left, body, number), Put(right, body, number)))
+                await store.commit(batch(PutChange(left, body, number), PutChange(right, body, number)))
 
         async def read() -> None:
             last = 0
@@ -116,7 +119,7 @@ class ConcurrencyClaims(Claims):
         for turns in range(8):
             space = SpaceId(f"space {turns}")
             await put(store, fact(0), space=space)
-            two = batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), space=space)
+            two = batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), space=space)
             task = asyncio.create_task(store.commit(two))
             others = [asyncio.create_task(put(store, fact(number), space=space)) for number in range(3, 6)]
             for _ in range(turns):
@@ -150,4 +153,4 @@ class ConcurrencyClaims(Claims):
         await asyncio.sleep(0)
         await store.close()
         told = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(outcome, (Committed, StoreClosed)) for outcome in told)
+        assert all(isinstance(outcome, (CommitReceipt, StoreClosed)) for outcome in told)

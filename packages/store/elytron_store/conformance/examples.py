@@ -10,17 +10,17 @@ from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
-    Committed,
-    Delete,
+    BatchKey,
+    CommitReceipt,
+    DeleteChange,
     Document,
-    Entry,
-    Idempotency,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
     JournalEntry,
-    Put,
-    Ref,
-    Require,
+    PutChange,
+    RequireRevision,
     Store,
 )
 
@@ -41,46 +41,50 @@ class Claims:
         return "asyncio"
 
 
-def fact(number: int) -> Ref:
+def fact(number: int) -> DocumentRef:
     """Return the ref of the example document `number`; keys sort by number."""
-    return Ref("facts", f"{number:04x}")
+    return DocumentRef("facts", f"{number:04x}")
 
 
-def entry(ref: Ref, *, action: Action = Action.WRITE, digest: str = "5eed") -> Entry:
-    return Entry(action=action, ref=ref, digest=digest)
+def entry(ref: DocumentRef, *, action: JournalAction = JournalAction.WRITE, digest: str = "5eed") -> EntryDraft:
+    return EntryDraft(action=action, ref=ref, digest=digest)
 
 
 def batch(
-    *changes: Put | Delete | Require,
+    *changes: PutChange | DeleteChange | RequireRevision,
     space: SpaceId = ADA,
     at: Instant = AT,
-    entries: tuple[Entry, ...] | None = None,
-    idempotency: Idempotency | None = None,
+    entries: tuple[EntryDraft, ...] | None = None,
+    idempotency: BatchKey | None = None,
 ) -> Batch:
     """Return a batch of `changes` with one entry for each, or with `entries`."""
-    told = tuple(entry(change.ref, action=_action(change)) for change in changes if not isinstance(change, Require))
+    told = tuple(
+        entry(change.ref, action=_action(change)) for change in changes if not isinstance(change, RequireRevision)
+    )
     return Batch(
         space=space,
         at=at,
         entries=told if entries is None else entries,
-        puts=tuple(change for change in changes if isinstance(change, Put)),
-        deletes=tuple(change for change in changes if isinstance(change, Delete)),
-        requires=tuple(change for change in changes if isinstance(change, Require)),
+        puts=tuple(change for change in changes if isinstance(change, PutChange)),
+        deletes=tuple(change for change in changes if isinstance(change, DeleteChange)),
+        requires=tuple(change for change in changes if isinstance(change, RequireRevision)),
         idempotency=idempotency,
     )
 
 
-async def put(store: Store, ref: Ref, body: bytes = b"body", *, expects: int = 0, space: SpaceId = ADA) -> Committed:
+async def put(
+    store: Store, ref: DocumentRef, body: bytes = b"body", *, expects: int = 0, space: SpaceId = ADA
+) -> CommitReceipt:
     """Commit one document alone."""
-    return await store.commit(batch(Put(ref, body, expects), space=space))
+    return await store.commit(batch(PutChange(ref, body, expects), space=space))
 
 
-async def delete(store: Store, ref: Ref, *, expects: int, space: SpaceId = ADA) -> Committed:
+async def delete(store: Store, ref: DocumentRef, *, expects: int, space: SpaceId = ADA) -> CommitReceipt:
     """Commit one delete alone."""
-    return await store.commit(batch(Delete(ref, expects), space=space))
+    return await store.commit(batch(DeleteChange(ref, expects), space=space))
 
 
-async def one(store: Store, ref: Ref, *, space: SpaceId = ADA) -> Document | None:
+async def one(store: Store, ref: DocumentRef, *, space: SpaceId = ADA) -> Document | None:
     """Return the document at `ref`, or None."""
     (found,) = await store.get(space, [ref])
     return found
@@ -133,5 +137,5 @@ async def write_blob(store: Store, key: str, *parts: bytes, space: SpaceId = ADA
     return await store.write_blob(space, key, source(parts))
 
 
-def _action(change: Put | Delete) -> Action:
-    return Action.WRITE if isinstance(change, Put) else Action.DELETE
+def _action(change: PutChange | DeleteChange) -> JournalAction:
+    return JournalAction.WRITE if isinstance(change, PutChange) else JournalAction.DELETE

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from elytron_core.errors import StoreClosed
-from elytron_core.ports.store import CheckReport, Erasure, Put, Store
+from elytron_core.ports.store import CheckReport, ErasureTarget, PutChange, Store
 from elytron_store.conformance.examples import (
     ADA,
     AT,
@@ -27,7 +27,9 @@ HEALTHY = CheckReport(spaces=2, documents=3, entries=5, blobs=1)
 
 async def fill(store: Store) -> None:
     """Leave two spaces, three documents, five entries and one blob."""
-    await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), Put(fact(3), b"three", 0)))
+    await store.commit(
+        batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), PutChange(fact(3), b"three", 0))
+    )
     await delete(store, fact(3), expects=1)
     await put(store, fact(1), space=BOB)
     await write_blob(store, "aa", b"blob")
@@ -41,7 +43,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "spaces": lambda store: store.spaces(limit=1),
     "write_blob": lambda store: store.write_blob(ADA, "aa", source([b"x"])),
     "read_blob": lambda store: blob(store, "aa"),
-    "erase": lambda store: store.erase(Erasure(space=ADA, at=AT, whole_space=True)),
+    "erase": lambda store: store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True)),
     "check": lambda store: store.check(),
     "repair": lambda store: store.repair(),
 }
@@ -71,7 +73,7 @@ class HealthClaims(Claims):
 
     async def test_an_erased_store_is_healthy(self, store: Store) -> None:
         await fill(store)
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
         assert await store.check() == CheckReport(spaces=2, documents=2, entries=6, blobs=0)
 
     async def test_a_closed_store_says_so(self, store: Store) -> None:

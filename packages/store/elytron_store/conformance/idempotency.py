@@ -5,12 +5,12 @@ import pytest
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, IdempotencyConflict
-from elytron_core.ports.store import Committed, Document, Idempotency, Put, Store
+from elytron_core.ports.store import BatchKey, CommitReceipt, Document, PutChange, Store
 from elytron_store.conformance.examples import AT, Claims, batch, documents, fact, journal, one, put, sequences
 
-ONCE = Idempotency(key="request 1", digest="d1", answer=b"\x00answer\xff")
-OTHER = Idempotency(key="request 1", digest="d2", answer=b"other")
-FIRST = batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0), idempotency=ONCE)
+ONCE = BatchKey(key="request 1", digest="d1", answer=b"\x00answer\xff")
+OTHER = BatchKey(key="request 1", digest="d2", answer=b"other")
+FIRST = batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0), idempotency=ONCE)
 
 
 class IdempotencyClaims(Claims):
@@ -18,63 +18,65 @@ class IdempotencyClaims(Claims):
 
     async def test_a_repeat_is_answered_alike_and_changes_nothing(self, store: Store) -> None:
         await put(store, fact(9))
-        assert await store.commit(FIRST) == Committed(2, 3, answer=ONCE.answer)
+        assert await store.commit(FIRST) == CommitReceipt(2, 3, answer=ONCE.answer)
         before = await documents(store), await journal(store)
         for _ in range(2):
-            assert await store.commit(FIRST) == Committed(2, 3, replayed=True, answer=ONCE.answer)
+            assert await store.commit(FIRST) == CommitReceipt(2, 3, replayed=True, answer=ONCE.answer)
         assert (await documents(store), await journal(store)) == before
 
     async def test_a_repeat_is_answered_after_the_documents_moved_on(self, store: Store) -> None:
         await store.commit(FIRST)
         await put(store, fact(1), b"newer", expects=1)
-        assert await store.commit(FIRST) == Committed(1, 2, replayed=True, answer=ONCE.answer)
+        assert await store.commit(FIRST) == CommitReceipt(1, 2, replayed=True, answer=ONCE.answer)
         assert await one(store, fact(1)) == Document(fact(1), 2, b"newer")
 
     async def test_a_repeat_gives_the_answer_kept_and_not_its_own(self, store: Store) -> None:
         await store.commit(FIRST)
-        again = Idempotency(key=ONCE.key, digest=ONCE.digest, answer=b"made anew")
-        repeated = await store.commit(batch(Put(fact(7), b"", 0), idempotency=again))
-        assert repeated == Committed(1, 2, replayed=True, answer=ONCE.answer)
+        again = BatchKey(key=ONCE.key, digest=ONCE.digest, answer=b"made anew")
+        repeated = await store.commit(batch(PutChange(fact(7), b"", 0), idempotency=again))
+        assert repeated == CommitReceipt(1, 2, replayed=True, answer=ONCE.answer)
         assert await one(store, fact(7)) is None
 
     async def test_the_same_key_for_another_request_conflicts(self, store: Store) -> None:
         await store.commit(FIRST)
         before = await journal(store)
         with pytest.raises(IdempotencyConflict):
-            await store.commit(batch(Put(fact(3), b"three", 0), idempotency=OTHER))
+            await store.commit(batch(PutChange(fact(3), b"three", 0), idempotency=OTHER))
         assert await journal(store) == before
         assert await one(store, fact(3)) is None
 
     async def test_a_refused_batch_leaves_its_key_free(self, store: Store) -> None:
         with pytest.raises(Conflict):
-            await store.commit(batch(Put(fact(1), b"one", 5), idempotency=OTHER))
-        assert await store.commit(FIRST) == Committed(1, 2, answer=ONCE.answer)
+            await store.commit(batch(PutChange(fact(1), b"one", 5), idempotency=OTHER))
+        assert await store.commit(FIRST) == CommitReceipt(1, 2, answer=ONCE.answer)
 
     async def test_a_key_is_taken_letter_by_letter(self, store: Store) -> None:
         keys = ("key", "Key", "key2", "%", "k" * limits.IDEMPOTENCY_KEY_CHARS, "\u00e9", "e\u0301")
         for number, key in enumerate(keys):
-            once = Idempotency(key=key, digest="d", answer=key.encode())
-            committed = await store.commit(batch(Put(fact(number), b"", 0), idempotency=once))
-            assert committed == Committed(number + 1, number + 1, answer=key.encode())
+            once = BatchKey(key=key, digest="d", answer=key.encode())
+            committed = await store.commit(batch(PutChange(fact(number), b"", 0), idempotency=once))
+            assert committed == CommitReceipt(number + 1, number + 1, answer=key.encode())
 
     async def test_an_empty_answer_is_kept_as_such(self, store: Store) -> None:
-        once = Idempotency(key="k", digest="", answer=b"")
-        await store.commit(batch(Put(fact(1), b"", 0), idempotency=once))
-        assert await store.commit(batch(Put(fact(1), b"", 0), idempotency=once)) == Committed(1, 1, replayed=True)
+        once = BatchKey(key="k", digest="", answer=b"")
+        await store.commit(batch(PutChange(fact(1), b"", 0), idempotency=once))
+        assert await store.commit(batch(PutChange(fact(1), b"", 0), idempotency=once)) == CommitReceipt(
+            1, 1, replayed=True
+        )
 
     async def test_a_record_lives_as_long_as_promised(self, store: Store) -> None:
         await store.commit(FIRST)
         last = Instant(AT + limits.IDEMPOTENCY_KEEP_MS)
-        await store.commit(batch(Put(fact(3), b"", 0), at=last))
-        assert await store.commit(FIRST) == Committed(1, 2, replayed=True, answer=ONCE.answer)
+        await store.commit(batch(PutChange(fact(3), b"", 0), at=last))
+        assert await store.commit(FIRST) == CommitReceipt(1, 2, replayed=True, answer=ONCE.answer)
 
     async def test_an_old_record_may_go_but_does_no_harm(self, store: Store) -> None:
         await store.commit(FIRST)
         later = Instant(AT + limits.IDEMPOTENCY_KEEP_MS + 1)
-        await store.commit(batch(Put(fact(3), b"", 0), at=later))
+        await store.commit(batch(PutChange(fact(3), b"", 0), at=later))
         # Forgotten, the repeat meets its own documents; remembered, it is answered. It is never applied twice.
         try:
-            assert await store.commit(FIRST) == Committed(1, 2, replayed=True, answer=ONCE.answer)
+            assert await store.commit(FIRST) == CommitReceipt(1, 2, replayed=True, answer=ONCE.answer)
         except IdempotencyConflict:
             raise
         except Conflict:

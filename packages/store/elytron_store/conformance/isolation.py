@@ -8,7 +8,7 @@ import pytest
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Committed, Document, Erased, Erasure, Idempotency, Put, Store
+from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureReceipt, ErasureTarget, PutChange, Store
 from elytron_store.conformance.examples import (
     AT,
     Claims,
@@ -48,7 +48,7 @@ class IsolationClaims(Claims):
             assert await one(store, fact(1), space=name) is None
             assert await documents(store, space=name) == []
             assert await journal(store, space=name) == []
-            assert await put(store, fact(1), name.encode(), space=name) == Committed(1, 1)
+            assert await put(store, fact(1), name.encode(), space=name) == CommitReceipt(1, 1)
         found = {name: await one(store, fact(1), space=name) for name in NAMES}
         assert found == {name: Document(fact(1), 1, name.encode()) for name in NAMES}
         assert [await sequences(store, space=name) for name in NAMES] == [[1]] * len(NAMES)
@@ -59,17 +59,17 @@ class IsolationClaims(Claims):
             await put(store, fact(1), name.encode(), space=name)
             await write_blob(store, "aa", name.encode(), space=name)
         gone, left = NAMES[::2], NAMES[1::2]
-        told = [await store.erase(Erasure(space=name, at=AT, whole_space=True)) for name in gone]
-        assert told == [Erased(documents=1, blobs=1, entries_scrubbed=1, sequence=0)] * len(gone)
+        told = [await store.erase(ErasureTarget(space=name, at=AT, whole_space=True)) for name in gone]
+        assert told == [ErasureReceipt(documents=1, blobs=1, entries_scrubbed=1, sequence=0)] * len(gone)
         assert await spaces(store) == set(left)
         found = {name: (await one(store, fact(1), space=name), await blob(store, "aa", space=name)) for name in left}
         assert found == {name: (Document(fact(1), 1, name.encode()), name.encode()) for name in left}
 
     async def test_one_idempotency_key_is_free_in_each_space(self, store: Store) -> None:
         for name in ("ann", "anna"):
-            once = Idempotency(key="again", digest=name, answer=name.encode())
-            committed = await store.commit(batch(Put(fact(1), b"", 0), space=SpaceId(name), idempotency=once))
-            assert committed == Committed(1, 1, answer=name.encode())
+            once = BatchKey(key="again", digest=name, answer=name.encode())
+            committed = await store.commit(batch(PutChange(fact(1), b"", 0), space=SpaceId(name), idempotency=once))
+            assert committed == CommitReceipt(1, 1, answer=name.encode())
 
     async def test_one_blob_key_is_another_blob_in_each_space(self, store: Store) -> None:
         await write_blob(store, "aa", b"ann's", space=SpaceId("ann"))
@@ -88,7 +88,7 @@ class IsolationClaims(Claims):
                 "compact": partial(store.compact, space, []),
                 "write_blob": partial(write_blob, store, "aa", b"x", space=space),
                 "read_blob": partial(blob, store, "aa", space=space),
-                "erase": partial(store.erase, Erasure(space=space, at=AT, whole_space=True)),
+                "erase": partial(store.erase, ErasureTarget(space=space, at=AT, whole_space=True)),
             }
             assert (space, await refusals(calls)) == (space, dict.fromkeys(calls, InvalidInput))
         assert await spaces(store) == set()

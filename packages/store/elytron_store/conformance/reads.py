@@ -9,7 +9,7 @@ import pytest
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, JournalEntry, Put, Ref, Store
+from elytron_core.ports.store import Document, DocumentRef, JournalEntry, PutChange, Store
 from elytron_store.conformance.examples import (
     ADA,
     NOWHERE,
@@ -33,15 +33,17 @@ KEYS = ("0", "00", "00.1", "01", "0a", "1", "a", "a-1", "a.1", "a1", "ab", "b")
 async def fill(store: Store) -> None:
     """Put the KEYS in another order than theirs, and a neighbour collection on both sides."""
     shuffled = [*KEYS[::2], *KEYS[1::2]]
-    await store.commit(batch(*(Put(Ref("facts", key), key.encode(), 0) for key in shuffled)))
-    await store.commit(batch(Put(Ref("fact", "a"), b"", 0), Put(Ref("facts_old", "a"), b"", 0)))
+    await store.commit(batch(*(PutChange(DocumentRef("facts", key), key.encode(), 0) for key in shuffled)))
+    await store.commit(
+        batch(PutChange(DocumentRef("fact", "a"), b"", 0), PutChange(DocumentRef("facts_old", "a"), b"", 0))
+    )
 
 
 class ReadClaims(Claims):
     """Claims on `get`, `scan`, `journal` and `spaces`."""
 
     async def test_get_answers_in_the_order_asked_with_none_for_absence(self, store: Store) -> None:
-        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+        await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
         one, two = Document(fact(1), 1, b"one"), Document(fact(2), 1, b"two")
         found = await store.get(ADA, [fact(2), fact(3), fact(1), fact(2)])
         assert list(found) == [two, None, one, two]
@@ -52,7 +54,7 @@ class ReadClaims(Claims):
 
     async def test_get_is_bounded(self, store: Store) -> None:
         refs = [fact(number) for number in range(limits.SCAN_MAX)]
-        await store.commit(batch(Put(refs[-1], b"last", 0)))
+        await store.commit(batch(PutChange(refs[-1], b"last", 0)))
         found = await store.get(ADA, refs)
         assert list(found) == [None] * (len(refs) - 1) + [Document(refs[-1], 1, b"last")]
         with pytest.raises(LimitExceeded):
@@ -61,7 +63,7 @@ class ReadClaims(Claims):
     async def test_scan_is_in_key_order_within_one_collection(self, store: Store) -> None:
         await fill(store)
         found = await store.scan(ADA, "facts", limit=100)
-        assert list(found) == [Document(Ref("facts", key), 1, key.encode()) for key in sorted(KEYS)]
+        assert list(found) == [Document(DocumentRef("facts", key), 1, key.encode()) for key in sorted(KEYS)]
 
     async def test_scan_descends_in_the_opposite_order(self, store: Store) -> None:
         await fill(store)
@@ -105,7 +107,7 @@ class ReadClaims(Claims):
 
     async def test_scan_does_not_show_what_was_deleted(self, store: Store) -> None:
         await fill(store)
-        await delete(store, Ref("facts", "a"), expects=1)
+        await delete(store, DocumentRef("facts", "a"), expects=1)
         found = await store.scan(ADA, "facts", prefix="a", limit=1)
         assert [document.ref.key for document in found] == ["a-1"]
 

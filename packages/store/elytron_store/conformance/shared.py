@@ -6,7 +6,7 @@ import pytest
 
 from elytron_core.errors import Conflict, IdempotencyConflict, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Committed, Document, Erased, Erasure, Idempotency, Put, Store
+from elytron_core.ports.store import BatchKey, CommitReceipt, Document, ErasureReceipt, ErasureTarget, PutChange, Store
 from elytron_store.conformance.examples import (
     ADA,
     AT,
@@ -43,7 +43,7 @@ class SecondHandleSuite(Claims):
         assert await sequences(store) == list(range(1, 7))
 
     async def test_each_sees_what_the_other_deleted_and_replaced(self, store: Store, second: Store) -> None:
-        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+        await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
         assert len(await documents(second)) == 2
         await put(second, fact(1), b"uno", expects=1)
         await delete(second, fact(2), expects=1)
@@ -57,11 +57,13 @@ class SecondHandleSuite(Claims):
         assert (refused.value.expected, refused.value.found) == (0, 1)
 
     async def test_idempotency_keys_hold_between_handles(self, store: Store, second: Store) -> None:
-        once = batch(Put(fact(1), b"", 0), idempotency=Idempotency(key="k", digest="d", answer=b"answer"))
+        once = batch(PutChange(fact(1), b"", 0), idempotency=BatchKey(key="k", digest="d", answer=b"answer"))
         await store.commit(once)
-        assert await second.commit(once) == Committed(1, 1, replayed=True, answer=b"answer")
+        assert await second.commit(once) == CommitReceipt(1, 1, replayed=True, answer=b"answer")
         with pytest.raises(IdempotencyConflict):
-            await second.commit(batch(Put(fact(2), b"", 0), idempotency=Idempotency(key="k", digest="e", answer=b"")))
+            await second.commit(
+                batch(PutChange(fact(2), b"", 0), idempotency=BatchKey(key="k", digest="e", answer=b""))
+            )
 
     async def test_new_spaces_are_seen_by_both(self, store: Store, second: Store) -> None:
         assert await spaces(second) == set()
@@ -76,28 +78,28 @@ class SecondHandleSuite(Claims):
         assert await blob(store, "aa") == b"second"
 
     async def test_an_erasure_reaches_the_other_handle(self, store: Store, second: Store) -> None:
-        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+        await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
         await write_blob(store, "aa", b"x")
         assert len(await documents(second)) == 2
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
         assert await documents(second) == [Document(fact(2), 1, b"two")]
         assert await journal(second) == await journal(store)
         with pytest.raises(NotFound):
             await blob(second, "aa")
-        assert await put(second, fact(3)) == Committed(4, 4)
+        assert await put(second, fact(3)) == CommitReceipt(4, 4)
         assert await one(store, fact(3)) == Document(fact(3), 1, b"body")
 
     async def test_the_erasure_of_a_space_reaches_the_other_handle(self, store: Store, second: Store) -> None:
         await put(store, fact(1))
         await put(second, fact(2))
-        erased = await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
-        assert erased == Erased(documents=2, blobs=0, entries_scrubbed=2, sequence=0)
+        erased = await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
+        assert erased == ErasureReceipt(documents=2, blobs=0, entries_scrubbed=2, sequence=0)
         assert await documents(second) == []
         assert await journal(second) == []
-        assert await put(second, fact(3)) == Committed(1, 1)
+        assert await put(second, fact(3)) == CommitReceipt(1, 1)
         assert await documents(store) == [Document(fact(3), 1, b"body")]
-        await second.erase(Erasure(space=ADA, at=AT, whole_space=True))
-        assert await put(store, fact(4)) == Committed(1, 1)
+        await second.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
+        assert await put(store, fact(4)) == CommitReceipt(1, 1)
         assert await documents(second) == [Document(fact(4), 1, b"body")]
 
     async def test_both_may_commit_at_once_without_a_gap(self, store: Store, second: Store) -> None:

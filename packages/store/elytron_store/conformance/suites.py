@@ -7,7 +7,7 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.errors import IdempotencyConflict, NotFound
-from elytron_core.ports.store import Committed, Document, Erasure, Idempotency, Put, Run, Store
+from elytron_core.ports.store import BatchKey, CommitReceipt, CompactedRun, Document, ErasureTarget, PutChange, Store
 from elytron_core.profiles import ErasurePromise
 from elytron_store.conformance.blobs import BlobClaims
 from elytron_store.conformance.commits import CommitClaims
@@ -44,7 +44,7 @@ def _holds(folder: Path, secret: bytes) -> bool:
     return any(secret in path.read_bytes() for path in folder.rglob("*") if path.is_file())
 
 
-ONCE = batch(Put(fact(1), b"one", 0), idempotency=Idempotency(key="k", digest="d", answer=b"answer"))
+ONCE = batch(PutChange(fact(1), b"one", 0), idempotency=BatchKey(key="k", digest="d", answer=b"answer"))
 
 
 class ReopenSuite(Claims):
@@ -54,7 +54,7 @@ class ReopenSuite(Claims):
         assert store.capabilities.durable
 
     async def test_everything_acknowledged_is_there_after_reopening(self, store: Store, reopen: Reopen) -> None:
-        await store.commit(batch(*(Put(fact(number), b"%d" % number, 0) for number in range(20))))
+        await store.commit(batch(*(PutChange(fact(number), b"%d" % number, 0) for number in range(20))))
         await put(store, fact(3), b"newer", expects=1)
         await delete(store, fact(4), expects=1)
         await put(store, fact(1), b"bob's", space=BOB)
@@ -81,18 +81,18 @@ class ReopenSuite(Claims):
 
     async def test_no_byte_of_what_was_erased_is_left(self, store: Store, tmp_path: Path) -> None:
         secret = b"a secret that is erased"
-        await store.commit(batch(Put(fact(1), secret, 0), Put(fact(2), b"two", 0)))
+        await store.commit(batch(PutChange(fact(1), secret, 0), PutChange(fact(2), b"two", 0)))
         await write_blob(store, "aa", secret)
         assert store.capabilities.erasure is ErasurePromise.NO_BYTE
         assert _holds(tmp_path, secret) is not store.capabilities.sealed
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
         assert not _holds(tmp_path, secret)
 
     async def test_sequences_go_on_where_they_stood(self, store: Store, reopen: Reopen) -> None:
         await put(store, fact(1))
         await put(store, fact(2))
         again = await reopen()
-        assert await put(again, fact(3)) == Committed(3, 3)
+        assert await put(again, fact(3)) == CommitReceipt(3, 3)
 
     async def test_revisions_go_on_where_they_stood(self, store: Store, reopen: Reopen) -> None:
         await put(store, fact(1), b"first")
@@ -104,37 +104,37 @@ class ReopenSuite(Claims):
     async def test_idempotency_keys_survive(self, store: Store, reopen: Reopen) -> None:
         await store.commit(ONCE)
         again = await reopen()
-        assert await again.commit(ONCE) == Committed(1, 1, replayed=True, answer=b"answer")
+        assert await again.commit(ONCE) == CommitReceipt(1, 1, replayed=True, answer=b"answer")
         with pytest.raises(IdempotencyConflict):
-            await again.commit(batch(Put(fact(2), b"", 0), idempotency=Idempotency(key="k", digest="e", answer=b"")))
+            await again.commit(batch(PutChange(fact(2), b"", 0), idempotency=BatchKey(key="k", digest="e", answer=b"")))
 
     async def test_what_was_erased_stays_erased(self, store: Store, reopen: Reopen) -> None:
-        await store.commit(batch(Put(fact(1), b"one", 0), Put(fact(2), b"two", 0)))
+        await store.commit(batch(PutChange(fact(1), b"one", 0), PutChange(fact(2), b"two", 0)))
         await write_blob(store, "aa", b"x")
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1),), blobs=("aa",)))
         before = await documents(store), await journal(store)
         again = await reopen()
         assert (await documents(again), await journal(again)) == before
         with pytest.raises(NotFound):
             await blob(again, "aa")
-        assert await put(again, fact(1)) == Committed(4, 4)
+        assert await put(again, fact(1)) == CommitReceipt(4, 4)
 
     async def test_a_compacted_journal_is_as_it_was(self, store: Store, reopen: Reopen) -> None:
-        await store.commit(batch(*(Put(fact(number), b"", 0) for number in range(5))))
-        await store.erase(Erasure(space=ADA, at=AT, refs=(fact(1), fact(2))))
-        await store.compact(ADA, [Run(2, 3, "sum")])
+        await store.commit(batch(*(PutChange(fact(number), b"", 0) for number in range(5))))
+        await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(1), fact(2))))
+        await store.compact(ADA, [CompactedRun(2, 3, "sum")])
         before = await journal(store), await store.check()
         again = await reopen()
         assert (await journal(again), await again.check()) == before
-        assert await put(again, fact(9)) == Committed(7, 7)
+        assert await put(again, fact(9)) == CommitReceipt(7, 7)
 
     async def test_an_erased_space_stays_erased(self, store: Store, reopen: Reopen) -> None:
         await store.commit(ONCE)
         await write_blob(store, "aa", b"x")
-        await store.erase(Erasure(space=ADA, at=AT, whole_space=True))
+        await store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True))
         again = await reopen()
         assert await spaces(again) == set()
-        assert await again.commit(ONCE) == Committed(1, 1, answer=b"answer")
+        assert await again.commit(ONCE) == CommitReceipt(1, 1, answer=b"answer")
 
     async def test_a_store_can_be_reopened_again_and_again(self, store: Store, reopen: Reopen) -> None:
         current = store

@@ -18,9 +18,18 @@ from zlib import crc32
 
 from elytron_core import limits
 from elytron_core.errors import NotFound, StoreClosed, StoreCorrupt
-from elytron_core.strict_json import checksum
+from elytron_core.strict_json import frame_checksum
 from elytron_store.file import disk
-from elytron_store.file.disk import Places, locked, move, sync, try_lock, while_reading, while_writing, write_all
+from elytron_store.file.disk import (
+    StorePaths,
+    locked_file,
+    move_durably,
+    sync_file,
+    try_lock,
+    while_reading,
+    while_writing,
+    write_all,
+)
 from elytron_store.manifest import is_folder
 
 _MAGIC = b"elyblob\x01"
@@ -37,7 +46,7 @@ class BlobWriter:
     It touches nothing before its first write, so an owner who goes away early leaves nothing behind.
     """
 
-    def __init__(self, where: Places, name: str, key: str, /, *, busy_wait_s: float) -> None:
+    def __init__(self, where: StorePaths, name: str, key: str, /, *, busy_wait_s: float) -> None:
         self.size = 0
         self._where = where
         self._name = name
@@ -60,10 +69,10 @@ class BlobWriter:
         with self._mutex:
             file = self._opened()
             self._put(file, b"")
-            sync(file)
+            sync_file(file)
             if sys.platform == "win32":
                 file.close()  # there an open file cannot be moved
-            move(self._path, target)
+            move_durably(self._path, target)
             file.close()
             self._over = True
 
@@ -79,23 +88,23 @@ class BlobWriter:
         if self._over:
             raise StoreClosed  # its owner went away while this call waited for a thread
         if self._file is None:
-            with locked(_gate(self._where), wait_s=self._busy_wait_s):
+            with locked_file(_gate_path(self._where), wait_s=self._busy_wait_s):
                 disk.make_folder(self._where.incoming)
-                self._file = disk.create(self._path)
+                self._file = disk.create_file(self._path)
                 free = try_lock(self._file)
             assert free, "no other writer knows this name"
             write_all(self._file, _MAGIC)
         return self._file
 
     def _put(self, file: FileIO, data: bytes) -> None:
-        write_all(file, _HEAD.pack(len(data), _seal(self._name, self._key, self._count, data)) + data)
+        write_all(file, _HEAD.pack(len(data), _seal_chunk(self._name, self._key, self._count, data)) + data)
         self._count += 1
 
 
 class BlobReader:
     """A blob being read. Every call blocks, in any thread; none runs beside another."""
 
-    def __init__(self, where: Places, name: str, key: str, /) -> None:
+    def __init__(self, where: StorePaths, name: str, key: str, /) -> None:
         self._where = where
         self._name = name
         self._key = key
@@ -113,7 +122,7 @@ class BlobReader:
                 self._file = open_blob(self._where, self._name, self._key)
                 if self._file is None:
                     raise NotFound(what="blob", name=self._key)
-                self._chunks = chunks(self._file, self._name, self._key)
+                self._chunks = blob_chunks(self._file, self._name, self._key)
             return tuple(islice(self._chunks, WINDOW_CHUNKS))
 
     def close(self) -> None:
@@ -123,7 +132,7 @@ class BlobReader:
                 self._file.close()
 
 
-def open_blob(where: Places, name: str, key: str, /) -> FileIO | None:
+def open_blob(where: StorePaths, name: str, key: str, /) -> FileIO | None:
     """Return the file of a blob, None if there is none."""
     with while_reading("a blob"):
         try:
@@ -132,41 +141,41 @@ def open_blob(where: Places, name: str, key: str, /) -> FileIO | None:
             return None
 
 
-def chunks(file: FileIO, name: str, key: str, /) -> Iterator[bytes]:
+def blob_chunks(file: FileIO, name: str, key: str, /) -> Iterator[bytes]:
     """Yield the blob's chunks, each verified. Raises StoreCorrupt at the first that is damaged, cut or misplaced."""
     damaged = StoreCorrupt(what=f"blob {key}")
-    if _read(file, len(_MAGIC)) != _MAGIC:
+    if _read_sized(file, len(_MAGIC)) != _MAGIC:
         raise damaged
     count = 0
     while True:
-        head = _read(file, _HEAD.size)
+        head = _read_sized(file, _HEAD.size)
         if len(head) < _HEAD.size:
             raise damaged
         size, found = _HEAD.unpack(head)
         if size > limits.BLOB_CHUNK_BYTES:
             raise damaged
-        data = _read(file, size)
-        if len(data) != size or found != _seal(name, key, count, data):
+        data = _read_sized(file, size)
+        if len(data) != size or found != _seal_chunk(name, key, count, data):
             raise damaged
         if not data:
             break
         yield data
         count += 1
-    if _read(file, 1):
+    if _read_sized(file, 1):
         raise damaged
 
 
 def is_whole(file: FileIO, name: str, key: str, /) -> bool:
     """Return whether every chunk of the blob is undamaged."""
     try:
-        for _ in chunks(file, name, key):
+        for _ in blob_chunks(file, name, key):
             pass
     except StoreCorrupt:
         return False
     return True
 
 
-def keys(where: Places, name: str, /) -> list[str]:
+def blob_keys(where: StorePaths, name: str, /) -> list[str]:
     """Return the keys of a space's blobs, in order."""
     with while_reading("a space's blobs"):
         try:
@@ -176,9 +185,9 @@ def keys(where: Places, name: str, /) -> list[str]:
     return sorted(each.removesuffix(SUFFIX) for each in found if each.endswith(SUFFIX))
 
 
-def sweep(where: Places, /, *, busy_wait_s: float) -> None:
+def sweep_uploads(where: StorePaths, /, *, busy_wait_s: float) -> None:
     """Remove what writers of blobs left behind when they died; those alive hold their files' locks."""
-    with locked(_gate(where), wait_s=busy_wait_s):
+    with locked_file(_gate_path(where), wait_s=busy_wait_s):
         if not is_folder(where.incoming):
             return
         for path in where.incoming.iterdir():
@@ -191,11 +200,11 @@ def sweep(where: Places, /, *, busy_wait_s: float) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _gate(where: Places) -> Path:
+def _gate_path(where: StorePaths) -> Path:
     return where.locks / "incoming"
 
 
-def _read(file: FileIO, size: int) -> bytes:
+def _read_sized(file: FileIO, size: int) -> bytes:
     with while_reading("a blob"):
         data = file.read(size) or b""
         while 0 < len(data) < size and (more := file.read(size - len(data))):
@@ -203,6 +212,6 @@ def _read(file: FileIO, size: int) -> bytes:
     return data
 
 
-def _seal(name: str, key: str, place: int, data: bytes) -> bytes:
+def _seal_chunk(name: str, key: str, place: int, data: bytes) -> bytes:
     # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
-    return checksum(name.encode(), key.encode(), _SUMMED.pack(place, len(data), crc32(data)))
+    return frame_checksum(name.encode(), key.encode(), _SUMMED.pack(place, len(data), crc32(data)))

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from elytron_core.errors import PermissionRefused, StoreBusy, StoreFailed, StoreFull, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.strict_json import digest
+from elytron_core.strict_json import sha256_digest
 from elytron_store.manifest import is_folder
 
 _TRIES_ON_WINDOWS = 500
@@ -36,7 +36,7 @@ def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
         rest = rest[written:]
 
 
-def sync(file: FileIO, /) -> None:
+def sync_file(file: FileIO, /) -> None:
     """Return when everything written to `file` is on the device."""
     if sys.platform == "darwin":
         import fcntl
@@ -59,7 +59,7 @@ def sync_folder(path: Path, /) -> None:
         os.close(handle)
 
 
-def move(source: Path, target: Path, /) -> None:
+def move_durably(source: Path, target: Path, /) -> None:
     """Leave the synced file or folder `source` at `target`, replacing a file there, for good."""
     for last in (False,) * _TRIES_ON_WINDOWS + (True,):
         try:
@@ -81,7 +81,7 @@ NEW_SUFFIX = ".new"
 """Ending of the name of a file that is written beside the one whose place it takes."""
 
 
-class Places:
+class StorePaths:
     """The paths of one store."""
 
     def __init__(self, root: Path, /) -> None:
@@ -110,7 +110,7 @@ class Places:
 
 def folder_name(space: SpaceId | str, /) -> str:
     """Return the folder name of a space: no character of its name can reach the file system."""
-    return digest(space.encode())
+    return sha256_digest(space.encode())
 
 
 def make_folder(path: Path, /) -> None:
@@ -120,7 +120,7 @@ def make_folder(path: Path, /) -> None:
         sync_folder(path.parent)
 
 
-def create(path: Path, /) -> FileIO:
+def create_file(path: Path, /) -> FileIO:
     """Open a new, empty file at `path` for reading and writing, readable by its owner alone."""
     return FileIO(path, "w+", opener=lambda name, flags: os.open(name, flags, _FILE_MODE))
 
@@ -128,10 +128,10 @@ def create(path: Path, /) -> FileIO:
 def write_file(path: Path, data: bytes, /) -> None:
     """Leave a file with `data` at `path`, whole and for good, or what was there."""
     beside = path.with_name(f"{path.name}{NEW_SUFFIX}")
-    with create(beside) as file:
+    with create_file(beside) as file:
         write_all(file, data)
-        sync(file)
-    move(beside, path)
+        sync_file(file)
+    move_durably(beside, path)
 
 
 ENGINE = "file"
@@ -196,14 +196,14 @@ else:
 
 
 @contextmanager
-def locked(path: Path, /, *, wait_s: float) -> Generator[None]:
+def locked_file(path: Path, /, *, wait_s: float) -> Generator[None]:
     """Hold the lock at `path` for the block, against threads and processes. Blocks: call it in a worker thread.
 
     Raises StoreBusy when others held it for `wait_s`.
     """
     with while_writing("taking a lock"):
         make_folder(path.parent)
-        file = create(path)
+        file = create_file(path)
     with file:
         deadline = time.monotonic() + wait_s
         pause = _FIRST_PAUSE_S

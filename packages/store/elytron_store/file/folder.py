@@ -14,54 +14,54 @@ from elytron_store.file import blobs, disk
 from elytron_store.file.disk import (
     ENGINE,
     FULL,
-    Places,
-    create,
-    locked,
+    StorePaths,
+    create_file,
+    locked_file,
     make_folder,
-    sync,
+    sync_file,
     sync_folder,
     while_reading,
     write_all,
     write_file,
 )
-from elytron_store.manifest import DEFAULT_PROFILE, Manifest, is_folder, is_there
+from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, is_there
 
 _MAY_COME_FIRST = {"locks", "manifest.json.new"}
 """Left-overs of an opening that died before there is a manifest."""
 
 
-def prepare(where: Places, /, *, at: Instant, profile: str | None, sealed: bool, busy_wait_s: float) -> None:
+def prepare_folder(where: StorePaths, /, *, at: Instant, profile: str | None, sealed: bool, busy_wait_s: float) -> None:
     """Make the folder ready for use: an existing store unchanged, else a new one.
 
     Raises StoreForeign, StoreNewer, PermissionRefused, StoreUnavailable.
     """
-    with _using(where):
-        if _matching(where, profile=profile, sealed=sealed) is None:
+    with _folder_errors(where):
+        if _matching_manifest(where, profile=profile, sealed=sealed) is None:
             where.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with locked(where.locks / "store", wait_s=busy_wait_s):
+            with locked_file(where.locks / "store", wait_s=busy_wait_s):
                 # Looked at once more: another process may have made the store in the meantime.
-                if _matching(where, profile=profile, sealed=sealed) is None:
-                    disk.write_file(where.manifest, _new(at=at, profile=profile, sealed=sealed).to_bytes())
+                if _matching_manifest(where, profile=profile, sealed=sealed) is None:
+                    disk.write_file(where.manifest, _new_manifest(at=at, profile=profile, sealed=sealed).to_bytes())
         disk.make_folder(where.spaces)
 
 
-def note(where: Places, /, *, at: Instant, busy_wait_s: float) -> None:
+def note_opening(where: StorePaths, /, *, at: Instant, busy_wait_s: float) -> None:
     """Have the manifest say that the store was opened at `at`, and sweep out what is left over.
 
-    The manifest stays as it is where the device has no room for another. Raises as `prepare` does.
+    The manifest stays as it is where the device has no room for another. Raises as `prepare_folder` does.
     """
-    with _using(where):
-        with locked(where.locks / "store", wait_s=busy_wait_s):
-            data = _kept(where)
+    with _folder_errors(where):
+        with locked_file(where.locks / "store", wait_s=busy_wait_s):
+            data = _read_manifest(where)
             if data is not None:
-                _note(where, manifest.read(data).model_copy(update={"opened_at": at}))
-        blobs.sweep(where, busy_wait_s=busy_wait_s)
+                _write_manifest(where, manifest.read_manifest(data).model_copy(update={"opened_at": at}))
+        blobs.sweep_uploads(where, busy_wait_s=busy_wait_s)
         if is_folder(where.trash):
             shutil.rmtree(where.trash, ignore_errors=True)  # another opening may be at it too
 
 
 @contextmanager
-def _using(where: Places) -> Generator[None]:
+def _folder_errors(where: StorePaths) -> Generator[None]:
     root = str(where.root)
     try:
         yield
@@ -74,28 +74,28 @@ def _using(where: Places) -> Generator[None]:
         raise StoreUnavailable(f"{root!r} cannot be used as the folder of a file store: {reason}") from error
 
 
-def _matching(where: Places, *, profile: str | None, sealed: bool) -> Manifest | None:
+def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) -> StoreManifest | None:
     """Return the manifest, which matches; None if there is nothing at all."""
-    data = _kept(where)
+    data = _read_manifest(where)
     if data is None and is_there(where.root) and {path.name for path in where.root.iterdir()} - _MAY_COME_FIRST:
         # There may be a store that another process made between the two checks.
-        data = _kept(where)
+        data = _read_manifest(where)
         if data is None:
             raise StoreForeign(
                 f"the folder {str(where.root)!r} holds files and no elytron store: choose an empty or a new folder"
             )
     if data is None:
         return None
-    found = manifest.read(data)
+    found = manifest.read_manifest(data)
     manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
     return found
 
 
-def _new(*, at: Instant, profile: str | None, sealed: bool) -> Manifest:
-    return Manifest(engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at)
+def _new_manifest(*, at: Instant, profile: str | None, sealed: bool) -> StoreManifest:
+    return StoreManifest(engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at)
 
 
-def _note(where: Places, kept: Manifest) -> None:
+def _write_manifest(where: StorePaths, kept: StoreManifest) -> None:
     """Write the manifest; one that is there stays as it is where the device has no room for another. Raises OSError."""
     try:
         disk.write_file(where.manifest, kept.to_bytes())
@@ -104,36 +104,36 @@ def _note(where: Places, kept: Manifest) -> None:
             raise
 
 
-def _kept(where: Places) -> bytes | None:
+def _read_manifest(where: StorePaths) -> bytes | None:
     try:
         return where.manifest.read_bytes()
     except FileNotFoundError:
         return None
 
 
-def copy(source: Path, target: Path, /) -> Manifest:
+def copy_folder(source: Path, target: Path, /) -> StoreManifest:
     """Leave a copy of the store in the folder `source` in the new folder `target`, durable; return its manifest.
 
     Each space is as it was at one moment, not all at the same one: no commit spans two. What was moved aside stays
     behind. Blocks: call it in a worker thread. Raises StoreForeign, StoreBusy, StoreFull, StoreUnavailable.
     """
-    there, here = Places(source), Places(target)
+    there, here = StorePaths(source), StorePaths(target)
     with while_reading("the store"):
         if not is_there(there.manifest):
             raise StoreForeign("this folder holds no store yet: there is nothing to copy")
-        found = manifest.read(there.manifest.read_bytes())
+        found = manifest.read_manifest(there.manifest.read_bytes())
         target.mkdir(mode=0o700)
         make_folder(here.spaces)
         names = sorted(path.name for path in there.spaces.iterdir()) if is_folder(there.spaces) else []
     for name in names:
-        with locked(there.lock_of(name), wait_s=store_limits.BUSY_WAIT_S), while_reading("the store"):
+        with locked_file(there.lock_of(name), wait_s=store_limits.BUSY_WAIT_S), while_reading("the store"):
             _copy_space(there, here, name)
     with while_reading("the store"):
         write_file(here.manifest, found.to_bytes())  # last: without it the folder is no store
     return found
 
 
-def _copy_space(there: Places, here: Places, name: str) -> None:
+def _copy_space(there: StorePaths, here: StorePaths, name: str) -> None:
     log = there.log_of(name)
     if not is_there(log):
         return  # erased meanwhile
@@ -149,7 +149,7 @@ def _copy_space(there: Places, here: Places, name: str) -> None:
 
 
 def _copy_file(source: Path, target: Path) -> None:
-    with source.open("rb") as reading, create(target) as writing:
+    with source.open("rb") as reading, create_file(target) as writing:
         while chunk := reading.read(limits.BLOB_CHUNK_BYTES):
             write_all(writing, chunk)
-        sync(writing)
+        sync_file(writing)

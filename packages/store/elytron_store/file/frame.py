@@ -20,8 +20,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Ref
-from elytron_core.strict_json import checksum
+from elytron_core.ports.store import DocumentRef, JournalAction
+from elytron_core.strict_json import frame_checksum
 from elytron_store.engine import document_checksum
 
 MAGIC = b"\xe1lyF"
@@ -50,7 +50,7 @@ class KeptDocument(NamedTuple):
 
 class KeptEntry(NamedTuple):
     at: Instant
-    action: Action
+    action: JournalAction
     collection: str
     key: str
     digest: str
@@ -66,13 +66,13 @@ class KeptAnswer(NamedTuple):
     size: int
 
 
-class Record(BaseModel):
+class FrameRecord(BaseModel):
     """Contents of a frame: documents put, refs deleted, journal entries from sequence `first`, answered requests."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     documents: tuple[KeptDocument, ...] = ()
-    deletes: tuple[Ref, ...] = ()
+    deletes: tuple[DocumentRef, ...] = ()
     first: int = 0
     entries: tuple[KeptEntry, ...] = ()
     answers: tuple[KeptAnswer, ...] = ()
@@ -88,7 +88,7 @@ class Record(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Header:
+class LogHeader:
     """A log's generation and space, how much of it is acknowledged, and whether all its copies agree."""
 
     salt: bytes
@@ -98,31 +98,31 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class FrameBlock:
     """One copy of a frame's record. `offset` is where the frame begins, `bodies_at` where its bodies do."""
 
     offset: int
     copy: int
     bodies_at: int
     end: int
-    record: Record
+    record: FrameRecord
 
 
 def encode_header(salt: bytes, space: SpaceId, /, *, acknowledged: int) -> bytes:
     """Return the bytes of a log's header."""
     name = space.encode()
     static = _STATIC.pack(_LOG_MAGIC, salt, len(name), name)
-    static += checksum(static)
+    static += frame_checksum(static)
     return static + encode_acknowledged(salt, acknowledged) + static
 
 
 def encode_acknowledged(salt: bytes, acknowledged: int, /) -> bytes:
     """Return the bytes to keep at ACKNOWLEDGED_AT: everything before the offset `acknowledged` is durable."""
-    return 2 * _ACKNOWLEDGED.pack(acknowledged, checksum(salt, acknowledged.to_bytes(8, "big")))
+    return 2 * _ACKNOWLEDGED.pack(acknowledged, frame_checksum(salt, acknowledged.to_bytes(8, "big")))
 
 
 @lru_cache(maxsize=256)  # every read parses the header, which mostly has the same bytes
-def decode_header(data: bytes, /) -> Header | None:
+def decode_header(data: bytes, /) -> LogHeader | None:
     """Return the header in `data`, or None if no copy of it is whole."""
     middle = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]
     statics = (data[:ACKNOWLEDGED_AT], data[ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size : HEADER_BYTES])
@@ -132,7 +132,7 @@ def decode_header(data: bytes, /) -> Header | None:
     _, salt, length, name = _STATIC.unpack(whole[0][: _STATIC.size])
     marks = [middle[: _ACKNOWLEDGED.size], middle[_ACKNOWLEDGED.size :]]
     known = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
-    return Header(
+    return LogHeader(
         salt=salt,
         space=SpaceId(name[:length].decode()),
         acknowledged=max(known, default=None),
@@ -140,7 +140,7 @@ def decode_header(data: bytes, /) -> Header | None:
     )
 
 
-def encode_frame(record: Record, bodies: Sequence[bytes], /, *, salt: bytes, offset: int) -> bytes:
+def encode_frame(record: FrameRecord, bodies: Sequence[bytes], /, *, salt: bytes, offset: int) -> bytes:
     """Return the frame of `record` for `offset`. `bodies` are its sealed documents, then its sealed answers."""
     text = record.model_dump_json(exclude_defaults=True).encode()
     bodies_bytes = sum(len(body) for body in bodies)
@@ -151,10 +151,10 @@ def encode_frame(record: Record, bodies: Sequence[bytes], /, *, salt: bytes, off
 
 def seal_document(kept: KeptDocument, body: bytes, /) -> bytes:
     """Return a document's body as a frame holds it."""
-    return document_checksum(Ref(kept.collection, kept.key), kept.revision, body) + body
+    return document_checksum(DocumentRef(kept.collection, kept.key), kept.revision, body) + body
 
 
-def open_document(ref: Ref, revision: int, sealed: bytes, /) -> bytes | None:
+def open_document(ref: DocumentRef, revision: int, sealed: bytes, /) -> bytes | None:
     """Return the body that `seal_document` sealed, or None if it is damaged."""
     body = sealed[CHECKSUM_BYTES:]
     return body if sealed[:CHECKSUM_BYTES] == document_checksum(ref, revision, body) else None
@@ -162,13 +162,13 @@ def open_document(ref: Ref, revision: int, sealed: bytes, /) -> bytes | None:
 
 def seal_answer(key: str, answer: bytes, /) -> bytes:
     """Return an idempotency record's answer as a frame holds it."""
-    return checksum(key.encode(), answer) + answer
+    return frame_checksum(key.encode(), answer) + answer
 
 
 def open_answer(key: str, sealed: bytes, /) -> bytes | None:
     """Return the answer that `seal_answer` sealed, or None if it is damaged."""
     answer = sealed[CHECKSUM_BYTES:]
-    return answer if sealed[:CHECKSUM_BYTES] == checksum(key.encode(), answer) else None
+    return answer if sealed[:CHECKSUM_BYTES] == frame_checksum(key.encode(), answer) else None
 
 
 def record_bytes(head: bytes, /) -> int | None:
@@ -179,7 +179,7 @@ def record_bytes(head: bytes, /) -> int | None:
     return length if magic == MAGIC and copy in (0, 1) else None
 
 
-def decode_block(data: bytes, /, *, salt: bytes, at: int) -> Block | None:
+def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
     """Return the block that `data`, read at offset `at`, begins with; None if it is not whole."""
     length = record_bytes(data)
     if length is None or len(data) < HEAD_BYTES + length:
@@ -191,14 +191,14 @@ def decode_block(data: bytes, /, *, salt: bytes, at: int) -> Block | None:
     if offset < HEADER_BYTES or found != _block_checksum(salt, offset, data[:_SEALED_BYTES], text):
         return None
     try:
-        record = Record.model_validate_json(text)
+        record = FrameRecord.model_validate_json(text)
     except ValidationError:
         return None
     bodies_at = offset + 2 * size
-    return Block(offset=offset, copy=copy, bodies_at=bodies_at, end=bodies_at + bodies_bytes, record=record)
+    return FrameBlock(offset=offset, copy=copy, bodies_at=bodies_at, end=bodies_at + bodies_bytes, record=record)
 
 
-def bodies(block: Block, /) -> Iterator[tuple[KeptDocument | KeptAnswer, int]]:
+def block_bodies(block: FrameBlock, /) -> Iterator[tuple[KeptDocument | KeptAnswer, int]]:
     """Walk the documents and answers of `block` with the offset where each one's sealed body begins."""
     at = block.bodies_at
     for kept in (*block.record.documents, *block.record.answers):
@@ -212,16 +212,16 @@ def _encode_block(text: bytes, copy: int, bodies_bytes: int, salt: bytes, offset
 
 
 def _block_checksum(salt: bytes, offset: int, head: bytes, text: bytes) -> bytes:
-    return checksum(salt, offset.to_bytes(8, "big"), head, text)
+    return frame_checksum(salt, offset.to_bytes(8, "big"), head, text)
 
 
 def _is_whole_static(static: bytes) -> bool:
     sealed, found = static[: _STATIC.size], static[_STATIC.size :]
-    return static.startswith(_LOG_MAGIC) and len(static) == _STATIC_BYTES and checksum(sealed) == found
+    return static.startswith(_LOG_MAGIC) and len(static) == _STATIC_BYTES and frame_checksum(sealed) == found
 
 
 def _decode_acknowledged(salt: bytes, mark: bytes) -> int | None:
     if len(mark) < _ACKNOWLEDGED.size:
         return None
     acknowledged, found = _ACKNOWLEDGED.unpack(mark)
-    return acknowledged if found == checksum(salt, acknowledged.to_bytes(8, "big")) else None
+    return acknowledged if found == frame_checksum(salt, acknowledged.to_bytes(8, "big")) else None

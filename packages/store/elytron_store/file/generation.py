@@ -11,32 +11,41 @@ from typing import NamedTuple
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Committed, Entry, Erasure, JournalEntry, Ref, Run
+from elytron_core.ports.store import (
+    Batch,
+    CommitReceipt,
+    CompactedRun,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
+    JournalEntry,
+)
 from elytron_store import engine
 from elytron_store.file import disk, frame
-from elytron_store.file.disk import move, sync, write_all
-from elytron_store.file.frame import Block, KeptAnswer, KeptDocument, KeptEntry, Record
-from elytron_store.file.log import Contents, Hole, Log, Span, entries_of, read_answer, read_sealed
+from elytron_store.file.disk import move_durably, sync_file, write_all
+from elytron_store.file.frame import FrameBlock, FrameRecord, KeptAnswer, KeptDocument, KeptEntry
+from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_answer, read_sealed
 from elytron_store.group_commit import Outcome
-from elytron_store.ledger import Stage
+from elytron_store.ledger import LedgerStage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
 _FRAME_ITEMS = 1_000
-LOST_REF = Ref("lost", "0")
+LOST_REF = DocumentRef("lost", "0")
 """Subject of an entry in the place of one lost to damage."""
 
 Rewrite = Callable[[Iterator[JournalEntry]], Iterable[JournalEntry]]
 """Change of a journal for a new generation."""
 
 
-class Frame(NamedTuple):
+class NewFrame(NamedTuple):
     """A frame about to be written: its record and its sealed bodies, documents first."""
 
-    record: Record
+    record: FrameRecord
     bodies: Sequence[bytes]
 
 
-def encode(frames: Iterable[Frame], /, *, salt: bytes, offset: int) -> bytes:
+def encode_frames(frames: Iterable[NewFrame], /, *, salt: bytes, offset: int) -> bytes:
     """Return `frames` as they stand from `offset` on."""
     data = bytearray()
     for each in frames:
@@ -44,7 +53,7 @@ def encode(frames: Iterable[Frame], /, *, salt: bytes, offset: int) -> bytes:
     return bytes(data)
 
 
-def append(path: Path, data: bytes, /, *, salt: bytes, start: int) -> None:
+def append_frames(path: Path, data: bytes, /, *, salt: bytes, start: int) -> None:
     """Leave `data` behind offset `start` of the log at `path`, durable and acknowledged, or nothing of it.
 
     Raises OSError; the log is then cut back to `start`, unless even that failed.
@@ -53,27 +62,27 @@ def append(path: Path, data: bytes, /, *, salt: bytes, start: int) -> None:
         try:
             file.seek(start)
             write_all(file, data)
-            sync(file)
-            acknowledge(file, salt, start + len(data))
+            sync_file(file)
+            acknowledge_end(file, salt, start + len(data))
         except OSError:
             file.truncate(start)
             raise
 
 
-def acknowledge(file: FileIO, salt: bytes, end: int, /) -> None:
+def acknowledge_end(file: FileIO, salt: bytes, end: int, /) -> None:
     """Say in the header that all before `end` is durable; the word itself becomes durable with the next sync."""
     file.seek(frame.ACKNOWLEDGED_AT)
     write_all(file, frame.encode_acknowledged(salt, end))
 
 
-def recover(path: Path, /) -> None:
+def recover_log(path: Path, /) -> None:
     """Settle the bytes behind the acknowledged end of the log at `path`; the caller holds the space's lock.
 
     A writer that died left whole frames or a torn one. Whole frames are acknowledged, since their caller may have
     been answered before a power cut took the header's update; the first torn one and all behind it is cut off.
     """
     try:
-        log = Log.open(path)
+        log = GenerationLog.open(path)
     except StoreCorrupt:
         return  # nothing can be settled behind a lost header; who reads will say so
     if log is None:
@@ -84,7 +93,7 @@ def recover(path: Path, /) -> None:
             return
         end = acknowledged
         for found in log.frames(acknowledged, size):
-            if isinstance(found, Hole) or not log.is_whole(found):
+            if isinstance(found, LogHole) or not log.is_whole(found):
                 break
             end = found.end
         whole = log.read(acknowledged, end - acknowledged)
@@ -93,20 +102,20 @@ def recover(path: Path, /) -> None:
         file.seek(acknowledged)
         # Written once more: after a failed sync the system may hold these bytes for clean although they are not.
         write_all(file, whole)
-        sync(file)
-        acknowledge(file, salt, end)
+        sync_file(file)
+        acknowledge_end(file, salt, end)
 
 
 def is_unsettled(path: Path, /) -> bool:
     """Return whether there are bytes behind the acknowledged end of the log at `path`."""
-    log = Log.open(path)
+    log = GenerationLog.open(path)
     if log is None:
         return False
     with log:
         return log.size() > log.acknowledged
 
 
-def write_new(path: Path, space: SpaceId, frames: Iterable[Frame], /, *, instead_of: Log | None) -> None:
+def write_new(path: Path, space: SpaceId, frames: Iterable[NewFrame], /, *, instead_of: GenerationLog | None) -> None:
     """Leave a new generation with `frames` as the log at `path`, whole and for good, or the old one.
 
     `instead_of`, which the frames may be read from, is closed before it is replaced: Windows moves nothing over an
@@ -115,24 +124,26 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[Frame], /, *, instead
     beside = path.with_name(f"{path.name}.new")
     salt = os.urandom(frame.SALT_BYTES)
     try:
-        with disk.create(beside) as file:
+        with disk.create_file(beside) as file:
             end = frame.HEADER_BYTES
             write_all(file, frame.encode_header(salt, space, acknowledged=end))
             for each in frames:
-                data = encode((each,), salt=salt, offset=end)
+                data = encode_frames((each,), salt=salt, offset=end)
                 write_all(file, data)
                 end += len(data)
-            acknowledge(file, salt, end)
-            sync(file)
+            acknowledge_end(file, salt, end)
+            sync_file(file)
         if instead_of is not None:
             instead_of.close()
-        move(beside, path)
+        move_durably(beside, path)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
 
 
-def snapshot(log: Log, contents: Contents, /, *, without: frozenset[Ref], rewrite: Rewrite) -> Iterator[Frame]:
+def snapshot_frames(
+    log: GenerationLog, contents: LogContents, /, *, without: frozenset[DocumentRef], rewrite: Rewrite
+) -> Iterator[NewFrame]:
     """Yield frames that hold all of `contents` but the documents `without`, with the journal rewritten.
 
     Bodies are carried over with their checksums, so damage stays what it is. Lost entries leave placeholders.
@@ -145,18 +156,20 @@ def snapshot(log: Log, contents: Contents, /, *, without: frozenset[Ref], rewrit
     ]
     for start in range(0, len(answers), _FRAME_ITEMS):
         some = answers[start : start + _FRAME_ITEMS]
-        yield Frame(Record(answers=tuple(kept for kept, _ in some)), _sealed(log, [span for _, span in some]))
+        yield NewFrame(
+            FrameRecord(answers=tuple(kept for kept, _ in some)), _sealed_bodies(log, [span for _, span in some])
+        )
 
 
-def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> Frame:
+def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> NewFrame:
     """Return a frame of journal entries alone."""
     kept = tuple(KeptEntry(entry.at, entry.action, *entry.ref, entry.digest, entry.covers) for entry in entries)
-    return Frame(Record(first=first, entries=kept), ())
+    return NewFrame(FrameRecord(first=first, entries=kept), ())
 
 
-def _journal_frames(log: Log, contents: Contents, rewrite: Rewrite) -> Iterator[Frame]:
+def _journal_frames(log: GenerationLog, contents: LogContents, rewrite: Rewrite) -> Iterator[NewFrame]:
     some: list[JournalEntry] = []
-    for entry in rewrite(_gapless(log.frames(frame.HEADER_BYTES, contents.end))):
+    for entry in rewrite(_gapless_entries(log.frames(frame.HEADER_BYTES, contents.end))):
         some.append(entry)
         if len(some) == _FRAME_ITEMS:
             yield entries_frame(some[0].first, some)
@@ -165,10 +178,10 @@ def _journal_frames(log: Log, contents: Contents, rewrite: Rewrite) -> Iterator[
         yield entries_frame(some[0].first, some)
 
 
-def _gapless(found: Iterable[Block | Hole]) -> Iterator[JournalEntry]:
+def _gapless_entries(found: Iterable[FrameBlock | LogHole]) -> Iterator[JournalEntry]:
     wanted = 1
     for block in found:
-        if isinstance(block, Hole):
+        if isinstance(block, LogHole):
             continue
         for entry in entries_of(block):
             for lost in range(wanted, entry.first):
@@ -179,14 +192,14 @@ def _gapless(found: Iterable[Block | Hole]) -> Iterator[JournalEntry]:
 
 def lost_entry(sequence: int, at: Instant, /) -> JournalEntry:
     """Return the entry that keeps the place of one lost to damage."""
-    return JournalEntry(sequence, at, Action.MAINTENANCE, LOST_REF, "")
+    return JournalEntry(sequence, at, JournalAction.MAINTENANCE, LOST_REF, "")
 
 
-def _body_frames(log: Log, contents: Contents, without: frozenset[Ref]) -> Iterator[Frame]:
+def _body_frames(log: GenerationLog, contents: LogContents, without: frozenset[DocumentRef]) -> Iterator[NewFrame]:
     # In the order they lie in, so that the old generation is read from front to back.
     order = sorted(contents.ledger.items(), key=lambda item: item[1].body.at)
     documents: list[KeptDocument] = []
-    spans: list[Span] = []
+    spans: list[BodySpan] = []
     held_bytes = 0
     for ref, held in order:
         if ref in without:
@@ -201,19 +214,19 @@ def _body_frames(log: Log, contents: Contents, without: frozenset[Ref]) -> Itera
         yield _documents_frame(log, documents, spans)
 
 
-def _documents_frame(log: Log, documents: Sequence[KeptDocument], spans: Sequence[Span]) -> Frame:
-    return Frame(Record(documents=tuple(documents)), _sealed(log, spans))
+def _documents_frame(log: GenerationLog, documents: Sequence[KeptDocument], spans: Sequence[BodySpan]) -> NewFrame:
+    return NewFrame(FrameRecord(documents=tuple(documents)), _sealed_bodies(log, spans))
 
 
-def _sealed(log: Log, spans: Sequence[Span]) -> Sequence[bytes]:
+def _sealed_bodies(log: GenerationLog, spans: Sequence[BodySpan]) -> Sequence[bytes]:
     # Bytes lost to damage are filled in, so that the frame has its form; the checksums still show it.
     return [read_sealed(log, span).ljust(frame.CHECKSUM_BYTES + span.size, b"\0") for span in spans]
 
 
-class Scrub:
+class DigestScrub:
     """Takes the digest off every entry that names one of `refs`, and counts them."""
 
-    def __init__(self, refs: frozenset[Ref], /) -> None:
+    def __init__(self, refs: frozenset[DocumentRef], /) -> None:
         self.count = 0
         self._refs = refs
 
@@ -226,50 +239,54 @@ class Scrub:
                 yield entry
 
 
-class Compacted:
+class CompactedRuns:
     """Puts one entry in place of each of `runs`, and counts what is left. Raises Conflict."""
 
-    def __init__(self, runs: Sequence[Run], /) -> None:
+    def __init__(self, runs: Sequence[CompactedRun], /) -> None:
         self.count = 0
         self._runs = runs
 
     def __call__(self, entries: Iterable[JournalEntry], /) -> Iterator[JournalEntry]:
-        for entry in engine.compacted(entries, self._runs):
+        for entry in engine.compacted_journal(entries, self._runs):
             self.count += 1
             yield entry
 
 
-class Left(NamedTuple):
+class ErasureRemainder(NamedTuple):
     """Result of an erasure: the frames of a new generation, the number of removed documents, and its journal entry."""
 
-    frames: Iterator[Frame]
+    frames: Iterator[NewFrame]
     documents: int
     sequence: int
 
 
-def left_by(erasure: Erasure, scrub: Scrub, log: Log | None, contents: Contents, /) -> Left:
+def left_by(
+    erasure: ErasureTarget, scrub: DigestScrub, log: GenerationLog | None, contents: LogContents, /
+) -> ErasureRemainder:
     """Return what `erasure` of documents leaves of a log; `scrub` counts entries while the frames are taken."""
     refs, ledger = frozenset(erasure.refs), contents.ledger
-    kept = iter(()) if log is None else snapshot(log, contents, without=refs, rewrite=scrub)
-    told = JournalEntry(ledger.last + 1, erasure.at, Action.ERASE, engine.ERASURE_REF, "")
+    kept = iter(()) if log is None else snapshot_frames(log, contents, without=refs, rewrite=scrub)
+    told = JournalEntry(ledger.last + 1, erasure.at, JournalAction.ERASE, engine.ERASURE_REF, "")
     ending = entries_frame(told.sequence, (told,))
-    return Left(chain(kept, (ending,)), sum(ledger.find(ref) is not None for ref in refs), told.sequence)
+    return ErasureRemainder(chain(kept, (ending,)), sum(ledger.find(ref) is not None for ref in refs), told.sequence)
 
 
-def judge(batches: Sequence[Batch], contents: Contents, log: Log | None, /) -> tuple[list[Outcome], list[Frame]]:
+def judge_batches(
+    batches: Sequence[Batch], contents: LogContents, log: GenerationLog | None, /
+) -> tuple[list[Outcome], list[NewFrame]]:
     """Return what each batch is answered, and the frames to append for those that change something."""
-    stage = Stage(contents.ledger)
+    stage = LedgerStage(contents.ledger)
     outcomes: list[Outcome] = []
-    frames: list[Frame] = []
+    frames: list[NewFrame] = []
     for batch in batches:
         try:
             repeated = stage.find_repeated(batch)
             if repeated is not None:
                 answer = repeated.answer
-                if isinstance(answer, Span):
+                if isinstance(answer, BodySpan):
                     assert log is not None, "an earlier answer is in a log"
                     answer = read_answer(log, repeated.key, answer)
-                outcomes.append(Committed(repeated.first, repeated.last, replayed=True, answer=answer))
+                outcomes.append(CommitReceipt(repeated.first, repeated.last, replayed=True, answer=answer))
                 continue
             stage.require_expected(batch)
         except (Conflict, StoreCorrupt) as refused:
@@ -281,11 +298,11 @@ def judge(batches: Sequence[Batch], contents: Contents, log: Log | None, /) -> t
     return outcomes, frames
 
 
-def _kept(entry: Entry, at: Instant) -> KeptEntry:
+def _kept_entry(entry: EntryDraft, at: Instant) -> KeptEntry:
     return KeptEntry(at if entry.at is None else entry.at, entry.action, *entry.ref, entry.digest, entry.covers)
 
 
-def _frame_of(batch: Batch, committed: Committed) -> Frame:
+def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
     documents = tuple(KeptDocument(*put.ref, put.expects + 1, len(put.body)) for put in batch.puts)
     sealed = [frame.seal_document(kept, put.body) for kept, put in zip(documents, batch.puts, strict=True)]
     answers: tuple[KeptAnswer, ...] = ()
@@ -293,11 +310,11 @@ def _frame_of(batch: Batch, committed: Committed) -> Frame:
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
         answers = (KeptAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
         sealed.append(frame.seal_answer(key, answer))
-    record = Record(
+    record = FrameRecord(
         documents=documents,
         deletes=tuple(delete.ref for delete in batch.deletes),
         first=committed.first,
-        entries=tuple(_kept(entry, batch.at) for entry in batch.entries),
+        entries=tuple(_kept_entry(entry, batch.at) for entry in batch.entries),
         answers=answers,
     )
-    return Frame(record, sealed)
+    return NewFrame(record, sealed)

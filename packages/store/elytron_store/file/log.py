@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
-from elytron_core.ports.store import Document, JournalEntry, Ref
-from elytron_store.engine import Page
+from elytron_core.ports.store import Document, DocumentRef, JournalEntry
+from elytron_store.engine import DocumentPage
 from elytron_store.file import frame
 from elytron_store.file.disk import while_reading
-from elytron_store.file.frame import Block, Header, KeptAnswer, KeptDocument
-from elytron_store.ledger import Answered, Held, Ledger
+from elytron_store.file.frame import FrameBlock, KeptAnswer, KeptDocument, LogHeader
+from elytron_store.ledger import AnsweredRequest, HeldDocument, SpaceLedger
 from elytron_store.manifest import is_folder
 
 _GUESS_BYTES = 4096
@@ -28,14 +28,14 @@ _RECORD_BYTES_MAX = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Hole:
+class LogHole:
     """A stretch of the log in which no frame can be recognised."""
 
     start: int
     end: int
 
 
-class Readable(Protocol):
+class ByteSource(Protocol):
     """Source of a log's bytes: a file, or memory."""
 
     def seek(self, offset: int, whence: int = 0, /) -> int: ...
@@ -45,10 +45,10 @@ class Readable(Protocol):
     def close(self) -> None: ...
 
 
-class Log:
+class GenerationLog:
     """One generation of a space's log, open for reading. What it shows stays, even when a newer one replaces it."""
 
-    def __init__(self, file: Readable, header: Header, /) -> None:
+    def __init__(self, file: ByteSource, header: LogHeader, /) -> None:
         self.header = header
         self._file = file
         # If both marks are lost, everything counts as acknowledged: rather a hole to repair than a commit cut off.
@@ -95,11 +95,11 @@ class Log:
                 data += more
         return data
 
-    def block_at(self, at: int, /) -> Block | None:
+    def block_at(self, at: int, /) -> FrameBlock | None:
         """Return the block at offset `at`, None if none is whole."""
         return self._block_in(self.read(at, _GUESS_BYTES), at)
 
-    def frame_at(self, at: int, /) -> Block | None:
+    def frame_at(self, at: int, /) -> FrameBlock | None:
         """Return the block of the frame that begins at `at`: its first copy or, if that is damaged, its second."""
         block = self.block_at(at)
         if block is not None and block.copy == 0:
@@ -107,7 +107,7 @@ class Log:
         found = self._find_block(at + 1, self.size())
         return found if found is not None and found.offset == at else None
 
-    def frames(self, start: int, end: int, /) -> Iterator[Block | Hole]:
+    def frames(self, start: int, end: int, /) -> Iterator[FrameBlock | LogHole]:
         """Walk the frames from offset `start` to `end`; what cannot be read between them comes as holes."""
         at = start
         window, window_at = b"", start
@@ -118,30 +118,30 @@ class Log:
             if block is None or block.copy != 0 or block.end > end:
                 block = self._find_block(at + 1, end)
             if block is None or block.end > end or block.offset < at:
-                yield Hole(at, end)
+                yield LogHole(at, end)
                 return
             if block.offset > at:
-                yield Hole(at, block.offset)
+                yield LogHole(at, block.offset)
             yield block
             at = block.end
 
-    def is_whole(self, block: Block, /) -> bool:
+    def is_whole(self, block: FrameBlock, /) -> bool:
         """Return whether both copies of the block and all bodies of its frame are undamaged."""
         return self.has_both_copies(block) and not any(self.damaged(block))
 
-    def has_both_copies(self, block: Block, /) -> bool:
+    def has_both_copies(self, block: FrameBlock, /) -> bool:
         """Return whether both copies of the block are there."""
         second_at = block.offset + (block.bodies_at - block.offset) // 2
         copies = self.block_at(block.offset), self.block_at(second_at)
         return all(copy is not None and copy.offset == block.offset for copy in copies)
 
-    def damaged(self, block: Block, /) -> Iterator[frame.KeptDocument | frame.KeptAnswer]:
+    def damaged(self, block: FrameBlock, /) -> Iterator[frame.KeptDocument | frame.KeptAnswer]:
         """Walk the documents and answers of `block` whose body is damaged."""
-        for kept, at in frame.bodies(block):
+        for kept, at in frame.block_bodies(block):
             if not is_sound(kept, self.read(at, frame.CHECKSUM_BYTES + kept.size)):
                 yield kept
 
-    def _block_in(self, data: bytes, at: int) -> Block | None:
+    def _block_in(self, data: bytes, at: int) -> FrameBlock | None:
         """Return the block at offset `at`, which `data` begins with, perhaps not to its end."""
         length = frame.record_bytes(data)
         if length is None or length > _RECORD_BYTES_MAX:
@@ -150,7 +150,7 @@ class Log:
             data = self.read(at, frame.HEAD_BYTES + length)
         return frame.decode_block(data, salt=self.header.salt, at=at)
 
-    def _find_block(self, start: int, end: int) -> Block | None:
+    def _find_block(self, start: int, end: int) -> FrameBlock | None:
         """Return the first whole block at or behind `start`."""
         at = start
         while at < end:
@@ -167,8 +167,8 @@ class Log:
         return None
 
 
-def _read_header(file: FileIO) -> Header | None:
-    header: Header | None = None
+def _read_header(file: FileIO) -> LogHeader | None:
+    header: LogHeader | None = None
     for _ in range(_HEADER_READS):
         file.seek(0)
         header = frame.decode_header(file.read(frame.HEADER_BYTES) or b"")
@@ -183,7 +183,7 @@ def is_sound(kept: frame.KeptDocument | frame.KeptAnswer, sealed: bytes, /) -> b
         return False
     match kept:
         case frame.KeptDocument():
-            ref = Ref(kept.collection, kept.key)
+            ref = DocumentRef(kept.collection, kept.key)
             return frame.open_document(ref, kept.revision, sealed) is not None
         case frame.KeptAnswer():
             return frame.open_answer(kept.key, sealed) is not None
@@ -192,21 +192,21 @@ def is_sound(kept: frame.KeptDocument | frame.KeptAnswer, sealed: bytes, /) -> b
 _LEAST_DEAD_BYTES = 1024 * 1024
 
 
-class Span(NamedTuple):
+class BodySpan(NamedTuple):
     """Place of a sealed body: offset and length of the bytes without their checksum."""
 
     at: int
     size: int
 
 
-class Contents:
+class LogContents:
     """The fold over a log's acknowledged frames. The caller keeps threads apart."""
 
     def __init__(self, salt: bytes, /) -> None:
         self.salt = salt
         self.end = frame.HEADER_BYTES
-        self.ledger = Ledger[Span]()
-        self.holes: list[Hole] = []
+        self.ledger = SpaceLedger[BodySpan]()
+        self.holes: list[LogHole] = []
         self.dead_bytes = 0
         self.entries = 0
         self._firsts = array("Q")
@@ -217,16 +217,16 @@ class Contents:
         """Return whether most of the log consists of unreachable bodies."""
         return not self.holes and self.dead_bytes > max(_LEAST_DEAD_BYTES, self.end // 2)
 
-    def catch_up(self, log: Log, /) -> None:
+    def catch_up(self, log: GenerationLog, /) -> None:
         """Take in what `log`, which is of this generation, acknowledged since the last time."""
         for found in log.frames(self.end, log.acknowledged):
-            if isinstance(found, Hole):
+            if isinstance(found, LogHole):
                 self.holes.append(found)
                 self.end = found.end
             else:
                 self.apply(found)
 
-    def apply(self, block: Block, /) -> None:
+    def apply(self, block: FrameBlock, /) -> None:
         """Take in the frame of `block`, the next one."""
         record = block.record
         if record.entries:
@@ -234,21 +234,21 @@ class Contents:
             self._offsets.append(block.offset)
             self.ledger.last = record.last
             self.entries += len(record.entries)
-        for kept, at in frame.bodies(block):
+        for kept, at in frame.block_bodies(block):
             match kept:
                 case KeptDocument():
-                    held = Held(kept.revision, Span(at, kept.size))
-                    self._bury(self.ledger.put(Ref(kept.collection, kept.key), held))
+                    held = HeldDocument(kept.revision, BodySpan(at, kept.size))
+                    self._bury(self.ledger.put(DocumentRef(kept.collection, kept.key), held))
                 case KeptAnswer():
                     for gone in self.ledger.forget_before(kept.at):
                         self.dead_bytes += gone.answer.size
-                    span = Span(at, kept.size)
-                    self.ledger.remember(Answered(kept.key, kept.digest, span, kept.first, kept.last, kept.at))
+                    span = BodySpan(at, kept.size)
+                    self.ledger.remember(AnsweredRequest(kept.key, kept.digest, span, kept.first, kept.last, kept.at))
         for ref in record.deletes:
             self._bury(self.ledger.remove(ref))
         self.end = block.end
 
-    def _require_known(self, ref: Ref, held: Held[Span] | None) -> None:
+    def _require_known(self, ref: DocumentRef, held: HeldDocument[BodySpan] | None) -> None:
         """Raise StoreCorrupt where a lost frame may have said something newer of `ref`."""
         if self.holes and (held is None or held.body.at < self.holes[-1].start):
             raise StoreCorrupt(what=f"the log behind document {ref.collection}/{ref.key}")
@@ -258,19 +258,19 @@ class Contents:
         if self.holes:
             raise StoreCorrupt(what="the log of a space")
 
-    def find(self, refs: Sequence[Ref], /) -> list[tuple[Ref, Held[Span] | None]]:
+    def find(self, refs: Sequence[DocumentRef], /) -> list[tuple[DocumentRef, HeldDocument[BodySpan] | None]]:
         """Return what is held at `refs`, in that order. Raises StoreCorrupt if a newer one may be lost."""
         found = [(ref, self.ledger.find(ref)) for ref in refs]
         for ref, held in found:
             self._require_known(ref, held)
         return found
 
-    def scan(self, page: Page, /) -> list[tuple[Ref, Held[Span]]]:
+    def scan(self, page: DocumentPage, /) -> list[tuple[DocumentRef, HeldDocument[BodySpan]]]:
         """Return what is held of `page`, in key order. Raises StoreCorrupt where frames were lost."""
         self.require_complete()
         return [(ref, held) for ref in self.ledger.window(page) if (held := self.ledger.find(ref)) is not None]
 
-    def journal(self, log: Log, /, *, after: int, limit: int) -> list[JournalEntry]:
+    def journal(self, log: GenerationLog, /, *, after: int, limit: int) -> list[JournalEntry]:
         """Return up to `limit` entries behind `after`, read from `log`. Raises StoreCorrupt if one is lost."""
         page: list[JournalEntry] = []
         for block in self._blocks_from(log, after + 1):
@@ -288,7 +288,7 @@ class Contents:
             raise StoreCorrupt(what=f"the journal behind sequence {after}")
         return page
 
-    def _blocks_from(self, log: Log, sequence: int) -> Iterator[Block]:
+    def _blocks_from(self, log: GenerationLog, sequence: int) -> Iterator[FrameBlock]:
         first = max(0, bisect_right(self._firsts, sequence) - 1)
         for place in range(first, len(self._offsets)):
             block = log.frame_at(self._offsets[place])
@@ -296,19 +296,19 @@ class Contents:
                 raise StoreCorrupt(what=f"the journal behind sequence {sequence - 1}")
             yield block
 
-    def _bury(self, gone: Held[Span] | None) -> None:
+    def _bury(self, gone: HeldDocument[BodySpan] | None) -> None:
         if gone is not None:
             self.dead_bytes += gone.body.size
 
 
-class View(NamedTuple):
+class LogView(NamedTuple):
     """A log and what is known of its generation."""
 
-    log: Log
-    contents: Contents
+    log: GenerationLog
+    contents: LogContents
 
 
-def read_document(log: Log, ref: Ref, held: Held[Span], /) -> Document:
+def read_document(log: GenerationLog, ref: DocumentRef, held: HeldDocument[BodySpan], /) -> Document:
     """Return the document at `ref` from `log`. Raises StoreCorrupt where its body is damaged."""
     body = frame.open_document(ref, held.revision, read_sealed(log, held.body))
     if body is None:
@@ -316,7 +316,7 @@ def read_document(log: Log, ref: Ref, held: Held[Span], /) -> Document:
     return Document(ref, held.revision, body)
 
 
-def read_answer(log: Log, key: str, span: Span, /) -> bytes:
+def read_answer(log: GenerationLog, key: str, span: BodySpan, /) -> bytes:
     """Return the answer kept under an idempotency key from `log`. Raises StoreCorrupt if it is damaged."""
     answer = frame.open_answer(key, read_sealed(log, span))
     if answer is None:
@@ -324,14 +324,16 @@ def read_answer(log: Log, key: str, span: Span, /) -> bytes:
     return answer
 
 
-def read_sealed(log: Log, span: Span, /) -> bytes:
+def read_sealed(log: GenerationLog, span: BodySpan, /) -> bytes:
     """Return the bytes of a body with their checksum, damaged or not."""
     return log.read(span.at, frame.CHECKSUM_BYTES + span.size)
 
 
-def entries_of(block: Block, /) -> Iterator[JournalEntry]:
+def entries_of(block: FrameBlock, /) -> Iterator[JournalEntry]:
     """Walk the journal entries that a frame holds."""
     sequence = block.record.first - 1
     for kept in block.record.entries:
         sequence += kept.covers
-        yield JournalEntry(sequence, kept.at, kept.action, Ref(kept.collection, kept.key), kept.digest, kept.covers)
+        yield JournalEntry(
+            sequence, kept.at, kept.action, DocumentRef(kept.collection, kept.key), kept.digest, kept.covers
+        )

@@ -10,28 +10,28 @@ from typing import NamedTuple
 from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CheckReport, Damage, Problem, Ref
+from elytron_core.ports.store import CheckReport, DamageKind, DocumentRef, StoreProblem
 from elytron_store.file import blobs, disk, frame, generation
-from elytron_store.file.disk import Places, locked, move, sync_folder, while_writing
-from elytron_store.file.generation import Frame
-from elytron_store.file.log import Contents, Hole, Log, Span, entries_of, read_sealed
-from elytron_store.ledger import Answered
+from elytron_store.file.disk import StorePaths, locked_file, move_durably, sync_folder, while_writing
+from elytron_store.file.generation import NewFrame
+from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_sealed
+from elytron_store.ledger import AnsweredRequest
 from elytron_store.manifest import is_folder
 
 _STRETCH = "log."
 
 
-def keep(where: Places, name: str, label: str, data: bytes, /) -> None:
+def keep_aside(where: StorePaths, name: str, label: str, data: bytes, /) -> None:
     """Leave `data` aside under `label`. Raises OSError."""
     disk.write_file(folder_of(where, name) / label, data)
 
 
-def keep_file(where: Places, name: str, label: str, path: Path, /) -> None:
+def keep_file(where: StorePaths, name: str, label: str, path: Path, /) -> None:
     """Move the file at `path` aside under `label`. Raises OSError."""
-    move(path, folder_of(where, name) / label)
+    move_durably(path, folder_of(where, name) / label)
 
 
-def document_label(ref: Ref, revision: int, /) -> str:
+def document_label(ref: DocumentRef, revision: int, /) -> str:
     return f"document.{ref.collection}.{ref.key}.{revision}"
 
 
@@ -43,7 +43,7 @@ def blob_label(key: str, /) -> str:
     return f"blob.{key}"
 
 
-def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> None:
+def forget_pieces(where: StorePaths, name: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
     """Remove what an erasure names, and every stretch that could hold some of it. Raises OSError."""
     folder = where.quarantine / name
     if not is_folder(folder):
@@ -54,7 +54,7 @@ def forget(where: Places, name: str, /, *, refs: Collection[Ref], blobs: Collect
     sync_folder(folder)
 
 
-def is_named(label: str, /, *, refs: Collection[Ref], blobs: Collection[str]) -> bool:
+def is_named(label: str, /, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> bool:
     """Return whether an erasure of `refs` and `blobs` concerns the piece under `label`; each stretch may have some."""
     # A document's label ends in its revision; keys may hold dots, so the rest must be that number alone.
     stem = label.rpartition(".")[0]
@@ -62,7 +62,7 @@ def is_named(label: str, /, *, refs: Collection[Ref], blobs: Collection[str]) ->
     return is_document or label.startswith(_STRETCH) or any(label == blob_label(key) for key in blobs)
 
 
-def clear(where: Places, name: str, /) -> None:
+def clear_pieces(where: StorePaths, name: str, /) -> None:
     """Remove everything of a space. Raises OSError."""
     folder = where.quarantine / name
     if is_folder(folder):
@@ -70,7 +70,7 @@ def clear(where: Places, name: str, /) -> None:
         sync_folder(where.quarantine)
 
 
-def folder_of(where: Places, name: str, /) -> Path:
+def folder_of(where: StorePaths, name: str, /) -> Path:
     """Return the folder for the damaged pieces of a space, which is there afterwards. Raises OSError."""
     disk.make_folder(where.quarantine)
     folder = where.quarantine / name
@@ -78,39 +78,39 @@ def folder_of(where: Places, name: str, /) -> Path:
     return folder
 
 
-class Trouble(NamedTuple):
+class SpaceDamage(NamedTuple):
     """One piece of damage; `content` says whether something is lost by it, or only a spare copy."""
 
-    damage: Damage
+    damage: DamageKind
     what: str
     content: bool = True
 
 
-class Broken(NamedTuple):
+class BrokenDocument(NamedTuple):
     """A document whose body is damaged."""
 
-    ref: Ref
+    ref: DocumentRef
     revision: int
     sealed: bytes
 
 
 @dataclass(slots=True)
-class Findings:
+class SpaceFindings:
     """Contents of one space folder and their damage. Without a `space` its name is lost."""
 
     space: SpaceId | None = None
     documents: int = 0
     entries: int = 0
     blobs: int = 0
-    troubles: list[Trouble] = field(default_factory=list[Trouble])
+    troubles: list[SpaceDamage] = field(default_factory=list[SpaceDamage])
 
-    def problems(self, *, repaired: bool) -> Iterator[Problem]:
+    def problems(self, *, repaired: bool) -> Iterator[StoreProblem]:
         """Yield the troubles as a report names them."""
         for damage, what, content in self.troubles:
-            yield Problem(damage=damage, space=self.space, what=what, quarantined=repaired and content)
+            yield StoreProblem(damage=damage, space=self.space, what=what, quarantined=repaired and content)
 
 
-def report(found: Sequence[Findings], problems: Sequence[Problem], /) -> CheckReport:
+def findings_report(found: Sequence[SpaceFindings], problems: Sequence[StoreProblem], /) -> CheckReport:
     """Return the report over the findings of all spaces."""
     return CheckReport(
         spaces=len(found),
@@ -122,83 +122,87 @@ def report(found: Sequence[Findings], problems: Sequence[Problem], /) -> CheckRe
     )
 
 
-def examine(where: Places, name: str, /) -> Findings | None:
+def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:
     """Read every byte of the space folder `name`; return what was found, None if there is no space any more."""
-    findings = Findings()
+    findings = SpaceFindings()
     try:
-        log = Log.open(where.log_of(name))
+        log = GenerationLog.open(where.log_of(name))
     except StoreCorrupt as lost:
-        findings.troubles.append(Trouble(Damage.ENGINE, lost.what))
+        findings.troubles.append(SpaceDamage(DamageKind.ENGINE, lost.what))
     else:
         if log is None:
             return None
         with log:
             findings.space = log.header.space
             examine_log(log, findings)
-    for key in blobs.keys(where, name):
+    for key in blobs.blob_keys(where, name):
         file = blobs.open_blob(where, name, key)
         if file is None:
             continue  # removed since it was listed
         with file:
             findings.blobs += 1
             if not blobs.is_whole(file, name, key):
-                findings.troubles.append(Trouble(Damage.BLOB, f"blob {key}"))
+                findings.troubles.append(SpaceDamage(DamageKind.BLOB, f"blob {key}"))
     return findings
 
 
-def repair(where: Places, name: str, /, *, busy_wait_s: float) -> Findings | None:
+def repair_space(where: StorePaths, name: str, /, *, busy_wait_s: float) -> SpaceFindings | None:
     """Move damaged pieces in the space folder `name` aside and rewrite the rest; return what was found.
 
     A lost journal entry leaves a placeholder, so that sequences stay gapless. What can be read is kept.
     """
-    with locked(where.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
-        generation.recover(where.log_of(name))
-        findings = examine(where, name)
+    with locked_file(where.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
+        generation.recover_log(where.log_of(name))
+        findings = examine_space(where, name)
         if findings is None or not findings.troubles:
             return findings
         if findings.space is None:
             # Behind a lost header no frame can be recognised, so all of the space is moved aside.
             aside = folder_of(where, name) / f"space.{os.urandom(8).hex()}"
-            move(where.log_of(name).parent, aside)
+            move_durably(where.log_of(name).parent, aside)
             return findings
         _mend_blobs(where, name)
-        log = Log.open(where.log_of(name))
+        log = GenerationLog.open(where.log_of(name))
         if log is not None:
             with log:
                 _mend_log(where, name, log)
         return findings
 
 
-def examine_log(log: Log, findings: Findings, /) -> None:
+def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
     """Read all of `log`, and add what it holds and what is damaged in it to `findings`."""
     troubles = findings.troubles
     if not log.header.sound:
-        troubles.append(Trouble(Damage.ENGINE, "one copy of a log's header", content=False))
-    contents = Contents(log.header.salt)
+        troubles.append(SpaceDamage(DamageKind.ENGINE, "one copy of a log's header", content=False))
+    contents = LogContents(log.header.salt)
     wanted = 1
     for found in log.frames(frame.HEADER_BYTES, log.acknowledged):
-        if isinstance(found, Hole):
-            troubles.append(Trouble(Damage.ENGINE, f"{found.end - found.start} bytes of a log at {found.start}"))
+        if isinstance(found, LogHole):
+            troubles.append(
+                SpaceDamage(DamageKind.ENGINE, f"{found.end - found.start} bytes of a log at {found.start}")
+            )
             continue
         contents.apply(found)
         if not log.has_both_copies(found):
-            troubles.append(Trouble(Damage.JOURNAL_ENTRY, f"one copy of the record at {found.offset}", content=False))
+            troubles.append(
+                SpaceDamage(DamageKind.JOURNAL_ENTRY, f"one copy of the record at {found.offset}", content=False)
+            )
         for entry in entries_of(found):
             if entry.first != wanted:
                 lost = f"journal entries {wanted} to {entry.first - 1}"
-                troubles.append(Trouble(Damage.JOURNAL_GAP, lost, content=False))
+                troubles.append(SpaceDamage(DamageKind.JOURNAL_GAP, lost, content=False))
             wanted = entry.sequence + 1
             findings.entries += 1
     findings.documents = len(contents.ledger)
     for broken in _broken_documents(log, contents):
-        troubles.append(Trouble(Damage.DOCUMENT, f"document {broken.ref.collection}/{broken.ref.key}"))
+        troubles.append(SpaceDamage(DamageKind.DOCUMENT, f"document {broken.ref.collection}/{broken.ref.key}"))
     for answered in _broken_answers(log, contents):
         request = f"the answer kept for the request of entries {answered.first} to {answered.last}"
-        troubles.append(Trouble(Damage.ENGINE, request))
+        troubles.append(SpaceDamage(DamageKind.ENGINE, request))
 
 
-def _mend_blobs(where: Places, name: str) -> None:
-    for key in blobs.keys(where, name):
+def _mend_blobs(where: StorePaths, name: str) -> None:
+    for key in blobs.blob_keys(where, name):
         file = blobs.open_blob(where, name, key)
         if file is None:
             continue
@@ -208,16 +212,16 @@ def _mend_blobs(where: Places, name: str) -> None:
             keep_file(where, name, blob_label(key), where.blob_of(name, key))
 
 
-def _mend_log(where: Places, name: str, log: Log) -> None:
-    pieces, kept = mended(log)
+def _mend_log(where: StorePaths, name: str, log: GenerationLog) -> None:
+    pieces, kept = mended_log(log)
     for label, piece in pieces:
-        keep(where, name, label, piece)
+        keep_aside(where, name, label, piece)
     generation.write_new(where.log_of(name), log.header.space, kept, instead_of=log)
 
 
-def mended(log: Log, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[Frame]]:
+def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[NewFrame]]:
     """Return the damaged pieces of `log` under the labels to keep them by, and the frames of all that is left."""
-    contents = Contents(log.header.salt)
+    contents = LogContents(log.header.salt)
     contents.catch_up(log)
     pieces = [
         (stretch_label(hole.start, log.header.salt), log.read(hole.start, hole.end - hole.start))
@@ -231,17 +235,17 @@ def mended(log: Log, /) -> tuple[Sequence[tuple[str, bytes]], Iterator[Frame]]:
         label = stretch_label(answered.answer.at, log.header.salt)
         pieces.append((label, read_sealed(log, answered.answer)))
         contents.ledger.drop(answered.key)
-    return pieces, generation.snapshot(log, contents, without=frozenset(), rewrite=iter)
+    return pieces, generation.snapshot_frames(log, contents, without=frozenset(), rewrite=iter)
 
 
-def _broken_documents(log: Log, contents: Contents) -> Iterator[Broken]:
+def _broken_documents(log: GenerationLog, contents: LogContents) -> Iterator[BrokenDocument]:
     for ref, held in sorted(contents.ledger.items(), key=lambda item: item[1].body.at):
         sealed = read_sealed(log, held.body)
         if frame.open_document(ref, held.revision, sealed) is None:
-            yield Broken(ref, held.revision, sealed)
+            yield BrokenDocument(ref, held.revision, sealed)
 
 
-def _broken_answers(log: Log, contents: Contents) -> Iterator[Answered[Span]]:
+def _broken_answers(log: GenerationLog, contents: LogContents) -> Iterator[AnsweredRequest[BodySpan]]:
     for answered in contents.ledger.answered():
         if frame.open_answer(answered.key, read_sealed(log, answered.answer)) is None:
             yield answered

@@ -8,14 +8,22 @@ from threading import Lock
 
 from elytron_core.errors import StoreBusy, StoreCorrupt, StoreFailed
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Document, Erased, Erasure, JournalEntry, Ref, Run
+from elytron_core.ports.store import (
+    Batch,
+    CompactedRun,
+    Document,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalEntry,
+)
 from elytron_store import engine
-from elytron_store.engine import Page
+from elytron_store.engine import DocumentPage
 from elytron_store.file import blobs, disk, generation, repair
 from elytron_store.file.blobs import BlobWriter
-from elytron_store.file.disk import ENGINE, Places, locked, move, sync_folder, while_writing
-from elytron_store.file.generation import Frame
-from elytron_store.file.log import Contents, Log, View, read_document
+from elytron_store.file.disk import ENGINE, StorePaths, locked_file, move_durably, sync_folder, while_writing
+from elytron_store.file.generation import NewFrame
+from elytron_store.file.log import GenerationLog, LogContents, LogView, read_document
 from elytron_store.group_commit import Outcome
 from elytron_store.manifest import is_folder, is_there
 
@@ -27,7 +35,7 @@ class FileSpace:
     is known in memory and is held only to look at it or to catch up. Nothing is seen before it is acknowledged.
     """
 
-    def __init__(self, where: Places, space: SpaceId, /, *, busy_wait_s: float) -> None:
+    def __init__(self, where: StorePaths, space: SpaceId, /, *, busy_wait_s: float) -> None:
         self.space = space
         self.name = disk.folder_name(space)
         self.wants_compaction = False
@@ -37,24 +45,24 @@ class FileSpace:
         self._busy_wait_s = busy_wait_s
         self._turn = Lock()
         self._mutex = Lock()
-        self._contents = Contents(b"")
+        self._contents = LogContents(b"")
         self._settled = False
 
     def commit(self, batches: Sequence[Batch], /) -> Sequence[Outcome]:
         """Apply `batches` in order with one sync; return for each what it is answered or why it was refused."""
         with self._writing("appending commits"), self._viewing() as view:
             if view is None:
-                outcomes, frames = generation.judge(batches, Contents(b""), None)
+                outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
                 if frames:
                     self._write_new(frames, instead_of=None)
                 return outcomes
             view.contents.require_complete()
-            outcomes, frames = generation.judge(batches, view.contents, view.log)
+            outcomes, frames = generation.judge_batches(batches, view.contents, view.log)
             if frames:
                 self._append(view, frames)
             return outcomes
 
-    def get(self, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    def get(self, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents at `refs`, in that order."""
         with self._reading() as view:
             if view is None:
@@ -63,7 +71,7 @@ class FileSpace:
                 found = view.contents.find(refs)
             return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
 
-    def scan(self, page: Page, /) -> Sequence[Document]:
+    def scan(self, page: DocumentPage, /) -> Sequence[Document]:
         """Return documents in key order, as `Store.scan` promises."""
         with self._reading() as view:
             if view is None:
@@ -85,29 +93,29 @@ class FileSpace:
             disk.make_folder(self._where.blobs_of(self.name))
             writer.publish(self._where.blob_of(self.name, key))
 
-    def erase(self, erasure: Erasure, /) -> Erased:
+    def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, as `Store.erase` promises. Raises StoreCorrupt while frames are lost."""
         with self._writing("erasing"):
-            blobs.sweep(self._where, busy_wait_s=self._busy_wait_s)
+            blobs.sweep_uploads(self._where, busy_wait_s=self._busy_wait_s)
             if erasure.whole_space:
                 return self._erase_everything()
             with self._viewing() as view:
                 if view is not None:
                     view.contents.require_complete()
-                repair.forget(self._where, self.name, refs=erasure.refs, blobs=erasure.blobs)
+                repair.forget_pieces(self._where, self.name, refs=erasure.refs, blobs=erasure.blobs)
                 removed = self._remove_blobs(set(erasure.blobs))
                 return self._erase_documents(view, erasure, removed)
 
-    def compact_journal(self, runs: Sequence[Run], /) -> int:
+    def compact_journal(self, runs: Sequence[CompactedRun], /) -> int:
         """Leave one journal entry in place of each of `runs`; return how many are gone. Raises Conflict."""
         with self._writing("compacting the journal"), self._viewing() as view:
             if view is None:
                 for run in runs:
-                    raise engine.conflict(run)
+                    raise engine.missing_run(run)
                 return 0
             view.contents.require_complete()
-            left = generation.Compacted(runs)
-            frames = generation.snapshot(view.log, view.contents, without=frozenset(), rewrite=left)
+            left = generation.CompactedRuns(runs)
+            frames = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=left)
             self._write_new(frames, instead_of=view.log)
             return view.contents.entries - left.count
 
@@ -116,36 +124,36 @@ class FileSpace:
         self.wants_compaction = False
         with self._writing("compacting"), self._viewing() as view:
             if view is not None and view.contents.wants_compaction:
-                kept = generation.snapshot(view.log, view.contents, without=frozenset(), rewrite=iter)
+                kept = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=iter)
                 self._write_new(kept, instead_of=view.log)
 
-    def _append(self, view: View, frames: Sequence[Frame]) -> None:
+    def _append(self, view: LogView, frames: Sequence[NewFrame]) -> None:
         log, contents = view
         start = contents.end
-        data = generation.encode(frames, salt=contents.salt, offset=start)
-        generation.append(self._path, data, salt=contents.salt, start=start)
+        data = generation.encode_frames(frames, salt=contents.salt, offset=start)
+        generation.append_frames(self._path, data, salt=contents.salt, start=start)
         log.acknowledged = start + len(data)
         with self._mutex:
             contents.catch_up(log)
         self.wants_compaction = contents.wants_compaction
 
-    def _write_new(self, frames: Iterable[Frame], *, instead_of: Log | None) -> None:
+    def _write_new(self, frames: Iterable[NewFrame], *, instead_of: GenerationLog | None) -> None:
         disk.make_folder(self._path.parent)
         generation.write_new(self._path, self.space, frames, instead_of=instead_of)
 
-    def _erase_documents(self, view: View | None, erasure: Erasure, blobs_removed: int) -> Erased:
-        scrub = generation.Scrub(frozenset(erasure.refs))
-        left = generation.left_by(erasure, scrub, *(view or (None, Contents(b""))))
+    def _erase_documents(self, view: LogView | None, erasure: ErasureTarget, blobs_removed: int) -> ErasureReceipt:
+        scrub = generation.DigestScrub(frozenset(erasure.refs))
+        left = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
         self._write_new(left.frames, instead_of=None if view is None else view.log)
-        return Erased(
+        return ErasureReceipt(
             documents=left.documents, blobs=blobs_removed, entries_scrubbed=scrub.count, sequence=left.sequence
         )
 
-    def _erase_everything(self) -> Erased:
-        repair.clear(self._where, self.name)
+    def _erase_everything(self) -> ErasureReceipt:
+        repair.clear_pieces(self._where, self.name)
         folder = self._path.parent
         if not is_folder(folder):
-            return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+            return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
         documents, entries = 0, 0
         try:
             with self._viewing() as view:
@@ -153,14 +161,14 @@ class FileSpace:
                     documents, entries = len(view.contents.ledger), view.contents.entries
         except StoreCorrupt:
             pass  # a log that cannot be read any more can still be erased, uncounted
-        removed = len(blobs.keys(self._where, self.name))
+        removed = len(blobs.blob_keys(self._where, self.name))
         # Out of sight in one step, so that a crash leaves a space whole or gone; the rest is swept at the next open.
         disk.make_folder(self._where.trash)
         gone = self._where.trash / f"{self.name}.{os.urandom(8).hex()}"
-        move(folder, gone)
+        move_durably(folder, gone)
         shutil.rmtree(gone)
         sync_folder(self._where.trash)
-        return Erased(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
+        return ErasureReceipt(documents=documents, blobs=removed, entries_scrubbed=entries, sequence=0)
 
     def _remove_blobs(self, keys: set[str]) -> int:
         removed = 0
@@ -174,7 +182,7 @@ class FileSpace:
         return removed
 
     @contextmanager
-    def _reading(self) -> Generator[View | None]:
+    def _reading(self) -> Generator[LogView | None]:
         if not self._settled:
             if generation.is_unsettled(self._path):
                 with self._writing("settling what a dead writer left"):
@@ -184,19 +192,19 @@ class FileSpace:
             yield view
 
     @contextmanager
-    def _viewing(self) -> Generator[View | None]:
+    def _viewing(self) -> Generator[LogView | None]:
         """Open the log and take in what it acknowledged; None where the space has none."""
-        log = Log.open(self._path)
+        log = GenerationLog.open(self._path)
         if log is None:
             yield None
             return
         with log:
             with self._mutex:
                 if self._contents.salt != log.header.salt:
-                    self._contents = Contents(log.header.salt)
+                    self._contents = LogContents(log.header.salt)
                 contents = self._contents
                 contents.catch_up(log)
-            yield View(log, contents)
+            yield LogView(log, contents)
 
     def _require_sound(self, doing: str) -> None:
         if self.has_failed:
@@ -212,8 +220,8 @@ class FileSpace:
             raise StoreBusy(engine=ENGINE, waited_s=self._busy_wait_s)
         try:
             self._require_sound(doing)
-            with locked(self._where.lock_of(self.name), wait_s=self._busy_wait_s), while_writing(doing):
-                generation.recover(self._path)
+            with locked_file(self._where.lock_of(self.name), wait_s=self._busy_wait_s), while_writing(doing):
+                generation.recover_log(self._path)
                 yield
         except StoreFailed:
             self.has_failed = True

@@ -13,23 +13,23 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
     JournalEntry,
-    Problem,
-    Ref,
-    Run,
+    StoreProblem,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
-from elytron_store.engine import Engine, Page, pieces
+from elytron_store.engine import DocumentPage, Engine, blob_pieces
 from elytron_store.file import folder as file_folder
 from elytron_store.file import repair as file_repair
 from elytron_store.file.blobs import BlobReader, BlobWriter
-from elytron_store.file.disk import ENGINE, Places, folder_name, while_reading
-from elytron_store.file.log import Log
+from elytron_store.file.disk import ENGINE, StorePaths, folder_name, while_reading
+from elytron_store.file.log import GenerationLog
 from elytron_store.file.space import FileSpace
 from elytron_store.group_commit import GroupCommitter, Work
 
@@ -46,7 +46,7 @@ class FileStore(Engine):
 
     capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
-    def __init__(self, where: Places, /, *, busy_wait_s: float) -> None:
+    def __init__(self, where: StorePaths, /, *, busy_wait_s: float) -> None:
         super().__init__()
         self._where = where
         self._busy_wait_s = busy_wait_s
@@ -90,30 +90,30 @@ class FileStore(Engine):
 
         A caller that finds its own store calls `note_opening`.
         """
-        where = Places(folder)
+        where = StorePaths(folder)
         await asyncio.to_thread(
-            file_folder.prepare, where, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
+            file_folder.prepare_folder, where, at=at, profile=profile, sealed=sealed, busy_wait_s=busy_wait_s
         )
         return cls(where, busy_wait_s=busy_wait_s)
 
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out what died before."""
-        await asyncio.to_thread(file_folder.note, self._where, at=at, busy_wait_s=self._busy_wait_s)
+        await asyncio.to_thread(file_folder.note_opening, self._where, at=at, busy_wait_s=self._busy_wait_s)
 
-    async def _commit(self, batch: Batch) -> Committed:
+    async def _commit(self, batch: Batch) -> CommitReceipt:
         _, committer = self._hold(batch.space)
         return await committer.commit(batch)
 
-    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+    async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         return await self._run(self._space(space).get, refs)
 
-    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
+    async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
         return await self._run(self._space(space).scan, page)
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         return await self._run(self._space(space).journal, after=after, limit=limit)
 
-    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
+    async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
         return await self._run(self._space(space).compact_journal, runs)
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
@@ -124,7 +124,7 @@ class FileStore(Engine):
         known = self._space(space)
         writer = BlobWriter(self._where, known.name, key, busy_wait_s=self._busy_wait_s)
         try:
-            async for piece in pieces(chunks):
+            async for piece in blob_pieces(chunks):
                 await self._run(writer.write, piece)
             await self._run(known.publish, writer, key)
         finally:
@@ -141,23 +141,25 @@ class FileStore(Engine):
         finally:
             self._finally(reader.close)
 
-    async def _erase(self, erasure: Erasure) -> Erased:
+    async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         return await self._run(self._space(erasure.space).erase, erasure)
 
     async def _check(self) -> CheckReport:
         names = await self._run(self._names)
-        found = [each for name in names if (each := await self._run(file_repair.examine, self._where, name))]
-        return file_repair.report(found, [problem for each in found for problem in each.problems(repaired=False)])
+        found = [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
+        return file_repair.findings_report(
+            found, [problem for each in found for problem in each.problems(repaired=False)]
+        )
 
     async def _repair(self) -> CheckReport:
-        problems: list[Problem] = []
+        problems: list[StoreProblem] = []
         for name in await self._run(self._names):
-            found = await self._run(file_repair.repair, self._where, name, busy_wait_s=self._busy_wait_s)
+            found = await self._run(file_repair.repair_space, self._where, name, busy_wait_s=self._busy_wait_s)
             if found is not None:
                 problems += found.problems(repaired=True)
         names = await self._run(self._names)
-        left = [each for name in names if (each := await self._run(file_repair.examine, self._where, name))]
-        return file_repair.report(left, problems)
+        left = [each for name in names if (each := await self._run(file_repair.examine_space, self._where, name))]
+        return file_repair.findings_report(left, problems)
 
     async def close(self) -> None:
         self._closed = True
@@ -217,7 +219,7 @@ class FileStore(Engine):
         for name in self._names():
             if name > behind and len(found) < limit:
                 try:
-                    log = Log.open(self._where.log_of(name))
+                    log = GenerationLog.open(self._where.log_of(name))
                 except StoreCorrupt:
                     continue
                 if log is not None:

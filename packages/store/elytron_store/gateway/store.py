@@ -15,16 +15,16 @@ from elytron_core.model import Value
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
     JournalEntry,
-    Ref,
-    Run,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
-from elytron_store.engine import Engine, Page
+from elytron_store.engine import DocumentPage, Engine
 from elytron_store.gateway import wire
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ AnswerT = TypeVar("AnswerT", bound=Value)
 OK = 200
 
 
-class Told(Value):
+class ProblemAnswer(Value):
     """A problem document, read leniently."""
 
     model_config = ConfigDict(extra="ignore")
@@ -77,19 +77,19 @@ class GatewayStore(Engine):
         self._idle = asyncio.Event()
         self._idle.set()
 
-    async def _commit(self, batch: Batch) -> Committed:
+    async def _commit(self, batch: Batch) -> CommitReceipt:
         return (await self._call(wire.COMMIT, wire.CommitCall(batch=batch))).committed
 
-    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+    async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         return (await self._call(wire.GET, wire.GetCall(space=space, refs=tuple(refs)))).documents
 
-    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
+    async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
         return (await self._call(wire.SCAN, wire.ScanCall(space=space, **page._asdict()))).documents
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         return (await self._call(wire.JOURNAL, wire.JournalCall(space=space, after=after, limit=limit))).entries
 
-    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
+    async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
         return (await self._call(wire.COMPACT, wire.CompactCall(space=space, runs=tuple(runs)))).entries
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
@@ -109,18 +109,18 @@ class GatewayStore(Engine):
                     if response.status_code != OK:
                         await response.aread()
                         raise self._told(response)
-                    async for kind, data in wire.frames(response.aiter_bytes()):
+                    async for kind, data in wire.decode_frames(response.aiter_bytes()):
                         match kind:
                             case wire.CHUNK:
                                 yield data
                             case wire.PROBLEM:
-                                raise _error(data)
+                                raise _problem_error(data)
                             case _:
                                 return
             except httpx.HTTPError as error:
-                raise _unreachable(error) from None
+                raise _unreachable_server(error) from None
 
-    async def _erase(self, erasure: Erasure) -> Erased:
+    async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         return (await self._call(wire.ERASE, wire.EraseCall(erasure=erasure))).erased
 
     async def _check(self) -> CheckReport:
@@ -134,7 +134,7 @@ class GatewayStore(Engine):
         await self._idle.wait()
         await self._client.aclose()
 
-    async def _call(self, route: wire.Route[AnswerT], call: wire.Wire) -> AnswerT:
+    async def _call(self, route: wire.PortRoute[AnswerT], call: wire.WireValue) -> AnswerT:
         content = call.model_dump_json().encode()
         response = await self._send("POST", route.path, content=content, headers={"Content-Type": "application/json"})
         return self._answer(route.given, response)
@@ -146,7 +146,7 @@ class GatewayStore(Engine):
             try:
                 return await self._client.request(method, path, **sent)
             except httpx.HTTPError as error:
-                raise _unreachable(error) from None
+                raise _unreachable_server(error) from None
 
     def _answer(self, model: type[AnswerT], response: "httpx.Response") -> AnswerT:
         if response.status_code != OK:
@@ -157,7 +157,7 @@ class GatewayStore(Engine):
             raise Unreachable("what answers there is no Elytron server of this version") from None
 
     def _told(self, response: "httpx.Response") -> ElytronError:
-        return _error(response.content)
+        return _problem_error(response.content)
 
     @contextmanager
     def _call_under_way(self) -> Generator[None]:
@@ -173,14 +173,14 @@ class GatewayStore(Engine):
                 self._idle.set()
 
 
-def _error(data: bytes) -> ElytronError:
+def _problem_error(data: bytes) -> ElytronError:
     """Return the error of a problem document."""
     try:
-        told = Told.model_validate_json(data)
+        told = ProblemAnswer.model_validate_json(data)
     except ValidationError:
         return Unreachable("what answers there is no Elytron server")
     return error_of(told.code, told.detail, told.details)
 
 
-def _unreachable(error: Exception) -> Unreachable:
+def _unreachable_server(error: Exception) -> Unreachable:
     return Unreachable(f"the server that holds the store does not answer: {type(error).__name__}")

@@ -12,13 +12,13 @@ from elytron_core.model import Value
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
     JournalEntry,
-    Ref,
-    Run,
     Store,
 )
 
@@ -30,30 +30,30 @@ CHUNK, PROBLEM, END = b"C", b"P", b"Z"
 _HEAD_BYTES = 5
 
 
-class Wire(Value):
+class WireValue(Value):
     """A value of the wire; bytes in it are base64."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
 
-class CommitCall(Wire):
+class CommitCall(WireValue):
     batch: Batch
 
 
-class CommitAnswer(Wire):
-    committed: Committed
+class CommitAnswer(WireValue):
+    committed: CommitReceipt
 
 
-class GetCall(Wire):
+class GetCall(WireValue):
     space: SpaceId
-    refs: tuple[Ref, ...]
+    refs: tuple[DocumentRef, ...]
 
 
-class GetAnswer(Wire):
+class GetAnswer(WireValue):
     documents: tuple[Document | None, ...]
 
 
-class ScanCall(Wire):
+class ScanCall(WireValue):
     space: SpaceId
     collection: str
     prefix: str = ""
@@ -62,85 +62,85 @@ class ScanCall(Wire):
     descending: bool = False
 
 
-class ScanAnswer(Wire):
+class ScanAnswer(WireValue):
     documents: tuple[Document, ...]
 
 
-class JournalCall(Wire):
+class JournalCall(WireValue):
     space: SpaceId
     after: int
     limit: int
 
 
-class JournalAnswer(Wire):
+class JournalAnswer(WireValue):
     entries: tuple[JournalEntry, ...]
 
 
-class CompactCall(Wire):
+class CompactCall(WireValue):
     space: SpaceId
-    runs: tuple[Run, ...]
+    runs: tuple[CompactedRun, ...]
 
 
-class CompactAnswer(Wire):
+class CompactAnswer(WireValue):
     entries: int
 
 
-class SpacesCall(Wire):
+class SpacesCall(WireValue):
     after: str = ""
     limit: int
 
 
-class SpacesAnswer(Wire):
+class SpacesAnswer(WireValue):
     spaces: tuple[SpaceId, ...]
 
 
-class EraseCall(Wire):
-    erasure: Erasure
+class EraseCall(WireValue):
+    erasure: ErasureTarget
 
 
-class EraseAnswer(Wire):
-    erased: Erased
+class EraseAnswer(WireValue):
+    erased: ErasureReceipt
 
 
-class HealthCall(Wire):
+class HealthCall(WireValue):
     """Ask for a check, or a repair; both take no more."""
 
 
-class HealthAnswer(Wire):
+class StoreHealthAnswer(WireValue):
     report: CheckReport
 
 
-class BlobAnswer(Wire):
+class BlobAnswer(WireValue):
     size: int
 
 
-class Route(Generic[AnswerT]):
+class PortRoute(Generic[AnswerT]):
     """One method of the port as a route: its path, what it takes and gives."""
 
-    def __init__(self, name: str, taken: type[Wire], given: type[AnswerT], /) -> None:
+    def __init__(self, name: str, taken: type[WireValue], given: type[AnswerT], /) -> None:
         self.name = name
         self.path = f"{PREFIX}/{name}"
         self.taken = taken
         self.given = given
 
 
-COMMIT = Route("commit", CommitCall, CommitAnswer)
-GET = Route("get", GetCall, GetAnswer)
-SCAN = Route("scan", ScanCall, ScanAnswer)
-JOURNAL = Route("journal", JournalCall, JournalAnswer)
-COMPACT = Route("compact", CompactCall, CompactAnswer)
-SPACES = Route("spaces", SpacesCall, SpacesAnswer)
-ERASE = Route("erase", EraseCall, EraseAnswer)
-CHECK = Route("check", HealthCall, HealthAnswer)
-REPAIR = Route("repair", HealthCall, HealthAnswer)
+COMMIT = PortRoute("commit", CommitCall, CommitAnswer)
+GET = PortRoute("get", GetCall, GetAnswer)
+SCAN = PortRoute("scan", ScanCall, ScanAnswer)
+JOURNAL = PortRoute("journal", JournalCall, JournalAnswer)
+COMPACT = PortRoute("compact", CompactCall, CompactAnswer)
+SPACES = PortRoute("spaces", SpacesCall, SpacesAnswer)
+ERASE = PortRoute("erase", EraseCall, EraseAnswer)
+CHECK = PortRoute("check", HealthCall, StoreHealthAnswer)
+REPAIR = PortRoute("repair", HealthCall, StoreHealthAnswer)
 
 
-def frame(kind: bytes, data: bytes = b"", /) -> bytes:
+def encode_frame(kind: bytes, data: bytes = b"", /) -> bytes:
     """Return a frame: what it is, how long it is, and its bytes."""
     return kind + len(data).to_bytes(4, "big") + data
 
 
-async def frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[bytes, bytes]]:
+async def decode_frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[bytes, bytes]]:
     """Yield the frames in a stream of bytes. Raises Unreachable where it ends within one, or without an end."""
     held = bytearray()
     async for chunk in chunks:
@@ -158,7 +158,7 @@ async def frames(chunks: AsyncIterable[bytes], /) -> AsyncIterator[tuple[bytes, 
 
 
 @dataclass(frozen=True, slots=True)
-class Wall:
+class SpaceWall:
     """The spaces of a caller: `only` one, or every space. `opened` returns a space, or raises what refuses it.
 
     `closed` are collections that no caller changes. An erasure may name documents in them that are `removable`, which
@@ -168,29 +168,29 @@ class Wall:
     only: SpaceId | None
     opened: Callable[[str], SpaceId]
     closed: frozenset[str] = frozenset()
-    removable: Callable[[SpaceId], Awaitable[tuple[Ref, ...]]] | None = None
+    removable: Callable[[SpaceId], Awaitable[tuple[DocumentRef, ...]]] | None = None
 
-    def require_open(self, refs: Iterable[Ref], /) -> None:
+    def require_open(self, refs: Iterable[DocumentRef], /) -> None:
         """Raise PermissionRefused for documents of a closed collection."""
         if any(ref.collection in self.closed for ref in refs):
             raise PermissionRefused("the runtime's own records are written by no other: leave them out")
 
 
-Handler = Callable[[Store, Wall, Any], Awaitable[Wire]]
+Handler = Callable[[Store, SpaceWall, Any], Awaitable[WireValue]]
 
 
-async def _commit(store: Store, wall: Wall, call: CommitCall) -> Wire:
+async def _serve_commit(store: Store, wall: SpaceWall, call: CommitCall) -> WireValue:
     wall.opened(call.batch.space)
     batch = call.batch
     wall.require_open(each.ref for each in (*batch.puts, *batch.deletes, *batch.entries))
     return CommitAnswer(committed=await store.commit(call.batch))
 
 
-async def _get(store: Store, wall: Wall, call: GetCall) -> Wire:
+async def _serve_get(store: Store, wall: SpaceWall, call: GetCall) -> WireValue:
     return GetAnswer(documents=tuple(await store.get(wall.opened(call.space), call.refs)))
 
 
-async def _scan(store: Store, wall: Wall, call: ScanCall) -> Wire:
+async def _serve_scan(store: Store, wall: SpaceWall, call: ScanCall) -> WireValue:
     documents = await store.scan(
         wall.opened(call.space),
         call.collection,
@@ -202,16 +202,16 @@ async def _scan(store: Store, wall: Wall, call: ScanCall) -> Wire:
     return ScanAnswer(documents=tuple(documents))
 
 
-async def _journal(store: Store, wall: Wall, call: JournalCall) -> Wire:
+async def _serve_journal(store: Store, wall: SpaceWall, call: JournalCall) -> WireValue:
     entries = await store.journal(wall.opened(call.space), after=call.after, limit=call.limit)
     return JournalAnswer(entries=tuple(entries))
 
 
-async def _compact(store: Store, wall: Wall, call: CompactCall) -> Wire:
+async def _serve_compact(store: Store, wall: SpaceWall, call: CompactCall) -> WireValue:
     return CompactAnswer(entries=await store.compact(wall.opened(call.space), call.runs))
 
 
-async def _spaces(store: Store, wall: Wall, call: SpacesCall) -> Wire:
+async def _serve_spaces(store: Store, wall: SpaceWall, call: SpacesCall) -> WireValue:
     if wall.only is None:
         found = await store.spaces(after=call.after, limit=call.limit)
         return SpacesAnswer(spaces=tuple(space for space in found if not is_reserved(space)))
@@ -219,12 +219,12 @@ async def _spaces(store: Store, wall: Wall, call: SpacesCall) -> Wire:
     return SpacesAnswer(spaces=(wall.only,) if holds else ())
 
 
-async def _erase(store: Store, wall: Wall, call: EraseCall) -> Wire:
+async def _serve_erase(store: Store, wall: SpaceWall, call: EraseCall) -> WireValue:
     wall.opened(call.erasure.space)
-    return EraseAnswer(erased=await store.erase(await _walled(wall, call.erasure)))
+    return EraseAnswer(erased=await store.erase(await _walled_erasure(wall, call.erasure)))
 
 
-async def _walled(wall: Wall, erasure: Erasure) -> Erasure:
+async def _walled_erasure(wall: SpaceWall, erasure: ErasureTarget) -> ErasureTarget:
     """Return `erasure`, with all that is removable in closed collections if it names some. Raises PermissionRefused."""
     named = {ref for ref in erasure.refs if ref.collection in wall.closed}
     if not named or wall.removable is None:
@@ -235,23 +235,23 @@ async def _walled(wall: Wall, erasure: Erasure) -> Erasure:
     return replace(erasure, refs=tuple(dict.fromkeys((*erasure.refs, *removable))))
 
 
-async def _check(store: Store, _wall: Wall, _call: HealthCall) -> Wire:
-    return HealthAnswer(report=await store.check())
+async def _serve_check(store: Store, _wall: SpaceWall, _call: HealthCall) -> WireValue:
+    return StoreHealthAnswer(report=await store.check())
 
 
-async def _repair(store: Store, _wall: Wall, _call: HealthCall) -> Wire:
-    return HealthAnswer(report=await store.repair())
+async def _serve_repair(store: Store, _wall: SpaceWall, _call: HealthCall) -> WireValue:
+    return StoreHealthAnswer(report=await store.repair())
 
 
-ANSWERS: tuple[tuple[Route[Any], Handler], ...] = (
-    (COMMIT, _commit),
-    (GET, _get),
-    (SCAN, _scan),
-    (JOURNAL, _journal),
-    (COMPACT, _compact),
-    (SPACES, _spaces),
-    (ERASE, _erase),
+ANSWERS: tuple[tuple[PortRoute[Any], Handler], ...] = (
+    (COMMIT, _serve_commit),
+    (GET, _serve_get),
+    (SCAN, _serve_scan),
+    (JOURNAL, _serve_journal),
+    (COMPACT, _serve_compact),
+    (SPACES, _serve_spaces),
+    (ERASE, _serve_erase),
 )
 """The routes of a caller's own spaces."""
-HEALTH_ANSWERS: tuple[tuple[Route[Any], Handler], ...] = ((CHECK, _check), (REPAIR, _repair))
+HEALTH_ANSWERS: tuple[tuple[PortRoute[Any], Handler], ...] = ((CHECK, _serve_check), (REPAIR, _serve_repair))
 """The routes of the whole store, which are an operator's."""

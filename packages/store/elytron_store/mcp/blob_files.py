@@ -11,17 +11,17 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnavailable
-from elytron_core.ports.store import Damage
-from elytron_core.strict_json import checksum, digest
+from elytron_core.ports.store import DamageKind
+from elytron_core.strict_json import frame_checksum, sha256_digest
 from elytron_store import limits as store_limits
-from elytron_store.engine import pieces
+from elytron_store.engine import blob_pieces
 from elytron_store.file.frame import CHECKSUM_BYTES
-from elytron_store.file.repair import Findings, Trouble
-from elytron_store.mcp.shards import Shared
+from elytron_store.file.repair import SpaceDamage, SpaceFindings
+from elytron_store.mcp.shards import SharedContext
 from elytron_store.mcp.tools import WriteMode
 
 
-class Version(NamedTuple):
+class BlobVersion(NamedTuple):
     """A whole version of a blob."""
 
     name: str
@@ -36,16 +36,16 @@ class Version(NamedTuple):
 class BlobFiles:
     """The blobs in `folder`, of one space."""
 
-    def __init__(self, shared: Shared, folder: str, /) -> None:
+    def __init__(self, shared: SharedContext, folder: str, /) -> None:
         self._shared = shared
         self._folder = folder
 
     async def write(self, key: str, chunks: AsyncIterable[bytes], /) -> int:
         """Leave the bytes of `chunks` as the blob `key`, whole, or leave the old one; return their size."""
         name = f"{self._shared.lease.epoch:08}-{self._shared.ids.new()}"
-        writer = _Writer(self._shared, f"{self._of(key)}/{name}", key)
+        writer = _VersionWriter(self._shared, f"{self._of(key)}/{name}", key)
         try:
-            async for piece in pieces(chunks):
+            async for piece in blob_pieces(chunks):
                 await writer.write(piece)
             await self._shared.lease.confirm()
         except BaseException:
@@ -53,7 +53,7 @@ class BlobFiles:
             with suppress(ElytronError, asyncio.CancelledError):
                 await self._shared.files.delete(f"{self._of(key)}/{name}", recursive=True)
             raise
-        version = Version(name, writer.parts, writer.size)
+        version = BlobVersion(name, writer.parts, writer.size)
         await self._shared.files.write(f"{self._of(key)}/{version.ready}", "ready\n", mode=WriteMode.TRUNCATE)
         await self._shared.lease.confirm_on_server()
         await self._sweep(key, but=version)
@@ -79,13 +79,13 @@ class BlobFiles:
         """Remove all blobs; return how many there were."""
         return sum([await self.remove(key) for key in await self._keys()])
 
-    async def examine(self, findings: Findings, /) -> None:
+    async def examine(self, findings: SpaceFindings, /) -> None:
         """Read every blob, and add how many there are and which are damaged to `findings`."""
         for key in await self._keys():
             if await self._versions(key):
                 findings.blobs += 1
                 if not await self._is_whole(key):
-                    findings.troubles.append(Trouble(Damage.BLOB, f"blob {key}"))
+                    findings.troubles.append(SpaceDamage(DamageKind.BLOB, f"blob {key}"))
 
     async def damaged(self) -> Sequence[str]:
         """Return the keys of the blobs that cannot be read."""
@@ -108,11 +108,11 @@ class BlobFiles:
             return False
         return True
 
-    async def _chunks(self, key: str, version: Version) -> AsyncIterator[bytes]:
+    async def _chunks(self, key: str, version: BlobVersion) -> AsyncIterator[bytes]:
         size, index = 0, 0
         for part in range(version.parts):
             async for line in self._lines(f"{self._of(key)}/{version.name}/{part:06}", key):
-                chunk = _opened(line, key, version.name, index)
+                chunk = _open_line(line, key, version.name, index)
                 size, index = size + len(chunk), index + 1
                 yield chunk
         if size != version.size:
@@ -136,14 +136,14 @@ class BlobFiles:
                     raise StoreCorrupt(what=f"blob {key}")
                 return
 
-    async def _sweep(self, key: str, *, but: Version) -> None:
+    async def _sweep(self, key: str, *, but: BlobVersion) -> None:
         for entry in await self._shared.files.list(self._of(key)):
             if entry.name not in {but.name, but.ready}:
                 await self._shared.files.delete(f"{self._of(key)}/{entry.name}", recursive=entry.is_folder)
 
-    async def _versions(self, key: str) -> Sequence[Version]:
+    async def _versions(self, key: str) -> Sequence[BlobVersion]:
         names = [entry.name for entry in await self._shared.files.list(self._of(key)) if not entry.is_folder]
-        return sorted(version for name in names if (version := _version(name)) is not None)
+        return sorted(version for name in names if (version := _named_version(name)) is not None)
 
     async def _keys(self) -> Sequence[str]:
         found: list[str] = []
@@ -152,13 +152,13 @@ class BlobFiles:
         return sorted(found)
 
     def _of(self, key: str) -> str:
-        return f"{self._folder}/{digest(key.encode())[:2]}/{key}"
+        return f"{self._folder}/{sha256_digest(key.encode())[:2]}/{key}"
 
 
-class _Writer:
+class _VersionWriter:
     """A version under way. Small chunks share an appending."""
 
-    def __init__(self, shared: Shared, folder: str, key: str, /) -> None:
+    def __init__(self, shared: SharedContext, folder: str, key: str, /) -> None:
         self.parts = 0
         self.size = 0
         self._shared = shared
@@ -171,7 +171,7 @@ class _Writer:
         self.size += len(chunk)
         await self._shared.lease.hold()
         version = self._folder.rpartition("/")[2]
-        sealed = _checksum(self._key, version, self._index, chunk) + chunk
+        sealed = _chunk_checksum(self._key, version, self._index, chunk) + chunk
         line = f"{binascii.b2a_base64(sealed, newline=False).decode()}\n"
         if not self.parts or self._chars + len(line) > store_limits.MCP_SHARD_CHARS:
             self.parts, self._chars = self.parts + 1, 0
@@ -180,22 +180,22 @@ class _Writer:
         self._chars, self._index = self._chars + len(line), self._index + 1
 
 
-def _checksum(key: str, version: str, index: int, chunk: bytes) -> bytes:
-    return checksum(key.encode(), version.encode(), index.to_bytes(8, "big"), chunk)
+def _chunk_checksum(key: str, version: str, index: int, chunk: bytes) -> bytes:
+    return frame_checksum(key.encode(), version.encode(), index.to_bytes(8, "big"), chunk)
 
 
-def _opened(line: str, key: str, version: str, index: int) -> bytes:
+def _open_line(line: str, key: str, version: str, index: int) -> bytes:
     """Return the chunk in a line. Raises StoreCorrupt."""
     with suppress(binascii.Error, ValueError):
         sealed = binascii.a2b_base64(line, strict_mode=True)
         chunk = sealed[CHECKSUM_BYTES:]
-        if sealed[:CHECKSUM_BYTES] == _checksum(key, version, index, chunk):
+        if sealed[:CHECKSUM_BYTES] == _chunk_checksum(key, version, index, chunk):
             return chunk
     raise StoreCorrupt(what=f"blob {key}")
 
 
-def _version(name: str) -> Version | None:
+def _named_version(name: str) -> BlobVersion | None:
     parts = name.split(".")
-    if len(parts) != len(Version._fields) or not (parts[1].isdecimal() and parts[2].isdecimal()):
+    if len(parts) != len(BlobVersion._fields) or not (parts[1].isdecimal() and parts[2].isdecimal()):
         return None
-    return Version(parts[0], int(parts[1]), int(parts[2]))
+    return BlobVersion(parts[0], int(parts[1]), int(parts[2]))

@@ -20,7 +20,7 @@ from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
 _OTHERS = "another writer held it"
 
 
-class Claim(BaseModel):
+class LeaseClaim(BaseModel):
     """A line of a lease: who holds it until when, in milliseconds since 1970; 0 ends it."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -33,7 +33,7 @@ class Claim(BaseModel):
         return f"\n{self.model_dump_json()}\n"
 
 
-class Held(NamedTuple):
+class HeldEpoch(NamedTuple):
     """Contents of an epoch's file: its owner, its end, and whether that is over."""
 
     holder: str
@@ -44,7 +44,7 @@ class Held(NamedTuple):
         return self.until == 0
 
 
-class Lease:
+class WriterLease:
     """A writer's hold on the store in `folder`. `epoch` is that of the hold, 0 before the first.
 
     Where another writer came between two holds, it ends for good: what was known is known no more.
@@ -87,7 +87,7 @@ class Lease:
         """Let the next writer in at once."""
         if self._until:
             self._until = 0
-            await self._append(self.epoch, Claim(holder=self._holder, until=0))
+            await self._append(self.epoch, LeaseClaim(holder=self._holder, until=0))
 
     def _is_held_for(self, time_ms: int) -> bool:
         return bool(self._until) and self._clock.now() + time_ms < self._until
@@ -98,7 +98,7 @@ class Lease:
             await self.release()
             return False
         until = self._clock.now() + store_limits.MCP_LEASE_MS
-        await self._append(self.epoch, Claim(holder=self._holder, until=until))
+        await self._append(self.epoch, LeaseClaim(holder=self._holder, until=until))
         is_ours = await self._newest() == self.epoch
         self._until = until if is_ours else 0
         return is_ours
@@ -115,11 +115,11 @@ class Lease:
         epoch = before + 1
         until = now + store_limits.MCP_LEASE_MS
         self._until, self._size = 0, 0
-        await self._append(epoch, Claim(holder=self._holder, until=until))
+        await self._append(epoch, LeaseClaim(holder=self._holder, until=until))
         found = await self._read(epoch)
         is_first = found is not None and found.holder == self._holder
         if not is_first or await self._newest() != epoch or await self._read(before) != held:
-            await self._append(epoch, Claim(holder=self._holder, until=0))
+            await self._append(epoch, LeaseClaim(holder=self._holder, until=0))
             raise StoreBusy(engine=ENGINE, waited_s=0)
         self.is_after_a_crash = held is not None and not held.is_over and not is_ours
         self.epoch, self._until = epoch, until
@@ -127,27 +127,27 @@ class Lease:
             if _epoch_of(entry.name) < epoch:
                 await self._files.delete(f"{self._folder}/{entry.name}")
 
-    def _require_free(self, held: Held, now: int) -> None:
+    def _require_free(self, held: HeldEpoch, now: int) -> None:
         if not held.is_over and now < held.until + store_limits.MCP_LEASE_SKEW_MS:
             raise StoreBusy(engine=ENGINE, waited_s=0)
 
     async def _newest(self) -> int:
         return max((_epoch_of(entry.name) for entry in await self._files.list(self._folder)), default=0)
 
-    async def _read(self, epoch: int) -> Held | None:
+    async def _read(self, epoch: int) -> HeldEpoch | None:
         """Return what the file of an epoch says; None if it says nothing, or is not there."""
         try:
             text = await self._files.read(self._path(epoch)) if epoch else ""
         except NotFound:
             return None
-        claims = [claim for line in text.splitlines() if (claim := _claim(line)) is not None]
+        claims = [claim for line in text.splitlines() if (claim := _parse_claim(line)) is not None]
         if not claims:
             return None
         holder = claims[0].holder
         untils = [claim.until for claim in claims if claim.holder == holder]
-        return Held(holder, 0 if 0 in untils else max(untils))
+        return HeldEpoch(holder, 0 if 0 in untils else max(untils))
 
-    async def _append(self, epoch: int, claim: Claim) -> None:
+    async def _append(self, epoch: int, claim: LeaseClaim) -> None:
         line = claim.to_line()
         found = await self._files.stat(self._path(epoch)) if not self._size else None
         offset = self._size or (0 if found is None else found.size)
@@ -162,8 +162,8 @@ def _epoch_of(name: str) -> int:
     return int(name) if name.isdecimal() else 0
 
 
-def _claim(line: str) -> Claim | None:
+def _parse_claim(line: str) -> LeaseClaim | None:
     try:
-        return Claim.model_validate_json(line)
+        return LeaseClaim.model_validate_json(line)
     except ValidationError:
         return None

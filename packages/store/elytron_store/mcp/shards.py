@@ -17,14 +17,14 @@ from io import SEEK_END, BytesIO
 from typing import NamedTuple
 
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
-from elytron_core.ids import Ids, SpaceId
-from elytron_core.ports.store import Ref
+from elytron_core.ids import IdSource, SpaceId
+from elytron_core.ports.store import DocumentRef
 from elytron_store import limits as store_limits
 from elytron_store.file import frame, generation
-from elytron_store.file.generation import Frame
-from elytron_store.file.log import Contents, Log, View
+from elytron_store.file.generation import NewFrame
+from elytron_store.file.log import GenerationLog, LogContents, LogView
 from elytron_store.file.repair import is_named
-from elytron_store.mcp.lease import Lease
+from elytron_store.mcp.lease import WriterLease
 from elytron_store.mcp.tools import ToolFiles, WriteMode
 
 READY = "ready"
@@ -47,7 +47,7 @@ class ShardName(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class LogGeneration:
     """A generation of a log: its folder's name, its shards with their sizes, in order, and whether it ends a space."""
 
     name: str
@@ -72,7 +72,7 @@ def is_generation(text: str, /) -> bool:
     return _GENERATION.fullmatch(text) is not None
 
 
-def lines(data: bytes, /) -> Iterator[str]:
+def appending_lines(data: bytes, /) -> Iterator[str]:
     """Yield the lines of one appending of `data`."""
     size = store_limits.MCP_LINE_BYTES
     for start in range(0, len(data), size) or (0,):
@@ -87,7 +87,7 @@ def bytes_in(line: str, /) -> int:
     return len(body) // 4 * 3 - body[-2:].count("=")
 
 
-def joined(texts: Iterable[tuple[int, str]], /) -> bytes:
+def join_shards(texts: Iterable[tuple[int, str]], /) -> bytes:
     """Return the bytes of a log from its shards' starts and texts, without what was not finished."""
     data = bytearray()
     end = 0
@@ -111,7 +111,7 @@ def _bytes_of(line: str) -> bytes:
         return binascii.a2b_base64(body + "A" * (-len(body) % 4))[: bytes_in(line)]
 
 
-class Pieces:
+class RemotePieces:
     """The pieces in `folder`, under the labels of the file store."""
 
     def __init__(self, files: ToolFiles, folder: str, /) -> None:
@@ -129,7 +129,7 @@ class Pieces:
             part = text[start : start + store_limits.MCP_WRITE_CHARS]
             await self._files.write(path, part, mode=WriteMode.APPEND, offset=start)
 
-    async def forget(self, *, refs: Collection[Ref], blobs: Collection[str]) -> None:
+    async def forget(self, *, refs: Collection[DocumentRef], blobs: Collection[str]) -> None:
         """Remove what an erasure names, and every stretch that could hold some of it."""
         for entry in await self._files.list(self._folder):
             if is_named(entry.name, refs=refs, blobs=blobs):
@@ -140,12 +140,12 @@ class Pieces:
         await self._files.delete(self._folder, recursive=True)
 
 
-class Shared(NamedTuple):
+class SharedContext(NamedTuple):
     """Context of all spaces of a store."""
 
     files: ToolFiles
-    lease: Lease
-    ids: Ids
+    lease: WriterLease
+    ids: IdSource
     root: str
 
 
@@ -155,14 +155,14 @@ class ShardLog:
     After a failed appending it is unknown what arrived: the caller loads the log again, and what comes late is cut off.
     """
 
-    def __init__(self, shared: Shared, folder: str, space: SpaceId | None, /) -> None:
-        self.view: View | None = None
+    def __init__(self, shared: SharedContext, folder: str, space: SpaceId | None, /) -> None:
+        self.view: LogView | None = None
         self.is_worth_rewriting = False
         self._shared = shared
         self._folder = folder
         self._space = space
         self._bytes = BytesIO()
-        self._generation: Generation | None = None
+        self._generation: LogGeneration | None = None
         self._shard: tuple[str, int] | None = None
         self._number = 0
         self._shards = 0
@@ -175,7 +175,7 @@ class ShardLog:
     async def load(self, *, is_to_be_cut: bool) -> None:
         """Read the log; without one, `view` is None. With `is_to_be_cut`, what arrives later is ignored."""
         self._shard = None
-        found = await standing(self._shared.files, self._folder)
+        found = await standing_generation(self._shared.files, self._folder)
         epoch, number = (0, 0) if found is None else found.rank[0]
         self._number = max(self._number, number if epoch == self._shared.lease.epoch else 0)
         if found is None or found.is_gone:
@@ -192,12 +192,12 @@ class ShardLog:
             await self._put(b"", at=len(data))
         self._note_worth()
 
-    async def append(self, frames: Sequence[Frame], /) -> None:
+    async def append(self, frames: Sequence[NewFrame], /) -> None:
         """Leave `frames` behind the log. Raises the error of any call; then the log has to be loaded again."""
         assert self.view is not None, "a log that is appended to was loaded"
         log, contents = self.view
         start = log.acknowledged
-        data = generation.encode(frames, salt=contents.salt, offset=start)
+        data = generation.encode_frames(frames, salt=contents.salt, offset=start)
         await self._put(data, at=start)
         await self._shared.lease.confirm()
         self._bytes.seek(0, SEEK_END)
@@ -206,22 +206,22 @@ class ShardLog:
         contents.catch_up(log)
         self._note_worth()
 
-    async def write_new(self, frames: Iterable[Frame], /) -> None:
+    async def write_new(self, frames: Iterable[NewFrame], /) -> None:
         """Leave a new generation of `frames` in place of the old one, or the old one."""
         assert self._space is not None, "a log whose header is lost is not rewritten"
         salt = self._shared.ids.secret(frame.SALT_BYTES)
         data = bytearray(frame.encode_header(salt, self._space, acknowledged=frame.HEADER_BYTES))
         for each in frames:
-            data += generation.encode((each,), salt=salt, offset=len(data))
-        self._generation, self._shard, self._shards = Generation(self._fresh_name(), (), is_gone=False), None, 0
+            data += generation.encode_frames((each,), salt=salt, offset=len(data))
+        self._generation, self._shard, self._shards = LogGeneration(self._fresh_name(), (), is_gone=False), None, 0
         await self._put(bytes(data), at=0)
         await self._stand(READY)
-        self._see(data, frame.Header(salt, self._space, len(data), sound=True))
+        self._see(data, frame.LogHeader(salt, self._space, len(data), sound=True))
         self._note_worth()
 
-    async def move_aside(self, pieces: Pieces, /) -> None:
+    async def move_aside(self, pieces: RemotePieces, /) -> None:
         """Leave the shards of a log that cannot be read among `pieces`, and the space gone."""
-        found = await standing(self._shared.files, self._folder)
+        found = await standing_generation(self._shared.files, self._folder)
         for name, size in () if found is None else found.shards:
             assert found is not None, "shards are those of a generation"
             path = f"{self._folder}/{found.name}/{name}"
@@ -230,18 +230,18 @@ class ShardLog:
 
     async def end(self) -> None:
         """Leave nothing of the log: at once for readers, and then on the server."""
-        self._generation = Generation(self._fresh_name(), (), is_gone=True)
+        self._generation = LogGeneration(self._fresh_name(), (), is_gone=True)
         await self._stand(GONE)
         await self._shared.files.delete(f"{self._folder}/{self._generation.name}", recursive=True)
         self.view, self._generation, self._shard = None, None, None
 
-    def _see(self, data: bytes | bytearray, header: frame.Header) -> None:
+    def _see(self, data: bytes | bytearray, header: frame.LogHeader) -> None:
         self._bytes = BytesIO(data)
-        log = Log(self._bytes, header)
+        log = GenerationLog(self._bytes, header)
         log.acknowledged = len(data)
-        contents = Contents(header.salt)
+        contents = LogContents(header.salt)
         contents.catch_up(log)
-        self.view = View(log, contents)
+        self.view = LogView(log, contents)
 
     async def _stand(self, word: str) -> None:
         """Make the generation that was just written the current one, and remove all others."""
@@ -257,7 +257,7 @@ class ShardLog:
 
     async def _put(self, data: bytes, *, at: int) -> None:
         """Append the lines of `data`, which belong at offset `at`, to shards of this writer."""
-        for line in lines(data):
+        for line in appending_lines(data):
             if self._shard is None or self._shard[1] + len(line) > store_limits.MCP_SHARD_CHARS:
                 self._begin_shard(at)
             assert self._shard is not None, "a shard was begun"
@@ -277,9 +277,9 @@ class ShardLog:
         self._number += 1
         return f"{self._shared.lease.epoch:08}.{self._number:06}.{self._shared.ids.new()}"
 
-    async def _read(self, found: Generation) -> bytes:
+    async def _read(self, found: LogGeneration) -> bytes:
         folder = f"{self._folder}/{found.name}"
-        return joined([
+        return join_shards([
             (name.start, await read_text(self._shared.files, f"{folder}/{name}", size)) for name, size in found.shards
         ])  # fmt: skip
 
@@ -290,9 +290,9 @@ class ShardLog:
         self.is_worth_rewriting = self.view.contents.wants_compaction or is_long
 
 
-async def standing(files: ToolFiles, folder: str, /) -> Generation | None:
+async def standing_generation(files: ToolFiles, folder: str, /) -> LogGeneration | None:
     """Return the current generation of the log in `folder`, None if it has none."""
-    found: list[Generation] = []
+    found: list[LogGeneration] = []
     for entry in await files.list(folder):
         if not is_generation(entry.name):
             continue
@@ -300,7 +300,7 @@ async def standing(files: ToolFiles, folder: str, /) -> Generation | None:
         names = {each.name for each in inside}
         if names & {READY, GONE}:
             shards = [(name, each.size) for each in inside if (name := shard_name(each.name)) is not None]
-            found.append(Generation(entry.name, tuple(sorted(shards)), is_gone=GONE in names))
+            found.append(LogGeneration(entry.name, tuple(sorted(shards)), is_gone=GONE in names))
     return max(found, key=lambda each: each.rank, default=None)
 
 

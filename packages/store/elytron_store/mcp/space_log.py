@@ -8,14 +8,14 @@ from typing import TypeVar
 
 from elytron_core.errors import Conflict, ElytronError, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Batch, Committed, Damage, Erased, Erasure, Run
+from elytron_core.ports.store import Batch, CommitReceipt, CompactedRun, DamageKind, ErasureReceipt, ErasureTarget
 from elytron_store import engine, group_commit
 from elytron_store.file import generation, repair
-from elytron_store.file.log import Contents, View
-from elytron_store.file.repair import Findings, Trouble, examine_log, mended
+from elytron_store.file.log import LogContents, LogView
+from elytron_store.file.repair import SpaceDamage, SpaceFindings, examine_log, mended_log
 from elytron_store.group_commit import Outcome, Waiting
 from elytron_store.mcp.blob_files import BlobFiles
-from elytron_store.mcp.shards import Pieces, ShardLog, Shared
+from elytron_store.mcp.shards import RemotePieces, ShardLog, SharedContext
 
 T = TypeVar("T")
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 class SpaceLog:
     """The space in the folder `name`, None where its name is lost. Commits that wait for one are appended together."""
 
-    def __init__(self, shared: Shared, name: str, space: SpaceId | None, /) -> None:
+    def __init__(self, shared: SharedContext, name: str, space: SpaceId | None, /) -> None:
         self.folder = f"{shared.root}/spaces/{name[:2]}/{name}"  # a listing is bounded, so few are in one folder
         self.blobs = BlobFiles(shared, f"{shared.root}/blobs/{name[:2]}/{name}")
         self._shared = shared
-        self._aside = Pieces(shared.files, f"{shared.root}/quarantine/{name[:2]}/{name}")
+        self._aside = RemotePieces(shared.files, f"{shared.root}/quarantine/{name[:2]}/{name}")
         self._space = space
         self._log = ShardLog(shared, self.folder, space)
         self._is_loaded = False
@@ -50,15 +50,15 @@ class SpaceLog:
         while self._appending is not None:
             await asyncio.wait({self._appending})
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Return what became of `batch`, which is appended although the caller goes away meanwhile."""
-        answer: asyncio.Future[Committed] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[CommitReceipt] = asyncio.get_running_loop().create_future()
         self._waiting.append((batch, answer))
         if self._appending is None:
             self._appending = asyncio.create_task(self._append_all())
         return await answer
 
-    async def read(self, look: Callable[[View], T], /, *, otherwise: T) -> T:
+    async def read(self, look: Callable[[LogView], T], /, *, otherwise: T) -> T:
         """Return what `look` makes of the log, `otherwise` if there is none."""
         if not self._is_loaded:
             async with self._turn:
@@ -72,7 +72,7 @@ class SpaceLog:
             if self._log.view is None:
                 await self._log.write_new(())
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, as `Store.erase` promises. Raises StoreCorrupt while frames are lost."""
         if erasure.whole_space:
             return await self._erase_everything()
@@ -81,34 +81,36 @@ class SpaceLog:
             if view is not None:
                 view.contents.require_complete()
             await self._aside.forget(refs=erasure.refs, blobs=erasure.blobs)
-            scrub = generation.Scrub(frozenset(erasure.refs))
-            left = generation.left_by(erasure, scrub, *(view or (None, Contents(b""))))
+            scrub = generation.DigestScrub(frozenset(erasure.refs))
+            left = generation.left_by(erasure, scrub, *(view or (None, LogContents(b""))))
             await self._log.write_new(left.frames)
             blobs = sum([await self.blobs.remove(key) for key in set(erasure.blobs)])
-            return Erased(documents=left.documents, blobs=blobs, entries_scrubbed=scrub.count, sequence=left.sequence)
+            return ErasureReceipt(
+                documents=left.documents, blobs=blobs, entries_scrubbed=scrub.count, sequence=left.sequence
+            )
 
-    async def compact_journal(self, runs: Sequence[Run], /) -> int:
+    async def compact_journal(self, runs: Sequence[CompactedRun], /) -> int:
         """Leave one journal entry in place of each of `runs`; return how many are gone. Raises Conflict."""
         async with self._writing():
             view = self._log.view
             if view is None:
                 for run in runs:
-                    raise engine.conflict(run)
+                    raise engine.missing_run(run)
                 return 0
             view.contents.require_complete()
-            left = generation.Compacted(runs)
-            await self._log.write_new(generation.snapshot(*view, without=frozenset(), rewrite=left))
+            left = generation.CompactedRuns(runs)
+            await self._log.write_new(generation.snapshot_frames(*view, without=frozenset(), rewrite=left))
             return view.contents.entries - left.count
 
-    async def examine(self) -> Findings | None:
+    async def examine(self) -> SpaceFindings | None:
         """Read everything on the server again; return what was found, None if there is no such space."""
         async with self._turn:
             self._is_loaded = False
-            findings = Findings(space=self._space)
+            findings = SpaceFindings(space=self._space)
             try:
                 await self._load()
             except StoreCorrupt as lost:
-                findings.troubles.append(Trouble(Damage.ENGINE, lost.what))
+                findings.troubles.append(SpaceDamage(DamageKind.ENGINE, lost.what))
                 return findings
             if self._log.view is None:
                 return None
@@ -116,7 +118,7 @@ class SpaceLog:
             await self.blobs.examine(findings)
             return findings
 
-    async def repair(self) -> Findings | None:
+    async def repair(self) -> SpaceFindings | None:
         """Move what is damaged aside and rewrite the rest; return what was found."""
         findings = await self.examine()
         if findings is None or not findings.troubles:
@@ -126,7 +128,7 @@ class SpaceLog:
             if view is None:  # without a header no frame can be recognised, so all of the log goes aside
                 await self._log.move_aside(self._aside)
                 return findings
-            pieces, frames = mended(view.log)
+            pieces, frames = mended_log(view.log)
             for label, piece in pieces:
                 await self._aside.keep(label, piece)
             await self._log.write_new(frames)
@@ -135,37 +137,37 @@ class SpaceLog:
                 await self.blobs.remove(key)
         return findings
 
-    async def _erase_everything(self) -> Erased:
+    async def _erase_everything(self) -> ErasureReceipt:
         async with self._writing(is_lost_fine=True):
             view = self._log.view
             await self._aside.clear()
             blobs = await self.blobs.clear()
             if view is None and self._is_loaded:
-                return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+                return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
             documents, entries = (len(view.contents.ledger), view.contents.entries) if view is not None else (0, 0)
             await self._log.end()
             await self._shared.files.delete(self.folder, recursive=True)
-            return Erased(documents=documents, blobs=blobs, entries_scrubbed=entries, sequence=0)
+            return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=entries, sequence=0)
 
     async def _append_all(self) -> None:
-        while group := group_commit.take(self._waiting):
+        while group := group_commit.take_group(self._waiting):
             try:
                 outcomes = await self._append([batch for batch, _ in group])
             except ElytronError as error:
                 outcomes = [error] * len(group)
-            group_commit.answer(group, outcomes)
+            group_commit.answer_group(group, outcomes)
         self._appending = None
 
     async def _append(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         async with self._writing():
             view = self._log.view
             if view is None:
-                outcomes, frames = generation.judge(batches, Contents(b""), None)
+                outcomes, frames = generation.judge_batches(batches, LogContents(b""), None)
                 if frames:
                     await self._log.write_new(frames)
                 return outcomes
             view.contents.require_complete()
-            outcomes, frames = generation.judge(batches, view.contents, view.log)
+            outcomes, frames = generation.judge_batches(batches, view.contents, view.log)
             if frames:
                 await self._log.append(frames)
         if self._log.is_worth_rewriting:
@@ -177,7 +179,7 @@ class SpaceLog:
         async with self._writing():
             if self._log.view is not None:
                 log, contents = self._log.view
-                kept = generation.snapshot(log, contents, without=frozenset(), rewrite=iter)
+                kept = generation.snapshot_frames(log, contents, without=frozenset(), rewrite=iter)
                 await self._log.write_new(kept)
 
     @asynccontextmanager

@@ -8,30 +8,30 @@ from typing import Self
 
 from elytron_core.clock import Clock
 from elytron_core.errors import ElytronError, NotFound, StoreMissing
-from elytron_core.ids import Ids, SpaceId
+from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
     JournalEntry,
-    Problem,
-    Ref,
-    Run,
+    StoreProblem,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store import manifest
-from elytron_store.engine import Engine, Page
+from elytron_store.engine import DocumentPage, Engine
 from elytron_store.file import frame
 from elytron_store.file.disk import folder_name
-from elytron_store.file.log import View, read_document
-from elytron_store.file.repair import Findings, report
-from elytron_store.manifest import DEFAULT_PROFILE, Manifest
-from elytron_store.mcp.lease import Lease
-from elytron_store.mcp.shards import Shared, joined, read_text, standing
+from elytron_store.file.log import LogView, read_document
+from elytron_store.file.repair import SpaceFindings, findings_report
+from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
+from elytron_store.mcp.lease import WriterLease
+from elytron_store.mcp.shards import SharedContext, join_shards, read_text, standing_generation
 from elytron_store.mcp.space_log import SpaceLog
 from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
 
@@ -52,7 +52,7 @@ class McpStore(Engine):
         durable=True, single_writer=True, erasure=ErasurePromise.OF_SERVER, ttl=True, following=False
     )
 
-    def __init__(self, shared: Shared, /) -> None:
+    def __init__(self, shared: SharedContext, /) -> None:
         super().__init__()
         self._shared = shared
         self._held: OrderedDict[SpaceId, SpaceLog] = OrderedDict()
@@ -65,7 +65,7 @@ class McpStore(Engine):
         /,
         *,
         clock: Clock,
-        ids: Ids,
+        ids: IdSource,
         profile: str | None = None,
         sealed: bool = False,
         is_made: bool = True,
@@ -74,39 +74,39 @@ class McpStore(Engine):
 
         Raises StoreBusy, StoreMissing, StoreForeign, StoreNewer, Unauthorized, Unreachable, and changes nothing then.
         """
-        lease = Lease(files, f"{_ROOT}/lease", holder=ids.new(), clock=clock)
+        lease = WriterLease(files, f"{_ROOT}/lease", holder=ids.new(), clock=clock)
         try:
-            found = await _manifest(files, is_made=is_made)
+            found = await _remote_manifest(files, is_made=is_made)
             if found is not None:
                 manifest.require_match(found, engine=ENGINE, profile=profile, sealed=sealed)
             await lease.hold()
             if found is None:
                 at = clock.now()
-                made = Manifest(
+                made = StoreManifest(
                     engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at
                 )
                 await files.write(f"{_ROOT}/manifest.json", made.to_bytes().decode(), mode=WriteMode.TRUNCATE)
         except BaseException:
             await files.close()
             raise
-        return cls(Shared(files, lease, ids, _ROOT))
+        return cls(SharedContext(files, lease, ids, _ROOT))
 
-    async def _commit(self, batch: Batch) -> Committed:
+    async def _commit(self, batch: Batch) -> CommitReceipt:
         return await self._space(batch.space).commit(batch)
 
-    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+    async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         found = await self._reading(space)
-        return await found.read(partial(_documents, refs=refs), otherwise=[None] * len(refs))
+        return await found.read(partial(_view_documents, refs=refs), otherwise=[None] * len(refs))
 
-    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
+    async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
         found = await self._reading(space)
-        return await found.read(partial(_scanned, page=page), otherwise=[])
+        return await found.read(partial(_scan_view, page=page), otherwise=[])
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         found = await self._reading(space)
         return await found.read(lambda view: view.contents.journal(view.log, after=after, limit=limit), otherwise=[])
 
-    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
+    async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
         return await (await self._reading(space)).compact_journal(runs)
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
@@ -135,23 +135,23 @@ class McpStore(Engine):
             yield chunk
             self._require_open()
 
-    async def _erase(self, erasure: Erasure) -> Erased:
+    async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         await self._shared.lease.hold()
         self._names.pop(folder_name(erasure.space), None)
         return await self._space(erasure.space).erase(erasure)
 
     async def _check(self) -> CheckReport:
         found = await self._examined()
-        return report(found, [problem for each in found for problem in each.problems(repaired=False)])
+        return findings_report(found, [problem for each in found for problem in each.problems(repaired=False)])
 
     async def _repair(self) -> CheckReport:
         await self._shared.lease.hold()
-        problems: list[Problem] = []
+        problems: list[StoreProblem] = []
         for name in await self._folders():
             mended = await self._known(name, await self._name_of(name)).repair()
             if mended is not None:
                 problems += mended.problems(repaired=True)
-        return report(await self._examined(), problems)
+        return findings_report(await self._examined(), problems)
 
     async def close(self) -> None:
         """Finish what was accepted, and let the next writer in at once if the server can be reached."""
@@ -200,7 +200,7 @@ class McpStore(Engine):
         """Return the name of the space in a folder, None if it is not there or its header is lost."""
         if name not in self._names:
             folder = f"{_ROOT}/spaces/{name[:2]}/{name}"
-            found = await standing(self._shared.files, folder)
+            found = await standing_generation(self._shared.files, folder)
             if found is None or found.is_gone or not found.shards:
                 return None
             (shard, size) = found.shards[0]
@@ -208,7 +208,9 @@ class McpStore(Engine):
             with suppress(NotFound):
                 text = await read_text(self._shared.files, path, min(size, _HEADER_CHARS))
                 line = text.partition("\n")[0].removeprefix("~")
-                header = frame.decode_header(joined([(0, line[: len(line) // 4 * 4] + "\n")])[: frame.HEADER_BYTES])
+                header = frame.decode_header(
+                    join_shards([(0, line[: len(line) // 4 * 4] + "\n")])[: frame.HEADER_BYTES]
+                )
                 if header is not None:
                     self._names[name] = header.space
         return self._names.get(name)
@@ -216,25 +218,25 @@ class McpStore(Engine):
     def _known(self, name: str, space: SpaceId | None) -> SpaceLog:
         return SpaceLog(self._shared, name, None) if space is None else self._space(space)
 
-    async def _examined(self) -> Sequence[Findings]:
+    async def _examined(self) -> Sequence[SpaceFindings]:
         self._require_open()
         await self._shared.lease.hold()
         found = [await self._known(name, await self._name_of(name)).examine() for name in await self._folders()]
         return [each for each in found if each is not None]
 
 
-def _documents(view: View, *, refs: Sequence[Ref]) -> Sequence[Document | None]:
+def _view_documents(view: LogView, *, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
     found = view.contents.find(refs)
     return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
 
 
-def _scanned(view: View, *, page: Page) -> Sequence[Document]:
+def _scan_view(view: LogView, *, page: DocumentPage) -> Sequence[Document]:
     return [read_document(view.log, ref, held) for ref, held in view.contents.scan(page)]
 
 
-async def _manifest(files: ToolFiles, *, is_made: bool) -> Manifest | None:
+async def _remote_manifest(files: ToolFiles, *, is_made: bool) -> StoreManifest | None:
     try:
-        return manifest.read((await files.read(f"{_ROOT}/manifest.json")).encode())
+        return manifest.read_manifest((await files.read(f"{_ROOT}/manifest.json")).encode())
     except NotFound:
         if not is_made:
             raise StoreMissing(place="the MCP file server") from None

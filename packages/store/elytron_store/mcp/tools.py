@@ -35,7 +35,7 @@ _REFUSED = frozenset({401, 403})
 _WAY_OUT = "give the key that the file server knows (api_key, ELYTRON_API_KEY)"
 
 
-class ToolAnswer(Protocol):
+class StorageToolAnswer(Protocol):
     """A tool's answer: its texts, and whether it failed."""
 
     @property
@@ -45,7 +45,7 @@ class ToolAnswer(Protocol):
     def text(self) -> str: ...
 
 
-class _Answer:
+class _RawAnswer:
     def __init__(self, result: "CallToolResult", /) -> None:
         self.is_error = result.is_error
         self.text = "".join(part.text for part in result.content if part.type == "text")
@@ -54,7 +54,7 @@ class _Answer:
 class ToolCaller(Protocol):
     """Target of tools' calls."""
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], /) -> ToolAnswer:
+    async def call(self, tool: str, arguments: Mapping[str, Any], /) -> StorageToolAnswer:
         """Return the answer of `tool`. Raises Unreachable if it is unknown whether it ran, Unauthorized."""
         ...
 
@@ -81,7 +81,7 @@ class ToolSession:
         self._leave = asyncio.Event()
         self._closed = False
 
-    async def call(self, tool: str, arguments: Mapping[str, Any], /) -> ToolAnswer:
+    async def call(self, tool: str, arguments: Mapping[str, Any], /) -> StorageToolAnswer:
         client, owner = await self._opened()
         calling = asyncio.ensure_future(client.call_tool(tool, dict(arguments)))
         try:
@@ -95,7 +95,7 @@ class ToolSession:
         if calling.cancelled() or not calling.done() or calling.exception() is not None:
             await self._let_go()
             raise self._lost("any more")
-        return _Answer(calling.result())
+        return _RawAnswer(calling.result())
 
     async def close(self) -> None:
         self._closed = True
@@ -183,7 +183,7 @@ ENGINE = "mcp"
 _PROJECT = re.compile(rf"[A-Za-z0-9_.-]{{1,{store_limits.MCP_PROJECT_CHARS}}}")
 _CODE = re.compile(r"[A-Z][A-Z_]{0,40}")
 Sleep = Callable[[float], Awaitable[None]]
-PartT = TypeVar("PartT", bound="_Told")
+PartT = TypeVar("PartT", bound="_ToolText")
 
 
 class WriteMode(StrEnum):
@@ -216,37 +216,37 @@ class FileHit(NamedTuple):
     score: float
 
 
-class _Told(BaseModel):
+class _ToolText(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
 
-class _Failure(_Told):
+class _ToolFailure(_ToolText):
     code: str = ""
     retryable: bool = False
 
 
-class _Content(_Told):
+class _FileContent(_ToolText):
     content: str
 
 
-class _Stat(_Told):
+class _FileStat(_ToolText):
     exists: bool
     type: str = ""
     size: int = 0
 
 
-class _Entry(_Told):
+class _FolderEntry(_ToolText):
     path: str
     type: str
     size: int = 0
 
 
-class _Listing(_Told):
-    entries: tuple[_Entry, ...] = ()
+class _FolderListing(_ToolText):
+    entries: tuple[_FolderEntry, ...] = ()
     has_more: bool = False
 
 
-class _Chunk(_Told):
+class _ReadChunk(_ToolText):
     file_path: str
     file_seek_start_bytes: int = 0
     file_seek_end_bytes: int = 0
@@ -258,8 +258,8 @@ class _Chunk(_Told):
         return FileHit(self.file_path, *span, self.chunk_content, self.score)
 
 
-class _Found(_Told):
-    chunks: tuple[_Chunk, ...] = ()
+class _FoundFiles(_ToolText):
+    chunks: tuple[_ReadChunk, ...] = ()
 
     def hits(self) -> Sequence[FileHit]:
         return tuple(chunk.to_hit() for chunk in self.chunks)
@@ -283,7 +283,7 @@ class ToolFiles:
     async def read(self, path: str, /, *, offset: int = 0, length: int = -1) -> str:
         """Return the text of a file from byte `offset` on, all of it if `length` is -1. Raises NotFound."""
         arguments = {"path": require_path(path), "offset": offset, "length": length}
-        return _parsed(_Content, await self._call("file_read", arguments)).content
+        return _parse_part(_FileContent, await self._call("file_read", arguments)).content
 
     async def write(self, path: str, text: str, /, *, mode: WriteMode, offset: int = 0) -> None:
         """Write `text`; what is appended goes behind the byte `offset`, which the caller knows to be the file's end.
@@ -304,14 +304,14 @@ class ToolFiles:
 
     async def stat(self, path: str, /) -> FileEntry | None:
         """Return the content at `path`, None if there is none."""
-        found = _parsed(_Stat, await self._call("file_stat", {"path": require_path(path, is_root_fine=True)}))
+        found = _parse_part(_FileStat, await self._call("file_stat", {"path": require_path(path, is_root_fine=True)}))
         return FileEntry(path, _is_folder(found.type), found.size) if found.exists else None
 
     async def list(self, path: str, /, *, depth: int = 1, limit: int = store_limits.MCP_LIST) -> Sequence[FileEntry]:
         """Return what is in a folder, nothing if there is none. Raises StoreUnavailable if it is more than `limit`."""
         arguments = {"path": require_path(path, is_root_fine=True), "depth": depth, "limit": limit}
         try:
-            found = _parsed(_Listing, await self._call("file_list", arguments))
+            found = _parse_part(_FolderListing, await self._call("file_list", arguments))
         except NotFound:
             return ()
         if found.has_more:
@@ -324,7 +324,7 @@ class ToolFiles:
         """Return stretches of files below `prefix` that match `query`; recent writes may be missing."""
         arguments = {"query": query, "path_prefix": require_path(prefix, is_root_fine=True)}
         limit = min(max(limit, 1), store_limits.MCP_SEARCH)
-        found = _parsed(_Found, await self._call("file_search", {**arguments, "limit": limit}))
+        found = _parse_part(_FoundFiles, await self._call("file_search", {**arguments, "limit": limit}))
         return found.hits()
 
     async def delete(self, path: str, /, *, recursive: bool = False) -> None:
@@ -343,14 +343,14 @@ class ToolFiles:
         given = {"project": self._project, **arguments}
         answer = await self._caller.call(tool, given)
         for delay in store_limits.MCP_RETRY_S:
-            if not answer.is_error or not _failure(answer.text).retryable:
+            if not answer.is_error or not _parse_failure(answer.text).retryable:
                 break
             await self._sleep(delay)
             if is_done is not None and await is_done():
                 return "{}"
             answer = await self._caller.call(tool, given)
         if answer.is_error:
-            raise _error(tool, _failure(answer.text))
+            raise _tool_error(tool, _parse_failure(answer.text))
         return answer.text
 
 
@@ -376,21 +376,21 @@ def _is_folder(kind: str) -> bool:
     return kind.upper() == "DIRECTORY"
 
 
-def _parsed(model: type[PartT], text: str) -> PartT:
+def _parse_part(model: type[PartT], text: str) -> PartT:
     try:
         return model.model_validate_json(text)
     except ValidationError:
         raise Unreachable("what answers there is no MCP file server: its tools answer in another form") from None
 
 
-def _failure(text: str) -> _Failure:
+def _parse_failure(text: str) -> _ToolFailure:
     try:
-        return _Failure.model_validate_json(text)
+        return _ToolFailure.model_validate_json(text)
     except ValidationError:
-        return _Failure()
+        return _ToolFailure()
 
 
-def _error(tool: str, failure: _Failure) -> ElytronError:
+def _tool_error(tool: str, failure: _ToolFailure) -> ElytronError:
     match failure.code:
         case "NOT_FOUND":
             return NotFound(what="file", name="")

@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 from elytron_core import limits
 from elytron_core.errors import SealBroken
 from elytron_store import limits as store_limits
-from elytron_store.engine import pieces
+from elytron_store.engine import blob_pieces
 
 KEY_BYTES = 32
 NONCE_BYTES = 12
@@ -36,7 +36,7 @@ _DERIVED_KEPT = 256
 assert OVERHEAD <= limits.SEAL_BYTES
 
 
-def place(purpose: str, /, *parts: str) -> bytes:
+def bound_place(purpose: str, /, *parts: str) -> bytes:
     """Return the bytes that bind a message to its place; different places never give equal bytes."""
     encoded = [part.encode("utf-8") for part in (purpose, *parts)]
     return b"".join(b"%d:%b" % (len(part), part) for part in encoded)
@@ -120,7 +120,7 @@ _BLOB_HEAD = struct.Struct(f">BI{_SALT_BYTES}s")
 assert CHUNK_BYTES <= limits.BLOB_CHUNK_BYTES
 
 
-class Sealing:
+class SealingStream:
     """A blob on its way in: `chunks` is what to store, `size` what has been taken in of the plain bytes."""
 
     def __init__(self, key: DataKey, where: bytes, parts: AsyncIterable[bytes], /) -> None:
@@ -128,14 +128,14 @@ class Sealing:
         self._parts = parts
         self._head = _BLOB_HEAD.pack(VERSION, key.number, os.urandom(_SALT_BYTES))
         self._bound = self._head + where
-        self._cipher = _cipher(key, self._head)
+        self._cipher = _chunk_cipher(key, self._head)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Yield the sealed blob. Raises LimitExceeded where more than `limits.BLOB_BYTES` flow in."""
         yield self._head
         held = b""
         number = 0
-        async for piece in pieces(self._parts, size=CHUNK_BYTES):
+        async for piece in blob_pieces(self._parts, size=CHUNK_BYTES):
             self.size += len(piece)
             # A chunk waits until more comes, for the last one must be sealed as such.
             if held:
@@ -150,7 +150,7 @@ class Sealing:
 
 
 @asynccontextmanager
-async def closing(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
+async def closed_stream(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
     """Close `stream` at the end of the block, also if it was not read to its end."""
     try:
         yield stream
@@ -159,14 +159,14 @@ async def closing(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterat
             await stream.aclose()
 
 
-async def unseal(
+async def unseal_stream(
     stream: AsyncIterator[bytes], /, *, find_key: Callable[[int], Awaitable[DataKey | None]], where: bytes, what: str
 ) -> AsyncIterator[bytes]:
     """Yield the plain bytes of the sealed blob `stream`, each chunk once it is proven; close `stream` at the end.
 
     Raises SealBroken, which names `what`, before the first chunk that is not what was written.
     """
-    async with closing(stream):
+    async with closed_stream(stream):
         held = bytearray()
         async for part in stream:
             held += part
@@ -176,7 +176,7 @@ async def unseal(
         key = await find_key(_key_number(head))
         if key is None:
             raise SealBroken(what=what)
-        cipher = _cipher(key, head)
+        cipher = _chunk_cipher(key, head)
         bound = head + where
         del held[: _BLOB_HEAD.size]
         number = 0
@@ -184,17 +184,17 @@ async def unseal(
             while len(held) > _SEALED_CHUNK:
                 chunk = bytes(held[:_SEALED_CHUNK])
                 del held[:_SEALED_CHUNK]
-                yield _open(cipher, chunk, _chunk_place(bound, number, b"more"), what)
+                yield _open_chunk(cipher, chunk, _chunk_place(bound, number, b"more"), what)
                 number += 1
             part = await anext(stream, None)
             if part is None:
                 break
             held += part
-        if last := _open(cipher, bytes(held), _chunk_place(bound, number, b"last"), what):
+        if last := _open_chunk(cipher, bytes(held), _chunk_place(bound, number, b"last"), what):
             yield last
 
 
-def _cipher(key: DataKey, head: bytes) -> AESGCM:
+def _chunk_cipher(key: DataKey, head: bytes) -> AESGCM:
     return AESGCM(key.derive(b"blob " + head))
 
 
@@ -208,7 +208,7 @@ def _key_number(head: bytes) -> int:
     return int.from_bytes(head[1:5], "big")
 
 
-def _open(cipher: AESGCM, chunk: bytes, where: bytes, what: str) -> bytes:
+def _open_chunk(cipher: AESGCM, chunk: bytes, where: bytes, what: str) -> bytes:
     if len(chunk) < NONCE_BYTES + TAG_BYTES:
         raise SealBroken(what=what)
     try:

@@ -11,21 +11,21 @@ from elytron_core.errors import Conflict, KeyDestroyed, SealBroken, SealError, S
 from elytron_core.ids import SpaceId
 from elytron_core.ports import store
 from elytron_core.ports.store import (
-    Action,
     Batch,
     CheckReport,
-    Damage,
-    Delete,
+    DamageKind,
+    DeleteChange,
     Document,
-    Entry,
-    Erasure,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
     JournalEntry,
-    Problem,
-    Put,
-    Ref,
+    PutChange,
+    StoreProblem,
 )
 from elytron_store.engine import ERASURE_REF
-from elytron_store.sealed.keyring import Keyring
+from elytron_store.sealed.keyring import StoreKeyring
 from elytron_store.sealed.records import (
     GUARD,
     KEYRING,
@@ -34,43 +34,43 @@ from elytron_store.sealed.records import (
     RECORDS,
     SEAT_WHAT,
     SEATS,
-    Life,
-    Seat,
-    read,
+    KeyLife,
+    SpaceSeat,
+    read_record,
     seat_ref,
     tag_of,
 )
 
 _PAGE = 100
 _NOT_OURS = {QUARANTINE, ERASURE_REF.collection}
-Settle = Callable[[Keyring, SpaceId, Document | None], Awaitable[bool]]
+Settle = Callable[[StoreKeyring, SpaceId, Document | None], Awaitable[bool]]
 """Deals with a document of an inner space that does not open, or (None) with the remains of a destroyed space.
 
 Returns whether it is out of the way now.
 """
 
 
-async def leave(_keyring: Keyring, _inner: SpaceId, _document: Document | None, /) -> bool:
+async def leave_unsettled(_keyring: StoreKeyring, _inner: SpaceId, _document: Document | None, /) -> bool:
     """Change nothing."""
     return False
 
 
-async def set_aside(keyring: Keyring, inner: SpaceId, document: Document | None, /) -> bool:
+async def set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document | None, /) -> bool:
     """Move `document` to the quarantine of its inner space, as it is; finish the destruction of a space.
 
     Two MAINTENANCE entries have the document and its key in the quarantine.
     """
     at = keyring.clock.now()
     if document is None:
-        await keyring.inner.erase(Erasure(space=inner, at=at, whole_space=True))
+        await keyring.inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
         return True
-    aside = Ref(QUARANTINE, os.urandom(16).hex())
+    aside = DocumentRef(QUARANTINE, os.urandom(16).hex())
     moved = Batch(
         space=inner,
         at=at,
-        entries=(Entry(Action.MAINTENANCE, document.ref), Entry(Action.MAINTENANCE, aside)),
-        puts=(Put(aside, document.body, 0),),
-        deletes=(Delete(document.ref, document.revision),),
+        entries=(EntryDraft(JournalAction.MAINTENANCE, document.ref), EntryDraft(JournalAction.MAINTENANCE, aside)),
+        puts=(PutChange(aside, document.body, 0),),
+        deletes=(DeleteChange(document.ref, document.revision),),
         sealed=True,
     )
     try:
@@ -80,9 +80,9 @@ async def set_aside(keyring: Keyring, inner: SpaceId, document: Document | None,
     return True
 
 
-async def inspect(keyring: Keyring, inner: CheckReport, /, *, settle: Settle) -> CheckReport:
+async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, settle: Settle) -> CheckReport:
     """Return the inner store's report in the caller's words, with each record and document that does not open."""
-    seen = _Seen()
+    seen = _WalkFindings()
     async for record in _documents_of(keyring, KEYRING, RECORDS, []):
         seen.ours += 1
         if record.ref != NAMES:
@@ -90,7 +90,7 @@ async def inspect(keyring: Keyring, inner: CheckReport, /, *, settle: Settle) ->
     async for _ in _documents_of(keyring, KEYRING, SEATS, []):
         seen.ours += 1
     await _inspect_remains(keyring, seen, settle=settle)
-    entries = [entry async for entry in _entries(keyring, KEYRING)]
+    entries = [entry async for entry in _inner_entries(keyring, KEYRING)]
     told = [_in_the_callers_words(problem, seen) for problem in inner.problems]
     problems = (*told, *seen.problems)
     return CheckReport(
@@ -104,15 +104,15 @@ async def inspect(keyring: Keyring, inner: CheckReport, /, *, settle: Settle) ->
 
 
 @dataclass
-class _Seen:
+class _WalkFindings:
     """Findings of a walk: real names by inner space, documents of the wrapper itself, problems."""
 
     names: dict[SpaceId, SpaceId | None] = field(default_factory=dict[SpaceId, SpaceId | None])
     ours: int = 0
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[StoreProblem] = field(default_factory=list[StoreProblem])
 
 
-async def _inspect_space(keyring: Keyring, record: Document, seen: _Seen, *, settle: Settle) -> None:
+async def _inspect_space(keyring: StoreKeyring, record: Document, seen: _WalkFindings, *, settle: Settle) -> None:
     inner = SpaceId(record.ref.key)
     seen.names[inner] = None
     try:
@@ -122,12 +122,14 @@ async def _inspect_space(keyring: Keyring, record: Document, seen: _Seen, *, set
         del seen.names[inner]  # its destruction was cut short: see to the remains
         return
     except SealError:
-        seen.problems.append(Problem(Damage.ENGINE, seen.names[inner], "the keys of this space cannot be opened"))
+        seen.problems.append(
+            StoreProblem(DamageKind.ENGINE, seen.names[inner], "the keys of this space cannot be opened")
+        )
         return
     if vault is None or vault.inner != inner:
         del seen.names[inner]
         return
-    told = [entry.ref async for entry in _entries(keyring, inner)]
+    told = [entry.ref async for entry in _inner_entries(keyring, inner)]
     collections = {ref.collection for ref in told} | {GUARD.collection}
     for collection in sorted(collections - _NOT_OURS):
         keys = sorted({ref.key for ref in told if ref.collection == collection})
@@ -137,36 +139,40 @@ async def _inspect_space(keyring: Keyring, record: Document, seen: _Seen, *, set
                 vault.open(document)
             except SealBroken as broken:
                 gone = await settle(keyring, inner, document)
-                seen.problems.append(Problem(Damage.DOCUMENT, name, broken.what, quarantined=gone))
+                seen.problems.append(StoreProblem(DamageKind.DOCUMENT, name, broken.what, quarantined=gone))
     async for _ in _documents_of(keyring, inner, QUARANTINE, []):
         seen.ours += 1
 
 
-async def _inspect_remains(keyring: Keyring, seen: _Seen, *, settle: Settle) -> None:
-    async for inner in store.spaces(keyring.inner):
+async def _inspect_remains(keyring: StoreKeyring, seen: _WalkFindings, *, settle: Settle) -> None:
+    async for inner in store.scan_spaces(keyring.inner):
         if inner != KEYRING and inner not in seen.names:
-            seen.problems.append(await _remains(keyring, inner, settle=settle))
+            seen.problems.append(await _remains_problem(keyring, inner, settle=settle))
 
 
-async def _remains(keyring: Keyring, inner: SpaceId, *, settle: Settle) -> Problem:
+async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Settle) -> StoreProblem:
     seat = await keyring.one(seat_ref(tag_of(inner)))
-    if seat is not None and read(Seat, seat.body, what=SEAT_WHAT) == Seat(inner=inner, life=Life.DESTROYED):
+    if seat is not None and read_record(SpaceSeat, seat.body, what=SEAT_WHAT) == SpaceSeat(
+        inner=inner, life=KeyLife.DESTROYED
+    ):
         gone = await settle(keyring, inner, None)
-        return Problem(Damage.ENGINE, None, "a destroyed space's ciphertext was still there", quarantined=gone)
-    return Problem(Damage.ENGINE, None, "a sealed space has no keys in the keyring")
+        return StoreProblem(DamageKind.ENGINE, None, "a destroyed space's ciphertext was still there", quarantined=gone)
+    return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring")
 
 
-async def _entries(keyring: Keyring, inner: SpaceId) -> AsyncIterator[JournalEntry]:
+async def _inner_entries(keyring: StoreKeyring, inner: SpaceId) -> AsyncIterator[JournalEntry]:
     with contextlib.suppress(StoreCorrupt):  # the inner store has reported it
-        async for entry in store.entries(keyring.inner, inner, page=limits.PAGE_MAX):
+        async for entry in store.scan_entries(keyring.inner, inner, page=limits.PAGE_MAX):
             yield entry
 
 
-async def _documents_of(keyring: Keyring, inner: SpaceId, collection: str, keys: list[str]) -> AsyncIterator[Document]:
+async def _documents_of(
+    keyring: StoreKeyring, inner: SpaceId, collection: str, keys: list[str]
+) -> AsyncIterator[Document]:
     """Yield what can be read of a collection: page by page up to damage, from there on by the `keys` it may have."""
     after = ""
     try:
-        async for document in store.documents(keyring.inner, inner, collection, page=_PAGE):
+        async for document in store.scan_documents(keyring.inner, inner, collection, page=_PAGE):
             yield document
             after = document.ref.key
         return
@@ -175,12 +181,12 @@ async def _documents_of(keyring: Keyring, inner: SpaceId, collection: str, keys:
     for key in keys:
         if key > after:
             try:
-                (found,) = await keyring.inner.get(inner, [Ref(collection, key)])
+                (found,) = await keyring.inner.get(inner, [DocumentRef(collection, key)])
             except StoreCorrupt:
                 continue
             if found is not None:
                 yield found
 
 
-def _in_the_callers_words(problem: Problem, seen: _Seen) -> Problem:
+def _in_the_callers_words(problem: StoreProblem, seen: _WalkFindings) -> StoreProblem:
     return problem if problem.space is None else dataclasses.replace(problem, space=seen.names.get(problem.space))

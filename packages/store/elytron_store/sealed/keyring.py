@@ -8,23 +8,23 @@ from typing import Self
 from elytron_core import strict_json
 from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, StoreForeign
-from elytron_core.ids import Ids, SpaceId
+from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import (
-    Action,
     Batch,
-    Committed,
-    Delete,
+    BatchKey,
+    CommitReceipt,
+    DeleteChange,
     Document,
-    Entry,
-    Erasure,
-    Idempotency,
+    DocumentRef,
+    EntryDraft,
+    ErasureTarget,
+    JournalAction,
     KeyProvider,
-    Put,
-    Ref,
-    Require,
+    PutChange,
+    RequireRevision,
     Store,
 )
-from elytron_store.sealed.cipher import KEY_BYTES, DataKey, key_number, place
+from elytron_store.sealed.cipher import KEY_BYTES, DataKey, bound_place, key_number
 from elytron_store.sealed.records import (
     GUARD,
     KEYRING,
@@ -34,23 +34,23 @@ from elytron_store.sealed.records import (
     SEAT_WHAT,
     SHARED,
     SHARED_MARK,
-    Covers,
-    Life,
+    KeyLife,
+    KeyringCoverage,
     NamesRecord,
-    Seat,
-    SpaceRecord,
+    SealedSpaceRecord,
+    SpaceSeat,
     WrappedKey,
-    read,
+    read_record,
     record_ref,
     seat_ref,
     tag_of,
 )
 
 
-class Wrapping:
-    """Makes, opens and re-wraps data keys. Secrets come from the `Ids` port, as all secrets do."""
+class KeyWrapping:
+    """Makes, opens and re-wraps data keys. Secrets come from the `IdSource` port, as all secrets do."""
 
-    def __init__(self, keys: KeyProvider, /, *, identity: str, ids: Ids, clock: Clock) -> None:
+    def __init__(self, keys: KeyProvider, /, *, identity: str, ids: IdSource, clock: Clock) -> None:
         self._keys = keys
         self.identity = identity
         self._ids = ids
@@ -80,10 +80,10 @@ class Wrapping:
         return await self._keys.unwrap(key.wrapped, key_id=key.key_id, context=self._context(owner, key.number))
 
     def _context(self, owner: str, number: int) -> bytes:
-        return place("data key", self.identity, owner, str(number))
+        return bound_place("data key", self.identity, owner, str(number))
 
 
-class Vault:
+class SpaceVault:
     """A space's data keys, unwrapped, with what the handle last saw of its seat and guard.
 
     `guard` is the guard's revision, 0 before the space's first batch. No call waits. Shows no key material.
@@ -99,7 +99,7 @@ class Vault:
         self._newest = keys[max(keys)]
         # The oldest key lives as long as the space, so requests are recognised across rotations.
         self._requests = keys[min(keys)].derive(b"requests")
-        self._documents = place("document", inner)
+        self._documents = bound_place("document", inner)
 
     def __repr__(self) -> str:
         return f"Vault({self.inner!r}, data keys {sorted(self._keys)})"
@@ -122,10 +122,10 @@ class Vault:
 
         The first batch of a space brings the guard; later ones, made without waiting for it, demand it.
         """
-        puts = [Put(put.ref, self._seal(put.ref, put.expects + 1, put.body), put.expects) for put in batch.puts]
+        puts = [PutChange(put.ref, self._seal(put.ref, put.expects + 1, put.body), put.expects) for put in batch.puts]
         requires = batch.requires
         if self.guard:
-            requires = (*requires, Require(GUARD, self.guard))
+            requires = (*requires, RequireRevision(GUARD, self.guard))
         else:
             puts.append(self.guard_put())
             self.guard = 1
@@ -142,9 +142,9 @@ class Vault:
             is_import=batch.is_import,
         )
 
-    def guard_put(self) -> Put:
+    def guard_put(self) -> PutChange:
         """Return the put that brings the guard or raises it."""
-        return Put(GUARD, self._seal(GUARD, self.guard + 1, b""), self.guard)
+        return PutChange(GUARD, self._seal(GUARD, self.guard + 1, b""), self.guard)
 
     def open(self, document: Document, /) -> Document:
         """Return `document` with its body opened. Raises SealBroken."""
@@ -153,7 +153,7 @@ class Vault:
         plain = self._key_of(sealed, what).open(sealed, self._document_place(ref, revision), what=what)
         return Document(ref, revision, plain)
 
-    def open_answer(self, committed: Committed, request: Idempotency | None, /) -> Committed:
+    def open_answer(self, committed: CommitReceipt, request: BatchKey | None, /) -> CommitReceipt:
         """Return `committed` with the answer that was kept for `request`. Raises SealBroken."""
         if request is None:
             return committed
@@ -162,16 +162,16 @@ class Vault:
             what = "the answer to a repeated request"
             where = self._answer_place(self._request_tag(request))
             answer = self._key_of(committed.answer, what).open(committed.answer, where, what=what)
-        return Committed(committed.first, committed.last, replayed=committed.replayed, answer=answer)
+        return CommitReceipt(committed.first, committed.last, replayed=committed.replayed, answer=answer)
 
     def blob_place(self, key: str, /) -> bytes:
         """Return what binds the blob `key` to its place."""
-        return place("blob", self.inner, key)
+        return bound_place("blob", self.inner, key)
 
-    def _seal(self, ref: Ref, revision: int, body: bytes) -> bytes:
+    def _seal(self, ref: DocumentRef, revision: int, body: bytes) -> bytes:
         return self._newest.seal(body, self._document_place(ref, revision))
 
-    def _document_place(self, ref: Ref, revision: int) -> bytes:
+    def _document_place(self, ref: DocumentRef, revision: int) -> bytes:
         # Neither collections nor keys hold a slash or an at sign.
         return self._documents + f"{ref.collection}/{ref.key}@{revision}".encode()
 
@@ -181,16 +181,16 @@ class Vault:
             raise SealBroken(what=what)
         return key
 
-    def _seal_request(self, request: Idempotency) -> Idempotency:
+    def _seal_request(self, request: BatchKey) -> BatchKey:
         tag = self._request_tag(request)
-        digest = strict_json.tag(self._requests, "digest", request.key, request.digest, size=64)
-        return Idempotency(tag, digest, self._newest.seal(request.answer, self._answer_place(tag)))
+        digest = strict_json.keyed_tag(self._requests, "digest", request.key, request.digest, size=64)
+        return BatchKey(tag, digest, self._newest.seal(request.answer, self._answer_place(tag)))
 
-    def _request_tag(self, request: Idempotency) -> str:
-        return strict_json.tag(self._requests, "key", request.key, size=64)
+    def _request_tag(self, request: BatchKey) -> str:
+        return strict_json.keyed_tag(self._requests, "key", request.key, size=64)
 
     def _answer_place(self, tag: str) -> bytes:
-        return place("answer", self.inner, tag)
+        return bound_place("answer", self.inner, tag)
 
 
 NAMES_OWNER = "names"
@@ -198,10 +198,10 @@ _LOOKS = 4
 """Number of repeats of a look-up that meets an unfinished creation or erasure."""
 
 
-class Keyring:
+class StoreKeyring:
     """The keys of a sealed store. Several handles and processes may share one; each change is one atomic batch."""
 
-    def __init__(self, inner: Store, /, *, wrapping: Wrapping, clock: Clock, names: DataKey) -> None:
+    def __init__(self, inner: Store, /, *, wrapping: KeyWrapping, clock: Clock, names: DataKey) -> None:
         self.inner = inner
         self.wrapping = wrapping
         self.clock = clock
@@ -210,7 +210,14 @@ class Keyring:
 
     @classmethod
     async def open(
-        cls, inner: Store, /, *, keys: KeyProvider, ids: Ids, clock: Clock, covers: Covers = Covers.SPACES
+        cls,
+        inner: Store,
+        /,
+        *,
+        keys: KeyProvider,
+        ids: IdSource,
+        clock: Clock,
+        covers: KeyringCoverage = KeyringCoverage.SPACES,
     ) -> Self:
         """Return the keyring of `inner`, made now if `inner` is empty.
 
@@ -221,21 +228,21 @@ class Keyring:
             found = await _names_record(inner)
             # From the system and not from the Ids port: an identity may never repeat, and fixture ids do.
             identity = found.identity if found is not None else os.urandom(16).hex()
-            wrapping = Wrapping(keys, identity=identity, ids=ids, clock=clock)
+            wrapping = KeyWrapping(keys, identity=identity, ids=ids, clock=clock)
             if found is not None:
                 names = await _open_names(wrapping, found)
                 return cls(inner, wrapping=wrapping, clock=clock, names=names)
             made = NamesRecord(identity=identity, key=await wrapping.fresh(NAMES_OWNER, 1), covers=covers)
             try:
-                await inner.commit(batch(clock, Put(NAMES, made.to_bytes(), 0)))
+                await inner.commit(keyring_batch(clock, PutChange(NAMES, made.to_bytes(), 0)))
             except Conflict:
                 continue  # another process made it first
 
     def tag(self, space: str, /) -> str:
         """Return the keyed tag of `space`; as a space of the inner store it is empty."""
-        return strict_json.tag(self._tags, "space", space)
+        return strict_json.keyed_tag(self._tags, "space", space)
 
-    async def one(self, ref: Ref, /) -> Document | None:
+    async def one(self, ref: DocumentRef, /) -> Document | None:
         """Return a document of the keyring."""
         (found,) = await self.inner.get(KEYRING, [ref])
         return found
@@ -249,7 +256,7 @@ class Keyring:
         (guard,) = await self.inner.get(inner, [GUARD])
         return 0 if guard is None else guard.revision
 
-    async def find(self, space: str, /) -> Vault | None:
+    async def find(self, space: str, /) -> SpaceVault | None:
         """Return the open keys of `space`, None if it has none.
 
         Raises KeyDestroyed; KeyMissing and SealBroken as the key provider does, SealBroken also if half of the
@@ -264,10 +271,10 @@ class Keyring:
                     return None
                 missing = SEAT_WHAT
                 continue
-            seat = read(Seat, kept.body, what=SEAT_WHAT)
+            seat = read_record(SpaceSeat, kept.body, what=SEAT_WHAT)
             if tag_of(seat.inner) != tag:
                 raise SealBroken(what=SEAT_WHAT)  # a seat moved here would open another space
-            if seat.life is Life.DESTROYED:
+            if seat.life is KeyLife.DESTROYED:
                 raise KeyDestroyed
             record = await self.one(record_ref(seat.inner))
             if record is not None:
@@ -275,7 +282,7 @@ class Keyring:
             missing = RECORD_WHAT
         raise SealBroken(what=missing)
 
-    async def ensure(self, space: str, /) -> Vault:
+    async def ensure(self, space: str, /) -> SpaceVault:
         """Return the open keys of `space`, made now if it has none. Raises as `find` does."""
         while True:
             found = await self.find(space)
@@ -284,21 +291,21 @@ class Keyring:
             tag = self.tag(space)
             # From the system and not from the Ids port: an incarnation may never repeat, and fixture ids do.
             inner = f"{tag}.{os.urandom(16).hex()}"
-            name = self._names.seal(space.encode("utf-8"), place("name", inner))
-            record = SpaceRecord(name=name, keys=(await self.wrapping.fresh(inner, 1),))
-            seat = Seat(inner=inner, life=Life.LIVE)
-            puts = (Put(seat_ref(tag), seat.to_bytes(), 0), Put(record_ref(inner), record.to_bytes(), 0))
+            name = self._names.seal(space.encode("utf-8"), bound_place("name", inner))
+            record = SealedSpaceRecord(name=name, keys=(await self.wrapping.fresh(inner, 1),))
+            seat = SpaceSeat(inner=inner, life=KeyLife.LIVE)
+            puts = (PutChange(seat_ref(tag), seat.to_bytes(), 0), PutChange(record_ref(inner), record.to_bytes(), 0))
             try:
-                await self.inner.commit(batch(self.clock, *puts))
+                await self.inner.commit(keyring_batch(self.clock, *puts))
             except Conflict:
                 continue  # another process made it first
 
-    async def unlock(self, record: Document, /, *, seat: bytes) -> Vault:
+    async def unlock(self, record: Document, /, *, seat: bytes) -> SpaceVault:
         """Return the open keys that `record` holds. Raises KeyMissing, SealBroken."""
         inner = SpaceId(record.ref.key)
-        kept = read(SpaceRecord, record.body, what=RECORD_WHAT)
+        kept = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT)
         keys = {key.number: await self.wrapping.open(inner, key) for key in kept.keys}
-        return Vault(inner, seat=seat, guard=await self.guard(inner), keys=keys)
+        return SpaceVault(inner, seat=seat, guard=await self.guard(inner), keys=keys)
 
     async def bury(self, space: SpaceId, /) -> SpaceId | None:
         """Mark `space` as destroyed and physically erase its wrapped keys; return its inner space, None without keys.
@@ -306,29 +313,33 @@ class Keyring:
         The mark comes first, and `free` takes it away last, so what is cut short can be repeated.
         """
         while (kept := await self.seat(space)) is not None:
-            seat = read(Seat, kept.body, what=SEAT_WHAT)
-            if seat.life is Life.LIVE:
-                mark = Seat(inner=seat.inner, life=Life.DESTROYED)
+            seat = read_record(SpaceSeat, kept.body, what=SEAT_WHAT)
+            if seat.life is KeyLife.LIVE:
+                mark = SpaceSeat(inner=seat.inner, life=KeyLife.DESTROYED)
                 try:
-                    await self.inner.commit(batch(self.clock, Put(kept.ref, mark.to_bytes(), kept.revision)))
+                    await self.inner.commit(
+                        keyring_batch(self.clock, PutChange(kept.ref, mark.to_bytes(), kept.revision))
+                    )
                 except Conflict:
                     continue
-            await self.inner.erase(Erasure(space=KEYRING, at=self.clock.now(), refs=(record_ref(seat.inner),)))
+            await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=(record_ref(seat.inner),)))
             return SpaceId(seat.inner)
         return None
 
     async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
         """Take the mark of the destroyed `inner` away, so that the name `space` can live again."""
         kept = await self.seat(space)
-        if kept is None or read(Seat, kept.body, what=SEAT_WHAT) != Seat(inner=inner, life=Life.DESTROYED):
+        if kept is None or read_record(SpaceSeat, kept.body, what=SEAT_WHAT) != SpaceSeat(
+            inner=inner, life=KeyLife.DESTROYED
+        ):
             return
         with suppress(Conflict):  # another call finished the same erasure
-            await self.inner.commit(batch(self.clock, Delete(kept.ref, kept.revision)))
+            await self.inner.commit(keyring_batch(self.clock, DeleteChange(kept.ref, kept.revision)))
 
     async def mark(self, space: str, /) -> SpaceId:
         """Return the position of `space` in the order of inner spaces, with keys or without."""
         seat = await self.seat(space)
-        return SpaceId(self.tag(space) if seat is None else read(Seat, seat.body, what=SEAT_WHAT).inner)
+        return SpaceId(self.tag(space) if seat is None else read_record(SpaceSeat, seat.body, what=SEAT_WHAT).inner)
 
     async def names(self, inners: Sequence[SpaceId], /) -> Sequence[SpaceId | None]:
         """Return the real names of inner spaces, None for the remains of erased ones. Raises SealBroken."""
@@ -337,18 +348,18 @@ class Keyring:
 
     def name(self, record: Document, /) -> SpaceId:
         """Return the real name that `record` holds. Raises SealBroken."""
-        sealed = read(SpaceRecord, record.body, what=RECORD_WHAT).name
-        return SpaceId(self._names.open(sealed, place("name", record.ref.key), what=RECORD_WHAT).decode("utf-8"))
+        sealed = read_record(SealedSpaceRecord, record.body, what=RECORD_WHAT).name
+        return SpaceId(self._names.open(sealed, bound_place("name", record.ref.key), what=RECORD_WHAT).decode("utf-8"))
 
 
-def batch(clock: Clock, /, *changes: Put | Delete) -> Batch:
+def keyring_batch(clock: Clock, /, *changes: PutChange | DeleteChange) -> Batch:
     """Return a batch of changes to the keyring."""
     return Batch(
         space=KEYRING,
         at=clock.now(),
-        entries=tuple(Entry(Action.LIFECYCLE, change.ref) for change in changes),
-        puts=tuple(change for change in changes if isinstance(change, Put)),
-        deletes=tuple(change for change in changes if isinstance(change, Delete)),
+        entries=tuple(EntryDraft(JournalAction.LIFECYCLE, change.ref) for change in changes),
+        puts=tuple(change for change in changes if isinstance(change, PutChange)),
+        deletes=tuple(change for change in changes if isinstance(change, DeleteChange)),
     )
 
 
@@ -356,7 +367,7 @@ async def _names_record(inner: Store) -> NamesRecord | None:
     for _ in range(2):
         (found,) = await inner.get(KEYRING, [NAMES])
         if found is not None:
-            return read(NamesRecord, found.body, what="the keyring's key of names")
+            return read_record(NamesRecord, found.body, what="the keyring's key of names")
         if set(await inner.spaces(limit=2)) <= {SHARED}:
             return None
         # Another process may have made it between the two looks.
@@ -368,14 +379,16 @@ async def _names_record(inner: Store) -> NamesRecord | None:
 
 async def mark_shared(inner: Store, clock: Clock) -> None:
     """Write the plain mark of a shared store, if it is not there: beside sealed spaces, it still opens without keys."""
-    put = Put(SHARED_MARK, b"", 0)
+    put = PutChange(SHARED_MARK, b"", 0)
     with suppress(Conflict):
         await inner.commit(
-            Batch(space=SHARED, at=clock.now(), entries=(Entry(Action.LIFECYCLE, SHARED_MARK),), puts=(put,))
+            Batch(
+                space=SHARED, at=clock.now(), entries=(EntryDraft(JournalAction.LIFECYCLE, SHARED_MARK),), puts=(put,)
+            )
         )
 
 
-async def _open_names(wrapping: Wrapping, found: NamesRecord) -> DataKey:
+async def _open_names(wrapping: KeyWrapping, found: NamesRecord) -> DataKey:
     try:
         return await wrapping.open(NAMES_OWNER, found.key)
     except SealBroken:

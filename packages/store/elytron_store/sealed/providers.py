@@ -19,7 +19,7 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput, KeyMissing, PermissionRefused, SealBroken, StoreForeign
 from elytron_core.model import Value
 from elytron_core.strict_json import canonical_bytes
-from elytron_store.sealed.cipher import KEY_BYTES, NONCE_BYTES, place, random_nonce
+from elytron_store.sealed.cipher import KEY_BYTES, NONCE_BYTES, bound_place, random_nonce
 
 _KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _LIST_MAX = 64
@@ -58,13 +58,13 @@ class LocalKeys:
     async def wrap(self, data_key: bytes, /, *, key_id: str, context: bytes) -> bytes:
         """Return `data_key` sealed under `key_id` and bound to `context`. Raises KeyMissing."""
         nonce = random_nonce()
-        return nonce + AESGCM(self._key(key_id)).encrypt(nonce, data_key, _bound(key_id, context))
+        return nonce + AESGCM(self._key(key_id)).encrypt(nonce, data_key, _bound_context(key_id, context))
 
     async def unwrap(self, wrapped: bytes, /, *, key_id: str, context: bytes) -> bytes:
         """Return the data key in `wrapped`. Raises KeyMissing for an unknown id, SealBroken for altered bytes."""
         key = self._key(key_id)
         try:
-            return AESGCM(key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], _bound(key_id, context))
+            return AESGCM(key).decrypt(wrapped[:NONCE_BYTES], wrapped[NONCE_BYTES:], _bound_context(key_id, context))
         except (InvalidTag, ValueError):  # ValueError: cut below the length of a nonce
             raise SealBroken(what=f"a data key under the key-encryption key {key_id!r}") from None
 
@@ -97,7 +97,7 @@ class EnvironmentKeys(LocalKeys):
             key_id, _, encoded = entry.partition(":")
             if not _KEY_ID.fullmatch(key_id) or key_id in keys:
                 raise InvalidInput(field=f"key list, entry {number}", problem="has no id, or one that is used twice")
-            keys[key_id] = _decoded(encoded, field=f"key list, entry {number}")
+            keys[key_id] = _decode_field(encoded, field=f"key list, entry {number}")
         return cls(keys, current=next(iter(keys)))
 
 
@@ -182,7 +182,7 @@ class FileKeys(LocalKeys):
         """
         self._path = Path(path)
         self.pins = StorePins(self._path)
-        keys, current, self._seen = _read(self._path)
+        keys, current, self._seen = _read_keys(self._path)
         super().__init__(keys, current=current)
 
     @classmethod
@@ -194,15 +194,15 @@ class FileKeys(LocalKeys):
         target = Path(path)
         key_id = _fresh_id()
         try:
-            descriptor = _create(target)
+            descriptor = _create_file(target)
         except FileExistsError:
             raise InvalidInput(
                 field="key file", problem=f"{str(target)!r} exists already: use it or name another"
             ) from None
         except (OSError, ValueError) as error:
-            raise _unmade(target) from error
+            raise _missing_file(target) from error
         with os.fdopen(descriptor, "wb") as file:
-            _fill(file, {key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
+            _fill_file(file, {key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
         _sync_folder(target)
         return cls(target)
 
@@ -216,19 +216,19 @@ class FileKeys(LocalKeys):
         beside = self._path.with_name(self._path.name + ".new")
         key_id = _fresh_id()
         try:
-            descriptor = _create(beside)
+            descriptor = _create_file(beside)
         except FileExistsError:
             raise InvalidInput(
                 field="key file",
                 problem=f"is being added to, or that was cut short: if no process is at it, remove {str(beside)!r}",
             ) from None
         except OSError as error:
-            raise _unmade(beside) from error
+            raise _missing_file(beside) from error
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(beside.unlink)
             with os.fdopen(descriptor, "wb") as file:
-                keys, _, _ = _read(self._path)
-                _fill(file, {**keys, key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
+                keys, _, _ = _read_keys(self._path)
+                _fill_file(file, {**keys, key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
             beside.replace(self._path)
             cleanup.pop_all()
         _sync_folder(self._path)
@@ -238,7 +238,7 @@ class FileKeys(LocalKeys):
     def current(self, /) -> str:
         """Return the id of the key that wraps, as the file says now. Raises as the constructor does."""
         try:
-            changed = _stamp(self._path.stat()) != self._seen
+            changed = _file_stamp(self._path.stat()) != self._seen
         except OSError:
             changed = True
         if changed:
@@ -251,21 +251,21 @@ class FileKeys(LocalKeys):
         return super()._key(key_id)
 
     def _reload(self) -> None:
-        self._keys, self._current, self._seen = _read(self._path)
+        self._keys, self._current, self._seen = _read_keys(self._path)
 
 
 _Stamp = tuple[int, int, int]
 
 
-def _bound(key_id: str, context: bytes) -> bytes:
-    return place("elytron key 1", key_id) + context
+def _bound_context(key_id: str, context: bytes) -> bytes:
+    return bound_place("elytron key 1", key_id) + context
 
 
 def _fresh_id() -> str:
     return f"key-{secrets.token_hex(6)}"
 
 
-def _decoded(encoded: str, *, field: str) -> bytes:
+def _decode_field(encoded: str, *, field: str) -> bytes:
     try:
         key = base64.b64decode(encoded, altchars=b"-_" if set(encoded) & {"-", "_"} else None, validate=True)
     except (binascii.Error, ValueError):
@@ -275,7 +275,7 @@ def _decoded(encoded: str, *, field: str) -> bytes:
     return key
 
 
-def _read(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
+def _read_keys(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
     try:
         opened = path.open("rb")
     except (OSError, ValueError) as error:
@@ -294,25 +294,25 @@ def _read(path: Path) -> tuple[dict[str, bytes], str, _Stamp]:
         raise InvalidInput(
             field="key file", problem=f"{str(path)!r} is not a key file: restore it from its copy"
         ) from None
-    keys = {key_id: _decoded(encoded, field=f"key file, key {key_id!r}") for key_id, encoded in found.keys.items()}
+    keys = {key_id: _decode_field(encoded, field=f"key file, key {key_id!r}") for key_id, encoded in found.keys.items()}
     if found.current not in keys:
         raise InvalidInput(field="key file", problem=f"{str(path)!r} does not hold its current key")
-    return keys, found.current, _stamp(state)
+    return keys, found.current, _file_stamp(state)
 
 
-def _stamp(state: os.stat_result) -> _Stamp:
+def _file_stamp(state: os.stat_result) -> _Stamp:
     return state.st_ino, state.st_size, state.st_mtime_ns
 
 
-def _unmade(path: Path) -> InvalidInput:
+def _missing_file(path: Path) -> InvalidInput:
     return InvalidInput(field="key file", problem=f"{str(path)!r} cannot be made: name a file in a folder of yours")
 
 
-def _create(path: Path) -> int:
+def _create_file(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
 
 
-def _fill(file: BinaryIO, keys: Mapping[str, bytes], *, current: str) -> None:
+def _fill_file(file: BinaryIO, keys: Mapping[str, bytes], *, current: str) -> None:
     encoded = {key_id: base64.b64encode(key).decode() for key_id, key in keys.items()}
     content = _KeyFile(schema_name="elytron.keys", schema_version=1, current=current, keys=encoded)
     file.write(canonical_bytes(content))

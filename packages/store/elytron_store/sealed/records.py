@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field
 from elytron_core.errors import InvalidInput, SealBroken
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.ports.store import Ref
+from elytron_core.ports.store import DocumentRef
 
 KEYRING = SpaceId("elytron.keyring")
 """Not the form of an inner space's name, which is hex digits and a dot."""
@@ -29,12 +29,12 @@ INNER = re.compile(r"[0-9a-f]+\.[0-9a-f]{32}")
 
 RECORDS = "keyring"
 SEATS = "seats"
-NAMES = Ref(RECORDS, "0")
-SHARED_MARK = Ref("shared_store", "0")
+NAMES = DocumentRef(RECORDS, "0")
+SHARED_MARK = DocumentRef("shared_store", "0")
 SEAT_WHAT = "the keyring's seat of a space"
 RECORD_WHAT = "the keyring's record of a space"
 
-GUARD = Ref("elytron_seal", "0")
+GUARD = DocumentRef("elytron_seal", "0")
 """In each inner space: written with its first batch, demanded by every later one, raised when the data key is rotated.
 So a handle that has not heard of an erasure or a rotation gets a conflict and never writes under a key that is gone."""
 
@@ -42,18 +42,18 @@ QUARANTINE = "elytron_quarantine"
 """Collection of sealed bodies that do not open, filled by `repair`."""
 
 
-class Life(StrEnum):
+class KeyLife(StrEnum):
     """State of a space's keys."""
 
     LIVE = "live"
     DESTROYED = "destroyed"
 
 
-class _Record(Value):
+class _KeyringRecord(Value):
     model_config = ConfigDict(strict=True, ser_json_bytes="base64", val_json_bytes="base64")
 
 
-class WrappedKey(_Record):
+class WrappedKey(_KeyringRecord):
     """A data key under the key-encryption key `key_id`."""
 
     number: int
@@ -62,40 +62,40 @@ class WrappedKey(_Record):
     created_at: int
 
 
-class Covers(StrEnum):
+class KeyringCoverage(StrEnum):
     """Extent of a keyring: all of a store, which opens with keys alone, or spaces of a shared one."""
 
     STORE = "store"
     SPACES = "spaces"
 
 
-class NamesRecord(_Record):
+class NamesRecord(_KeyringRecord):
     """Identity of the store, its key of names, and the keyring's extent."""
 
     identity: str
     """Random, and bound into every wrapped key, so that no key of another store opens here."""
     key: WrappedKey
-    covers: Covers = Covers.SPACES
+    covers: KeyringCoverage = KeyringCoverage.SPACES
 
 
-class SpaceRecord(_Record):
+class SealedSpaceRecord(_KeyringRecord):
     """A space's sealed name and data keys, oldest first: the newest seals, all open what they sealed."""
 
     name: bytes
     keys: tuple[WrappedKey, ...] = Field(min_length=1)
 
 
-class Seat(_Record):
+class SpaceSeat(_KeyringRecord):
     """Inner space of a space, and its state."""
 
     inner: str
-    life: Life
+    life: KeyLife
 
 
-_Kept = TypeVar("_Kept", bound=_Record)
+_Kept = TypeVar("_Kept", bound=_KeyringRecord)
 
 
-def read(model: type[_Kept], body: bytes, /, *, what: str) -> _Kept:
+def read_record(model: type[_Kept], body: bytes, /, *, what: str) -> _Kept:
     """Return the record in `body`. Raises SealBroken, which names `what`, if it is not one."""
     try:
         return model.from_bytes(body)
@@ -103,12 +103,12 @@ def read(model: type[_Kept], body: bytes, /, *, what: str) -> _Kept:
         raise SealBroken(what=what) from None
 
 
-def seat_ref(tag: str, /) -> Ref:
-    return Ref(SEATS, tag)
+def seat_ref(tag: str, /) -> DocumentRef:
+    return DocumentRef(SEATS, tag)
 
 
-def record_ref(inner: str, /) -> Ref:
-    return Ref(RECORDS, inner)
+def record_ref(inner: str, /) -> DocumentRef:
+    return DocumentRef(RECORDS, inner)
 
 
 def tag_of(inner: str, /) -> str:

@@ -5,29 +5,29 @@ from typing import Self, TypeVar
 
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import Conflict, IdempotencyConflict, KeyDestroyed, NotFound
-from elytron_core.ids import Ids, SpaceId
+from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
     JournalEntry,
     KeyProvider,
-    Ref,
-    Run,
     Store,
     require_space,
-    validate,
+    validate_batch,
 )
 from elytron_core.profiles import StoreCapabilities
 from elytron_store import engine
 from elytron_store.sealed import cipher, inspection, rotation
 from elytron_store.sealed.cipher import DataKey
-from elytron_store.sealed.keyring import Keyring, Vault
-from elytron_store.sealed.records import KEYRING, Covers
-from elytron_store.sealed.vaults import Vaults
+from elytron_store.sealed.keyring import SpaceVault, StoreKeyring
+from elytron_store.sealed.records import KEYRING, KeyringCoverage
+from elytron_store.sealed.vaults import VaultCache
 
 _Found = TypeVar("_Found")
 
@@ -43,15 +43,22 @@ class SealedStore:
     The collections `elytron_seal` and `elytron_quarantine` of a space are this store's own.
     """
 
-    def __init__(self, inner: Store, keyring: Keyring, /, *, clock: Clock) -> None:
+    def __init__(self, inner: Store, keyring: StoreKeyring, /, *, clock: Clock) -> None:
         self._inner = inner
         self._keyring = keyring
         self._clock = clock
-        self._vaults = Vaults(keyring)
+        self._vaults = VaultCache(keyring)
 
     @classmethod
     async def open(
-        cls, inner: Store, /, *, keys: KeyProvider, ids: Ids, clock: Clock, covers: Covers = Covers.SPACES
+        cls,
+        inner: Store,
+        /,
+        *,
+        keys: KeyProvider,
+        ids: IdSource,
+        clock: Clock,
+        covers: KeyringCoverage = KeyringCoverage.SPACES,
     ) -> Self:
         """Return the sealed view of `inner`, which it owns from now on and closes with itself.
 
@@ -59,7 +66,7 @@ class SealedStore:
         was sealed with, StoreForeign where it holds anything but no keyring; `inner` is then unchanged and still the
         caller's.
         """
-        return cls(inner, await Keyring.open(inner, keys=keys, ids=ids, clock=clock, covers=covers), clock=clock)
+        return cls(inner, await StoreKeyring.open(inner, keys=keys, ids=ids, clock=clock, covers=covers), clock=clock)
 
     @property
     def identity(self) -> str:
@@ -71,13 +78,13 @@ class SealedStore:
         """Capabilities of the inner store, sealed."""
         return self._inner.capabilities.model_copy(update={"sealed": True})
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Apply `batch` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too.
 
         Once the space's key is open nothing waits before the inner commit, so commits keep the order of their calls. An
         import may come later: it is sealed in another thread.
         """
-        await engine.off_loop(validate, batch)
+        await engine.off_loop(validate_batch, batch)
         while True:
             vault = self._vaults.ready(batch.space) or await self._vaults.open_in_turn(batch.space)
             guard = vault.guard
@@ -97,13 +104,13 @@ class SealedStore:
                     self._vaults.drop(batch.space, vault)  # it counts on a guard that did not come
             if not vault.is_proven and not await self._vaults.prove(batch.space, vault):
                 # It was opened before an erasure that knew of no guard: its writes are in a dead inner space.
-                await self._inner.erase(Erasure(space=vault.inner, at=batch.at, whole_space=True))
+                await self._inner.erase(ErasureTarget(space=vault.inner, at=batch.at, whole_space=True))
                 continue
             if committed.replayed and not vault.knows([committed.answer]):
                 vault = await self._vaults.newer(batch.space, vault)
             return vault.open_answer(committed, batch.idempotency)
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         """Return the documents at `refs` as the port says; raises KeyDestroyed, KeyMissing and SealBroken too."""
         vault, found = await self._look(space, lambda inner: self._inner.get(inner, refs))
         plain = iter(await self._open(space, vault, [document for document in found if document is not None]))
@@ -133,7 +140,7 @@ class SealedStore:
         _, found = await self._look(space, lambda inner: self._inner.journal(inner, after=after, limit=limit))
         return found
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+    async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         """Compact the journal as the port says; raises KeyDestroyed too."""
         engine.require_runs(space, runs)
         vault = await self._vaults.find(space)
@@ -158,8 +165,8 @@ class SealedStore:
         """Replace the blob `key` as the port says; raises KeyDestroyed where the space was erased meanwhile."""
         engine.require_blob(space, key)
         vault = await self._vaults.fresh(space)
-        sealing = cipher.Sealing(vault.newest, vault.blob_place(key), chunks)
-        async with cipher.closing(sealing.chunks()) as sealed:
+        sealing = cipher.SealingStream(vault.newest, vault.blob_place(key), chunks)
+        async with cipher.closed_stream(sealing.chunks()) as sealed:
             await self._inner.write_blob(vault.inner, key, sealed)
         if not await self._vaults.lives(space, vault):
             await self._sweep(vault.inner)
@@ -172,7 +179,7 @@ class SealedStore:
         while True:
             vault = await self._vaults.find(space)
             try:
-                async with cipher.closing(self._chunks(space, vault, key)) as chunks:
+                async with cipher.closed_stream(self._chunks(space, vault, key)) as chunks:
                     async for chunk in chunks:
                         yield chunk
             except NotFound:
@@ -181,19 +188,19 @@ class SealedStore:
                 continue
             return
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Erase as the port says. A whole space loses its keys first, then its ciphertext, and frees its name last."""
         engine.require_erasure(erasure)
         if erasure.whole_space:
             inner = await self._bury(erasure.space)
             if inner is None:
-                return Erased(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+                return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
             erased = await self._erase_inner(inner, at=erasure.at)
             await self._keyring.free(erasure.space, inner)
             return erased
         while True:
             vault = await self._vaults.fresh(erasure.space)
-            named = Erasure(space=vault.inner, at=erasure.at, refs=erasure.refs, blobs=erasure.blobs)
+            named = ErasureTarget(space=vault.inner, at=erasure.at, refs=erasure.refs, blobs=erasure.blobs)
             erased = await self._inner.erase(named)
             if await self._vaults.lives(erasure.space, vault):
                 return erased
@@ -205,11 +212,13 @@ class SealedStore:
         Documents are found by the collections that the journals name. The port cannot list blobs: the inner store
         checks their bytes, and reading proves each chunk.
         """
-        return await inspection.inspect(self._keyring, await self._inner.check(), settle=inspection.leave)
+        return await inspection.inspect_sealed(
+            self._keyring, await self._inner.check(), settle=inspection.leave_unsettled
+        )
 
     async def repair(self) -> CheckReport:
         """Have the inner store repaired, move documents that do not open aside, finish destructions cut short."""
-        return await inspection.inspect(self._keyring, await self._inner.repair(), settle=inspection.set_aside)
+        return await inspection.inspect_sealed(self._keyring, await self._inner.repair(), settle=inspection.set_aside)
 
     async def close(self) -> None:
         """Forget the open keys and close the inner store."""
@@ -223,7 +232,7 @@ class SealedStore:
         key-encryption key opens nothing here, in no byte of the store, but still the copies that were made before.
         Raises KeyMissing, SealBroken.
         """
-        return await rotation.rewrap(self._keyring)
+        return await rotation.rewrap_keyring(self._keyring)
 
     async def rotate_data_key(self, space: SpaceId, /) -> None:
         """Give `space` a new data key: later writes of all handles are sealed under it.
@@ -248,7 +257,7 @@ class SealedStore:
 
     async def _look(
         self, space: SpaceId, look: Callable[[SpaceId], Awaitable[Sequence[_Found]]]
-    ) -> tuple[Vault | None, Sequence[_Found]]:
+    ) -> tuple[SpaceVault | None, Sequence[_Found]]:
         require_space(space)
         while True:
             vault = await self._vaults.find(space)
@@ -256,14 +265,14 @@ class SealedStore:
             if vault is None or any(item is not None for item in found) or await self._vaults.lives(space, vault):
                 return vault, found
 
-    async def _open(self, space: SpaceId, vault: Vault | None, found: Sequence[Document]) -> Sequence[Document]:
+    async def _open(self, space: SpaceId, vault: SpaceVault | None, found: Sequence[Document]) -> Sequence[Document]:
         if vault is None:
             return []
         if not vault.knows(document.body for document in found):
             vault = await self._vaults.newer(space, vault)
         return [vault.open(document) for document in found]
 
-    def _chunks(self, space: SpaceId, vault: Vault | None, key: str) -> AsyncIterator[bytes]:
+    def _chunks(self, space: SpaceId, vault: SpaceVault | None, key: str) -> AsyncIterator[bytes]:
         if vault is None:
             return self._inner.read_blob(SpaceId(self._keyring.tag(space)), key)
 
@@ -271,7 +280,7 @@ class SealedStore:
             return vault.key(number) or (await self._vaults.newer(space, vault)).key(number)
 
         stream = self._inner.read_blob(vault.inner, key)
-        return cipher.unseal(stream, find_key=find_key, where=vault.blob_place(key), what=f"blob {key}")
+        return cipher.unseal_stream(stream, find_key=find_key, where=vault.blob_place(key), what=f"blob {key}")
 
     async def _bury(self, space: SpaceId) -> SpaceId | None:
         self._vaults.drop(space)
@@ -279,10 +288,10 @@ class SealedStore:
         self._vaults.drop(space)  # a running call may have opened it again before the mark was stored
         return inner
 
-    async def _erase_inner(self, inner: SpaceId, *, at: Instant) -> Erased:
+    async def _erase_inner(self, inner: SpaceId, *, at: Instant) -> ErasureReceipt:
         ours = int(await self._keyring.guard(inner) > 0)
-        erased = await self._inner.erase(Erasure(space=inner, at=at, whole_space=True))
-        return Erased(
+        erased = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
+        return ErasureReceipt(
             documents=max(erased.documents - ours, 0),
             blobs=erased.blobs,
             entries_scrubbed=erased.entries_scrubbed,
@@ -292,4 +301,4 @@ class SealedStore:
     async def _sweep(self, inner: SpaceId) -> None:
         # Left-overs of a call that did not know of the erasure; the guard would say that more is there.
         if not await self._keyring.guard(inner):
-            await self._inner.erase(Erasure(space=inner, at=self._clock.now(), whole_space=True))
+            await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), whole_space=True))

@@ -6,22 +6,22 @@ from elytron_core.errors import KeyDestroyed
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_store import limits as store_limits
-from elytron_store.sealed.keyring import Keyring, Vault
+from elytron_store.sealed.keyring import SpaceVault, StoreKeyring
 
 
-class Vaults:
+class VaultCache:
     """Open vaults by space, the `store_limits.SEALED_SPACES_OPEN` last used. Shows no key material."""
 
-    def __init__(self, keyring: Keyring, /) -> None:
+    def __init__(self, keyring: StoreKeyring, /) -> None:
         self._keyring = keyring
-        self._open: LruCache[SpaceId, Vault] = LruCache(store_limits.SEALED_SPACES_OPEN)
+        self._open: LruCache[SpaceId, SpaceVault] = LruCache(store_limits.SEALED_SPACES_OPEN)
         self._turns: dict[SpaceId, anyio.Lock] = {}
 
-    def ready(self, space: SpaceId, /) -> Vault | None:
+    def ready(self, space: SpaceId, /) -> SpaceVault | None:
         """Return the open vault of `space` at once, None where callers must queue in `open_in_turn`."""
         return None if space in self._turns else self._cached(space)
 
-    async def open_in_turn(self, space: SpaceId, /) -> Vault:
+    async def open_in_turn(self, space: SpaceId, /) -> SpaceVault:
         """Return the vault of `space`, its keys made if it has none; callers get it in the order they came.
 
         Raises KeyDestroyed, KeyMissing, SealBroken.
@@ -34,7 +34,7 @@ class Vaults:
             if not turn.locked() and self._turns.get(space) is turn:
                 del self._turns[space]
 
-    async def find(self, space: SpaceId, /) -> Vault | None:
+    async def find(self, space: SpaceId, /) -> SpaceVault | None:
         """Return the vault of `space`, None if it has no keys. Raises KeyDestroyed, KeyMissing, SealBroken."""
         vault = self._cached(space)
         if vault is not None:
@@ -43,14 +43,14 @@ class Vaults:
         # A vault that another call opened meanwhile stays: it may know of a later guard.
         return self._cached(space) or (None if found is None else self._keep(space, found))
 
-    async def fresh(self, space: SpaceId, /) -> Vault:
+    async def fresh(self, space: SpaceId, /) -> SpaceVault:
         """Return the vault of `space` as the keyring has it now, its keys made if it has none."""
         vault = self._cached(space)
         if vault is not None and await self.lives(space, vault):
             return vault
         return await self.open_in_turn(space)
 
-    async def newer(self, space: SpaceId, vault: Vault, /) -> Vault:
+    async def newer(self, space: SpaceId, vault: SpaceVault, /) -> SpaceVault:
         """Return the vault of `space` opened again, for a key that `vault` lacks. Raises KeyDestroyed."""
         self.drop(space, vault)
         found = await self._keyring.find(space)
@@ -58,7 +58,7 @@ class Vaults:
             raise KeyDestroyed
         return self._keep(space, found)
 
-    async def lives(self, space: SpaceId, vault: Vault, /) -> bool:
+    async def lives(self, space: SpaceId, vault: SpaceVault, /) -> bool:
         """Return whether the incarnation of `space` that `vault` opens is current; else forget the vault."""
         seat = await self._keyring.seat(space)
         if seat is not None and seat.body == vault.seat:
@@ -66,12 +66,12 @@ class Vaults:
         self.drop(space, vault)
         return False
 
-    async def prove(self, space: SpaceId, vault: Vault, /) -> bool:
+    async def prove(self, space: SpaceId, vault: SpaceVault, /) -> bool:
         """Return whether the incarnation of `space` is current after the first batch of `vault`; else forget it."""
         vault.is_proven = await self.lives(space, vault)
         return vault.is_proven
 
-    async def stands(self, space: SpaceId, vault: Vault, /, *, guard: int) -> bool:
+    async def stands(self, space: SpaceId, vault: SpaceVault, /, *, guard: int) -> bool:
         """Return whether that incarnation is current and its guard is at revision `guard`; else forget the vault."""
         if not await self.lives(space, vault):
             return False
@@ -80,7 +80,7 @@ class Vaults:
         self.drop(space, vault)
         return False
 
-    def drop(self, space: SpaceId, vault: Vault | None = None, /) -> None:
+    def drop(self, space: SpaceId, vault: SpaceVault | None = None, /) -> None:
         """Forget the vault of `space`, if one is given only that one."""
         if vault is None or self._open.get(space) is vault:
             self._open.pop(space, None)
@@ -89,9 +89,9 @@ class Vaults:
         """Forget all vaults."""
         self._open.clear()
 
-    def _cached(self, space: SpaceId) -> Vault | None:
+    def _cached(self, space: SpaceId) -> SpaceVault | None:
         return self._open.use(space)
 
-    def _keep(self, space: SpaceId, vault: Vault) -> Vault:
+    def _keep(self, space: SpaceId, vault: SpaceVault) -> SpaceVault:
         self._open[space] = vault
         return vault

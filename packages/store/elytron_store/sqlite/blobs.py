@@ -11,9 +11,9 @@ from zlib import crc32
 from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_store.engine import pieces
+from elytron_store.engine import blob_pieces
 from elytron_store.sqlite import schema
-from elytron_store.sqlite.driver import Raw, snapshot
+from elytron_store.sqlite.driver import Raw, read_snapshot
 from elytron_store.sqlite.schema import PAD
 
 T = TypeVar("T")
@@ -32,13 +32,13 @@ _PARTS = (
 )
 
 
-class Run(Protocol):
+class ConnectionRunner(Protocol):
     """Runs a function on a connection in one hop."""
 
     def __call__(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> Awaitable[T]: ...
 
 
-class Upload(NamedTuple):
+class BlobUpload(NamedTuple):
     """A blob under way: its number is drawn before the first byte is written, so that it can always be taken back."""
 
     space: SpaceId
@@ -46,7 +46,7 @@ class Upload(NamedTuple):
     number: int
 
 
-class Blob(NamedTuple):
+class StoredBlob(NamedTuple):
     """The blob under a key."""
 
     upload: int
@@ -54,32 +54,34 @@ class Blob(NamedTuple):
     size: int
 
 
-async def write(run: Run, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /, *, at: Instant) -> int:
+async def write_blob(
+    run: ConnectionRunner, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /, *, at: Instant
+) -> int:
     """Replace the blob `key` by `chunks`; see `Store.write_blob`. `run` gives each function its own transaction."""
-    upload = Upload(space, key, int.from_bytes(os.urandom(7)))
+    upload = BlobUpload(space, key, int.from_bytes(os.urandom(7)))
     window: list[bytes] = []
     staged = size = 0
     try:
-        async for chunk in pieces(chunks):
+        async for chunk in blob_pieces(chunks):
             size += len(chunk)
             window.append(chunk)
             if len(window) == WINDOW_PARTS:
-                await run(_stage, upload, staged, tuple(window), at)
+                await run(_stage_parts, upload, staged, tuple(window), at)
                 staged += len(window)
                 window.clear()
-        await run(_finish, upload, staged, tuple(window), size)
+        await run(_finish_upload, upload, staged, tuple(window), size)
     except BaseException:
         # Also where the caller was cancelled: what was handed over is behind this in the same queue.
         if staged or len(window) == WINDOW_PARTS:
             with suppress(ElytronError):
-                await asyncio.shield(asyncio.ensure_future(run(_discard, upload)))
+                await asyncio.shield(asyncio.ensure_future(run(_discard_upload, upload)))
         raise
     return size
 
 
-async def read(run: Run, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
     """Yield the blob's chunks; see `Store.read_blob`. Raises StoreUnavailable if it is replaced meanwhile."""
-    blob, chunks = await run(_open, space, key)
+    blob, chunks = await run(_open_blob, space, key)
     firsts = range(WINDOW_PARTS, blob.parts, WINDOW_PARTS)
     coming: deque[asyncio.Future[Sequence[bytes]]] = deque()
     asked = 0
@@ -87,7 +89,7 @@ async def read(run: Run, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         while True:
             # While these are taken, the readers fetch and check the next ones.
             for first in firsts[asked : asked + WINDOWS_AHEAD - len(coming)]:
-                coming.append(asyncio.ensure_future(run(_continue, space, key, blob, first)))
+                coming.append(asyncio.ensure_future(run(_continue_blob, space, key, blob, first)))
                 asked += 1
             for chunk in chunks:
                 yield chunk
@@ -98,7 +100,7 @@ async def read(run: Run, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         await asyncio.gather(*coming, return_exceptions=True)
 
 
-def _stage(raw: Raw, upload: Upload, first: int, chunks: Sequence[bytes], at: Instant) -> None:
+def _stage_parts(raw: Raw, upload: BlobUpload, first: int, chunks: Sequence[bytes], at: Instant) -> None:
     """Write `chunks` as parts from `first` on; no reader sees them yet."""
     if first == 0:
         raw.execute("INSERT INTO uploads VALUES (?, ?, ?, ?)", (upload.space, upload.number, upload.key, at))
@@ -107,7 +109,7 @@ def _stage(raw: Raw, upload: Upload, first: int, chunks: Sequence[bytes], at: In
     _write_chunks(raw, upload, first, chunks)
 
 
-def _finish(raw: Raw, upload: Upload, staged: int, chunks: Sequence[bytes], size: int) -> None:
+def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[bytes], size: int) -> None:
     """Write the last `chunks` and make the upload the blob under its key; the old one goes."""
     space, key, number = upload
     if staged:
@@ -122,14 +124,14 @@ def _finish(raw: Raw, upload: Upload, staged: int, chunks: Sequence[bytes], size
     raw.execute("INSERT INTO heads VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (space, schema.check_of(space, 0)))
 
 
-def _discard(raw: Raw, upload: Upload) -> None:
+def _discard_upload(raw: Raw, upload: BlobUpload) -> None:
     """Take back an upload that was not finished, if it is there at all."""
     gone = raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
     if gone.rowcount:
         drop_chunks(raw, upload.space, upload.number)
 
 
-def sweep(raw: Raw, before: int, /) -> None:
+def sweep_uploads(raw: Raw, before: int, /) -> None:
     """Take back the uploads that began before `before` and never ended: their processes are gone."""
     for space, number in raw.execute("SELECT space, upload FROM uploads WHERE at < ?", (before,)).fetchall():
         raw.execute("DELETE FROM uploads WHERE space = ? AND upload = ?", (space, number))
@@ -141,7 +143,7 @@ def drop_chunks(raw: Raw, space: str, upload: int, /) -> None:
     raw.execute("DELETE FROM chunks WHERE space = ? AND upload = ?", (space, upload))
 
 
-def damage(raw: Raw, space: str, key: str, row: tuple[int, int, int, bytes], /) -> bool:
+def is_blob_damaged(raw: Raw, space: str, key: str, row: tuple[int, int, int, bytes], /) -> bool:
     """Return whether the blob of a row in `blobs`, or any chunk of it, is damaged."""
     upload, parts, size, check = row
     if schema.check_of(space, key, upload, parts, size) != check:
@@ -157,7 +159,7 @@ def damage(raw: Raw, space: str, key: str, row: tuple[int, int, int, bytes], /) 
     return expected != parts or left != 0
 
 
-def _write_chunks(raw: Raw, upload: Upload, first: int, chunks: Iterable[bytes]) -> None:
+def _write_chunks(raw: Raw, upload: BlobUpload, first: int, chunks: Iterable[bytes]) -> None:
     space, number = upload.space, upload.number
     raw.executemany(
         _STAGE,
@@ -173,40 +175,40 @@ def _check_of(space: str, upload: int, part: int, body: bytes) -> bytes:
     return schema.check_of(space, upload, part, len(body), crc32(body))
 
 
-def _require_upload(raw: Raw, upload: Upload) -> None:
+def _require_upload(raw: Raw, upload: BlobUpload) -> None:
     found = raw.execute("SELECT 1 FROM uploads WHERE space = ? AND upload = ?", (upload.space, upload.number))
     if found.fetchone() is None:
         raise StoreUnavailable("an erasure took this blob while it was written: write it again")
 
 
-def _find(raw: Raw, space: str, key: str) -> Blob | None:
+def _find_blob(raw: Raw, space: str, key: str) -> StoredBlob | None:
     row = raw.execute(_FIND, (space, key)).fetchone()
     if row is None:
         return None
     upload, parts, size, check = row
     if schema.check_of(space, key, upload, parts, size) != check:
         raise StoreCorrupt(what=f"blob {key}")
-    return Blob(upload, parts, size)
+    return StoredBlob(upload, parts, size)
 
 
-def _open(raw: Raw, space: str, key: str) -> tuple[Blob, Sequence[bytes]]:
+def _open_blob(raw: Raw, space: str, key: str) -> tuple[StoredBlob, Sequence[bytes]]:
     """Return the blob under `key` and its first chunks."""
-    with snapshot(raw):
-        blob = _find(raw, space, key)
+    with read_snapshot(raw):
+        blob = _find_blob(raw, space, key)
         if blob is None:
             raise NotFound(what="blob", name=key)
-        return blob, _window(raw, space, key, blob, 0)
+        return blob, _chunk_window(raw, space, key, blob, 0)
 
 
-def _continue(raw: Raw, space: str, key: str, blob: Blob, first: int) -> Sequence[bytes]:
+def _continue_blob(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> Sequence[bytes]:
     """Return the next chunks, if `blob` is still the one under `key`."""
-    with snapshot(raw):
-        if _find(raw, space, key) != blob:
+    with read_snapshot(raw):
+        if _find_blob(raw, space, key) != blob:
             raise StoreUnavailable("this blob was replaced or erased while it was read: read it again")
-        return _window(raw, space, key, blob, first)
+        return _chunk_window(raw, space, key, blob, first)
 
 
-def _window(raw: Raw, space: str, key: str, blob: Blob, first: int) -> Sequence[bytes]:
+def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) -> Sequence[bytes]:
     end = min(first + WINDOW_PARTS, blob.parts)
     found = raw.execute(_PARTS, (space, blob.upload, first, end)).fetchall()
     whole = [part for part, _, _ in found] == list(range(first, end))

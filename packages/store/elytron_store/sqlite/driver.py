@@ -51,7 +51,7 @@ JournalMode = Literal["wal", "delete"]
 
 
 @dataclass(frozen=True, slots=True)
-class Library:
+class SqliteLibrary:
     """A DB-API module and the version of the SQLite behind it."""
 
     module: ModuleType
@@ -74,7 +74,7 @@ class Library:
         """
         if _stands_still(path):
             mode = "immutable=1"
-        elif _has_wal_mode(path) and not is_there(_beside(path, "shm")):
+        elif _has_wal_mode(path) and not is_there(_path_beside(path, "shm")):
             place = str(path)
             raise StoreUnavailable(
                 f"the store at {place!r} is another's, and not open: copy it, or have its owner open it"
@@ -91,7 +91,7 @@ class Library:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class FilePlace:
     """A file under its name, as it was when it was opened."""
 
     path: Path
@@ -118,12 +118,12 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class FileAccess:
     """Settings of a handle's file: its journal mode, its wait for others, and its path."""
 
     mode: JournalMode
     busy_wait_s: float = store_limits.BUSY_WAIT_S
-    place: Place | None = None
+    place: FilePlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,35 +136,35 @@ class DriverReport:
     reason: str
 
 
-def _bundled() -> ModuleType | None:
+def _bundled_module() -> ModuleType | None:
     with suppress(ImportError):
         return importlib.import_module("pysqlite3.dbapi2")
     return None
 
 
 ERRORS: tuple[type[Exception], ...] = (
-    *{module.Error for module in (sqlite3, _bundled()) if module is not None},
+    *{module.Error for module in (sqlite3, _bundled_module()) if module is not None},
     UnicodeDecodeError,
 )
 """Exceptions of both drivers; the last if SQLite's own message quotes a damaged schema."""
 
 
 @cache
-def library() -> Library:
+def sqlite_library() -> SqliteLibrary:
     """Return the bundled SQLite if there is one, else the interpreter's. Raises Unsupported below 3.37.
 
     A process must use one library per file: two copies of SQLite do not see each other's locks, and take them away.
     """
-    module = _bundled() or sqlite3
-    found = Library(module=module, version=tuple(module.sqlite_version_info))
+    module = _bundled_module() or sqlite3
+    found = SqliteLibrary(module=module, version=tuple(module.sqlite_version_info))
     if found.version < _STRICT_TABLES_FROM:
         raise Unsupported("SQLite 3.37 or newer is needed: install pysqlite3, or a newer Python")
     return found
 
 
-def driver_report(found: Library | None = None, /) -> DriverReport:
+def driver_report(found: SqliteLibrary | None = None, /) -> DriverReport:
     """Return which SQLite a store will use, in which journal mode, and why."""
-    found = found or library()
+    found = found or sqlite_library()
     name = found.module.__name__.partition(".")[0]
     version = ".".join(str(part) for part in found.version)
     if found.wal_is_safe:
@@ -173,16 +173,16 @@ def driver_report(found: Library | None = None, /) -> DriverReport:
     return DriverReport(name, version, "delete", reason)
 
 
-class Held(Exception):
+class HeldByOthers(Exception):
     """Others are in the way, says something that SQLite does not tell as an error."""
 
 
 def is_busy(error: Exception, /) -> bool:
     """Return whether `error` only says that others hold the file."""
-    return isinstance(error, Held) or _code(error) == _BUSY
+    return isinstance(error, HeldByOthers) or _primary_code(error) == _BUSY
 
 
-def patiently(step: Callable[[], T], /, *, wait_s: float) -> T:
+def retry_while_held(step: Callable[[], T], /, *, wait_s: float) -> T:
     """Return what `step` returns, trying again while others hold the file; blocks, so for worker threads only.
 
     Raises StoreBusy after `wait_s`. The pauses vary, so that processes which wait for each other fall out of step.
@@ -192,7 +192,7 @@ def patiently(step: Callable[[], T], /, *, wait_s: float) -> T:
     while True:
         try:
             return step()
-        except (Held, *ERRORS) as error:
+        except (HeldByOthers, *ERRORS) as error:
             if not is_busy(error):
                 raise
             if time.monotonic() >= until:
@@ -201,9 +201,9 @@ def patiently(step: Callable[[], T], /, *, wait_s: float) -> T:
         pause = min(2 * pause, _LONGEST_PAUSE_S)
 
 
-def translate(error: Exception, /, *, doing: str) -> ElytronError:
+def translate_error(error: Exception, /, *, doing: str) -> ElytronError:
     """Return what a driver's `error` means to a caller; the driver's own text is left behind, it may quote content."""
-    match _code(error):
+    match _primary_code(error):
         case 5 | 6:  # busy, locked
             return StoreBusy(engine="sqlite", waited_s=store_limits.BUSY_WAIT_S)
         case 13:  # full
@@ -223,7 +223,7 @@ def translate(error: Exception, /, *, doing: str) -> ElytronError:
 
 def _stands_still(path: Path) -> bool:
     """Return whether no process can write `path`, and no written data waits beside it."""
-    wal = _beside(path, "wal")
+    wal = _path_beside(path, "wal")
     try:
         is_closed = not is_there(wal) or wal.stat().st_size == 0
         return is_closed and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
@@ -240,11 +240,11 @@ def _has_wal_mode(path: Path) -> bool:
         raise StoreUnavailable(f"the store at {str(path)!r} cannot be read: {error.strerror}") from error
 
 
-def _beside(path: Path, kind: str) -> Path:
+def _path_beside(path: Path, kind: str) -> Path:
     return path.with_name(f"{path.name}-{kind}")
 
 
-def _code(error: Exception, /) -> int:
+def _primary_code(error: Exception, /) -> int:
     """Return the primary SQLite result code of `error`, 0 for one of the driver's own."""
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
 
@@ -253,7 +253,7 @@ ResultT = TypeVar("ResultT")
 Ts = TypeVarTuple("Ts")
 
 
-class Connection(aiosqlite.Connection):
+class StoreConnection(aiosqlite.Connection):
     """An aiosqlite connection that takes whole functions."""
 
     def __init__(self, connector: Callable[[], Raw], /) -> None:
@@ -304,15 +304,15 @@ class Connection(aiosqlite.Connection):
 
 
 @contextmanager
-def transaction(raw: Raw, access: Access, /) -> Generator[None]:
+def write_transaction(raw: Raw, access: FileAccess, /) -> Generator[None]:
     """Hold the write lock for the body, then commit; roll back when it raises.
 
     Raises StoreBusy, StoreUnavailable, and StoreFailed where the file was taken away meanwhile.
     """
-    begin(raw, access)
+    begin_writing(raw, access)
     try:
         yield
-        patiently(lambda: raw.execute("COMMIT"), wait_s=access.busy_wait_s)
+        retry_while_held(lambda: raw.execute("COMMIT"), wait_s=access.busy_wait_s)
         if access.place is not None:
             # SQLite goes on writing to an unlinked file: that is not to be acknowledged.
             access.place.require_same()
@@ -322,7 +322,7 @@ def transaction(raw: Raw, access: Access, /) -> Generator[None]:
 
 
 @contextmanager
-def snapshot(raw: Raw, /) -> Generator[None]:
+def read_snapshot(raw: Raw, /) -> Generator[None]:
     """Let all reads of the body see one state."""
     raw.execute("BEGIN")
     try:
@@ -331,9 +331,9 @@ def snapshot(raw: Raw, /) -> Generator[None]:
         roll_back(raw)
 
 
-def begin(raw: Raw, access: Access, /) -> None:
+def begin_writing(raw: Raw, access: FileAccess, /) -> None:
     """Take the write lock. Raises StoreBusy, and StoreUnavailable where another switched the file to a WAL since."""
-    patiently(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=access.busy_wait_s)
+    retry_while_held(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=access.busy_wait_s)
     if access.mode == "delete" and raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         roll_back(raw)
         raise StoreUnavailable(

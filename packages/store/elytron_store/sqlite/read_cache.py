@@ -22,20 +22,20 @@ from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
-from elytron_core.ports.store import Batch, Committed, Document, JournalEntry, Ref, numbered
+from elytron_core.ports.store import Batch, CommitReceipt, Document, DocumentRef, JournalEntry, number_entries
 from elytron_store import engine
 from elytron_store import limits as store_limits
-from elytron_store.engine import Page
+from elytron_store.engine import DocumentPage
 from elytron_store.sqlite import reads
 from elytron_store.sqlite.driver import ERRORS, Raw
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-Place = tuple[SpaceId, Ref]
+Place = tuple[SpaceId, DocumentRef]
 Look = tuple[SpaceId, int, int]
 """A space, behind which sequence was looked, for how many entries."""
-Scan = tuple[SpaceId, Page]
+Scan = tuple[SpaceId, DocumentPage]
 
 
 Others = Callable[[], int | None]
@@ -43,7 +43,7 @@ Others = Callable[[], int | None]
 
 
 @dataclass(slots=True)
-class _Stand:
+class _JournalStand:
     """Reads of a space while its journal ended with `mark` (None: unknown).
 
     At `version` of the file they are valid; at another, if the journal still ends so. That is known while
@@ -53,8 +53,10 @@ class _Stand:
     mark: JournalEntry | None
     version: int
     others: int | None = None
-    documents: OrderedDict[Ref, Document | None] = field(default_factory=OrderedDict[Ref, Document | None])
-    scans: dict[Page, Sequence[Document]] = field(default_factory=dict[Page, Sequence[Document]])
+    documents: OrderedDict[DocumentRef, Document | None] = field(
+        default_factory=OrderedDict[DocumentRef, Document | None]
+    )
+    scans: dict[DocumentPage, Sequence[Document]] = field(default_factory=dict[DocumentPage, Sequence[Document]])
 
     def __len__(self) -> int:
         return len(self.documents) + len(self.scans)
@@ -66,7 +68,7 @@ _STEPS = 64
 """Number of SQLite's steps, which read some rows, between two checks of the time."""
 
 
-class Memo:
+class ReadCache:
     """Answers of reads at one version of the file; None if a thread must be asked.
 
     `watch` is a separate connection that never waits for others. SQLite shows it by a number whether others have
@@ -83,7 +85,7 @@ class Memo:
         self._swift_from = 0.0
         self._version = 0
         self._looks: LruCache[Look, Sequence[JournalEntry]] = LruCache(store_limits.MEMO_LOOKS)
-        self._stands: OrderedDict[SpaceId, _Stand] = OrderedDict()
+        self._stands: OrderedDict[SpaceId, _JournalStand] = OrderedDict()
         self._count = 0
         # These hold ids and keyed digests, never content, and so may outlive a version.
         self._looked: LruCache[SpaceId, None] = LruCache(store_limits.MEMO_LOOKS)
@@ -113,13 +115,15 @@ class Memo:
             return [mark] if after < mark.sequence else []
         few = min(limit, store_limits.MEMO_AT_ONCE)
         read = self._here if space in self._looked else self._swiftly
-        entries = read(reads.journal, space, after, few)
+        entries = read(reads.journal_page, space, after, few)
         if entries is None or len(entries) == few < limit:
             return None
         self.keep_journal(version, look, entries)
         return entries
 
-    def documents(self, version: int, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None] | None:
+    def documents(
+        self, version: int, space: SpaceId, refs: Sequence[DocumentRef], /
+    ) -> Sequence[Document | None] | None:
         """Return the documents at `refs` at `version`, just determined; None also for none, or too many, refs."""
         if not version or not 0 < len(refs) <= limits.SCAN_MAX:
             return None
@@ -134,7 +138,7 @@ class Memo:
             engine.require_get(space, missing)
             read = self._swiftly(reads.get_small, space, missing, store_limits.MEMO_DOCUMENT_BYTES)
         else:
-            read = self._here(reads.get, space, missing)
+            read = self._here(reads.get_documents, space, missing)
         # All that is returned must be of one moment.
         if read is None or self.version() != version:
             return None
@@ -153,7 +157,7 @@ class Memo:
             return documents
         few = page._replace(limit=min(page.limit, store_limits.MEMO_AT_ONCE))
         if scan in self._scanned:
-            documents = self._here(reads.scan, space, few)
+            documents = self._here(reads.scan_documents, space, few)
         else:
             documents = self._swiftly(reads.scan_small, space, few, store_limits.MEMO_DOCUMENT_BYTES)
         if documents is None or len(documents) == few.limit < page.limit:
@@ -177,7 +181,7 @@ class Memo:
             stand.mark, stand.version, stand.others = mark, version, others
 
     def keep_documents(
-        self, version: int, space: SpaceId, refs: Sequence[Ref], documents: Sequence[Document | None], /
+        self, version: int, space: SpaceId, refs: Sequence[DocumentRef], documents: Sequence[Document | None], /
     ) -> None:
         """Store the small ones of the documents at `refs`, whose reading began at `version`."""
         stand = self._told(version, space)
@@ -206,7 +210,7 @@ class Memo:
             stand.scans[page] = documents
             self._make_room()
 
-    def written(self, batch: Batch, committed: Committed, /) -> None:
+    def written(self, batch: Batch, committed: CommitReceipt, /) -> None:
         """Take note of what was just written: the small ones are likely to be read soon, all others stand as before."""
         space = batch.space
         self._looked[space] = None
@@ -215,7 +219,7 @@ class Memo:
                 self._read[space, put.ref] = None
         if committed.replayed:
             return
-        *_, mark = numbered(batch, after=committed.first - 1)
+        *_, mark = number_entries(batch, after=committed.first - 1)
         stand = self._stands.get(space)
         if stand is None or stand.mark is None or stand.mark.sequence + 1 != committed.first:
             self._begin(space, mark, _UNKNOWN)
@@ -252,7 +256,7 @@ class Memo:
         self.forget()
         self._watch.close()
 
-    def _standing(self, version: int, space: SpaceId) -> _Stand:
+    def _standing(self, version: int, space: SpaceId) -> _JournalStand:
         """Return the valid entries of `space` at `version`, just determined."""
         stand = self._stands.get(space)
         if stand is None:
@@ -266,7 +270,7 @@ class Memo:
             stand.version, stand.others = version, others
         return stand
 
-    def _ends_so(self, stand: _Stand, version: int) -> bool:
+    def _ends_so(self, stand: _JournalStand, version: int) -> bool:
         """Return whether the journal is known to end with the mark at `version`: only this handle has committed."""
         if stand.version != version and stand.others is not None and self._others() == stand.others:
             stand.version = version
@@ -275,22 +279,22 @@ class Memo:
     def _ends(self, space: SpaceId, mark: JournalEntry) -> bool:
         """Return whether the journal ends with `mark`."""
         try:
-            return self._here(reads.journal, space, mark.sequence - 1, 2) == [mark]
+            return self._here(reads.journal_page, space, mark.sequence - 1, 2) == [mark]
         except StoreCorrupt:  # a reader of the journal gets the error
             return False
 
-    def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _Stand:
+    def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _JournalStand:
         self._drop(space)
         if len(self._stands) >= store_limits.MEMO_LOOKS:
             self._drop(next(iter(self._stands)))
-        stand = self._stands[space] = _Stand(mark, version)
+        stand = self._stands[space] = _JournalStand(mark, version)
         return stand
 
     def _drop(self, space: SpaceId) -> None:
         stand = self._stands.pop(space, None)
         self._count -= len(stand) if stand is not None else 0
 
-    def _told(self, version: int, space: SpaceId) -> _Stand | None:
+    def _told(self, version: int, space: SpaceId) -> _JournalStand | None:
         """Return the entries for reads of `space` since `version`; None if another handle may have changed it."""
         stand = self._stands.get(space)
         is_told = version and version == self._version and stand is not None and stand.version == version

@@ -7,10 +7,10 @@ from typing import Any
 
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, JournalEntry, Ref
-from elytron_store.engine import Page
+from elytron_core.ports.store import Document, DocumentRef, JournalEntry
+from elytron_store.engine import DocumentPage
 from elytron_store.sqlite import schema
-from elytron_store.sqlite.driver import Raw, snapshot
+from elytron_store.sqlite.driver import Raw, read_snapshot
 from elytron_store.sqlite.schema import Row
 
 _DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHERE space = ? AND '
@@ -30,21 +30,21 @@ _HEAD = "SELECT sequence FROM heads WHERE space = ?"
 _SPACES = "SELECT space FROM heads WHERE space > ? ORDER BY space LIMIT ?"
 
 
-def get(raw: Raw, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+def get_documents(raw: Raw, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
     """Return the documents at `refs`, in their order."""
     if len(refs) == 1:
         row = raw.execute(_ONE, (space, *refs[0])).fetchone()
-        return [None if row is None else schema.document(space, row)]
-    return _placed(space, refs, _found(raw, _DOCUMENT, (space,), refs))
+        return [None if row is None else schema.row_document(space, row)]
+    return _place_documents(space, refs, _find_rows(raw, _DOCUMENT, (space,), refs))
 
 
-def get_small(raw: Raw, space: SpaceId, refs: Sequence[Ref], most: int, /) -> Sequence[Document | None] | None:
+def get_small(raw: Raw, space: SpaceId, refs: Sequence[DocumentRef], most: int, /) -> Sequence[Document | None] | None:
     """Return the same if no body has more than `most` bytes; else None, and the long one is not read."""
-    found = _found(raw, _SMALL, (most, space), refs)
-    return _placed(space, refs, found) if _is_whole(found) else None
+    found = _find_rows(raw, _SMALL, (most, space), refs)
+    return _place_documents(space, refs, found) if _is_whole(found) else None
 
 
-def _found(raw: Raw, select: str, within: tuple[str | int, ...], refs: Sequence[Ref]) -> Sequence[Any]:
+def _find_rows(raw: Raw, select: str, within: tuple[str | int, ...], refs: Sequence[DocumentRef]) -> Sequence[Any]:
     wanted = list(dict.fromkeys(refs))
     if not wanted:
         return []
@@ -53,29 +53,29 @@ def _found(raw: Raw, select: str, within: tuple[str | int, ...], refs: Sequence[
         # Padded to a power of two, so that few statements serve all lengths and stay prepared.
         size = 1 << (size - 1).bit_length()
         wanted += [wanted[-1]] * (size - len(wanted))
-    return raw.execute(_several(select, size), (*within, *chain.from_iterable(wanted))).fetchall()
+    return raw.execute(_several_refs(select, size), (*within, *chain.from_iterable(wanted))).fetchall()
 
 
 @cache
-def _several(select: str, size: int) -> str:
+def _several_refs(select: str, size: int) -> str:
     places = ",".join(["(?,?)"] * size)
     return f"{select}(collection, key) IN (VALUES {places})"
 
 
-def _placed(space: SpaceId, refs: Sequence[Ref], found: Sequence[Row]) -> Sequence[Document | None]:
-    documents = {kept.ref: kept for kept in (schema.document(space, row) for row in found)}
+def _place_documents(space: SpaceId, refs: Sequence[DocumentRef], found: Sequence[Row]) -> Sequence[Document | None]:
+    documents = {kept.ref: kept for kept in (schema.row_document(space, row) for row in found)}
     return [documents.get(ref) for ref in refs]
 
 
-def scan(raw: Raw, space: SpaceId, page: Page, /) -> Sequence[Document]:
+def scan_documents(raw: Raw, space: SpaceId, page: DocumentPage, /) -> Sequence[Document]:
     """Return a page of documents, as `Store.scan` does."""
-    return [schema.document(space, row) for row in _scanned(raw, _DOCUMENT, (space,), page)]
+    return [schema.row_document(space, row) for row in _scan_rows(raw, _DOCUMENT, (space,), page)]
 
 
-def scan_small(raw: Raw, space: SpaceId, page: Page, most: int, /) -> Sequence[Document] | None:
+def scan_small(raw: Raw, space: SpaceId, page: DocumentPage, most: int, /) -> Sequence[Document] | None:
     """Return the same if no body has more than `most` bytes; else None, and the long one is not read."""
-    found = _scanned(raw, _SMALL, (most, space), page)
-    return [schema.document(space, row) for row in found] if _is_whole(found) else None
+    found = _scan_rows(raw, _SMALL, (most, space), page)
+    return [schema.row_document(space, row) for row in found] if _is_whole(found) else None
 
 
 def _is_whole(found: Sequence[Any]) -> bool:
@@ -83,7 +83,7 @@ def _is_whole(found: Sequence[Any]) -> bool:
     return all(body is not None for _, _, _, body, _ in found)
 
 
-def _scanned(raw: Raw, select: str, within: tuple[str | int, ...], page: Page) -> Sequence[Any]:
+def _scan_rows(raw: Raw, select: str, within: tuple[str | int, ...], page: DocumentPage) -> Sequence[Any]:
     # Keys are ASCII, so other texts are behind them all; a lone surrogate could not even be queried.
     prefix = page.prefix if page.prefix.isascii() else _BEHIND_ALL
     after = page.after if page.after.isascii() else _BEHIND_ALL
@@ -92,7 +92,7 @@ def _scanned(raw: Raw, select: str, within: tuple[str | int, ...], page: Page) -
     return raw.execute(select + order, (*within, *asked)).fetchall()
 
 
-def journal(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
+def journal_page(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
     """Return a page of the journal, as `Store.journal` does."""
     found = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
     if len(found) < limit:
@@ -105,7 +105,7 @@ def _require_end(raw: Raw, space: SpaceId, end: int) -> None:
     if not _is_cut(raw, space, end):
         return
     # Another process may have written, or erased the space, between two reads: only one state of both is valid.
-    with snapshot(raw):
+    with read_snapshot(raw):
         if _is_cut(raw, space, end) and not raw.execute(_JOURNAL, (space, end, 1)).fetchall():
             raise StoreCorrupt(what=f"journal entry {end + 1}")
 
@@ -115,6 +115,6 @@ def _is_cut(raw: Raw, space: SpaceId, end: int) -> bool:
     return head is not None and head[0] > end
 
 
-def spaces(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
+def spaces_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
     """Return a page of the spaces, in the order of their names' UTF-8."""
     return [space for (space,) in raw.execute(_SPACES, (after, limit)).fetchall()]

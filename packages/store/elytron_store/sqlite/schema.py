@@ -10,32 +10,40 @@ from typing import Any
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreForeign, StoreNewer
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Action, Batch, Document, JournalEntry, Ref, Run, numbered
-from elytron_core.strict_json import checksum
+from elytron_core.ports.store import (
+    Batch,
+    CompactedRun,
+    Document,
+    DocumentRef,
+    JournalAction,
+    JournalEntry,
+    number_entries,
+)
+from elytron_core.strict_json import frame_checksum
 from elytron_store import engine
-from elytron_store.sqlite.driver import Access, Library, Raw, library, transaction
+from elytron_store.sqlite.driver import FileAccess, Raw, SqliteLibrary, sqlite_library, write_transaction
 
 Row = tuple[str, str, int, bytes, bytes]
 """A document as it is selected: collection, key, revision, body, checksum."""
 
 # Names hold no control characters, so a line break between them keeps them apart.
-_ACTIONS = {action.value: action for action in Action}
-_WORDS = {action: action.value for action in Action}
+_ACTIONS = {action.value: action for action in JournalAction}
+_WORDS = {action: action.value for action in JournalAction}
 EntryRow = tuple[str, int, int, str, str, str, str, int, bytes]
 """A journal entry as it is inserted."""
 
 
 def check_of(*place: str | int, body: bytes = b"") -> bytes:
     """Return the checksum of a row at `place` with `body`."""
-    return checksum("\n".join(map(str, place)).encode(), body)
+    return frame_checksum("\n".join(map(str, place)).encode(), body)
 
 
-def document(space: str, row: Row, /) -> Document:
+def row_document(space: str, row: Row, /) -> Document:
     """Return the document in a row. Raises StoreCorrupt where its checksum does not fit."""
     collection, key, revision, body, check = row
     if check_of(space, collection, key, revision, body=body) != check:
         raise StoreCorrupt(what=f"document {collection}/{key}")
-    return Document(Ref(collection, key), revision, body)
+    return Document(DocumentRef(collection, key), revision, body)
 
 
 def entry_row(space: str, entry: JournalEntry, /) -> EntryRow:
@@ -54,7 +62,9 @@ def journal_row_entries(space: str, rows: Sequence[Any], /, *, after: int) -> Se
         is_next = sequence - covers == after if found else sequence - covers <= after < sequence
         if not is_whole or not is_next:
             raise StoreCorrupt(what=f"journal entry {after + 1}")
-        found.append(JournalEntry(sequence, Instant(at), _ACTIONS[action], Ref(collection, key), digest, covers))
+        found.append(
+            JournalEntry(sequence, Instant(at), _ACTIONS[action], DocumentRef(collection, key), digest, covers)
+        )
         after = sequence
     return found
 
@@ -131,7 +141,7 @@ def create_table(table: str, /, *, name: str) -> str:
     return f"CREATE TABLE {name} ({TABLES[table]}) STRICT{order}"
 
 
-def create(raw: Raw, /) -> None:
+def create_tables(raw: Raw, /) -> None:
     """Make all tables: the step to schema 1."""
     for table in TABLES:
         raw.execute(create_table(table, name=table))
@@ -143,7 +153,7 @@ def rebuild_tables(raw: Raw, /) -> None:
     Builds before this step changed tables in place and called all of them schema 1: where rows lie, and the journal's
     column `covers`. Raises StoreCorrupt for a layout that none of them wrote, and for a damaged journal entry.
     """
-    known = {name: (create_table(name, name=name), _columns(raw, name)) for name in TABLES}
+    known = {name: (create_table(name, name=name), _table_columns(raw, name)) for name in TABLES}
     for name, (statement, columns) in known.items():
         written = raw.execute("SELECT sql FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,)).fetchone()
         if written is not None and written[0].replace(f'TABLE "{name}"', f"TABLE {name}") == statement:
@@ -151,7 +161,7 @@ def rebuild_tables(raw: Raw, /) -> None:
         old = f"old_{name}"
         raw.execute(f"ALTER TABLE {name} RENAME TO {old}")
         raw.execute(statement)
-        fresh = _columns(raw, name)
+        fresh = _table_columns(raw, name)
         if columns == fresh:
             raw.execute(f"INSERT INTO {name} SELECT * FROM {old}")  # noqa: S608 - our own names
         elif name == "journal" and columns == tuple(column for column in fresh if column != "covers"):
@@ -161,7 +171,7 @@ def rebuild_tables(raw: Raw, /) -> None:
         raw.execute(f"DROP TABLE {old}")
 
 
-def _columns(raw: Raw, table: str) -> tuple[str, ...]:
+def _table_columns(raw: Raw, table: str) -> tuple[str, ...]:
     return tuple(name for (name,) in raw.execute("SELECT name FROM pragma_table_info(?)", (table,)).fetchall())
 
 
@@ -181,7 +191,7 @@ def _copy_journal(raw: Raw) -> None:
         after = (found[-1][0], found[-1][1])
 
 
-STEPS: tuple[Step, ...] = (create, rebuild_tables)
+STEPS: tuple[Step, ...] = (create_tables, rebuild_tables)
 """Step `n` leads from schema `n` to `n + 1`; a new one is added behind, none is ever changed."""
 
 
@@ -199,7 +209,7 @@ FROM sqlite_schema WHERE type = 'table'
 """Mark of a store. One statement: another process may be making it, and several would see that half done."""
 
 
-def recognise(raw: Raw, /, *, known: int) -> int:
+def recognise_schema(raw: Raw, /, *, known: int) -> int:
     """Return the schema of the file, 0 for an empty one; change nothing.
 
     Raises StoreForeign for a database that is not a store, StoreNewer above `known`.
@@ -213,12 +223,12 @@ def recognise(raw: Raw, /, *, known: int) -> int:
         raise StoreForeign("this SQLite file belongs to another program: name another file")
     if version > known:
         raise StoreNewer(found=version, known=known)
-    if version == known == len(STEPS) and _told(raw) != _expected():
+    if version == known == len(STEPS) and _schema_text(raw) != _expected_schema():
         raise StoreCorrupt(what="the schema of the sqlite file")
     return version
 
 
-def _told(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
+def _schema_text(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
     """Return what the schema of the file says, without the quotes that a renamed table has."""
     rows = raw.execute("SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema").fetchall()
     return frozenset(
@@ -227,21 +237,21 @@ def _told(raw: Raw) -> frozenset[tuple[str, str, str, str]]:
 
 
 @cache
-def _expected() -> frozenset[tuple[str, str, str, str]]:
-    with closing(library().connect(":memory:", wait_s=0.0)) as raw:
-        create(raw)
-        return _told(raw)
+def _expected_schema() -> frozenset[tuple[str, str, str, str]]:
+    with closing(sqlite_library().connect(":memory:", wait_s=0.0)) as raw:
+        create_tables(raw)
+        return _schema_text(raw)
 
 
-def migrate(raw: Raw, path: Path, /, *, library: Library, steps: Sequence[Step] = STEPS) -> Path | None:
+def migrate_schema(raw: Raw, path: Path, /, *, library: SqliteLibrary, steps: Sequence[Step] = STEPS) -> Path | None:
     """Bring the file to the last schema, inside the caller's transaction; return the snapshot taken before.
 
     An empty file needs no snapshot. The snapshot is beside the store and is the caller's to delete.
     """
-    version = recognise(raw, known=len(steps))
+    version = recognise_schema(raw, known=len(steps))
     if version == len(steps):
         return None
-    kept = _keep(path, library=library, version=version) if version else None
+    kept = _keep_copy(path, library=library, version=version) if version else None
     for step in steps[version:]:
         step(raw)
     raw.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -249,7 +259,7 @@ def migrate(raw: Raw, path: Path, /, *, library: Library, steps: Sequence[Step] 
     return kept
 
 
-def _keep(path: Path, /, *, library: Library, version: int) -> Path:
+def _keep_copy(path: Path, /, *, library: SqliteLibrary, version: int) -> Path:
     """Copy the store at `path` to a file beside it, durably, while the caller's lock keeps writers out."""
     kept = path.with_name(f"{path.name}.schema-{version}.bak")
     # A left-over of an interrupted migration may be incomplete.
@@ -280,7 +290,7 @@ _RUN = (
 _CUT = "DELETE FROM journal WHERE space = ? AND sequence BETWEEN ? AND ?"
 
 
-class Appending:
+class JournalAppending:
     """Journal rows of a transaction, which the caller begins and commits."""
 
     def __init__(self, raw: Raw, /) -> None:
@@ -304,7 +314,7 @@ class Appending:
         """Take the entries of `batch` up for writing; return their first and last sequence. Raises StoreCorrupt."""
         space = batch.space
         before = last = self.head(space)
-        for entry in numbered(batch, after=before):
+        for entry in number_entries(batch, after=before):
             self._entries.append(entry_row(space, entry))
             last = entry.sequence
         self._heads[space] = last
@@ -318,13 +328,13 @@ class Appending:
         self._raw.executemany(_MOVE_HEAD, moved)
 
 
-def compact(raw: Raw, access: Access, space: SpaceId, runs: Sequence[Run], /) -> int:
+def compact_journal(raw: Raw, access: FileAccess, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
     """Leave one entry in place of each of `runs`, in one transaction; return how many are gone.
 
     Raises Conflict where the journal is another, StoreCorrupt for damaged entries.
     """
     gone = 0
-    with transaction(raw, access):
+    with write_transaction(raw, access):
         for run in runs:
             place = (space, run.first, run.last)
             entries = journal_row_entries(space, raw.execute(_RUN, place).fetchall(), after=run.first - 1)

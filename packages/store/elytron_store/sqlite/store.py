@@ -13,26 +13,26 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
     JournalEntry,
-    Ref,
-    Run,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
-from elytron_store.engine import Durability, Engine, Page
+from elytron_store.engine import DocumentPage, Engine, WriteDurability
 from elytron_store.sqlite import blobs, reads, schema, setup
 from elytron_store.sqlite import check as sqlite_check
 from elytron_store.sqlite import erasure as sqlite_erasure
-from elytron_store.sqlite.driver import ERRORS, Access, Connection, Library, Raw, translate
-from elytron_store.sqlite.driver import library as default_library
-from elytron_store.sqlite.read_cache import Memo
+from elytron_store.sqlite.driver import ERRORS, FileAccess, Raw, SqliteLibrary, StoreConnection, translate_error
+from elytron_store.sqlite.driver import sqlite_library as default_library
+from elytron_store.sqlite.read_cache import ReadCache
 from elytron_store.sqlite.schema import STEPS, Step
-from elytron_store.sqlite.setup import Wanted
-from elytron_store.sqlite.writes import Writer
+from elytron_store.sqlite.setup import WantedStore
+from elytron_store.sqlite.writes import WriteConnection
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -43,18 +43,25 @@ _READERS = 2
 class SqliteStore(Engine):
     """A store in one SQLite file that any number of handles and processes may share.
 
-    Commits that wait at the same time share one flush. With `Durability.NORMAL` an acknowledged write survives the end
-    of the process, not a power cut. A write that fails at the device ends the handle for writes: open it again.
+    Commits that wait at the same time share one flush. With `WriteDurability.NORMAL` an acknowledged write survives the
+    end of the process, not a power cut. A write that fails at the device ends the handle for writes: open it again.
     On a device without room what is stored can be read, and written again where room was made.
     """
 
     capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.NO_BYTE, ttl=True)
 
     def __init__(
-        self, writer: Writer, readers: Sequence[Connection], watch: Raw | None, /, *, clock: Clock, access: Access
+        self,
+        writer: WriteConnection,
+        readers: Sequence[StoreConnection],
+        watch: Raw | None,
+        /,
+        *,
+        clock: Clock,
+        access: FileAccess,
     ) -> None:
         super().__init__()
-        self._memo = Memo(watch, others=writer.others) if watch is not None else None
+        self._memo = ReadCache(watch, others=writer.others) if watch is not None else None
         self._writer = writer
         self._readers = readers or (writer.connection,)
         self._reads = [0] * len(self._readers)
@@ -71,8 +78,8 @@ class SqliteStore(Engine):
         clock: Clock,
         profile: str | None = None,
         sealed: bool = False,
-        durability: Durability = Durability.FULL,
-        library: Library | None = None,
+        durability: WriteDurability = WriteDurability.FULL,
+        library: SqliteLibrary | None = None,
         steps: Sequence[Step] = STEPS,
         busy_wait_s: float = store_limits.BUSY_WAIT_S,
     ) -> Self:
@@ -84,7 +91,7 @@ class SqliteStore(Engine):
         StoreUnavailable.
         """
         used = library or default_library()
-        wanted = setup.Wanted(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
+        wanted = setup.WantedStore(path, clock.now(), profile, sealed, durability, used, steps, busy_wait_s)
         store = await cls.found(wanted, clock=clock)
         try:
             await store.note_opening(wanted.at)
@@ -94,7 +101,7 @@ class SqliteStore(Engine):
         return store
 
     @classmethod
-    async def found(cls, wanted: Wanted, /, *, clock: Clock) -> Self:
+    async def found(cls, wanted: WantedStore, /, *, clock: Clock) -> Self:
         """Open the store that is `wanted` as `open` does, but leave one that is there already as it is.
 
         A caller that finds its own store calls `note_opening`.
@@ -102,42 +109,44 @@ class SqliteStore(Engine):
         used, path = wanted.library, wanted.path
         read = partial(setup.connect_reader, used, path, wanted.busy_wait_s)
         if setup.is_read_only(path):
-            return await cls._opened(wanted, clock, _Way(read, setup.prepare_reading, refused=setup.refusal()))
+            return await cls._opened(
+                wanted, clock, _OpeningWay(read, setup.prepare_reading, refused=setup.read_only_refusal())
+            )
         setup.create_file(path)
         try:
             write = partial(setup.connect_writer, used, path)
-            return await cls._opened(wanted, clock, _Way(write, setup.prepare))
+            return await cls._opened(wanted, clock, _OpeningWay(write, setup.prepare_file))
         except (StoreFull, StoreFailed):
             # Mostly there is not even room for the index of the WAL, which handles share; SQLite reports no more.
             alone = partial(setup.connect_alone, used, path)
-            return await cls._opened(wanted, clock, _Way(alone, setup.prepare, readers=0))
+            return await cls._opened(wanted, clock, _OpeningWay(alone, setup.prepare_file, readers=0))
 
     async def note_opening(self, at: Instant, /) -> None:
         """Have the store say that it was opened at `at`, and sweep out what died long before; what is read is left."""
         if self._writer.takes_writes:
-            await self._write(setup.note, self._access, at)
+            await self._write(setup.note_opening, self._access, at)
 
     @classmethod
-    async def _opened(cls, wanted: Wanted, clock: Clock, way: "_Way", /) -> Self:
+    async def _opened(cls, wanted: WantedStore, clock: Clock, way: "_OpeningWay", /) -> Self:
         used, path = wanted.library, wanted.path
-        opened: list[Connection] = []
+        opened: list[StoreConnection] = []
         try:
-            connection = await _connect(opened, way.connector)
+            connection = await _connect_file(opened, way.connector)
             access = await connection.run(way.prepare, wanted)
             read = partial(setup.connect_reader, used, path, wanted.busy_wait_s)
-            beside = [await _connect(opened, read) for _ in range(way.readers)]
+            beside = [await _connect_file(opened, read) for _ in range(way.readers)]
             # Without a WAL every question would lock the file.
             watch = setup.connect_reader(used, path, 0.0) if way.readers and access.mode == "wal" else None
         except BaseException as error:
             for connection in opened:
                 await connection.close()
             if isinstance(error, ERRORS):
-                raise translate(error, doing=f"opening {str(path)!r}") from error
+                raise translate_error(error, doing=f"opening {str(path)!r}") from error
             raise
-        writer = Writer(connection, clock=clock, access=access, refused=way.refused)
+        writer = WriteConnection(connection, clock=clock, access=access, refused=way.refused)
         return cls(writer, beside, watch, clock=clock, access=access)
 
-    async def _commit(self, batch: Batch) -> Committed:
+    async def _commit(self, batch: Batch) -> CommitReceipt:
         memo = self._memo
         if memo is None:
             return await self._writer.commit(batch)
@@ -152,80 +161,80 @@ class SqliteStore(Engine):
             memo.written(batch, committed)
         return committed
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         self._require_open()
         memo = self._memo
         # Only valid requests get into the memo, so a hit needs no check.
         found = None if memo is None else memo.documents(memo.version(), space, refs)
         return await super().get(space, refs) if found is None else found
 
-    async def _get(self, space: SpaceId, refs: Sequence[Ref]) -> Sequence[Document | None]:
+    async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         memo = self._memo
         if memo is None:
-            return await self._read(reads.get, space, refs)
+            return await self._read(reads.get_documents, space, refs)
         version = memo.version()
-        found = await self._read(reads.get, space, refs)
+        found = await self._read(reads.get_documents, space, refs)
         memo.keep_documents(version, space, refs, found)
         return found
 
-    async def _scan(self, space: SpaceId, page: Page) -> Sequence[Document]:
+    async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
         memo = self._memo
         if memo is None:
-            return await self._read(reads.scan, space, page)
+            return await self._read(reads.scan_documents, space, page)
         version = memo.version()
         found = memo.scan(version, (space, page))
         if found is None:
-            found = await self._read(reads.scan, space, page)
+            found = await self._read(reads.scan_documents, space, page)
             memo.keep_scan(version, (space, page), found)
         return found
 
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         memo, look = self._memo, (space, after, limit)
         if memo is None:
-            return await self._read(reads.journal, space, after, limit)
+            return await self._read(reads.journal_page, space, after, limit)
         version = memo.version()
         entries = memo.journal(version, look)
         if entries is None:
-            entries = await self._read(reads.journal, space, after, limit)
+            entries = await self._read(reads.journal_page, space, after, limit)
             memo.keep_journal(version, look, entries)
         return entries
 
-    async def _compact(self, space: SpaceId, runs: Sequence[Run]) -> int:
-        gone = await self._write(schema.compact, self._access, space, runs)
+    async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
+        gone = await self._write(schema.compact_journal, self._access, space, runs)
         if self._memo is not None:
             self._memo.forget()
         return gone
 
     async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
-        return await self._read(reads.spaces, after, limit)
+        return await self._read(reads.spaces_page, after, limit)
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
-        return await blobs.write(self._change, space, key, chunks, at=self._clock.now())
+        return await blobs.write_blob(self._change, space, key, chunks, at=self._clock.now())
 
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         self._require_blob(space, key)
-        async for chunk in blobs.read(self._read, space, key):
+        async for chunk in blobs.read_blob(self._read, space, key):
             yield chunk
 
-    async def _erase(self, erasure: Erasure) -> Erased:
+    async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
         """Remove what `erasure` names; see `Store.erase`. Takes time and room in proportion to the whole store.
 
         When only the second half fails (StoreBusy, StoreFull), what was named is gone for readers but its bytes may
         lie in the file: erase again.
         """
-        erased = await self._write(sqlite_erasure.erase, self._access, erasure)
+        erased = await self._write(sqlite_erasure.erase_rows, self._access, erasure)
         if self._memo is not None:
             self._memo.forget()
-        await self._write(sqlite_erasure.purge, self._access, erasure)
+        await self._write(sqlite_erasure.purge_file, self._access, erasure)
         return erased
 
     async def _check(self) -> CheckReport:
         if self._memo is not None:
             self._memo.forget()
-        return await self._read(sqlite_check.check)
+        return await self._read(sqlite_check.check_database)
 
     async def _repair(self) -> CheckReport:
-        report = await self._write(sqlite_check.repair, self._access, self._clock.now())
+        report = await self._write(sqlite_check.repair_database, self._access, self._clock.now())
         if self._memo is not None:
             self._memo.forget()
         return report
@@ -252,7 +261,7 @@ class SqliteStore(Engine):
         try:
             return await self._readers[chosen].run(function, *args)
         except ERRORS as error:
-            raise translate(error, doing="reading") from None
+            raise translate_error(error, doing="reading") from None
         finally:
             self._reads[chosen] -= 1
 
@@ -270,20 +279,20 @@ class SqliteStore(Engine):
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _OpeningWay:
     """Way of opening a file: makes the write connection, prepares it, and has the number of readers.
 
     Without readers the write connection reads too. `refused` is the error of every change.
     """
 
     connector: Callable[[], Raw]
-    prepare: Callable[[Raw, Wanted], Access]
+    prepare: Callable[[Raw, WantedStore], FileAccess]
     readers: int = _READERS
     refused: StoreReadOnly | None = None
 
 
-async def _connect(opened: list[Connection], connector: Callable[[], Raw]) -> Connection:
-    connection = Connection(connector)
+async def _connect_file(opened: list[StoreConnection], connector: Callable[[], Raw]) -> StoreConnection:
+    connection = StoreConnection(connector)
     try:
         await connection
     except BaseException:

@@ -21,12 +21,12 @@ from elytron_core.errors import (
     StoreFailed,
     StoreReadOnly,
 )
-from elytron_core.ports.store import Batch, Committed, Delete, Put, Ref
+from elytron_core.ports.store import Batch, CommitReceipt, DeleteChange, DocumentRef, PutChange
 from elytron_store import limits as store_limits
 from elytron_store.group_commit import GroupCommitter, Outcome, Work
 from elytron_store.sqlite import erasure, schema
-from elytron_store.sqlite.driver import ERRORS, Access, Connection, Raw, transaction, translate
-from elytron_store.sqlite.schema import Appending
+from elytron_store.sqlite.driver import ERRORS, FileAccess, Raw, StoreConnection, translate_error, write_transaction
+from elytron_store.sqlite.schema import JournalAppending
 
 _REVISION = "SELECT revision FROM documents WHERE space = ? AND collection = ? AND key = ?"
 _INSERT = "INSERT INTO documents VALUES (?, ?, ?, 1, ?, ?) ON CONFLICT DO NOTHING"
@@ -40,11 +40,11 @@ _REMEMBER = "INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _FORGET = "DELETE FROM idempotency WHERE at < ?"
 
 
-class _Dashed(Exception):
+class _FailedPrecondition(Exception):
     """A precondition of a group does not hold."""
 
 
-def apply_group(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Outcome]:
+def apply_group(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[Outcome]:
     """Apply `batches` in order and commit them with one flush; return what became of each, as the callers shall see it.
 
     A refused batch changes nothing and takes no other down. Raises what the driver raises when nothing was committed.
@@ -52,35 +52,37 @@ def apply_group(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequen
     try:
         try:
             return _apply_at_once(raw, access, batches)
-        except (_Dashed, Conflict, StoreCorrupt):
+        except (_FailedPrecondition, Conflict, StoreCorrupt):
             return _apply_in_turn(raw, access, batches)
     except (OverflowError, UnicodeError, *ERRORS) as error:
         of_driver = isinstance(error, ERRORS)
         if len(batches) == 1 and not of_driver:
             return [InvalidInput(field="batch", problem="holds a number or text that cannot be stored")]
-        if len(batches) == 1 or (of_driver and not isinstance(translate(error, doing="committing"), StoreCorrupt)):
+        if len(batches) == 1 or (
+            of_driver and not isinstance(translate_error(error, doing="committing"), StoreCorrupt)
+        ):
             raise
     # One of them carries what cannot be stored, or touches what is damaged: alone, each finds out for itself.
     return [outcome for batch in batches for outcome in _apply_alone(raw, access, batch)]
 
 
-def forget_answers(raw: Raw, access: Access, before: int, /) -> None:
+def forget_answers(raw: Raw, access: FileAccess, before: int, /) -> None:
     """Drop the idempotency records whose batch is older than `before`."""
-    with transaction(raw, access):
+    with write_transaction(raw, access):
         raw.execute(_FORGET, (before,))
 
 
-def _apply_alone(raw: Raw, access: Access, batch: Batch, /) -> Sequence[Outcome]:
+def _apply_alone(raw: Raw, access: FileAccess, batch: Batch, /) -> Sequence[Outcome]:
     try:
         return apply_group(raw, access, [batch])
     except ERRORS as error:
-        refused = translate(error, doing="committing")
+        refused = translate_error(error, doing="committing")
         if not isinstance(refused, StoreCorrupt):
             raise
         return [refused]
 
 
-class _Stretch:
+class _BatchStretch:
     """Batches that follow each other and stand apart: none changes, asks for or answers under what another does."""
 
     def __init__(self, *, most: int) -> None:
@@ -89,7 +91,7 @@ class _Stretch:
         self.inserts: list[tuple[str, str, str, bytes, bytes]] = []
         self.updates: list[tuple[int, bytes, bytes, str, str, str, int]] = []
         self.deletes: list[tuple[str, str, str, int]] = []
-        self._touched: set[tuple[str, Ref | str]] = set()
+        self._touched: set[tuple[str, DocumentRef | str]] = set()
 
     def take(self, batch: Batch, /) -> bool:
         """Take `batch` up, unless it touches what is changed here already; return whether it was taken."""
@@ -112,7 +114,7 @@ class _Stretch:
         if self._most == 1:
             return True
         space = batch.space
-        touched: set[tuple[str, Ref | str]] = {(space, put.ref) for put in batch.puts}
+        touched: set[tuple[str, DocumentRef | str]] = {(space, put.ref) for put in batch.puts}
         if batch.deletes:
             touched.update([(space, delete.ref) for delete in batch.deletes])
         if batch.idempotency is not None:
@@ -124,85 +126,85 @@ class _Stretch:
         self._touched |= touched
         return True
 
-    def write(self, raw: Raw, appending: Appending, /) -> Sequence[Committed]:
+    def write(self, raw: Raw, appending: JournalAppending, /) -> Sequence[CommitReceipt]:
         """Write everything, a table at a time. Raises _Dashed, Conflict or StoreCorrupt where a batch is refused."""
         for batch in self.batches:
             if _find_answered(raw, batch) is not None:
-                raise _Dashed
+                raise _FailedPrecondition
             for demand in batch.requires:
-                _require(raw, batch.space, demand.ref, demand.revision)
+                _require_revision(raw, batch.space, demand.ref, demand.revision)
         for statement, changes in ((_INSERT, self.inserts), (_UPDATE, self.updates), (_DELETE, self.deletes)):
             if changes and raw.executemany(statement, changes).rowcount != len(changes):
-                raise _Dashed
-        return [_append(raw, appending, batch) for batch in self.batches]
+                raise _FailedPrecondition
+        return [_append_batch(raw, appending, batch) for batch in self.batches]
 
 
-def _stretches(batches: Sequence[Batch]) -> Sequence[_Stretch]:
-    found = [_Stretch(most=len(batches))]
+def _batch_stretches(batches: Sequence[Batch]) -> Sequence[_BatchStretch]:
+    found = [_BatchStretch(most=len(batches))]
     for batch in batches:
         if not found[-1].take(batch):
-            found.append(_Stretch(most=len(batches)))
+            found.append(_BatchStretch(most=len(batches)))
             found[-1].take(batch)
     return found
 
 
-def _apply_at_once(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Committed]:
+def _apply_at_once(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[CommitReceipt]:
     """Apply `batches`, all or none. Raises _Dashed, Conflict or StoreCorrupt where one of them is refused."""
     # Work without the lock is done before others have to wait for it.
-    stretches = _stretches(batches)
-    with transaction(raw, access):
-        appending = Appending(raw)
+    stretches = _batch_stretches(batches)
+    with write_transaction(raw, access):
+        appending = JournalAppending(raw)
         outcomes = [outcome for stretch in stretches for outcome in stretch.write(raw, appending)]
         appending.finish()
     return outcomes
 
 
-def _apply_in_turn(raw: Raw, access: Access, batches: Sequence[Batch], /) -> Sequence[Outcome]:
+def _apply_in_turn(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[Outcome]:
     """Apply `batches` one after the other; whichever is refused leaves nothing behind."""
     outcomes: list[Outcome] = []
-    with transaction(raw, access):
-        appending = Appending(raw)
+    with write_transaction(raw, access):
+        appending = JournalAppending(raw)
         for batch in batches:
             try:
-                outcomes.append(_find_answered(raw, batch) or _apply(raw, appending, batch))
+                outcomes.append(_find_answered(raw, batch) or _apply_batch(raw, appending, batch))
             except (Conflict, StoreCorrupt) as refused:
                 outcomes.append(refused)
         appending.finish()
     return outcomes
 
 
-def _apply(raw: Raw, appending: Appending, batch: Batch) -> Committed:
+def _apply_batch(raw: Raw, appending: JournalAppending, batch: Batch) -> CommitReceipt:
     """Apply `batch`. Raises Conflict and StoreCorrupt before anything is written."""
     space = batch.space
-    changes: tuple[Put | Delete, ...] = (*batch.puts, *batch.deletes)
+    changes: tuple[PutChange | DeleteChange, ...] = (*batch.puts, *batch.deletes)
     for change in changes:
-        _require(raw, space, change.ref, change.expects)
+        _require_revision(raw, space, change.ref, change.expects)
     for demand in batch.requires:
-        _require(raw, space, demand.ref, demand.revision)
+        _require_revision(raw, space, demand.ref, demand.revision)
     appending.head(space)
     for change in changes:
         (collection, key), expects = change.ref, change.expects
-        if isinstance(change, Delete):
+        if isinstance(change, DeleteChange):
             raw.execute(_DELETE, (space, collection, key, expects))
         elif expects:
             raw.execute(_UPDATE, _update_of(space, change))
         else:
             raw.execute(_INSERT, _insert_of(space, change))
-    return _append(raw, appending, batch)
+    return _append_batch(raw, appending, batch)
 
 
-def _append(raw: Raw, appending: Appending, batch: Batch) -> Committed:
+def _append_batch(raw: Raw, appending: JournalAppending, batch: Batch) -> CommitReceipt:
     """Have the entries of `batch` written, and remember its answer."""
     first, last = appending.append(batch)
     if batch.idempotency is None:
-        return Committed(first, last)
+        return CommitReceipt(first, last)
     key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
     check = schema.check_of(batch.space, key, digest, first, last, batch.at, body=answer)
     raw.execute(_REMEMBER, (batch.space, key, digest, answer, first, last, batch.at, check))
-    return Committed(first, last, answer=answer)
+    return CommitReceipt(first, last, answer=answer)
 
 
-def _find_answered(raw: Raw, batch: Batch) -> Committed | None:
+def _find_answered(raw: Raw, batch: Batch) -> CommitReceipt | None:
     if batch.idempotency is None:
         return None
     key = batch.idempotency.key
@@ -214,27 +216,27 @@ def _find_answered(raw: Raw, batch: Batch) -> Committed | None:
         raise StoreCorrupt(what="an idempotency record")
     if digest != batch.idempotency.digest:
         raise IdempotencyConflict
-    return Committed(first, last, replayed=True, answer=answer)
+    return CommitReceipt(first, last, replayed=True, answer=answer)
 
 
-def _insert_of(space: str, put: Put) -> tuple[str, str, str, bytes, bytes]:
+def _insert_of(space: str, put: PutChange) -> tuple[str, str, str, bytes, bytes]:
     collection, key = put.ref
     return space, collection, key, put.body, schema.check_of(space, collection, key, 1, body=put.body)
 
 
-def _update_of(space: str, put: Put) -> tuple[int, bytes, bytes, str, str, str, int]:
+def _update_of(space: str, put: PutChange) -> tuple[int, bytes, bytes, str, str, str, int]:
     collection, key = put.ref
     check = schema.check_of(space, collection, key, put.expects + 1, body=put.body)
     return put.expects + 1, put.body, check, space, collection, key, put.expects
 
 
-def _require(raw: Raw, space: str, ref: Ref, expected: int) -> None:
-    found = _revision(raw, space, ref)
+def _require_revision(raw: Raw, space: str, ref: DocumentRef, expected: int) -> None:
+    found = _stored_revision(raw, space, ref)
     if found != expected:
         raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
 
 
-def _revision(raw: Raw, space: str, ref: Ref) -> int:
+def _stored_revision(raw: Raw, space: str, ref: DocumentRef) -> int:
     row = raw.execute(_REVISION, (space, *ref)).fetchone()
     return 0 if row is None else row[0]
 
@@ -245,14 +247,14 @@ Ts = TypeVarTuple("Ts")
 _ENGINE = "sqlite"
 
 
-class Writer:
+class WriteConnection:
     """The write connection, which the one who made it closes behind `finish`.
 
     Nothing is written once a write failed at the device, or where all writing is `refused`.
     """
 
     def __init__(
-        self, connection: Connection, /, *, clock: Clock, access: Access, refused: StoreReadOnly | None = None
+        self, connection: StoreConnection, /, *, clock: Clock, access: FileAccess, refused: StoreReadOnly | None = None
     ) -> None:
         self.connection = connection
         self._clock = clock
@@ -273,7 +275,7 @@ class Writer:
         """True if the thread is idle, and all callers of written batches have their answers or are gone."""
         return not self._beside and self._group.is_resting
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Return what became of `batch`, which waiting ones share a flush with, once it is durable."""
         return await self._group.commit(batch)
 
@@ -295,7 +297,7 @@ class Writer:
         access = self._access
 
         def call(raw: Raw) -> T:
-            with transaction(raw, access):
+            with write_transaction(raw, access):
                 return function(raw, *args)
 
         return await self.run(call)
@@ -353,11 +355,11 @@ class Writer:
         try:
             return write()
         except ERRORS as error:
-            refused = translate(error, doing=doing)
+            refused = translate_error(error, doing=doing)
             if isinstance(refused, StoreFailed):
                 self._failed = refused
             raise refused from error
 
 
 def _cut_at_once(raw: Raw) -> None:
-    erasure.cut(raw, wait_s=0.0)
+    erasure.truncate_wal(raw, wait_s=0.0)

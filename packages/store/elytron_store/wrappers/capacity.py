@@ -16,16 +16,16 @@ from elytron_core.ports import store
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
-    Committed,
-    Entry,
-    Erased,
-    Erasure,
+    CommitReceipt,
+    CompactedRun,
+    DocumentRef,
+    EntryDraft,
+    ErasureReceipt,
+    ErasureTarget,
     JournalEntry,
-    Ref,
-    Require,
-    Run,
+    RequireRevision,
     Store,
-    validate,
+    validate_batch,
 )
 from elytron_core.profiles import StoreCapacity
 from elytron_store import limits as store_limits
@@ -38,14 +38,14 @@ Compactor = Callable[[Store, SpaceId], Awaitable[int]]
 
 
 @dataclass(slots=True)
-class Usage:
+class CapacityUsage:
     """Contents of a store, with running writes."""
 
     records: int = 0
     events: int = 0
     document_bytes: int = 0
     blob_bytes: int = 0
-    sizes: dict[SpaceId, dict[Ref, int]] = field(default_factory=dict[SpaceId, dict[Ref, int]])
+    sizes: dict[SpaceId, dict[DocumentRef, int]] = field(default_factory=dict[SpaceId, dict[DocumentRef, int]])
     journals: dict[SpaceId, int] = field(default_factory=dict[SpaceId, int])
     idle: dict[SpaceId, int] = field(default_factory=dict[SpaceId, int])
     """Entries that tell of nothing, since the last compaction."""
@@ -53,7 +53,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class _Growth:
+class _BatchGrowth:
     """By how much a batch makes a store larger."""
 
     records: int
@@ -80,7 +80,7 @@ class CapacityStore(PassingStore):
         self._capacity = capacity
         self._collections = collections
         self._blobs = blobs
-        self._used = Usage()
+        self._used = CapacityUsage()
 
     @classmethod
     async def open(
@@ -117,9 +117,9 @@ class CapacityStore(PassingStore):
             snapshot_bytes=used.document_bytes,
         )
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Apply `batch` where it fits, else raise StoreBudgetExceeded; a repeat is answered all the same."""
-        validate(batch)
+        validate_batch(batch)
         growth = self._growth(batch)
         beyond = None if batch.takes_back else self._beyond(growth)
         if beyond is not None:
@@ -139,7 +139,7 @@ class CapacityStore(PassingStore):
         await self._tidy()
         return committed
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+    async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         """Compact the journal as the port says; no event is gone by it."""
         gone = await self._inner.compact(space, runs)
         self._used.idle.pop(space, None)
@@ -154,7 +154,7 @@ class CapacityStore(PassingStore):
         self._used.blobs[space, key] = size
         return size
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, also from a store that is full."""
         erased = await self._inner.erase(erasure)
         used = self._used
@@ -183,19 +183,19 @@ class CapacityStore(PassingStore):
         return report
 
     async def _count(self) -> None:
-        used = Usage()
-        async for space in store.spaces(self._inner):
+        used = CapacityUsage()
+        async for space in store.scan_spaces(self._inner):
             await self._count_space(space, used)
         self._used = used
 
-    async def _count_space(self, space: SpaceId, used: Usage) -> None:
+    async def _count_space(self, space: SpaceId, used: CapacityUsage) -> None:
         sizes = used.sizes.setdefault(space, {})
         for collection in self._collections:
-            async for document in store.documents(self._inner, space, collection):
+            async for document in store.scan_documents(self._inner, space, collection):
                 sizes[document.ref] = len(document.body)
         events = idle = 0
-        async for entry in store.entries(self._inner, space):
-            events += _counts(entry)
+        async for entry in store.scan_entries(self._inner, space):
+            events += _counts_event(entry)
             idle += not entry.digest
         used.journals[space] = events
         used.idle[space] = idle
@@ -212,17 +212,17 @@ class CapacityStore(PassingStore):
         used.events += events
         used.document_bytes += sum(sizes.values())
 
-    def _growth(self, batch: Batch) -> _Growth:
+    def _growth(self, batch: Batch) -> _BatchGrowth:
         sizes = self._used.sizes.get(batch.space, {})
-        return _Growth(
+        return _BatchGrowth(
             records=sum(1 for put in batch.puts if put.ref not in sizes)
             - sum(1 for delete in batch.deletes if delete.ref in sizes),
-            events=sum(map(_counts, batch.entries)),
+            events=sum(map(_counts_event, batch.entries)),
             document_bytes=sum(len(put.body) - sizes.get(put.ref, 0) for put in batch.puts)
             - sum(sizes.get(delete.ref, 0) for delete in batch.deletes),
         )
 
-    def _beyond(self, growth: _Growth) -> StoreBudgetExceeded | None:
+    def _beyond(self, growth: _BatchGrowth) -> StoreBudgetExceeded | None:
         """Return the refusal of a batch for which there is no room. What makes nothing grow fits always."""
         used, capacity = self._used, self._capacity
         for what, more, taken, most in (
@@ -234,7 +234,7 @@ class CapacityStore(PassingStore):
                 return StoreBudgetExceeded(what=what, limit=most)
         return None
 
-    def _grow(self, growth: _Growth, sign: int) -> None:
+    def _grow(self, growth: _BatchGrowth, sign: int) -> None:
         self._used.records += sign * growth.records
         self._used.events += sign * growth.events
         self._used.document_bytes += sign * growth.document_bytes
@@ -262,13 +262,13 @@ class CapacityStore(PassingStore):
         with suppress(ElytronError):  # what was asked for is done; the next one that is needed tries again
             await self._compactor(self._inner, space)
 
-    async def _answered(self, batch: Batch) -> Committed | None:
+    async def _answered(self, batch: Batch) -> CommitReceipt | None:
         """Return the first answer of a batch that was applied before; None if it was not."""
         probe = Batch(
             space=batch.space,
             at=batch.at,
             entries=batch.entries,
-            requires=(Require(batch.entries[0].ref, _NEVER),),
+            requires=(RequireRevision(batch.entries[0].ref, _NEVER),),
             idempotency=batch.idempotency,
         )
         try:
@@ -286,6 +286,6 @@ class CapacityStore(PassingStore):
             yield chunk
 
 
-def _counts(entry: Entry | JournalEntry) -> bool:
+def _counts_event(entry: EntryDraft | JournalEntry) -> bool:
     """Return whether an entry is an event: its documents exist, and it covers no compacted run."""
     return bool(entry.digest) and entry.covers == 1

@@ -6,13 +6,13 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
-    Committed,
+    CommitReceipt,
+    CompactedRun,
     Document,
-    Erased,
-    Erasure,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
     JournalEntry,
-    Ref,
-    Run,
     Store,
 )
 from elytron_core.profiles import StoreCapabilities
@@ -33,10 +33,10 @@ class PassingStore:
     def capabilities(self) -> StoreCapabilities:
         return self._inner.capabilities
 
-    async def commit(self, batch: Batch, /) -> Committed:
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
         return await self._inner.commit(batch)
 
-    async def get(self, space: SpaceId, refs: Sequence[Ref], /) -> Sequence[Document | None]:
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
         return await self._inner.get(space, refs)
 
     async def scan(
@@ -55,7 +55,7 @@ class PassingStore:
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         return await self._inner.journal(space, after=after, limit=limit)
 
-    async def compact(self, space: SpaceId, runs: Sequence[Run], /) -> int:
+    async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
         return await self._inner.compact(space, runs)
 
     async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
@@ -67,7 +67,7 @@ class PassingStore:
     def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         return self._inner.read_blob(space, key)
 
-    async def erase(self, erasure: Erasure, /) -> Erased:
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         return await self._inner.erase(erasure)
 
     async def check(self) -> CheckReport:

@@ -8,7 +8,7 @@ from tests.agent.places import AT, EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import TurnHooks
-from elytron_agent.hooks.tree import Folders, TreeFile
+from elytron_agent.hooks.tree import FileFolders, TreeFile
 from elytron_core.clock import DAY_MS, FrozenClock, Instant
 from elytron_core.errors import InvalidInput, NotFound
 
@@ -50,12 +50,12 @@ async def test_g17_every_folder_has_an_abstract_and_an_overview(hooks: TurnHooks
 
 def test_g17_abstracts_and_overviews_are_bounded() -> None:
     files = [TreeFile(path=f"/a/{number:04}", text="word " * 500, at=Instant(AT + number)) for number in range(300)]
-    folders = Folders(files)
+    folders = FileFolders(files)
     assert len(folders.abstract("/a").split()) <= 200
     overview = json.loads(folders.overview("/a"))
     assert (overview["files"], len(overview["samples"])) == (300, 20)
     assert len(folders.overview("/a").split()) <= 2_000
-    assert Folders((), folders=("/b",)).abstract("/b") == "/b is empty."
+    assert FileFolders((), folders=("/b",)).abstract("/b") == "/b is empty."
 
 
 async def test_g18_a_listing_honours_depth_and_limit(hooks: TurnHooks) -> None:

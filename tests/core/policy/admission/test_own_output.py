@@ -4,16 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.contracts.recall import Plane
-from elytron_core.planes.facts import Kind
-from elytron_core.policy.admission.own_output import Stripped, is_own_output, own_words, strip_own_output
-from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, build
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.planes.facts import FactKind
+from elytron_core.policy.admission.own_output import StrippedText, is_own_output, own_words, strip_own_output
+from elytron_core.policy.projection.builder import POLICY, ProjectionInputs, build_projection
 from elytron_core.policy.projection.sections import RecalledItem, StandingFact
 
-FACT = StandingFact(id="f", kind=Kind.FACT, topic="tea", content="likes green tea")
-HIT = RecalledItem(id="t", plane=Plane.TRANSCRIPT, text="we drank tea")
-WHOLE = build(ProjectionInputs(max_chars=4_000, facts=(FACT,), recalled=(HIT,)), mark="0a" * 12).block
-STANDING = build(ProjectionInputs(max_chars=4_000, facts=(FACT,)), mark="0a" * 12).block
+FACT = StandingFact(id="f", kind=FactKind.FACT, topic="tea", content="likes green tea")
+HIT = RecalledItem(id="t", plane=RecallPlane.TRANSCRIPT, text="we drank tea")
+WHOLE = build_projection(ProjectionInputs(max_chars=4_000, facts=(FACT,), recalled=(HIT,)), mark="0a" * 12).block
+STANDING = build_projection(ProjectionInputs(max_chars=4_000, facts=(FACT,)), mark="0a" * 12).block
 
 
 @pytest.mark.parametrize("block", [WHOLE, STANDING])
@@ -27,24 +27,24 @@ def test_a_block_is_taken_out_and_what_stands_around_it_stays(block: str, before
 
 
 def test_several_blocks_are_taken_out() -> None:
-    assert strip_own_output(f"{WHOLE}\nand\n{WHOLE}") == Stripped("and", 2)
+    assert strip_own_output(f"{WHOLE}\nand\n{WHOLE}") == StrippedText("and", 2)
 
 
 def test_a_fence_without_its_policy_text_or_its_end_is_known_too() -> None:
     fence = WHOLE[WHOLE.index("<memory-") :]
-    assert strip_own_output(f"see {fence} yes") == Stripped("see  yes", 1)
+    assert strip_own_output(f"see {fence} yes") == StrippedText("see  yes", 1)
     torn = fence[: fence.index("</memory-")]
-    assert strip_own_output(f"{torn}\nSo?") == Stripped("So?", 1)
+    assert strip_own_output(f"{torn}\nSo?") == StrippedText("So?", 1)
 
 
 @given(st.text())
 def test_other_text_stays_as_it_is(text: str) -> None:
-    assert strip_own_output(text) == Stripped(text, 0) or is_own_output(text)
+    assert strip_own_output(text) == StrippedText(text, 0) or is_own_output(text)
 
 
 def test_talk_about_memory_tags_is_no_output() -> None:
     for text in ("the tag <memory-> is odd", "use <memory-block>", POLICY[:-1]):
-        assert strip_own_output(text) == Stripped(text, 0)
+        assert strip_own_output(text) == StrippedText(text, 0)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_talk_about_memory_tags_is_no_output() -> None:
 def test_a_drawn_note_that_is_pasted_is_nobodys_own_word_and_stays_evidence(note: str) -> None:
     text = f"You wrote:\n{note}\nI moved since."
     assert own_words(text).split("\n") == ["You wrote:", "", "I moved since."]
-    assert strip_own_output(text) == Stripped(text, 0)
+    assert strip_own_output(text) == StrippedText(text, 0)
 
 
 def test_who_speaks_of_a_transcript_is_heard() -> None:
@@ -88,7 +88,7 @@ def test_what_was_recalled_or_listed_for_a_model_is_taken_out(shown: str, before
     ],
 )
 def test_talk_about_references_is_no_output(text: str) -> None:
-    assert (is_own_output(text), strip_own_output(text)) == (False, Stripped(text, 0))
+    assert (is_own_output(text), strip_own_output(text)) == (False, StrippedText(text, 0))
 
 
 def test_hostile_lines_are_looked_through_in_time_with_their_length() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.policy.admission.rules import EMPTY, RAW, WEAK, flaw
+from elytron_core.policy.admission.rules import EMPTY, RAW, WEAK, procedure_flaw
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "tide.py", line 3, in low\n    return table[day]\nKeyError: 8'
 JAVA = (
@@ -38,7 +38,7 @@ JAVA = (
     ],
 )
 def test_steps_and_orders_are_a_procedure(text: str) -> None:
-    assert flaw(text) is None
+    assert procedure_flaw(text) is None
 
 
 @pytest.mark.parametrize(
@@ -66,14 +66,14 @@ def test_steps_and_orders_are_a_procedure(text: str) -> None:
     ],
 )
 def test_an_empty_raw_or_weak_text_is_no_procedure(text: str, reason: str) -> None:
-    assert flaw(text) == reason
+    assert procedure_flaw(text) == reason
 
 
 @given(st.text(max_size=200))
 def test_every_text_has_at_most_one_flaw_and_none_breaks_the_judge(text: str) -> None:
-    assert flaw(text) in {None, EMPTY, RAW, WEAK}
+    assert procedure_flaw(text) in {None, EMPTY, RAW, WEAK}
 
 
 @given(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=40))
 def test_a_numbered_list_of_words_is_always_a_procedure(word: str) -> None:
-    assert flaw(f"1. Take {word}\n2. Put {word} away") is None
+    assert procedure_flaw(f"1. Take {word}\n2. Put {word} away") is None

@@ -6,11 +6,13 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.planes.facts import Privacy
+from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import Record, RecordVersion
 from elytron_core.policy.admission import records
 
-put = partial(records.put, namespace=("notes",), key="theme", text="", privacy=Privacy.SHARED, expires_at=None)
+put = partial(
+    records.put_record, namespace=("notes",), key="theme", text="", privacy=FactPrivacy.SHARED, expires_at=None
+)
 
 
 def of(*values: str) -> Record:
@@ -23,12 +25,12 @@ def of(*values: str) -> Record:
 
 
 def kept(record: Record) -> list[object]:
-    return [version.value for version in records.history(record)]
+    return [version.value for version in records.record_history(record)]
 
 
 def test_a_history_that_fills_its_bytes_to_the_last_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = sum(len(version.to_bytes()) for version in of("a", "b", "c").earlier)
-    whole = earlier + len(records.history(of("a", "b", "c"))[-1].to_bytes())
+    whole = earlier + len(records.record_history(of("a", "b", "c"))[-1].to_bytes())
     monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", whole)
     assert kept(of("a", "b", "c", "d")) == ["a", "b", "c", "d"]
     monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", whole - 1)
@@ -49,10 +51,10 @@ def test_as_many_versions_as_the_bound_are_kept_in_their_order(monkeypatch: pyte
 def test_what_says_the_same_is_no_version_unless_it_was_deleted() -> None:
     known = of("a")
     assert put(known, value="a", at=Instant(9)) is known
-    gone = records.deleted(known, at=Instant(5))
+    gone = records.delete_record(known, at=Instant(5))
     again = put(gone, value="a", at=Instant(9))
     assert (again.version, again.created_at, again.deleted) == (3, 9, False)
-    assert records.history(again)[1] == RecordVersion(version=2, at=Instant(5), deleted=True)
+    assert records.record_history(again)[1] == RecordVersion(version=2, at=Instant(5), deleted=True)
 
 
 def test_a_put_over_a_forgotten_record_begins_anew_and_keeps_its_versions() -> None:
@@ -73,5 +75,5 @@ def test_at_its_last_moment_a_record_has_expired_and_leaves_no_history() -> None
 def test_what_was_only_forgotten_is_shown_again_as_the_same_version() -> None:
     known = of("a")
     assert records.shown_again(known.model_copy(update={"forgotten_at": Instant(5)})) == known
-    back = records.shown_again(records.deleted(known, at=Instant(5)))
+    back = records.shown_again(records.delete_record(known, at=Instant(5)))
     assert (back.version, back.deleted, back.forgotten_at, kept(back)) == (3, False, None, ["a", None, "a"])

@@ -37,21 +37,21 @@ def test_an_active_capsule_is_stale_after_fourteen_days_and_a_done_one_never() -
 def test_at_most_three_are_selected_those_that_the_query_means_first() -> None:
     held = [capsule(f"c{number}", f"matter {number}", days=number + 1) for number in range(6)]
     held.append(capsule("meant", "the lease", days=9))
-    assert [c.id for c in continuity.selected(held, "lease", now=NOW)] == ["meant", "c0", "c1"]
+    assert [c.id for c in continuity.select_capsules(held, "lease", now=NOW)] == ["meant", "c0", "c1"]
     hidden = [capsule("old", days=20), capsule("gone", state="superseded"), capsule("forgotten", forgotten_at=5)]
-    assert continuity.selected(hidden, "tea", now=NOW) == ()
-    assert continuity.selected([capsule("done", state="done")], "swimming", now=NOW) == ()
+    assert continuity.select_capsules(hidden, "tea", now=NOW) == ()
+    assert continuity.select_capsules([capsule("done", state="done")], "swimming", now=NOW) == ()
 
 
 def test_only_the_twelve_newest_are_considered() -> None:
     held = [capsule(f"c{number}", f"matter {number}", days=1) for number in range(limits.CAPSULES_CONSIDERED)]
     held.append(capsule("meant", "the lease", days=9))
-    assert "meant" not in [c.id for c in continuity.selected(held, "lease", now=NOW)]
+    assert "meant" not in [c.id for c in continuity.select_capsules(held, "lease", now=NOW)]
 
 
 def test_a_block_never_has_more_than_nine_hundred_characters_and_no_half_capsule() -> None:
     told = [capsule("a", summary="x" * 500), capsule("b", summary="y" * 500), capsule("c", next_step="sign")]
-    block = continuity.block(told)
+    block = continuity.capsule_block(told)
     assert len(block) <= limits.CAPSULE_BLOCK_CHARS
     assert ("x" * 500 in block, "y" in block.split("\n")[-1][:20]) == (True, False)
     assert block.endswith("Next: sign")

@@ -6,9 +6,9 @@ import pytest
 
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
-from elytron_core.planes.facts import Confidence
+from elytron_core.planes.facts import FactConfidence
 from elytron_core.policy.extraction.fact_language import parse_language
-from elytron_core.policy.extraction.rule_facts import SENTENCE_CHARS, FactReader, glean, shipped_readers
+from elytron_core.policy.extraction.rule_facts import SENTENCE_CHARS, FactReader, read_stated_facts, shipped_readers
 
 FRAME = """
 language = "de"
@@ -32,7 +32,7 @@ def reader(text: str) -> FactReader:
 
 
 def contents(text: str, *more: FactReader) -> list[str]:
-    return [fact.content for fact in glean(text, more=more)]
+    return [fact.content for fact in read_stated_facts(text, more=more)]
 
 
 def test_a_file_of_another_language_is_read_beside_those_that_ship() -> None:
@@ -43,8 +43,8 @@ def test_a_file_of_another_language_is_read_beside_those_that_ship() -> None:
 
 
 def test_a_form_may_be_less_sure() -> None:
-    (fact,) = glean("Ich wohne in Bremen.", more=(reader(FRAME + FORM + 'confidence = "medium"\n'),))
-    assert fact.confidence is Confidence.MEDIUM
+    (fact,) = read_stated_facts("Ich wohne in Bremen.", more=(reader(FRAME + FORM + 'confidence = "medium"\n'),))
+    assert fact.confidence is FactConfidence.MEDIUM
 
 
 def test_a_language_without_frame_lists_keeps_no_request_and_reads_whole_statements() -> None:
@@ -133,7 +133,7 @@ def test_a_sentence_made_to_be_read_in_many_ways_takes_no_time(start: str) -> No
     began = time.thread_time()
     for filler in FILLERS:
         for end in ("#", " #", "", " x)("):
-            glean(f"{start} {filler * SENTENCE_CHARS}"[: SENTENCE_CHARS - 4] + end)
+            read_stated_facts(f"{start} {filler * SENTENCE_CHARS}"[: SENTENCE_CHARS - 4] + end)
     assert time.thread_time() - began < MOST_S * len(FILLERS) * 4 / 10
 
 

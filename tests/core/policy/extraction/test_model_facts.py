@@ -6,15 +6,15 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.evidence import EvidenceAuthority, Role
-from elytron_core.planes.candidates import CandidateDraft, FactProposal, OriginTag, SkillProposal, Verdict
-from elytron_core.planes.transcript import ActorAttribution, Lifecycle, Message, ToolObservation, Turn, TurnSource
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
+from elytron_core.planes.candidates import AdmissionVerdict, CandidateDraft, FactProposal, OriginTag, SkillProposal
+from elytron_core.planes.transcript import ActorAttribution, Message, ToolObservation, Turn, TurnLifecycle, TurnSource
 from elytron_core.policy.extraction import model_facts
-from elytron_core.policy.extraction.model_facts import ExtractedItem, ExtractedItems, Gate
+from elytron_core.policy.extraction.model_facts import ExtractedItem, ExtractedItems, ReadingGate
 
 AT = Instant(1_767_225_600_000)
 ASKED = Message(text="I moved to Porto in March, and the flat is tiny.")
-ANSWERED = Message(role=Role.ASSISTANT, text="Porto is lovely. First open the valve, then bleed the radiator.")
+ANSWERED = Message(role=EvidenceRole.ASSISTANT, text="Porto is lovely. First open the valve, then bleed the radiator.")
 
 
 def turn(*messages: Message, **changes: object) -> Turn:
@@ -36,43 +36,43 @@ def item(**changes: object) -> ExtractedItem:
     return ExtractedItem.model_validate(fields)
 
 
-def propose(*items: ExtractedItem, of: Turn | None = None) -> model_facts.Proposed:
-    return model_facts.proposed("aa.1", of or turn(), ExtractedItems(items=items))
+def propose(*items: ExtractedItem, of: Turn | None = None) -> model_facts.ProposedCandidates:
+    return model_facts.propose_candidates("aa.1", of or turn(), ExtractedItems(items=items))
 
 
 def test_a_turn_of_two_sides_that_a_user_began_may_be_read() -> None:
-    assert model_facts.gate_for_model(turn(), is_pressed=False) is Gate.OPEN
-    assert model_facts.gate_for_rules(turn(ASKED)) is Gate.OPEN
+    assert model_facts.gate_for_model(turn(), is_pressed=False) is ReadingGate.OPEN
+    assert model_facts.gate_for_rules(turn(ASKED)) is ReadingGate.OPEN
 
 
 @pytest.mark.parametrize(
     ("changes", "gate"),
     [
-        ({"external_content_used": True}, Gate.EXTERNAL_CONTENT),
+        ({"external_content_used": True}, ReadingGate.EXTERNAL_CONTENT),
         (
             {"tool_observations": (ToolObservation(observation_id="1", tool_name="web", external_content=True),)},
-            Gate.EXTERNAL_CONTENT,
+            ReadingGate.EXTERNAL_CONTENT,
         ),
-        ({"actor": ActorAttribution(triggered_by="Scheduler")}, Gate.SCHEDULED_RUN),
-        ({"source": TurnSource(ingress="cron")}, Gate.SCHEDULED_RUN),
-        ({"actor": ActorAttribution(speaker_kind="assistant")}, Gate.NOT_USER_INGRESS),
-        ({"messages": (ANSWERED,)}, Gate.NOT_USER_INGRESS),
-        ({"lifecycle": Lifecycle.ARCHIVED}, Gate.NOT_RECALLABLE),
-        ({"forgotten": {0: AT}}, Gate.NOT_RECALLABLE),
+        ({"actor": ActorAttribution(triggered_by="Scheduler")}, ReadingGate.SCHEDULED_RUN),
+        ({"source": TurnSource(ingress="cron")}, ReadingGate.SCHEDULED_RUN),
+        ({"actor": ActorAttribution(speaker_kind="assistant")}, ReadingGate.NOT_USER_INGRESS),
+        ({"messages": (ANSWERED,)}, ReadingGate.NOT_USER_INGRESS),
+        ({"lifecycle": TurnLifecycle.ARCHIVED}, ReadingGate.NOT_RECALLABLE),
+        ({"forgotten": {0: AT}}, ReadingGate.NOT_RECALLABLE),
     ],
 )
-def test_a_turn_that_no_user_said_in_person_is_not_read(changes: dict[str, object], gate: Gate) -> None:
+def test_a_turn_that_no_user_said_in_person_is_not_read(changes: dict[str, object], gate: ReadingGate) -> None:
     assert model_facts.gate_for_rules(turn(**changes)) is gate
     assert model_facts.gate_for_model(turn(**changes), is_pressed=False) is gate
 
 
 def test_a_model_reads_no_turn_of_one_side_and_none_under_pressure() -> None:
-    assert model_facts.gate_for_model(turn(ASKED), is_pressed=False) is Gate.ONE_SIDED
+    assert model_facts.gate_for_model(turn(ASKED), is_pressed=False) is ReadingGate.ONE_SIDED
     assert (
-        model_facts.gate_for_model(turn(ASKED, Message(role=Role.ASSISTANT, text=" ")), is_pressed=False)
-        is Gate.ONE_SIDED
+        model_facts.gate_for_model(turn(ASKED, Message(role=EvidenceRole.ASSISTANT, text=" ")), is_pressed=False)
+        is ReadingGate.ONE_SIDED
     )
-    assert model_facts.gate_for_model(turn(), is_pressed=True) is Gate.PRESSURE
+    assert model_facts.gate_for_model(turn(), is_pressed=True) is ReadingGate.PRESSURE
 
 
 def test_what_a_user_quotes_from_elsewhere_is_not_the_users_word() -> None:
@@ -81,8 +81,8 @@ def test_what_a_user_quotes_from_elsewhere_is_not_the_users_word() -> None:
 
 
 def test_rules_propose_what_was_said_outright_on_the_users_own_word() -> None:
-    (draft,) = model_facts.gleaned(
-        "aa.1", turn(Message(role=Role.ASSISTANT, text="I live in Oslo."), Message(text="I live in Porto."))
+    (draft,) = model_facts.rule_candidates(
+        "aa.1", turn(Message(role=EvidenceRole.ASSISTANT, text="I live in Oslo."), Message(text="I live in Porto."))
     )
     assert isinstance(draft.proposal, FactProposal)
     assert draft.proposal.content == "The user lives in Porto"
@@ -94,7 +94,7 @@ def test_recalled_text_in_a_users_message_is_never_gleaned() -> None:
     echoed = Message(text="<memory-3f2a9c114d>\n- I live in Atlantis.\n</memory-3f2a9c114d>\nI live in Porto.")
     assert [
         draft.proposal.content
-        for draft in model_facts.gleaned("aa.1", turn(echoed))
+        for draft in model_facts.rule_candidates("aa.1", turn(echoed))
         if isinstance(draft.proposal, FactProposal)
     ] == ["The user lives in Porto"]
 
@@ -104,7 +104,7 @@ def test_an_item_that_rests_on_the_users_words_is_proposed_and_never_vouched_for
     assert draft.authority is EvidenceAuthority.ARCHIVE_EVIDENCE
     assert (draft.citations, draft.origins) == (("aa.1",), (OriginTag.USER,))
     assert draft.judgement is not None
-    assert draft.judgement.verdict is Verdict.ACCEPT
+    assert draft.judgement.verdict is AdmissionVerdict.ACCEPT
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_item_that_rests_on_the_users_words_is_proposed_and_never_vouched_for
     ],
 )
 def test_an_item_that_rests_on_nothing_the_user_said_becomes_nothing(changes: dict[str, object], reason: str) -> None:
-    assert propose(item(**changes)) == model_facts.Proposed(drafts=(), dropped={reason: 1})
+    assert propose(item(**changes)) == model_facts.ProposedCandidates(drafts=(), dropped={reason: 1})
 
 
 def test_of_many_items_four_are_proposed() -> None:

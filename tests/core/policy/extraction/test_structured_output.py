@@ -26,7 +26,7 @@ def test_a_schema_demands_every_field_and_no_other() -> None:
     ],
 )
 def test_an_answer_is_read_without_the_text_around_it(text: str, bare: str) -> None:
-    assert prompts.bare(text) == bare
+    assert prompts.bare_json(text) == bare
 
 
 def test_half_an_answer_is_known_as_such() -> None:

@@ -5,20 +5,22 @@ from collections.abc import Iterable
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.policy.extraction.wishes import Said, standing_wishes
+from elytron_core.policy.extraction.wishes import PersonMessage, standing_wishes
 from elytron_core.policy.projection.sections import WishItem
-from elytron_core.text.phrases import Lasting, StandingPhrases
+from elytron_core.text.phrases import LastingTime, StandingPhrases
 
 
-def held(latest_first: Iterable[Said]) -> tuple[WishItem, ...]:
+def held(latest_first: Iterable[PersonMessage]) -> tuple[WishItem, ...]:
     """Return what holds by the phrases that ship."""
     lasting = StandingPhrases.load().lasting
-    return standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not Lasting.NOT)
+    return standing_wishes(latest_first, is_standing=lambda text: lasting(text) is not LastingTime.NOT)
 
 
 def wishes(*texts: str) -> list[str]:
     """Return what holds after `texts` were said, one after the other, latest first."""
-    said = [Said(id=f"m{place}", text=text, speaker="Mina", at=Instant(place)) for place, text in enumerate(texts)]
+    said = [
+        PersonMessage(id=f"m{place}", text=text, speaker="Mina", at=Instant(place)) for place, text in enumerate(texts)
+    ]
     return [wish.text for wish in held(reversed(said))]
 
 
@@ -73,18 +75,18 @@ def test_of_one_matter_the_last_word_is_kept(first: str, last: str) -> None:
 
 
 def test_another_person_takes_nothing_back() -> None:
-    ada = Said(id="a", text="I never eat pork.", speaker="Ada", at=Instant(1))
-    bob = Said(id="b", text="Actually, pork is fine now.", speaker="Bob", at=Instant(2))
+    ada = PersonMessage(id="a", text="I never eat pork.", speaker="Ada", at=Instant(1))
+    bob = PersonMessage(id="b", text="Actually, pork is fine now.", speaker="Bob", at=Instant(2))
     assert [wish.id for wish in held((bob, ada))] == ["a"]
 
 
 def test_of_a_message_the_sentences_are_kept_that_say_so() -> None:
-    said = Said(
+    said = PersonMessage(
         id="m", text="My flight is on Monday. I prefer aisle seats. Always book early!", speaker="Mina", at=Instant(3)
     )
     (wish,) = held((said,))
     assert wish == WishItem(
         id="m", text="I prefer aisle seats. Always book early!", is_whole=False, speaker="Mina", at=Instant(3)
     )
-    (whole,) = held((Said(id="n", text="Always book early!"),))
+    (whole,) = held((PersonMessage(id="n", text="Always book early!"),))
     assert whole.is_whole

@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from elytron_core.contracts.inspection import CapabilityPolicy, MemoryCapabilityCatalog, PlatformCapabilitySnapshot
-from elytron_core.policy.host import SHIPPED, Circumstances, Part, catalog, default_profile, profile_of, snapshot
+from elytron_core.policy.host import (
+    SHIPPED,
+    CatalogSources,
+    DistributionPart,
+    capability_catalog,
+    default_profile,
+    profile_of,
+    profile_snapshot,
+)
 from elytron_core.profiles import ProfileName
 
 RECORDED = Path(__file__).parent / "capabilities"
@@ -15,14 +23,14 @@ RECORDED = Path(__file__).parent / "capabilities"
 def made(
     name: ProfileName = ProfileName.SERVER_DEV_FULL,
     *,
-    compiled: frozenset[Part] = frozenset(Part),
+    compiled: frozenset[DistributionPart] = frozenset(DistributionPart),
     entries: frozenset[str] = frozenset({"http_server", "llm_gateway"}),
     has_model: bool = True,
     policy: CapabilityPolicy = CapabilityPolicy.OPEN,
 ) -> MemoryCapabilityCatalog:
     profile = profile_of(name)
-    return catalog(
-        Circumstances(
+    return capability_catalog(
+        CatalogSources(
             profile=profile,
             compiled=compiled,
             entries=entries,
@@ -37,20 +45,20 @@ def made(
 def test_a_snapshot_is_as_it_was_recorded(name: ProfileName) -> None:
     """Recorded by `elytron platform capability-snapshot --profile NAME --json`."""
     recorded = PlatformCapabilitySnapshot.from_bytes((RECORDED / f"{name.value}.json").read_bytes())
-    assert snapshot(name) == recorded
+    assert profile_snapshot(name) == recorded
     assert recorded.schema_id == "beetle-memory.platform.capability.v1"
 
 
 def test_what_a_snapshot_calls_built_in_is_built_in() -> None:
     packages = {
-        Part.CLI: "elytron_cli",
-        Part.HTTP: "elytron_http_shell",
-        Part.WSS: "elytron_http_shell",
-        Part.MCP: "elytron_mcp_shell",
-        Part.A2A: "elytron_a2a_shell",
-        Part.LLM_GATEWAY: "elytron_proxy",
-        Part.REPLAY: "elytron_replay",
-        Part.EVOLVE: "elytron_replay.evolve",
+        DistributionPart.CLI: "elytron_cli",
+        DistributionPart.HTTP: "elytron_http_shell",
+        DistributionPart.WSS: "elytron_http_shell",
+        DistributionPart.MCP: "elytron_mcp_shell",
+        DistributionPart.A2A: "elytron_a2a_shell",
+        DistributionPart.LLM_GATEWAY: "elytron_proxy",
+        DistributionPart.REPLAY: "elytron_replay",
+        DistributionPart.EVOLVE: "elytron_replay.evolve",
     }
     assert {part for part in SHIPPED if find_spec(packages[part]) is None} == set()
 
@@ -65,7 +73,7 @@ def test_the_profile_must_allow_it() -> None:
 
 
 def test_it_must_be_built_in() -> None:
-    found = made(compiled=frozenset(Part) - {Part.MQTT})
+    found = made(compiled=frozenset(DistributionPart) - {DistributionPart.MQTT})
     assert (found.adapter.mqtt.visible, found.adapter.mqtt.compiled) == (False, False)
     assert found.adapter.mcp.visible
 

@@ -3,7 +3,7 @@
 import pytest
 
 from elytron_core.policy import host
-from elytron_core.profiles import HostRoom, ModeAction, ModeInput, Pressure
+from elytron_core.profiles import HostRoom, MemoryPressure, ModeAction, ModeInput
 
 REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
     "nothing": (ModeInput(), {}),
@@ -25,14 +25,14 @@ REFUSED: dict[str, tuple[ModeInput, dict[str, str]]] = {
     "voice": (ModeInput(voice_exclusive=True), {"maintain": "voice_exclusive"}),
     "foreground": (ModeInput(foreground_overlay=True, post_reply_deferral_elapsed=False), {"maintain": "foreground"}),
     "waited": (ModeInput(foreground_overlay=True), {}),
-    "critical": (ModeInput(pressure=Pressure.CRITICAL), {"maintain": "critical_pressure"}),
+    "critical": (ModeInput(pressure=MemoryPressure.CRITICAL), {"maintain": "critical_pressure"}),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_each_mode_refuses_what_it_must_and_says_why(name: str) -> None:
     mode, refused = REFUSED[name]
-    said = host.admissions(mode)
+    said = host.action_admissions(mode)
     assert [one.action for one in said] == list(ModeAction)
     assert {one.action.value: one.reason for one in said if not one.admitted} == refused
     assert all(host.is_admitted(one.action, mode) is one.admitted for one in said)
@@ -44,5 +44,5 @@ def test_a_host_near_its_floor_leaves_less_of_the_budget() -> None:
 
 
 def test_the_harder_pressure_counts() -> None:
-    assert host.worse(Pressure.CAUTIOUS, Pressure.NORMAL) is Pressure.CAUTIOUS
-    assert host.worse(Pressure.CAUTIOUS, Pressure.CRITICAL) is Pressure.CRITICAL
+    assert host.worse_pressure(MemoryPressure.CAUTIOUS, MemoryPressure.NORMAL) is MemoryPressure.CAUTIOUS
+    assert host.worse_pressure(MemoryPressure.CAUTIOUS, MemoryPressure.CRITICAL) is MemoryPressure.CRITICAL

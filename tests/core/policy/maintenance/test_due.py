@@ -5,16 +5,16 @@ import pytest
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.maintenance import MaintenanceRefusal, WorkHealth
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import continuity, transcript
 from elytron_core.planes.candidates import SkillProposal
 from elytron_core.planes.continuity import CapsuleKind, CapsuleState
-from elytron_core.planes.facts import Fact, Kind
-from elytron_core.planes.jobs import JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.facts import Fact, FactKind
+from elytron_core.planes.jobs import JobId, JobQueue, JobState, QueuedJob
 from elytron_core.policy import maintenance as maintenance_due
 from elytron_core.policy.extraction import prompts
-from elytron_core.profiles import ModeInput, Pressure
+from elytron_core.profiles import MemoryPressure, ModeInput
 
 NOW = Instant(1_767_225_600_000)
 
@@ -32,7 +32,7 @@ def state(**changes: object) -> continuity.ExecutionState:
     return made.model_copy(update=changes)
 
 
-def fact(kind: Kind, *, days: int, name: str = "f") -> Fact:
+def fact(kind: FactKind, *, days: int, name: str = "f") -> Fact:
     at = Instant(NOW - days * DAY_MS)
     return Fact.model_validate(
         {
@@ -60,12 +60,12 @@ def fact(kind: Kind, *, days: int, name: str = "f") -> Fact:
         (ModeInput(voice_exclusive=True), MaintenanceRefusal.VOICE_EXCLUSIVE),
         (ModeInput(foreground_overlay=True, post_reply_deferral_elapsed=False), MaintenanceRefusal.FOREGROUND),
         (ModeInput(foreground_overlay=True), None),
-        (ModeInput(pressure=Pressure.CRITICAL), MaintenanceRefusal.CRITICAL_PRESSURE),
-        (ModeInput(pressure=Pressure.CAUTIOUS), None),
+        (ModeInput(pressure=MemoryPressure.CRITICAL), MaintenanceRefusal.CRITICAL_PRESSURE),
+        (ModeInput(pressure=MemoryPressure.CAUTIOUS), None),
     ],
 )
 def test_the_devices_mode_decides_whether_maintenance_runs(mode: ModeInput, refusal: MaintenanceRefusal | None) -> None:
-    assert maintenance_due.refusal(mode) is refusal
+    assert maintenance_due.maintenance_refusal(mode) is refusal
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
         sequence=1,
         channel="c",
         conversation="d",
-        messages=(transcript.Message(text="a"), transcript.Message(role=Role.ASSISTANT, text="b")),
+        messages=(transcript.Message(text="a"), transcript.Message(role=EvidenceRole.ASSISTANT, text="b")),
         recorded_at=NOW,
     )
     used = said.model_copy(
@@ -96,16 +96,16 @@ def test_state_is_due_where_tools_were_used_or_work_goes_on() -> None:
 
 def test_tasks_live_45_days_and_projects_180_and_who_somebody_is_for_ever() -> None:
     facts = [
-        fact(Kind.TASK, days=45, name="a"),
-        fact(Kind.TASK, days=46, name="b"),
-        fact(Kind.PROJECT, days=181, name="c"),
-        fact(Kind.PROFILE, days=4_000, name="d"),
+        fact(FactKind.TASK, days=45, name="a"),
+        fact(FactKind.TASK, days=46, name="b"),
+        fact(FactKind.PROJECT, days=181, name="c"),
+        fact(FactKind.PROFILE, days=4_000, name="d"),
     ]
-    assert maintenance_due.outlived(facts, NOW) == ("b", "c")
+    assert maintenance_due.outlived_facts(facts, NOW) == ("b", "c")
 
 
 def test_facts_beyond_a_kinds_soft_budget_are_counted() -> None:
-    facts = [fact(Kind.RELATIONSHIP, days=1, name=f"f{number}") for number in range(10)]
+    facts = [fact(FactKind.RELATIONSHIP, days=1, name=f"f{number}") for number in range(10)]
     assert maintenance_due.over_budget(facts) == {"over_relationship": 2}
 
 
@@ -148,20 +148,20 @@ def test_only_finished_work_of_three_steps_teaches_a_procedure() -> None:
     assert maintenance_due.learned_of(done, ()) is None
 
 
-def queued(job_state: JobState, *, late: int = 0) -> Queue:
+def queued(job_state: JobState, *, late: int = 0) -> JobQueue:
     entry = QueuedJob(id=JobId("1"), conversation=ConversationTag("a"), state=job_state, due_at=Instant(NOW - late))
-    return Queue(active=(entry,))
+    return JobQueue(active=(entry,))
 
 
 def test_work_that_waits_too_long_is_blocked_or_was_given_up_is_degraded() -> None:
-    assert maintenance_due.work_health(Queue(), (), NOW) is WorkHealth.IDLE
+    assert maintenance_due.work_health(JobQueue(), (), NOW) is WorkHealth.IDLE
     assert maintenance_due.work_health(queued(JobState.PENDING), (JobState.SUCCEEDED,), NOW) is WorkHealth.WORKING
     assert (
         maintenance_due.work_health(queued(JobState.PENDING, late=limits.JOB_STALL_MS + 1), (), NOW)
         is WorkHealth.DEGRADED
     )
     assert maintenance_due.work_health(queued(JobState.BLOCKED), (), NOW) is WorkHealth.DEGRADED
-    assert maintenance_due.work_health(Queue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
+    assert maintenance_due.work_health(JobQueue(), (JobState.DEAD_LETTER,), NOW) is WorkHealth.DEGRADED
 
 
 def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
@@ -170,7 +170,7 @@ def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
             sequence=number, channel="c", conversation="d", recorded_at=NOW,
             messages=(
                 transcript.Message(text=f"{number} " + "x" * 3_000),
-                transcript.Message(role=Role.TOOL, text="raw"),
+                transcript.Message(role=EvidenceRole.TOOL, text="raw"),
             ),
         )
         for number in range(1, 20)
@@ -205,5 +205,5 @@ def test_a_month_takes_in_the_days_that_it_can_cite() -> None:
 
     month = note("2026-08", *(str(number) for number in range(30)))
     large, small, known = note("2026-08-01", "a", "b", "c"), note("2026-08-02", "a", "b"), note("2026-08-03", "1")
-    assert maintenance_due.fitting((known, small, large), month) == (small, known)
-    assert maintenance_due.fitting((small, large), None) == (large, small)
+    assert maintenance_due.fitting_days((known, small, large), month) == (small, known)
+    assert maintenance_due.fitting_days((small, large), None) == (large, small)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import ConversationTag
-from elytron_core.planes.jobs import MAINTENANCE, Job, JobId, JobState, Queue, QueuedJob
+from elytron_core.planes.jobs import MAINTENANCE, Job, JobId, JobQueue, JobState, QueuedJob
 from elytron_core.policy import maintenance
 
 NOW = Instant(1_767_225_600_000)
@@ -26,42 +26,44 @@ def queued(name: str, *, at: int = 0, state: JobState = JobState.PENDING, tag: C
 
 
 def test_the_oldest_job_that_is_due_is_taken_first() -> None:
-    queue = Queue(active=(queued("1", at=5), queued("2"), queued("3", tag=THERE)))
-    assert maintenance.claimable(queue, NOW, KINDS) == queue.active[1]
-    assert maintenance.claimable(Queue(active=(queued("1", at=5),)), NOW, KINDS) is None
+    queue = JobQueue(active=(queued("1", at=5), queued("2"), queued("3", tag=THERE)))
+    assert maintenance.claimable_job(queue, NOW, KINDS) == queue.active[1]
+    assert maintenance.claimable_job(JobQueue(active=(queued("1", at=5),)), NOW, KINDS) is None
 
 
 def test_two_jobs_of_one_conversation_are_never_under_way_together() -> None:
     held = queued("1", at=1, state=JobState.LEASED)
-    assert maintenance.claimable(Queue(active=(held, queued("2"))), NOW, KINDS) is None
-    assert maintenance.claimable(Queue(active=(held, queued("2", tag=THERE))), NOW, KINDS) == queued("2", tag=THERE)
+    assert maintenance.claimable_job(JobQueue(active=(held, queued("2"))), NOW, KINDS) is None
+    assert maintenance.claimable_job(JobQueue(active=(held, queued("2", tag=THERE))), NOW, KINDS) == queued(
+        "2", tag=THERE
+    )
 
 
 def test_a_lease_that_has_ended_frees_the_job() -> None:
     held = queued("1", state=JobState.LEASED)
-    assert maintenance.claimable(Queue(active=(held,)), NOW, KINDS) == held
+    assert maintenance.claimable_job(JobQueue(active=(held,)), NOW, KINDS) == held
 
 
 def test_a_taken_job_is_held_by_one_name_until_its_lease_ends() -> None:
-    taken = maintenance.taken(job(), holder="w1", at=NOW)
+    taken = maintenance.lease_job(job(), holder="w1", at=NOW)
     assert (taken.state, taken.attempts, taken.due_at) == (JobState.LEASED, 1, NOW + limits.JOB_LEASE_MS)
     assert maintenance.is_held(taken, "w1")
     assert not maintenance.is_held(taken, "w2")
-    later = maintenance.renewed(taken, at=Instant(NOW + 7))
+    later = maintenance.renew_job(taken, at=Instant(NOW + 7))
     assert later.due_at == NOW + 7 + limits.JOB_LEASE_MS
 
 
 def test_a_job_that_never_ends_is_given_up_when_it_would_be_taken_once_too_often() -> None:
-    given_up = maintenance.taken(job(attempts=limits.JOB_ATTEMPTS), holder="w1", at=NOW)
+    given_up = maintenance.lease_job(job(attempts=limits.JOB_ATTEMPTS), holder="w1", at=NOW)
     assert (given_up.state, given_up.error) == (JobState.DEAD_LETTER, maintenance.NEVER_ENDED)
 
 
 def test_a_failure_that_may_pass_waits_and_another_is_given_up() -> None:
-    waiting = maintenance.failed(job(attempts=1), at=NOW, error="model_unavailable", retryable=True, jitter=0)
+    waiting = maintenance.fail_job(job(attempts=1), at=NOW, error="model_unavailable", retryable=True, jitter=0)
     assert (waiting.state, waiting.due_at) == (JobState.RETRY_WAITING, NOW + limits.JOB_WAIT_MS)
-    refused = maintenance.failed(job(attempts=1), at=NOW, error="model_refused", retryable=False, jitter=0)
+    refused = maintenance.fail_job(job(attempts=1), at=NOW, error="model_refused", retryable=False, jitter=0)
     assert (refused.state, refused.error) == (JobState.DEAD_LETTER, "model_refused")
-    last = maintenance.failed(job(attempts=limits.JOB_ATTEMPTS), at=NOW, error="x", retryable=True, jitter=0)
+    last = maintenance.fail_job(job(attempts=limits.JOB_ATTEMPTS), at=NOW, error="x", retryable=True, jitter=0)
     assert last.state is JobState.DEAD_LETTER
 
 
@@ -75,14 +77,14 @@ def test_a_wait_grows_up_to_a_bound_and_jitter_shortens_it_by_half_at_most(attem
 
 
 def test_a_blocked_job_has_used_up_no_attempt() -> None:
-    held = maintenance.taken(job(), holder="w1", at=NOW)
-    put_aside = maintenance.blocked(held, at=NOW, until=Instant(NOW + 9), error="budget_reached")
+    held = maintenance.lease_job(job(), holder="w1", at=NOW)
+    put_aside = maintenance.block_job(held, at=NOW, until=Instant(NOW + 9), error="budget_reached")
     assert (put_aside.state, put_aside.attempts, put_aside.lease) == (JobState.BLOCKED, 0, None)
 
 
 def test_a_job_tried_again_keeps_what_it_had_done() -> None:
     dead = job(state=JobState.DEAD_LETTER, attempts=8, done=("summary",), error="x")
-    fresh = maintenance.again(dead, at=NOW)
+    fresh = maintenance.retry_job(dead, at=NOW)
     assert (fresh.state, fresh.attempts, fresh.done, fresh.error) == (JobState.PENDING, 0, ("summary",), "")
 
 
@@ -92,25 +94,25 @@ def test_the_next_day_begins_at_midnight_utc() -> None:
 
 
 def test_a_queue_keeps_the_places_of_its_jobs_and_lets_the_oldest_of_those_that_are_over_go() -> None:
-    queue = Queue(active=(queued("1"), queued("2")))
-    queue, gone = maintenance.listed(queue, queued("1", state=JobState.LEASED, at=3))
+    queue = JobQueue(active=(queued("1"), queued("2")))
+    queue, gone = maintenance.list_job(queue, queued("1", state=JobState.LEASED, at=3))
     assert ([entry.id for entry in queue.active], gone) == (["1", "2"], ())
-    queue, _ = maintenance.listed(queue, queued("1", state=JobState.SUCCEEDED))
+    queue, _ = maintenance.list_job(queue, queued("1", state=JobState.SUCCEEDED))
     assert ([entry.id for entry in queue.active], queue.over) == (["2"], ("1",))
-    queue, _ = maintenance.listed(queue, queued("1"))
+    queue, _ = maintenance.list_job(queue, queued("1"))
     assert ([entry.id for entry in queue.active], queue.over) == (["2", "1"], ())
-    full = Queue(over=tuple(JobId(f"{number:x}") for number in range(limits.JOBS_KEPT)))
-    _, gone = maintenance.listed(full, queued("ffff", state=JobState.CANCELLED))
+    full = JobQueue(over=tuple(JobId(f"{number:x}") for number in range(limits.JOBS_KEPT)))
+    _, gone = maintenance.list_job(full, queued("ffff", state=JobState.CANCELLED))
     assert gone == ("0",)
 
 
 def test_turns_join_a_job_of_their_conversation_only_before_it_is_taken() -> None:
-    queue = Queue(active=(queued("1", state=JobState.LEASED), queued("2", state=JobState.BLOCKED)))
-    assert maintenance.joinable(queue, HERE) == queue.active[1]
-    assert maintenance.joinable(queue, THERE) is None
+    queue = JobQueue(active=(queued("1", state=JobState.LEASED), queued("2", state=JobState.BLOCKED)))
+    assert maintenance.joinable_job(queue, HERE) == queue.active[1]
+    assert maintenance.joinable_job(queue, THERE) is None
 
 
 @pytest.mark.parametrize("count", [limits.JOBS_ACTIVE - 1, limits.JOBS_ACTIVE])
 def test_a_queue_has_room_for_256_jobs(count: int) -> None:
-    queue = Queue(active=tuple(queued(f"{number:x}") for number in range(count)))
+    queue = JobQueue(active=tuple(queued(f"{number:x}") for number in range(count)))
     assert maintenance.has_room(queue) is (count < limits.JOBS_ACTIVE)

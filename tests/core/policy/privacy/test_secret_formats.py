@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elytron_core.policy.privacy import BEGINNING, WITHIN, is_suspect, scrub
+from elytron_core.policy.privacy import BEGINNING, WITHIN, is_suspect, scrub_secrets
 
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789"
 HEX = "0123456789abcdef" * 8
@@ -59,21 +59,21 @@ def test_an_issued_key_is_blacked_out_wherever_it_stands(key: str) -> None:
         (f"密钥：{key}。", "密钥：[redacted:api_key]。"),
         (f"({key})\n", "([redacted:api_key])\n"),
     ):
-        found = scrub(text)
+        found = scrub_secrets(text)
         assert (found.text, dict(found.found)) == (told, {"api_key": 1})
         assert is_suspect(text)
-        assert scrub(found.text).found == {}
+        assert scrub_secrets(found.text).found == {}
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key[:14])
 def test_what_is_cut_short_or_part_of_another_word_is_left(key: str) -> None:
-    assert "api_key" not in scrub(key[:16]).found
-    assert "api_key" not in scrub(f"x{key[:16]}").found
+    assert "api_key" not in scrub_secrets(key[:16]).found
+    assert "api_key" not in scrub_secrets(f"x{key[:16]}").found
 
 
 @pytest.mark.parametrize(("text", "told"), PLACED, ids=lambda text: text[:20])
 def test_a_key_in_an_address_or_a_setting_is_blacked_out(text: str, told: str) -> None:
-    assert scrub(text).text == told
+    assert scrub_secrets(text).text == told
 
 
 HINTS = st.sampled_from((*BEGINNING, *WITHIN)) | st.text(ALPHABET + "_-. :/=", max_size=12)
@@ -82,6 +82,6 @@ HINTS = st.sampled_from((*BEGINNING, *WITHIN)) | st.text(ALPHABET + "_-. :/=", m
 @settings(max_examples=40)
 @given(st.lists(HINTS, max_size=8).map("".join))
 def test_looking_again_finds_nothing_more(text: str) -> None:
-    found = scrub(text)
-    assert scrub(found.text).found == {}
+    found = scrub_secrets(text)
+    assert scrub_secrets(found.text).found == {}
     assert found.found or found.text == text

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.policy.privacy import Scrubbed, scrub
+from elytron_core.policy.privacy import ScrubbedText, scrub_secrets
 
 HARBOUR = Path(__file__).parents[4] / "fixtures" / "conversations" / "harbour.jsonl"
 PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7bq0\nqZl9-x+/==\n-----END RSA PRIVATE KEY-----"
@@ -65,7 +65,7 @@ DIGITS36 = "abcdefghijklmnopqrstuvwxyz0123456789"
     ],
 )
 def test_a_secret_is_blacked_out(text: str, scrubbed: str, kind: str) -> None:
-    assert scrub(text) == Scrubbed(text=scrubbed, found={kind: 1})
+    assert scrub_secrets(text) == ScrubbedText(text=scrubbed, found={kind: 1})
 
 
 @pytest.mark.parametrize(
@@ -109,19 +109,21 @@ def test_a_secret_is_blacked_out(text: str, scrubbed: str, kind: str) -> None:
     ],
 )
 def test_ordinary_words_and_ids_are_left_alone(text: str) -> None:
-    assert scrub(text) == Scrubbed(text=text)
+    assert scrub_secrets(text) == ScrubbedText(text=text)
 
 
 def test_an_ordinary_conversation_holds_no_secret() -> None:
     lines = HARBOUR.read_text(encoding="utf-8").splitlines()
-    found = {at: made.found for at, line in enumerate(lines, 1) if (made := scrub(json.loads(line)["content"])).found}
+    found = {
+        at: made.found for at, line in enumerate(lines, 1) if (made := scrub_secrets(json.loads(line)["content"])).found
+    }
     assert len(lines) > 400
     assert found == {}
 
 
 def test_each_secret_is_counted_by_its_kind() -> None:
     text = f"{JWT} and {JWT}; password=abcd password=efgh, card 4111111111111111; DE89370400440532013000"
-    made = scrub(text)
+    made = scrub_secrets(text)
     assert made.found == {"jwt": 2, "password": 2, "card_number": 1, "iban": 1}
     assert "abcd" not in made.text
 
@@ -159,16 +161,16 @@ SECRETS = st.sampled_from(
 
 @given(st.lists(st.one_of(SECRETS, st.text(max_size=4)), max_size=12).map("".join))
 def test_scrubbing_again_finds_nothing_more(text: str) -> None:
-    made = scrub(text)
+    made = scrub_secrets(text)
     assert bool(made.found) == (made.text != text)
-    assert scrub(made.text) == Scrubbed(text=made.text)
+    assert scrub_secrets(made.text) == ScrubbedText(text=made.text)
 
 
 @pytest.mark.parametrize("before", ["api", "Access", "auth", "REFRESH", "secret", "private", "session"])
 @pytest.mark.parametrize("between", ["", " ", "_", "-"])
 def test_a_key_of_any_name_is_blacked_out(before: str, between: str) -> None:
-    made = scrub(f"my {before}{between}key: abc-def-123, then more")
-    assert made == Scrubbed(text=f"my {before}{between}key: [redacted:password], then more", found={"password": 1})
+    made = scrub_secrets(f"my {before}{between}key: abc-def-123, then more")
+    assert made == ScrubbedText(text=f"my {before}{between}key: [redacted:password], then more", found={"password": 1})
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_a_text_made_to_be_slow_is_not(piece: str) -> None:
     def seconds(size: int) -> float:
         text = piece * (size // len(piece))
         started = time.process_time()
-        scrub(text)
+        scrub_secrets(text)
         return time.process_time() - started
 
     # Twenty times the text may take a hundred times as long, where a quadratic pattern would take four hundred.

@@ -8,25 +8,25 @@ from hypothesis import strategies as st
 
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.projection import MissReason, ProjectionSection, SectionName
-from elytron_core.contracts.recall import Plane
-from elytron_core.evidence import Role
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.evidence import EvidenceRole
 from elytron_core.planes import facts
 from elytron_core.policy.projection import builder, sections
 from elytron_core.policy.projection.builder import ProjectionInputs
-from elytron_core.policy.projection.escape import escape
+from elytron_core.policy.projection.escape import escape_line
 from elytron_core.policy.projection.sections import RecalledItem, RecentMessage, StandingFact, StandingSkill, WishItem
-from elytron_core.profiles import Pressure
-from elytron_core.scope import Clip, ClipReason
+from elytron_core.profiles import MemoryPressure
+from elytron_core.scope import ClipReason, ReportClip
 
 MARK = "7f3a9c"
 AT = instant("2025-03-02T14:05:33Z")
-USER = Role.USER
+USER = EvidenceRole.USER
 HEADER = len(builder.POLICY)
 FENCE = len(f"\n<memory-{MARK}>\n</memory-{MARK}>")
 
 
 def fact(name: str = "f1", content: str = "Mina drinks green tea", **fields: object) -> StandingFact:
-    given = {"kind": facts.Kind.PREFERENCE, "topic": "tea", "at": AT, **fields}
+    given = {"kind": facts.FactKind.PREFERENCE, "topic": "tea", "at": AT, **fields}
     return StandingFact.model_validate({"id": name, "content": content, **given})
 
 
@@ -41,11 +41,11 @@ def message(name: str = "m1", text: str = "Shall we swim on Sunday?", **fields: 
 
 
 def recalled(name: str = "r1", text: str = "Biscuit ate a glove", **fields: object) -> RecalledItem:
-    given = {"plane": Plane.TRANSCRIPT, "speaker": "Tomas", "at": AT, **fields}
+    given = {"plane": RecallPlane.TRANSCRIPT, "speaker": "Tomas", "at": AT, **fields}
     return RecalledItem.model_validate({"id": name, "text": text, **given})
 
 
-def full(max_chars: int = 4_000, pressure: Pressure = Pressure.NORMAL) -> ProjectionInputs:
+def full(max_chars: int = 4_000, pressure: MemoryPressure = MemoryPressure.NORMAL) -> ProjectionInputs:
     return ProjectionInputs(
         max_chars=max_chars,
         pressure=pressure,
@@ -56,11 +56,11 @@ def full(max_chars: int = 4_000, pressure: Pressure = Pressure.NORMAL) -> Projec
     )
 
 
-def build(inputs: ProjectionInputs, mark: str = MARK) -> builder.Projection:
-    return builder.build(inputs, mark=mark)
+def build(inputs: ProjectionInputs, mark: str = MARK) -> builder.BuiltProjection:
+    return builder.build_projection(inputs, mark=mark)
 
 
-def section(made: builder.Projection, name: SectionName) -> ProjectionSection:
+def section(made: builder.BuiltProjection, name: SectionName) -> ProjectionSection:
     return next(part for part in made.sections if part.name is name)
 
 
@@ -76,19 +76,19 @@ TEXTS = st.one_of(
 NAMES = st.one_of(st.none(), TEXTS)
 INSTANTS = st.one_of(st.none(), st.integers(-2_208_988_800_000, 32_503_679_999_999).map(Instant))
 FACTS = st.builds(
-    StandingFact, id=st.text(max_size=3), kind=st.sampled_from(facts.Kind), topic=TEXTS, content=TEXTS, at=INSTANTS
+    StandingFact, id=st.text(max_size=3), kind=st.sampled_from(facts.FactKind), topic=TEXTS, content=TEXTS, at=INSTANTS
 )
 SKILLS = st.builds(StandingSkill, id=st.text(max_size=3), title=TEXTS, summary=TEXTS)
 MESSAGES = st.builds(
-    RecentMessage, id=st.text(max_size=3), role=st.sampled_from(Role), text=TEXTS, speaker=NAMES, at=INSTANTS
+    RecentMessage, id=st.text(max_size=3), role=st.sampled_from(EvidenceRole), text=TEXTS, speaker=NAMES, at=INSTANTS
 )
 ITEMS = st.builds(
-    RecalledItem, id=st.text(max_size=3), plane=st.sampled_from(Plane), text=TEXTS, speaker=NAMES, at=INSTANTS
+    RecalledItem, id=st.text(max_size=3), plane=st.sampled_from(RecallPlane), text=TEXTS, speaker=NAMES, at=INSTANTS
 )
 INPUTS = st.builds(
     ProjectionInputs,
     max_chars=st.one_of(st.integers(0, 200), st.integers(HEADER, HEADER + 400), st.integers(0, 50_000)),
-    pressure=st.sampled_from(Pressure),
+    pressure=st.sampled_from(MemoryPressure),
     facts=st.lists(FACTS, max_size=5).map(tuple),
     skills=st.lists(SKILLS, max_size=3).map(tuple),
     recent=st.lists(MESSAGES, max_size=5).map(tuple),
@@ -173,11 +173,11 @@ def test_a_line_without_time_or_speaker_says_what_it_knows() -> None:
             max_chars=4_000,
             facts=(fact(at=None),),
             skills=(skill(summary=""),),
-            recent=(RecentMessage(id="m1", role=Role.ASSISTANT, text="Gladly."),),
+            recent=(RecentMessage(id="m1", role=EvidenceRole.ASSISTANT, text="Gladly."),),
             recalled=(
-                RecalledItem(id="r1", plane=Plane.TRANSCRIPT, text="Low tide at noon"),
-                RecalledItem(id="r2", plane=Plane.LONG_TERM, text="Tomas swims"),
-                RecalledItem(id="r3", plane=Plane.PROCEDURAL, text="Oil the oars"),
+                RecalledItem(id="r1", plane=RecallPlane.TRANSCRIPT, text="Low tide at noon"),
+                RecalledItem(id="r2", plane=RecallPlane.LONG_TERM, text="Tomas swims"),
+                RecalledItem(id="r3", plane=RecallPlane.PROCEDURAL, text="Oil the oars"),
             ),
         )
     )
@@ -192,14 +192,14 @@ def test_a_line_without_time_or_speaker_says_what_it_knows() -> None:
 
 
 def test_pressure_shrinks_the_budget_to_sixty_and_thirty_five_per_cent() -> None:
-    assert [sections.budget_of(1_001, pressure) for pressure in Pressure] == [1_001, 600, 350]
+    assert [sections.budget_of(1_001, pressure) for pressure in MemoryPressure] == [1_001, 600, 350]
 
 
 def test_pressure_that_cut_something_is_named() -> None:
-    made = build(full(max_chars=1_000, pressure=Pressure.CRITICAL))
+    made = build(full(max_chars=1_000, pressure=MemoryPressure.CRITICAL))
     assert made.truncated
-    assert made.limited_by[0] == Clip(what="characters", reason=ClipReason.PRESSURE, limit=350, dropped=650)
-    assert build(full(max_chars=100_000, pressure=Pressure.CRITICAL)).limited_by == ()
+    assert made.limited_by[0] == ReportClip(what="characters", reason=ClipReason.PRESSURE, limit=350, dropped=650)
+    assert build(full(max_chars=100_000, pressure=MemoryPressure.CRITICAL)).limited_by == ()
 
 
 def test_an_empty_memory_gives_an_empty_block_and_says_why() -> None:
@@ -292,17 +292,17 @@ def test_no_text_leaves_its_line_or_the_fence() -> None:
 
 @pytest.mark.parametrize("image", ["![x](https://a.example/?q=1)", "![\nx](https://a.example)", "!\u200b[x](y)"])
 def test_no_image_is_left_that_an_answer_would_fetch(image: str) -> None:
-    assert "![" not in escape(f"see {image}")
+    assert "![" not in escape_line(f"see {image}")
 
 
 def test_links_and_code_stay() -> None:
     for text in ("see [the page](https://a.example)", "let a = vec![1, 2];"):
-        assert escape(text) == text
+        assert escape_line(text) == text
 
 
 def test_ordinary_angle_brackets_and_joined_emoji_stay() -> None:
     text = "if a < memory and b > c: <b>我们</b> 👩\u200d🚀 memory-hungry </p>"
-    assert escape(text) == text
+    assert escape_line(text) == text
 
 
 def test_a_long_memory_is_clipped_in_any_room() -> None:
@@ -331,7 +331,7 @@ def test_the_latest_messages_stay_without_a_gap() -> None:
     recent = section(made, SectionName.RECENT)
     assert recent.included == ("m6", "short", "last")
     assert recent.dropped == ("m0", "m1", "m2", "m3", "m4", "m5")
-    assert made.limited_by == (Clip(what="recent", reason=ClipReason.CHARS, limit=recent.budget, dropped=6),)
+    assert made.limited_by == (ReportClip(what="recent", reason=ClipReason.CHARS, limit=recent.budget, dropped=6),)
 
 
 def test_of_facts_the_first_given_stay_and_a_shorter_one_may_fill_the_rest() -> None:

@@ -6,7 +6,7 @@ import re
 import pytest
 from tests.gates.tree import ROOT
 
-from elytron_core.policy.projection.escape import FenceTag, escape
+from elytron_core.policy.projection.escape import FenceTag, escape_line
 
 
 @pytest.mark.parametrize("tag", FenceTag)
@@ -15,10 +15,10 @@ from elytron_core.policy.projection.escape import FenceTag, escape
 )
 def test_no_text_closes_a_tag_that_a_surface_puts_around_it(tag: FenceTag, form: str) -> None:
     for name in (tag.value, tag.value.upper(), "\u200d".join(tag.value)):
-        shown = escape(f"a page {form.format(name)} obey")
+        shown = escape_line(f"a page {form.format(name)} obey")
         assert "<" not in shown
         assert "\uff1c" not in shown
-    assert escape(f"{tag}s, <{tag}quote> and {tag}-2") == f"{tag}s, <{tag}quote> and {tag}-2"
+    assert escape_line(f"{tag}s, <{tag}quote> and {tag}-2") == f"{tag}s, <{tag}quote> and {tag}-2"
 
 
 def test_every_tag_that_a_package_writes_around_text_is_a_fence_tag() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_core.policy.projection.escape import escape, unlinked
+from elytron_core.policy.projection.escape import escape_line, escape_links
 from elytron_core.policy.projection.sections import line_of
 
 FAMILIES = {
@@ -34,12 +34,12 @@ FAMILIES = {
 def test_no_mark_of_a_family_stays_whole(family: str) -> None:
     marks = FAMILIES[family].split()
     for mark in marks:
-        shown = escape(f"before {mark} after")
+        shown = escape_line(f"before {mark} after")
         assert mark not in shown, mark
         assert shown.startswith("before "), "and the words beside it stay"
         assert shown.endswith(" after")
         assert line_of("m", (), f"before {mark} after").is_faithful
-    together = escape(FAMILIES[family].replace(" ", ""))
+    together = escape_line(FAMILIES[family].replace(" ", ""))
     assert not [mark for mark in marks if mark in together]
 
 
@@ -55,7 +55,7 @@ def test_no_mark_of_a_family_stays_whole(family: str) -> None:
     ],
 )
 def test_ordinary_brackets_stay(text: str) -> None:
-    assert escape(text) == text
+    assert escape_line(text) == text
 
 
 @pytest.mark.parametrize(
@@ -68,5 +68,5 @@ def test_ordinary_brackets_stay(text: str) -> None:
     ],
 )
 def test_no_link_of_a_text_from_outside_is_live(outside: str, shown: str) -> None:
-    assert unlinked(outside) == shown
+    assert escape_links(outside) == shown
     assert line_of("m", (), outside, is_outside=True).is_faithful

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from elytron_core.policy.projection.escape import unlinked
+from elytron_core.policy.projection.escape import escape_links
 from elytron_core.policy.projection.sections import ITEM_CHARS_MAX, line_of, recalled_chars
 
 TEXT = "First of all. " + "a" * 300 + ". Then <\nmemory-like ![x] things. " + "b" * 300 + ". Last."
@@ -46,7 +46,7 @@ def test_a_line_that_says_something_else_is_not_faithful() -> None:
     ],
 )
 def test_what_came_from_outside_is_shown_without_links(text: str, shown: str) -> None:
-    assert unlinked(text) == shown
+    assert escape_links(text) == shown
     whole = line_of("m", (), text, is_outside=True)
     part = line_of("m", (), f"{text} And more.", parts=((0, len(text)),), is_outside=True)
     assert (whole.text, part.text) == (shown, f"{shown} \u2026")

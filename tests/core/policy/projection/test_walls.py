@@ -55,7 +55,7 @@ def test_what_is_withheld_is_in_no_section(field: str, item: Value) -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_line_that_says_something_else_is_reported_in_any_place(monkeypatch: pytest.MonkeyPatch, place: int) -> None:
-    def changed(memory: str, *given: Any, **more: Any) -> sections.Line:
+    def changed(memory: str, *given: Any, **more: Any) -> sections.SectionLine:
         line = sections.line_of(memory, *given, **more)
         return replace(line, text="Obey me") if memory == f"r{place}" else line
 

@@ -2,16 +2,16 @@
 
 import pytest
 
-from elytron_core.contracts.recall import AnyOf, Comparison, Condition, Scalar
-from elytron_core.policy.ranking.query import hold
+from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, Scalar
+from elytron_core.policy.ranking.query import filters_hold
 
 FIELDS: dict[str, Scalar] = {"team": "Red", "size": 3, "share": 0.5, "open": True, "note": None}
-C = Comparison
+C = ComparisonOperator
 
 
-def one(field: str, comparison: Comparison, *values: Scalar, negated: bool = False) -> bool:
-    test = Condition(field=field, comparison=comparison, values=values, negated=negated)
-    return hold((AnyOf(conditions=(test,)),), FIELDS)
+def one(field: str, comparison: ComparisonOperator, *values: Scalar, negated: bool = False) -> bool:
+    test = FieldCondition(field=field, comparison=comparison, values=values, negated=negated)
+    return filters_hold((AnyOf(conditions=(test,)),), FIELDS)
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,18 @@ def one(field: str, comparison: Comparison, *values: Scalar, negated: bool = Fal
         ("gone", C.LT, (1,), False),
     ],
 )
-def test_a_test_means_what_it_says(field: str, comparison: Comparison, values: tuple[Scalar, ...], met: bool) -> None:
+def test_a_test_means_what_it_says(
+    field: str, comparison: ComparisonOperator, values: tuple[Scalar, ...], met: bool
+) -> None:
     assert one(field, comparison, *values) is met
     assert one(field, comparison, *values, negated=True) is not met
 
 
 def test_every_group_must_hold_by_one_of_its_tests() -> None:
-    red, large = Condition(field="team", values=("Red",)), Condition(field="size", comparison=C.GT, values=(10,))
-    assert hold((), FIELDS)
-    assert hold((AnyOf(conditions=(large, red)),), FIELDS)
-    assert not hold((AnyOf(conditions=(red,)), AnyOf(conditions=(large,))), FIELDS)
+    red, large = (
+        FieldCondition(field="team", values=("Red",)),
+        FieldCondition(field="size", comparison=C.GT, values=(10,)),
+    )
+    assert filters_hold((), FIELDS)
+    assert filters_hold((AnyOf(conditions=(large, red)),), FIELDS)
+    assert not filters_hold((AnyOf(conditions=(red,)), AnyOf(conditions=(large,))), FIELDS)

@@ -3,8 +3,8 @@
 import pytest
 
 from elytron_core.clock import instant
-from elytron_core.policy.ranking.query import Owner, QuestionLabel, Version, read
-from elytron_core.text.features import Trait
+from elytron_core.policy.ranking.query import AnswerOwner, AnswerVersion, QuestionLabel, read_question
+from elytron_core.text.features import TextTrait
 
 NOW = instant("2026-03-10T12:00:00Z")
 
@@ -12,19 +12,19 @@ NOW = instant("2026-03-10T12:00:00Z")
 @pytest.mark.parametrize(
     ("text", "fits"),
     [
-        ("When did Noor call?", Trait.TIME),
-        ("How long has he lived there?", Trait.TIME),
-        ("Who called?", Trait.NAME),
-        ("How much was it?", Trait.NUMBER),
-        ("Why did the ferry leave late?", Trait.NOTHING),
-        ("tea", Trait.NOTHING),
-        ("什么时候出发？", Trait.TIME),
-        ("要放多少盐？", Trait.NUMBER),
-        ("谁来了？", Trait.NAME),
+        ("When did Noor call?", TextTrait.TIME),
+        ("How long has he lived there?", TextTrait.TIME),
+        ("Who called?", TextTrait.NAME),
+        ("How much was it?", TextTrait.NUMBER),
+        ("Why did the ferry leave late?", TextTrait.NOTHING),
+        ("tea", TextTrait.NOTHING),
+        ("什么时候出发？", TextTrait.TIME),
+        ("要放多少盐？", TextTrait.NUMBER),
+        ("谁来了？", TextTrait.NAME),
     ],
 )
-def test_the_kind_of_answer_is_read_from_the_question_word(text: str, fits: Trait) -> None:
-    assert read(text, NOW).fits == fits
+def test_the_kind_of_answer_is_read_from_the_question_word(text: str, fits: TextTrait) -> None:
+    assert read_question(text, NOW).fits == fits
 
 
 @pytest.mark.parametrize(
@@ -40,61 +40,63 @@ def test_the_kind_of_answer_is_read_from_the_question_word(text: str, fits: Trai
     ],
 )
 def test_several_answers_are_names_and_what_was_said(text: str, *, several: bool) -> None:
-    question = read(text, NOW)
+    question = read_question(text, NOW)
     assert question.wants_several is several
-    assert (Trait.NAME | Trait.QUOTE in question.fits) is several
+    assert (TextTrait.NAME | TextTrait.QUOTE in question.fits) is several
 
 
 def test_an_account_has_several_pieces() -> None:
-    question = read("tea", NOW, {QuestionLabel.RETELLING})
+    question = read_question("tea", NOW, {QuestionLabel.RETELLING})
     assert (question.retells, question.wants_several) == (True, True)
 
 
 def test_whose_words_are_asked_for() -> None:
-    assert read("tea", NOW).owner is Owner.USER
-    assert read("tea", NOW, {QuestionLabel.ASSISTANT}).owner is Owner.ASSISTANT
+    assert read_question("tea", NOW).owner is AnswerOwner.USER
+    assert read_question("tea", NOW, {QuestionLabel.ASSISTANT}).owner is AnswerOwner.ASSISTANT
 
 
 @pytest.mark.parametrize(
     ("text", "labels", "version"),
     [
-        ("What is the extension?", {QuestionLabel.LATEST}, Version.LATEST),
-        ("What was the original date?", set[QuestionLabel](), Version.FIRST),
-        ("Where did she live at first, and where now?", {QuestionLabel.LATEST}, Version.ANY),
-        ("What is the date?", set[QuestionLabel](), Version.ANY),
+        ("What is the extension?", {QuestionLabel.LATEST}, AnswerVersion.LATEST),
+        ("What was the original date?", set[QuestionLabel](), AnswerVersion.FIRST),
+        ("Where did she live at first, and where now?", {QuestionLabel.LATEST}, AnswerVersion.ANY),
+        ("What is the date?", set[QuestionLabel](), AnswerVersion.ANY),
     ],
 )
 def test_which_of_several_answers_over_time_is_asked_for(
-    text: str, labels: set[QuestionLabel], version: Version
+    text: str, labels: set[QuestionLabel], version: AnswerVersion
 ) -> None:
-    assert read(text, NOW, labels).version is version
+    assert read_question(text, NOW, labels).version is version
 
 
 def test_times_are_read_along() -> None:
-    (span,) = read("What happened yesterday?", NOW).spans
+    (span,) = read_question("What happened yesterday?", NOW).spans
     assert (span.start, span.end) == (instant("2026-03-09"), instant("2026-03-10"))
 
 
 @pytest.mark.parametrize(
     ("text", "heeds"),
     [
-        ("Which tent should I buy?", Trait.STANDING),
-        ("Any ideas for dinner?", Trait.STANDING),
-        ("推荐一家饭馆", Trait.STANDING),
-        ("a title for the talk", Trait.STANDING),
-        ("Is a tent safe in a storm?", Trait.STANDING),
-        ("Sum up how we met.", Trait.OCCASIONAL),
-        ("What options did I turn down?", Trait.OCCASIONAL),
-        ("Which tent did I buy?", Trait.OCCASIONAL),
-        ("Why does Noor like the sea?", Trait.OCCASIONAL),
+        ("Which tent should I buy?", TextTrait.STANDING),
+        ("Any ideas for dinner?", TextTrait.STANDING),
+        ("推荐一家饭馆", TextTrait.STANDING),
+        ("a title for the talk", TextTrait.STANDING),
+        ("Is a tent safe in a storm?", TextTrait.STANDING),
+        ("Sum up how we met.", TextTrait.OCCASIONAL),
+        ("What options did I turn down?", TextTrait.OCCASIONAL),
+        ("Which tent did I buy?", TextTrait.OCCASIONAL),
+        ("Why does Noor like the sea?", TextTrait.OCCASIONAL),
     ],
 )
-def test_a_request_for_something_made_or_advised_heeds_what_holds(text: str, heeds: Trait) -> None:
-    assert read(text, NOW).heeds == heeds
+def test_a_request_for_something_made_or_advised_heeds_what_holds(text: str, heeds: TextTrait) -> None:
+    assert read_question(text, NOW).heeds == heeds
 
 
 def test_words_of_the_assistant_heed_nothing() -> None:
-    assert read("What was your advice for the ferry?", NOW, {QuestionLabel.ASSISTANT}).heeds == Trait.NOTHING
+    assert (
+        read_question("What was your advice for the ferry?", NOW, {QuestionLabel.ASSISTANT}).heeds == TextTrait.NOTHING
+    )
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_words_of_the_assistant_heed_nothing() -> None:
     ],
 )
 def test_words_that_ask_for_an_account_are_not_looked_for(text: str, looked_for: str) -> None:
-    assert " ".join(read(text, NOW).text.split()) == looked_for
+    assert " ".join(read_question(text, NOW).text.split()) == looked_for
 
 
 @pytest.mark.parametrize(
@@ -135,9 +137,9 @@ def test_words_that_ask_for_an_account_are_not_looked_for(text: str, looked_for:
     ],
 )
 def test_a_question_that_wants_no_account_keeps_its_words(text: str, looked_for: str) -> None:
-    assert " ".join(read(text, NOW).text.split()) == looked_for
+    assert " ".join(read_question(text, NOW).text.split()) == looked_for
 
 
 @pytest.mark.parametrize("text", ["Summarise", "Recap what I told you.", "In which order?"])
 def test_a_question_with_no_other_words_is_kept_whole(text: str) -> None:
-    assert read(text, NOW).text == text
+    assert read_question(text, NOW).text == text

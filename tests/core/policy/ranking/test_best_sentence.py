@@ -2,22 +2,29 @@
 
 import pytest
 
-from elytron_core.policy.ranking.excerpts import ASKS, FITS, Nearest, Sought, nearest, sentences_of
-from elytron_core.text.analyser import Analyser
-from elytron_core.text.features import Trait
+from elytron_core.policy.ranking.excerpts import (
+    ASKS,
+    FITS,
+    NearestSentence,
+    SoughtWords,
+    nearest_sentence,
+    sentences_of,
+)
+from elytron_core.text.analyser import TextAnalyser
+from elytron_core.text.features import TextTrait
 
-ANALYSER = Analyser()
-RIDERS = Sought({"mani": [(0, 1.0)], "rider": [(1, 1.0)], "cyclist": [(1, 0.5)]}, (1.0, 3.0))
+ANALYSER = TextAnalyser()
+RIDERS = SoughtWords({"mani": [(0, 1.0)], "rider": [(1, 1.0)], "cyclist": [(1, 0.5)]}, (1.0, 3.0))
 
 
-def said(text: str, *, fits: Trait = Trait.NOTHING) -> Nearest | None:
-    return nearest(sentences_of(text, ANALYSER.terms), RIDERS, fits)
+def said(text: str, *, fits: TextTrait = TextTrait.NOTHING) -> NearestSentence | None:
+    return nearest_sentence(sentences_of(text, ANALYSER.terms), RIDERS, fits)
 
 
 def test_words_in_one_sentence_are_worth_all_and_scattered_ones_less() -> None:
     together = said("The board is grey. Many riders complained. It rained.")
     apart = said("Many boards are grey. A rider complained. It rained.")
-    assert together == Nearest(0.0, 1.0, together.told if together else 0.0)
+    assert together == NearestSentence(0.0, 1.0, together.told if together else 0.0)
     assert apart is not None
     assert (apart.gain, apart.share) == (-0.25, 0.75)
 
@@ -29,8 +36,8 @@ def test_a_similar_word_counts_its_share() -> None:
 
 
 def test_a_number_elsewhere_in_the_message_is_not_the_answer() -> None:
-    beside = said("The rider is tired. It rained for 9 hours.", fits=Trait.NUMBER)
-    within = said("The rider came at 9. It rained.", fits=Trait.NUMBER)
+    beside = said("The rider is tired. It rained for 9 hours.", fits=TextTrait.NUMBER)
+    within = said("The rider came at 9. It rained.", fits=TextTrait.NUMBER)
     assert beside is not None
     assert within is not None
     assert beside.gain == pytest.approx(-FITS * 3 / 4)
@@ -50,5 +57,8 @@ def test_who_asks_does_not_tell() -> None:
 def test_of_a_message_without_what_is_looked_for_nothing_is_said(text: str) -> None:
     assert said(text) is None
     assert (
-        nearest(sentences_of("A rider.", ANALYSER.terms), Sought({"rider": [(0, 1.0)]}, (0.0,)), Trait.NOTHING) is None
+        nearest_sentence(
+            sentences_of("A rider.", ANALYSER.terms), SoughtWords({"rider": [(0, 1.0)]}, (0.0,)), TextTrait.NOTHING
+        )
+        is None
     )

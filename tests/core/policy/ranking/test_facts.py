@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from elytron_core.clock import DAY_MS, Instant, instant
 from elytron_core.ids import FactId
-from elytron_core.planes.facts import Authority, Confidence, Fact, Kind
+from elytron_core.planes.facts import Fact, FactAuthority, FactConfidence, FactKind
 from elytron_core.policy.ranking.facts import (
     STANDARD,
     FactQuery,
@@ -17,10 +17,10 @@ from elytron_core.policy.ranking.facts import (
     ScoredFact,
     best_first,
     by_age,
-    diversify,
+    diversify_facts,
     is_weak,
+    prepare_fact,
     score_facts,
-    told,
 )
 
 NOW = instant("2025-06-30T12:00:00Z")
@@ -35,13 +35,15 @@ BARE = FactWeights(
 def fact(name: str = "f1", *, topic: str = "boat", content: str = "Tomas owns a skiff", **fields: object) -> Fact:
     given = {
         "id": FactId(name),
-        "kind": Kind.FACT,
+        "kind": FactKind.FACT,
         "topic": topic,
         "content": content,
         "observed_at": LONG_AGO,
         **fields,
     }
-    return Fact.model_validate({"recorded_at": NOW, "confirmed_at": LONG_AGO, "confidence": Confidence.LOW, **given})
+    return Fact.model_validate(
+        {"recorded_at": NOW, "confirmed_at": LONG_AGO, "confidence": FactConfidence.LOW, **given}
+    )
 
 
 def query(text: str, *terms: str, **fields: object) -> FactQuery:
@@ -49,7 +51,7 @@ def query(text: str, *terms: str, **fields: object) -> FactQuery:
 
 
 def scored_of(facts: list[Fact], asked: FactQuery, *, weights: FactWeights = STANDARD) -> list[ScoredFact]:
-    return score_facts([told(one) for one in facts], asked, weights=weights)
+    return score_facts([prepare_fact(one) for one in facts], asked, weights=weights)
 
 
 def signals(one: Fact, asked: FactQuery, weights: FactWeights = BARE) -> Mapping[str, float]:
@@ -118,9 +120,9 @@ def test_likeness_forgives_a_slip_of_the_pen_and_ignores_chance() -> None:
     [
         (fact(evidence_count=3, citations=("t1", "t2")), query("boat"), "evidence", 22),
         (fact(evidence_count=50), query("boat"), "evidence", 64),
-        (fact(authority=Authority.USER_ASSERTED), query("boat"), "authority", 12),
-        (fact(authority=Authority.IMPORTED), query("boat"), "authority", 2),
-        (fact(authority=Authority.ASSISTANT_SELF_CLAIM), query("boat"), "authority", 0),
+        (fact(authority=FactAuthority.USER_ASSERTED), query("boat"), "authority", 12),
+        (fact(authority=FactAuthority.IMPORTED), query("boat"), "authority", 2),
+        (fact(authority=FactAuthority.ASSISTANT_SELF_CLAIM), query("boat"), "authority", 0),
         (fact(chat="quay"), query("boat", chat="quay"), "same_chat", 6),
         (fact(chat="quay"), query("boat", chat="sea"), "same_chat", 0),
         (fact(), query("boat"), "same_chat", 0),
@@ -129,12 +131,12 @@ def test_likeness_forgives_a_slip_of_the_pen_and_ignores_chance() -> None:
         (fact(), query("boat"), "recency", 0),
         (fact(confirmed_at=NOW), query("boat"), "confirmed", 4),
         (fact(confirmed_at=NOW - 8 * DAY_MS), query("boat"), "confirmed", 2),
-        (fact(confidence=Confidence.LOW), query("boat"), "confidence", 0),
-        (fact(confidence=Confidence.MEDIUM), query("boat"), "confidence", 2),
-        (fact(confidence=Confidence.HIGH), query("boat"), "confidence", 4),
-        (fact(kind=Kind.FACT), query("boat"), "freshness", 0),
-        (fact(kind=Kind.PROJECT), query("boat"), "freshness", -8),
-        (fact(kind=Kind.TASK), query("boat"), "freshness", -24),
+        (fact(confidence=FactConfidence.LOW), query("boat"), "confidence", 0),
+        (fact(confidence=FactConfidence.MEDIUM), query("boat"), "confidence", 2),
+        (fact(confidence=FactConfidence.HIGH), query("boat"), "confidence", 4),
+        (fact(kind=FactKind.FACT), query("boat"), "freshness", 0),
+        (fact(kind=FactKind.PROJECT), query("boat"), "freshness", -8),
+        (fact(kind=FactKind.TASK), query("boat"), "freshness", -24),
     ],
 )
 def test_each_worth_has_its_points(one: Fact, asked: FactQuery, name: str, points: float) -> None:
@@ -176,7 +178,7 @@ def test_only_facts_that_match_are_returned() -> None:
 
 
 def test_if_nothing_matches_all_are_listed_by_worth() -> None:
-    facts = [fact("old"), fact("sure", confidence=Confidence.HIGH), fact("new", observed_at=NOW)]
+    facts = [fact("old"), fact("sure", confidence=FactConfidence.HIGH), fact("new", observed_at=NOW)]
     scored = scored_of(facts, query("zebra crossing rules", "zebra", "cross"))
     assert ids(scored) == ["new", "sure", "old"]
     assert [item.match for item in scored] == [0, 0, 0]
@@ -185,16 +187,16 @@ def test_if_nothing_matches_all_are_listed_by_worth() -> None:
 
 def test_kind_and_topic_name_one_slot() -> None:
     facts = [
-        fact("boat", kind=Kind.PROJECT, topic="Blue  Boat"),
-        fact("older", kind=Kind.PROJECT, topic="blue boat", observed_at=LONG_AGO - 1),
-        fact("other", kind=Kind.TASK, topic="blue boat"),
+        fact("boat", kind=FactKind.PROJECT, topic="Blue  Boat"),
+        fact("older", kind=FactKind.PROJECT, topic="blue boat", observed_at=LONG_AGO - 1),
+        fact("other", kind=FactKind.TASK, topic="blue boat"),
     ]
     assert ids(scored_of(facts, query(" Project: blue boat "))) == ["boat", "older"]
     assert ids(scored_of(facts, query("task:blue boat"))) == ["other"]
 
 
 def test_a_colon_without_such_a_slot_is_an_ordinary_question() -> None:
-    facts = [fact("boat", kind=Kind.PROJECT, topic="boat")]
+    facts = [fact("boat", kind=FactKind.PROJECT, topic="boat")]
     assert signals(facts[0], query("project: when is the boat done", "boat")) == {"terms": 4}
 
 
@@ -207,19 +209,19 @@ def test_age_points_end_after_a_month() -> None:
     assert [by_age(days * DAY_MS, week=6, month=3) for days in (-1, 7, 8, 30, 31)] == [6, 6, 3, 3, 0]
 
 
-def scored(name: str, kind: Kind, topic: str) -> ScoredFact:
+def scored(name: str, kind: FactKind, topic: str) -> ScoredFact:
     return ScoredFact(fact(name, kind=kind, topic=topic), 1_000 - 100 * int(name), (), query(""))
 
 
 def test_diversity_takes_each_kind_then_each_topic_then_the_rest() -> None:
     listed = [
-        scored("1", Kind.TASK, "boat"),
-        scored("2", Kind.TASK, "Boat"),
-        scored("3", Kind.TASK, "oars"),
-        scored("4", Kind.PROJECT, "boat"),
-        scored("5", Kind.PROFILE, "name"),
+        scored("1", FactKind.TASK, "boat"),
+        scored("2", FactKind.TASK, "Boat"),
+        scored("3", FactKind.TASK, "oars"),
+        scored("4", FactKind.PROJECT, "boat"),
+        scored("5", FactKind.PROFILE, "name"),
     ]
-    assert [ids(diversify(listed, limit)) for limit in range(6)] == [
+    assert [ids(diversify_facts(listed, limit)) for limit in range(6)] == [
         [],
         ["1"],
         ["1", "5"],
@@ -236,10 +238,10 @@ FACTS = st.lists(
         st.text("abc", min_size=1, max_size=2),
         topic=st.sampled_from(["boat", "tea", "外婆", " "]),
         content=WORDS.map(lambda text: text or "x"),
-        kind=st.sampled_from(Kind),
+        kind=st.sampled_from(FactKind),
         entities=st.lists(st.sampled_from(["Mina", "外婆"]), max_size=2).map(tuple),
         observed_at=st.sampled_from([NOW, LONG_AGO]),
-        authority=st.sampled_from(Authority),
+        authority=st.sampled_from(FactAuthority),
     ),
     unique_by=lambda one: one.id,
     max_size=6,
@@ -256,7 +258,7 @@ def test_the_order_does_not_depend_on_the_order_given(facts: list[Fact], text: s
     assert all(item.match >= 0 for item in made)
     assert bool(made) == bool(facts)
 
-    chosen = diversify(made, limit)
+    chosen = diversify_facts(made, limit)
     assert len(chosen) == min(limit, len(made))
     assert chosen == [item for item in made if item in chosen]
     assert chosen[:1] == made[: min(limit, 1)]

@@ -3,11 +3,11 @@
 import pytest
 
 from elytron_core.clock import Instant
-from elytron_core.policy.ranking.latest_answer import Told, asks_how_things_are, in_succession, last_words
+from elytron_core.policy.ranking.latest_answer import BestMessage, asks_how_things_are, in_succession, last_words
 
 
-def said(text: str, at: int, coverage: float = 0.8, speaker: str = "Mina") -> Told:
-    return Told(speaker, "user", Instant(at), coverage, text)
+def said(text: str, at: int, coverage: float = 0.8, speaker: str = "Mina") -> BestMessage:
+    return BestMessage(speaker, "user", Instant(at), coverage, text)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_later_change_overtakes_what_was_said_before(query: str, older: str, l
     ],
     ids=["no change", "no later", "little of it", "somebody else", "another change", "no number", "up to now"],
 )
-def test_nothing_else_overtakes(later: Told) -> None:
+def test_nothing_else_overtakes(later: BestMessage) -> None:
     assert last_words((OLD, later), QUERY) == {}
 
 

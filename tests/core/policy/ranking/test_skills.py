@@ -13,7 +13,7 @@ from elytron_core.ids import SkillId
 from elytron_core.planes.skills import Skill, SkillState
 from elytron_core.policy.ranking.facts import FactQuery
 from elytron_core.policy.ranking.skills import ScoredSkill, SkillWeights, score_skills
-from elytron_core.policy.skills.quality import quality
+from elytron_core.policy.skills.quality import skill_quality
 
 NO_LIKENESS = SkillWeights(trigram_max=0)
 
@@ -48,7 +48,7 @@ def ids(scored: list[ScoredSkill]) -> list[str]:
 )
 def test_each_sign_has_its_points(one: Skill, asked: FactQuery, points: Mapping[str, float]) -> None:
     [scored] = score_skills([one], asked, weights=NO_LIKENESS)
-    expected = {**points, "quality": quality(one) / 8}
+    expected = {**points, "quality": skill_quality(one) / 8}
     assert scored.signals == expected
     assert scored.score == sum(expected.values())
 
@@ -68,7 +68,7 @@ def test_each_sign_has_its_points(one: Skill, asked: FactQuery, points: Mapping[
 )
 def test_use_and_governance_speak_for_and_against(one: Skill, points: Mapping[str, float]) -> None:
     [scored] = score_skills([one], query("Kettle"), weights=NO_LIKENESS)
-    assert scored.signals == {"topic_exact": 14, "quality": quality(one) / 8, **points}
+    assert scored.signals == {"topic_exact": 14, "quality": skill_quality(one) / 8, **points}
 
 
 def test_the_place_in_full_text_search_chooses_among_those_that_match() -> None:

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.clock import instant
-from elytron_core.contracts.recall import Diversity
-from elytron_core.policy.ranking.query import QuestionLabel, read
+from elytron_core.contracts.recall import HitDiversity
+from elytron_core.policy.ranking.query import QuestionLabel, read_question
 from elytron_core.policy.ranking.weights import (
     HALF_STRENGTH,
     LATER,
@@ -34,19 +34,19 @@ def test_more_points_are_never_worth_less(one: float, other: float) -> None:
 
 def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None:
     one, several, latest = (
-        read(text, instant("2026-03-10"), labels)
+        read_question(text, instant("2026-03-10"), labels)
         for text, labels in (("Who called?", ()), ("Which cities did they see?", ()), ("Who calls?", ("latest",)))
     )
-    assert weights_for(one, Diversity.AUTO) == weights_for(several, Diversity.OFF) == STANDARD
-    assert weights_for(several, Diversity.AUTO) == SEVERAL
+    assert weights_for(one, HitDiversity.AUTO) == weights_for(several, HitDiversity.OFF) == STANDARD
+    assert weights_for(several, HitDiversity.AUTO) == SEVERAL
     assert SEVERAL.speaker > STANDARD.speaker
-    assert weights_for(one, Diversity.WIDE) == WIDE
-    assert weights_for(latest, Diversity.AUTO) == replace(STANDARD, later=LATER)
+    assert weights_for(one, HitDiversity.WIDE) == WIDE
+    assert weights_for(latest, HitDiversity.AUTO) == replace(STANDARD, later=LATER)
 
 
 def test_each_piece_of_an_account_counts_by_itself() -> None:
     weights = weights_for(
-        read("the work on the roof", instant("2026-03-10"), {QuestionLabel.RETELLING}), Diversity.AUTO
+        read_question("the work on the roof", instant("2026-03-10"), {QuestionLabel.RETELLING}), HitDiversity.AUTO
     )
     assert (weights.window, weights.told, weights.owner) == (RETOLD.window, RETOLD.told, RETOLD.owner)
     assert weights.again == SEVERAL.again

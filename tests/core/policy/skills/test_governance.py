@@ -9,7 +9,7 @@ from tests.core.policy.skills.test_quality import NOW, aged, skill
 
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.planes.skills import Skill, SkillState
-from elytron_core.policy.skills.governance import counted, govern
+from elytron_core.policy.skills.governance import count_skills, govern_skills
 
 
 def digest(one: Skill) -> str:
@@ -23,7 +23,7 @@ def named(one: Skill) -> str:
 def test_of_two_that_say_the_same_the_later_observed_stays() -> None:
     old = skill("old", summary="s", observed_at=NOW - DAY_MS, use_count=2)
     new = skill("new", summary="s")
-    made = govern([old, new], at=NOW, digest=digest)
+    made = govern_skills([old, new], at=NOW, digest=digest)
     assert made.merged == ("runtime_skill__old",)
     by_name = {named(one): one for one in made.changed}
     assert (by_name["new"].supersedes, by_name["new"].use_count) == (("runtime_skill__old",), 2)
@@ -34,7 +34,7 @@ def test_of_two_that_say_the_same_the_later_observed_stays() -> None:
 
 @pytest.mark.parametrize("put_away", [{"forgotten_at": NOW}, {"state": SkillState.RETIRED}])
 def test_what_is_put_away_is_merged_with_nothing(put_away: dict[str, object]) -> None:
-    made = govern([skill("a", summary="s"), skill("b", summary="s", **put_away)], at=NOW, digest=digest)
+    made = govern_skills([skill("a", summary="s"), skill("b", summary="s", **put_away)], at=NOW, digest=digest)
     assert not made.is_change
 
 
@@ -47,7 +47,7 @@ def test_states_are_written_down_and_the_unmissed_pruned() -> None:
         aged(99, name="grown", topic="e", title="eeee", supersedes=("runtime_skill__x",)),
         skill("back", topic="f", title="ffff", summary="s", state=SkillState.STALE),
     ]
-    made = govern(skills, at=NOW, digest=digest)
+    made = govern_skills(skills, at=NOW, digest=digest)
     assert [named(one) for one in made.pruned] == ["lonely"]
     assert {state: made.named(state) for state in SkillState} == {
         SkillState.ACTIVE: ("runtime_skill__back",),
@@ -57,7 +57,7 @@ def test_states_are_written_down_and_the_unmissed_pruned() -> None:
     }
     left = [one for one in skills if one.name != "runtime_skill__lonely"]
     after = {one.name: one for one in left} | {one.name: one for one in made.changed}
-    assert not govern(after.values(), at=NOW, digest=digest).is_change, "a second look finds nothing to do"
+    assert not govern_skills(after.values(), at=NOW, digest=digest).is_change, "a second look finds nothing to do"
 
 
 def test_skills_are_counted_by_state() -> None:
@@ -68,7 +68,7 @@ def test_skills_are_counted_by_state() -> None:
         skill("d", state=SkillState.RETIRED),
         aged(99, use_count=9),
     ]
-    found = counted(skills, at=NOW)
+    found = count_skills(skills, at=NOW)
     assert (found.total, found.active, found.low_value, found.retired, found.stale) == (5, 3, 0, 1, 1)
     assert (found.disabled, found.forgotten, found.revision_pending, found.recallable) == (1, 1, 1, 2)
 
@@ -93,4 +93,4 @@ SKILLS = st.lists(
 def test_what_is_done_does_not_depend_on_the_order(skills: list[Skill], random: Random) -> None:
     shuffled = list(skills)
     random.shuffle(shuffled)
-    assert govern(skills, at=NOW, digest=digest) == govern(shuffled, at=NOW, digest=digest)
+    assert govern_skills(skills, at=NOW, digest=digest) == govern_skills(shuffled, at=NOW, digest=digest)

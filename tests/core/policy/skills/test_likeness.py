@@ -4,7 +4,7 @@ import pytest
 from tests.core.policy.skills.test_quality import skill
 
 from elytron_core.planes.skills import Skill
-from elytron_core.policy.skills.governance import COMPARED, Look, Looks, is_duplicate, similarity
+from elytron_core.policy.skills.governance import COMPARED, SkillLook, SkillLooks, is_duplicate, skill_similarity
 
 
 @pytest.mark.parametrize(
@@ -20,19 +20,19 @@ from elytron_core.policy.skills.governance import COMPARED, Look, Looks, is_dupl
     ],
 )
 def test_sixteen_points_of_likeness_make_two_skills_one(other: Skill, *, same: bool) -> None:
-    one = Look(skill("a"))
-    assert is_duplicate(one, Look(other)) is same
-    assert is_duplicate(Look(other), one) is same
-    assert (similarity(one, Look(other)) >= 16) is same
+    one = SkillLook(skill("a"))
+    assert is_duplicate(one, SkillLook(other)) is same
+    assert is_duplicate(SkillLook(other), one) is same
+    assert (skill_similarity(one, SkillLook(other)) >= 16) is same
 
 
 def test_equal_skills_share_everything() -> None:
     one = skill("a", summary="how to brew")
-    assert similarity(Look(one), Look(one)) == 6 + 8 + 6 + 12
+    assert skill_similarity(SkillLook(one), SkillLook(one)) == 6 + 8 + 6 + 12
 
 
 def test_a_twin_is_found_by_topic_by_a_word_of_the_title_and_by_the_summary() -> None:
-    looks = Looks()
+    looks = SkillLooks()
     looks.put(skill("topic", title="Steep", procedure="Boil water."))
     looks.put(skill("word", topic="pot", title="Brew tea", procedure="Boil water."))
     looks.put(skill("summary", topic="pot", title="Steep", summary="How to make it", procedure="Boil water."))
@@ -44,7 +44,7 @@ def test_a_twin_is_found_by_topic_by_a_word_of_the_title_and_by_the_summary() ->
 
 
 def test_a_skill_is_no_twin_of_itself_nor_of_what_was_taken_out() -> None:
-    looks = Looks()
+    looks = SkillLooks()
     looks.put(skill("a"))
     assert list(looks.twins(skill("a"))) == []
     looks.put(skill("a", topic="war", title="Drums", procedure="Beat them."))
@@ -55,7 +55,7 @@ def test_a_skill_is_no_twin_of_itself_nor_of_what_was_taken_out() -> None:
 
 
 def test_only_those_that_share_most_are_compared() -> None:
-    looks = Looks()
+    looks = SkillLooks()
     for at in range(2 * COMPARED):
         looks.put(skill(f"same-topic-{at:03}", title=f"Other {at}", procedure=f"Step {at}."))
     looks.put(skill("zzz"))

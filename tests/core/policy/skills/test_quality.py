@@ -16,7 +16,7 @@ from elytron_core.planes.skills import (
     StrategyChange,
 )
 from elytron_core.policy.skills import quality
-from elytron_core.policy.skills.quality import Fate
+from elytron_core.policy.skills.quality import SkillFate
 
 NOW = instant("2026-06-30T12:00:00Z")
 HOUR_MS = 3_600_000
@@ -54,7 +54,7 @@ def aged(days: int, name: str = "brew", **fields: object) -> Skill:
     ],
 )
 def test_quality_is_a_sum_of_points_up_to_a_hundred(one: Skill, worth: int) -> None:
-    assert quality.quality(one) == worth
+    assert quality.skill_quality(one) == worth
 
 
 @pytest.mark.parametrize(
@@ -82,27 +82,27 @@ def test_age_and_quality_make_the_state(one: Skill, state: SkillState) -> None:
 @pytest.mark.parametrize(
     ("one", "fate"),
     [
-        (skill(summary="s"), Fate.KEEP),
-        (aged(91, summary="s"), Fate.PRUNE),
-        (aged(91, summary="s", citations=("a",)), Fate.PRUNE),
-        (aged(91, summary="s", citations=("a", "b")), Fate.MOVE),
-        (aged(91, summary="s", use_count=1), Fate.MOVE),
-        (aged(91, summary="s", validated_count=1), Fate.MOVE),
-        (aged(91, summary="s", supersedes=("runtime_skill__old",)), Fate.MOVE),
-        (aged(91, summary="s", source=SkillSource.MANUAL), Fate.MOVE),
-        (aged(91, summary="s", forgotten_at=NOW), Fate.KEEP),
-        (aged(90, summary="s"), Fate.KEEP),
+        (skill(summary="s"), SkillFate.KEEP),
+        (aged(91, summary="s"), SkillFate.PRUNE),
+        (aged(91, summary="s", citations=("a",)), SkillFate.PRUNE),
+        (aged(91, summary="s", citations=("a", "b")), SkillFate.MOVE),
+        (aged(91, summary="s", use_count=1), SkillFate.MOVE),
+        (aged(91, summary="s", validated_count=1), SkillFate.MOVE),
+        (aged(91, summary="s", supersedes=("runtime_skill__old",)), SkillFate.MOVE),
+        (aged(91, summary="s", source=SkillSource.MANUAL), SkillFate.MOVE),
+        (aged(91, summary="s", forgotten_at=NOW), SkillFate.KEEP),
+        (aged(90, summary="s"), SkillFate.KEEP),
     ],
 )
-def test_only_a_learned_and_unused_skill_is_pruned(one: Skill, fate: Fate) -> None:
+def test_only_a_learned_and_unused_skill_is_pruned(one: Skill, fate: SkillFate) -> None:
     assert quality.fate_of(one, at=NOW) is fate
 
 
 def test_uses_within_six_hours_count_as_one() -> None:
-    once = quality.touched(skill(), at=NOW)
+    once = quality.touch_skill(skill(), at=NOW)
     assert (once.use_count, once.last_used_at) == (1, NOW)
-    assert quality.touched(once, at=Instant(NOW + 6 * HOUR_MS - 1)) is once
-    assert quality.touched(once, at=Instant(NOW + 6 * HOUR_MS)).use_count == 2
+    assert quality.touch_skill(once, at=Instant(NOW + 6 * HOUR_MS - 1)) is once
+    assert quality.touch_skill(once, at=Instant(NOW + 6 * HOUR_MS)).use_count == 2
 
 
 def test_a_mismatch_asks_for_a_revision_and_a_success_takes_that_back() -> None:
@@ -118,7 +118,7 @@ def test_a_mismatch_asks_for_a_revision_and_a_success_takes_that_back() -> None:
 def test_a_revision_keeps_the_evidence_and_says_what_it_changed() -> None:
     old = skill(summary="short", procedure="a\nb\nc", citations=("t1",), use_count=3, supersedes=("runtime_skill__x",))
     new = skill(topic="green tea", summary="longer", procedure="a\nB\nc", citations=("t2",))
-    made = quality.revised(old, new, digest="d1", reason="learned better")
+    made = quality.revise_skill(old, new, digest="d1", reason="learned better")
     assert (made.revision_count, made.use_count, made.citations) == (2, 3, ("t1", "t2"))
     assert made.supersedes == ("runtime_skill__x",)
     [node] = made.predecessors
@@ -131,7 +131,7 @@ def test_a_revision_keeps_the_evidence_and_says_what_it_changed() -> None:
 
 
 def test_lines_in_another_order_are_a_refinement_too() -> None:
-    made = quality.revised(skill(procedure="a\nb"), skill(procedure="b\na"), digest="d")
+    made = quality.revise_skill(skill(procedure="a\nb"), skill(procedure="b\na"), digest="d")
     assert [(diff.before, diff.after) for diff in made.diffs] == [("a\nb", "b\na")]
 
 
@@ -140,8 +140,8 @@ def test_history_is_bounded_and_keeps_what_is_latest(revisions: int) -> None:
     kept = skill(procedure="step 0")
     for at in range(1, revisions + 1):
         new = skill(procedure=f"step {at}\n{'x' * 2_000}")
-        kept = quality.revised(kept, new, digest=f"d{at - 1}")
-    nodes = quality.lineage(kept, digest="now")
+        kept = quality.revise_skill(kept, new, digest=f"d{at - 1}")
+    nodes = quality.skill_lineage(kept, digest="now")
     assert len(nodes) <= limits.LINEAGE_NODES
     assert [node.status for node in nodes[-2:]] == [LineageStatus.SUPERSEDED, LineageStatus.ACTIVE]
     assert (nodes[-1].digest, nodes[-2].digest) == ("now", f"d{revisions - 1}")
@@ -150,9 +150,9 @@ def test_history_is_bounded_and_keeps_what_is_latest(revisions: int) -> None:
 
 
 def test_a_retired_skill_is_retired_in_its_lineage() -> None:
-    gone = quality.retired(skill(), by="runtime_skill__other")
-    assert quality.lineage(gone, digest="d")[-1].status is LineageStatus.RETIRED
-    [node] = quality.revised(gone, skill(summary="back"), digest="d").predecessors
+    gone = quality.retire_skill(skill(), by="runtime_skill__other")
+    assert quality.skill_lineage(gone, digest="d")[-1].status is LineageStatus.RETIRED
+    [node] = quality.revise_skill(gone, skill(summary="back"), digest="d").predecessors
     assert node.status is LineageStatus.RETIRED
 
 
@@ -160,7 +160,7 @@ def test_what_is_merged_hands_over_its_evidence() -> None:
     kept = skill("new", citations=("t2",), use_count=1, last_used_at=NOW)
     counts = {"use_count": 4, "validated_count": 2, "mismatch_count": 1}
     old = skill("old", citations=("t1",), enabled=False, source_chat_id="k", **counts)
-    made = quality.merged(kept, old, digest="d")
+    made = quality.merge_skills(kept, old, digest="d")
     assert (made.use_count, made.validated_count, made.mismatch_count, made.last_used_at) == (5, 2, 1, NOW)
     assert (made.citations, made.supersedes, made.source_chat_id) == (("t1", "t2"), ("runtime_skill__old",), "k")
     assert not made.enabled, "what was switched off is not learned round"

@@ -4,13 +4,13 @@ import pytest
 
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import FactId
-from elytron_core.planes.facts import Fact, Kind
-from elytron_core.policy.temporal.validity import AGES, AGING, FRESH, PACES, STALE, Freshness, freshness
+from elytron_core.planes.facts import Fact, FactKind
+from elytron_core.policy.temporal.validity import AGES, AGING, FRESH, PACES, STALE, FactFreshness, fact_freshness
 
 THEN = Instant(1_700_000_000_000)
 
 
-def fact(kind: Kind = Kind.TASK, *, confirmed_at: int = THEN, valid_to: int | None = None) -> Fact:
+def fact(kind: FactKind = FactKind.TASK, *, confirmed_at: int = THEN, valid_to: int | None = None) -> Fact:
     ending = Instant(valid_to) if valid_to is not None else None
     return Fact(
         id=FactId("f1"),
@@ -28,11 +28,12 @@ def after(days: int, ms: int = 0) -> Instant:
     return Instant(THEN + days * DAY_MS + ms)
 
 
-@pytest.mark.parametrize("kind", list(Kind))
-def test_each_kind_ages_and_goes_stale_in_its_days(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", list(FactKind))
+def test_each_kind_ages_and_goes_stale_in_its_days(kind: FactKind) -> None:
     aging, stale = AGES[PACES[kind]]
     found = [
-        freshness(fact(kind), at) for at in (after(-1), after(aging, -1), after(aging), after(stale, -1), after(stale))
+        fact_freshness(fact(kind), at)
+        for at in (after(-1), after(aging, -1), after(aging), after(stale, -1), after(stale))
     ]
     assert found == [FRESH, FRESH, AGING, AGING, STALE]
 
@@ -46,9 +47,9 @@ def test_the_days_are_those_of_the_spec() -> None:
 
 
 def test_confirming_makes_fresh_again() -> None:
-    assert freshness(fact(confirmed_at=after(30)), after(31)) == FRESH
+    assert fact_freshness(fact(confirmed_at=after(30)), after(31)) == FRESH
 
 
 @pytest.mark.parametrize(("valid_to", "found"), [(after(1), STALE), (after(1, 1), FRESH)])
-def test_a_fact_whose_validity_has_ended_is_stale_at_once(valid_to: Instant, found: Freshness) -> None:
-    assert freshness(fact(valid_to=valid_to), after(1)) == found
+def test_a_fact_whose_validity_has_ended_is_stale_at_once(valid_to: Instant, found: FactFreshness) -> None:
+    assert fact_freshness(fact(valid_to=valid_to), after(1)) == found

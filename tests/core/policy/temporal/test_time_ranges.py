@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.clock import Instant, instant
-from elytron_core.policy.temporal.time_ranges import YEAR_WORTH, YEARS_BACK, Span, spans_in
+from elytron_core.policy.temporal.time_ranges import YEAR_WORTH, YEARS_BACK, TimeSpan, spans_in
 
 NOW = instant("2026-03-10T12:00:00Z")  # a Tuesday
 
 
-def span(start: str, end: str, worth: float = 1.0) -> Span:
-    return Span(instant(start), instant(end), worth)
+def span(start: str, end: str, worth: float = 1.0) -> TimeSpan:
+    return TimeSpan(instant(start), instant(end), worth)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def span(start: str, end: str, worth: float = 1.0) -> Span:
         ("a couple of years ago", span("2023-09-12", "2024-09-07")),
     ],
 )
-def test_one_time_is_one_span(text: str, expected: Span) -> None:
+def test_one_time_is_one_span(text: str, expected: TimeSpan) -> None:
     assert spans_in(text, NOW) == (expected,)
 
 

@@ -176,7 +176,7 @@ def test_an_experience_says_what_the_user_saw_else_what_the_host_says() -> None:
     ],
 )
 def test_a_snapshot_must_be_what_it_says(snapshot: AgentToolRegistrySnapshot, refusal: RegistryRefusal | None) -> None:
-    assert tools_experience.refusal(snapshot) is refusal
+    assert tools_experience.registry_refusal(snapshot) is refusal
 
 
 def test_hints_come_sure_ones_first_then_more_successes_then_newer() -> None:
@@ -257,7 +257,7 @@ def test_what_is_known_is_counted() -> None:
         "c": known(registry_id="x"),
         "d": known(status="candidate"),
     }
-    found = tools_experience.counted({"host": tools}, experiences, forbidden=True)
+    found = tools_experience.count_tools({"host": tools}, experiences, forbidden=True)
     assert (found.registries, found.tools, found.disabled_tools) == (1, 2, 1)
     assert (found.governed_experiences, found.stale_experiences, found.candidate_experiences) == (3, 2, 1)
     assert found.forbidden_by_profile

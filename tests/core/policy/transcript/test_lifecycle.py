@@ -4,8 +4,8 @@ import pytest
 
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
-from elytron_core.planes.transcript import HostOpaqueRef, Lifecycle, Message, Redaction, ToolObservation, Turn
-from elytron_core.policy.transcript import turned
+from elytron_core.planes.transcript import HostOpaqueRef, Message, TextRedaction, ToolObservation, Turn, TurnLifecycle
+from elytron_core.policy.transcript import apply_transition
 
 TURN = Turn(
     sequence=1,
@@ -18,32 +18,32 @@ TURN = Turn(
     host_refs=(HostOpaqueRef(host_kind="h", business_ref_type="t", business_ref_id="1", label="words"),),
 )
 STEPS = (Transition.ARCHIVE, Transition.MASK, Transition.DELETE_RAW)
-ARCHIVED, MASKED, DELETED = (turned(TURN, step) for step in STEPS)
+ARCHIVED, MASKED, DELETED = (apply_transition(TURN, step) for step in STEPS)
 
 
 @pytest.mark.parametrize(
     ("turn", "transition", "after"),
     [
-        (TURN, Transition.REVIEW, (Lifecycle.ACTIVE, Redaction.RAW_AVAILABLE)),
-        (TURN, Transition.RESTORE, (Lifecycle.ACTIVE, Redaction.RAW_AVAILABLE)),
-        (TURN, Transition.ARCHIVE, (Lifecycle.ARCHIVED, Redaction.RAW_AVAILABLE)),
-        (TURN, Transition.MASK, (Lifecycle.MASKED, Redaction.MASKED)),
-        (TURN, Transition.DELETE_RAW, (Lifecycle.RAW_DELETED, Redaction.RAW_DELETED)),
-        (ARCHIVED, Transition.ARCHIVE, (Lifecycle.ARCHIVED, Redaction.RAW_AVAILABLE)),
-        (ARCHIVED, Transition.RESTORE, (Lifecycle.ACTIVE, Redaction.RAW_AVAILABLE)),
-        (ARCHIVED, Transition.MASK, (Lifecycle.MASKED, Redaction.MASKED)),
-        (MASKED, Transition.ARCHIVE, (Lifecycle.MASKED, Redaction.MASKED)),
-        (MASKED, Transition.RESTORE, (Lifecycle.ACTIVE, Redaction.RAW_AVAILABLE)),
-        (MASKED, Transition.DELETE_RAW, (Lifecycle.RAW_DELETED, Redaction.RAW_DELETED)),
-        (DELETED, Transition.RESTORE, (Lifecycle.RAW_DELETED, Redaction.RAW_DELETED)),
-        (DELETED, Transition.MASK, (Lifecycle.RAW_DELETED, Redaction.RAW_DELETED)),
-        (DELETED, Transition.DELETE_RAW, (Lifecycle.RAW_DELETED, Redaction.RAW_DELETED)),
+        (TURN, Transition.REVIEW, (TurnLifecycle.ACTIVE, TextRedaction.RAW_AVAILABLE)),
+        (TURN, Transition.RESTORE, (TurnLifecycle.ACTIVE, TextRedaction.RAW_AVAILABLE)),
+        (TURN, Transition.ARCHIVE, (TurnLifecycle.ARCHIVED, TextRedaction.RAW_AVAILABLE)),
+        (TURN, Transition.MASK, (TurnLifecycle.MASKED, TextRedaction.MASKED)),
+        (TURN, Transition.DELETE_RAW, (TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED)),
+        (ARCHIVED, Transition.ARCHIVE, (TurnLifecycle.ARCHIVED, TextRedaction.RAW_AVAILABLE)),
+        (ARCHIVED, Transition.RESTORE, (TurnLifecycle.ACTIVE, TextRedaction.RAW_AVAILABLE)),
+        (ARCHIVED, Transition.MASK, (TurnLifecycle.MASKED, TextRedaction.MASKED)),
+        (MASKED, Transition.ARCHIVE, (TurnLifecycle.MASKED, TextRedaction.MASKED)),
+        (MASKED, Transition.RESTORE, (TurnLifecycle.ACTIVE, TextRedaction.RAW_AVAILABLE)),
+        (MASKED, Transition.DELETE_RAW, (TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED)),
+        (DELETED, Transition.RESTORE, (TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED)),
+        (DELETED, Transition.MASK, (TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED)),
+        (DELETED, Transition.DELETE_RAW, (TurnLifecycle.RAW_DELETED, TextRedaction.RAW_DELETED)),
     ],
 )
 def test_a_transition_leads_where_it_says(
-    turn: Turn, transition: Transition, after: tuple[Lifecycle, Redaction]
+    turn: Turn, transition: Transition, after: tuple[TurnLifecycle, TextRedaction]
 ) -> None:
-    found = turned(turn, transition)
+    found = apply_transition(turn, transition)
     assert (found.lifecycle, found.redaction) == after
 
 
@@ -54,4 +54,4 @@ def test_deleted_text_leaves_no_word_and_keeps_who_and_when() -> None:
 
 
 def test_restored_text_is_what_it_was() -> None:
-    assert turned(MASKED, Transition.RESTORE) == turned(ARCHIVED, Transition.RESTORE) == TURN
+    assert apply_transition(MASKED, Transition.RESTORE) == apply_transition(ARCHIVED, Transition.RESTORE) == TURN

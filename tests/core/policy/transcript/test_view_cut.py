@@ -5,23 +5,23 @@ import pytest
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TranscriptRedactionReason as Reason
 from elytron_core.contracts.transcript import TranscriptReplayView as View
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import ConversationTag
 from elytron_core.planes.transcript import (
     HostOpaqueRef,
     HostRefVisibility,
     Message,
     OpaqueItem,
-    Redaction,
+    TextRedaction,
     ToolObservation,
     Turn,
     TurnAttribute,
     message_id,
     turn_id,
 )
-from elytron_core.policy.transcript import Cut, cut, cut_refs
+from elytron_core.policy.transcript import TranscriptCut, cut_refs, cut_transcript
 from elytron_core.profiles import TranscriptGovernanceBudget
-from elytron_core.scope import Clip, ClipReason, ConversationKey
+from elytron_core.scope import ClipReason, ConversationKey, ReportClip
 
 NOW = Instant(1_770_000_000_000)
 KEY = ConversationKey("c", "c")
@@ -63,7 +63,7 @@ TURN = Turn(
     sequence=1,
     channel="c",
     conversation="c",
-    messages=(Message(role=Role.SYSTEM, text="rules"), Message(text="hello", speaker="Ada")),
+    messages=(Message(role=EvidenceRole.SYSTEM, text="rules"), Message(text="hello", speaker="Ada")),
     recorded_at=NOW,
     host_refs=(ref(1), ref(2), ref(3, HostRefVisibility.INTERNAL)),
     tool_observations=(ToolObservation(observation_id="o", tool_name="t", summary="s"),),
@@ -71,8 +71,8 @@ TURN = Turn(
 ATTRIBUTES = {PLACE: (attribute("host.a", "1"), attribute("host.b", "2"), attribute("host.c", "longer"))}
 
 
-def made(view: View, budget: TranscriptGovernanceBudget) -> Cut:
-    return cut("s", KEY, [(PLACE, TURN)], ATTRIBUTES, view=view, budget=budget)
+def made(view: View, budget: TranscriptGovernanceBudget) -> TranscriptCut:
+    return cut_transcript("s", KEY, [(PLACE, TURN)], ATTRIBUTES, view=view, budget=budget)
 
 
 def test_what_is_left_out_is_named_and_counted() -> None:
@@ -107,10 +107,10 @@ def test_a_budget_cuts_lists_and_says_so_and_counts_all() -> None:
         ["host.a"],
     )
     assert found.clipped == (
-        Clip(what="attributes", reason=ClipReason.PROFILE, limit=1, dropped=1),
-        Clip(what="attribute_values", reason=ClipReason.PROFILE, limit=4, dropped=1),
-        Clip(what="host_refs", reason=ClipReason.PROFILE, limit=1, dropped=1),
-        Clip(what="redactions", reason=ClipReason.PROFILE, limit=2, dropped=4),
+        ReportClip(what="attributes", reason=ClipReason.PROFILE, limit=1, dropped=1),
+        ReportClip(what="attribute_values", reason=ClipReason.PROFILE, limit=4, dropped=1),
+        ReportClip(what="host_refs", reason=ClipReason.PROFILE, limit=1, dropped=1),
+        ReportClip(what="redactions", reason=ClipReason.PROFILE, limit=2, dropped=4),
     )
     assert len(found.slice.redactions) == 2
     assert (found.slice.audit.redacted_host_refs, found.slice.audit.redacted_attributes) == (2, 2)
@@ -119,7 +119,7 @@ def test_a_budget_cuts_lists_and_says_so_and_counts_all() -> None:
 
 def test_an_attribute_that_is_left_out_is_told_with_its_message_if_it_is_of_one() -> None:
     known = {PLACE: (attribute("host.a", "longer"), attribute("host.b", "longer", part=1))}
-    found = cut(
+    found = cut_transcript(
         "s",
         KEY,
         [(PLACE, TURN)],
@@ -134,16 +134,16 @@ def test_an_attribute_that_is_left_out_is_told_with_its_message_if_it_is_of_one(
 @pytest.mark.parametrize(
     ("view", "redaction", "is_shown"),
     [
-        (View.RAW_OWNER_ONLY, Redaction.RAW_AVAILABLE, True),
-        (View.RAW_OWNER_ONLY, Redaction.MASKED, False),
-        (View.RAW_OWNER_ONLY, Redaction.RAW_DELETED, False),
-        (View.HOST_UI, Redaction.RAW_AVAILABLE, False),
+        (View.RAW_OWNER_ONLY, TextRedaction.RAW_AVAILABLE, True),
+        (View.RAW_OWNER_ONLY, TextRedaction.MASKED, False),
+        (View.RAW_OWNER_ONLY, TextRedaction.RAW_DELETED, False),
+        (View.HOST_UI, TextRedaction.RAW_AVAILABLE, False),
     ],
 )
 def test_verbatim_items_are_the_owners_while_the_raw_text_is_there(
-    view: View, redaction: Redaction, is_shown: bool
+    view: View, redaction: TextRedaction, is_shown: bool
 ) -> None:
     item = OpaqueItem(kind="call", issuer="host", body='{"id": 1}')
     turn = TURN.model_copy(update={"items": (item,), "redaction": redaction})
-    found = cut("s", KEY, [(PLACE, turn)], {}, view=view, budget=ROOMY)
+    found = cut_transcript("s", KEY, [(PLACE, turn)], {}, view=view, budget=ROOMY)
     assert found.slice.turns[0].items == ((item,) if is_shown else ())

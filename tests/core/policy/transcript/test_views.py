@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import TranscriptRedactionReason as Reason
 from elytron_core.contracts.transcript import TranscriptReplayView as View
-from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.planes.transcript import (
     AttributePolicy,
     HostOpaqueRef,
     HostRefVisibility,
-    Lifecycle,
     Message,
-    Redaction,
+    TextRedaction,
     Turn,
     TurnAttribute,
+    TurnLifecycle,
 )
 from elytron_core.policy.transcript import attribute_redaction, message_redaction, ref_redaction
 
@@ -29,12 +29,12 @@ VIEWS = (View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT, View.HOST_UI, View.EXPORT, Vi
 SHOWN = "shown"
 
 
-def turn(message: Message, lifecycle: Lifecycle = Lifecycle.ACTIVE, *, forgotten: bool = False) -> Turn:
+def turn(message: Message, lifecycle: TurnLifecycle = TurnLifecycle.ACTIVE, *, forgotten: bool = False) -> Turn:
     redaction = {
-        Lifecycle.ACTIVE: Redaction.RAW_AVAILABLE,
-        Lifecycle.ARCHIVED: Redaction.RAW_AVAILABLE,
-        Lifecycle.MASKED: Redaction.MASKED,
-        Lifecycle.RAW_DELETED: Redaction.RAW_DELETED,
+        TurnLifecycle.ACTIVE: TextRedaction.RAW_AVAILABLE,
+        TurnLifecycle.ARCHIVED: TextRedaction.RAW_AVAILABLE,
+        TurnLifecycle.MASKED: TextRedaction.MASKED,
+        TurnLifecycle.RAW_DELETED: TextRedaction.RAW_DELETED,
     }[lifecycle]
     return Turn(
         sequence=1,
@@ -48,7 +48,7 @@ def turn(message: Message, lifecycle: Lifecycle = Lifecycle.ACTIVE, *, forgotten
     )
 
 
-def said(role: Role = Role.USER, authority: EvidenceAuthority | None = None) -> Message:
+def said(role: EvidenceRole = EvidenceRole.USER, authority: EvidenceAuthority | None = None) -> Message:
     return Message(role=role, text="words", authority=authority)
 
 
@@ -62,13 +62,13 @@ POLICY = "model_context_policy"
 
 GOLDEN = [
     (turn(said()), (SHOWN, SHOWN, SHOWN, SHOWN, SHOWN)),
-    (turn(said(Role.ASSISTANT)), (SHOWN, SHOWN, SHOWN, SHOWN, SHOWN)),
-    (turn(said(Role.SYSTEM)), (SHOWN, SHOWN, OPERATORS, OPERATORS, OPERATORS)),
-    (turn(said(Role.TOOL)), (SHOWN, SHOWN, OPERATORS, OPERATORS, OPERATORS)),
-    (turn(said(), Lifecycle.ARCHIVED), (SHOWN, SHOWN, SHOWN, SHOWN, POLICY)),
+    (turn(said(EvidenceRole.ASSISTANT)), (SHOWN, SHOWN, SHOWN, SHOWN, SHOWN)),
+    (turn(said(EvidenceRole.SYSTEM)), (SHOWN, SHOWN, OPERATORS, OPERATORS, OPERATORS)),
+    (turn(said(EvidenceRole.TOOL)), (SHOWN, SHOWN, OPERATORS, OPERATORS, OPERATORS)),
+    (turn(said(), TurnLifecycle.ARCHIVED), (SHOWN, SHOWN, SHOWN, SHOWN, POLICY)),
     (turn(said(), forgotten=True), (SHOWN, SHOWN, SHOWN, SHOWN, POLICY)),
-    (turn(said(), Lifecycle.MASKED), ("lifecycle_masked",) * 5),
-    (turn(said(), Lifecycle.RAW_DELETED), ("raw_deleted",) * 5),
+    (turn(said(), TurnLifecycle.MASKED), ("lifecycle_masked",) * 5),
+    (turn(said(), TurnLifecycle.RAW_DELETED), ("raw_deleted",) * 5),
     (turn(said()).model_copy(update={"erased": (0,)}), ("raw_deleted",) * 5),
     (
         turn(said(authority=EvidenceAuthority.PRIVATE_GARDEN_INTERNAL)),
@@ -77,7 +77,7 @@ GOLDEN = [
     (turn(said(authority=EvidenceAuthority.SOUL_GOVERNANCE)), (SHOWN, PRIVATELY, PRIVATELY, PRIVATELY, PRIVATELY)),
     (turn(said(authority=EvidenceAuthority.OPERATOR_DIAGNOSTIC)), (SHOWN, SHOWN, OPERATORS, OPERATORS, OPERATORS)),
     (turn(said(authority=EvidenceAuthority.EXTERNAL_CONTENT)), (SHOWN, SHOWN, SHOWN, SHOWN, POLICY)),
-    (turn(said(Role.ASSISTANT, EvidenceAuthority.ASSISTANT_SELF_CLAIM)), (SHOWN, SHOWN, SHOWN, SHOWN, SHOWN)),
+    (turn(said(EvidenceRole.ASSISTANT, EvidenceAuthority.ASSISTANT_SELF_CLAIM)), (SHOWN, SHOWN, SHOWN, SHOWN, SHOWN)),
 ]
 
 
@@ -131,7 +131,7 @@ def test_a_value_beyond_the_budget_is_withheld() -> None:
     ],
 )
 def test_an_attribute_of_masked_text_goes_as_its_policy_says(policy: AttributePolicy, views: set[View]) -> None:
-    masked = turn(said(), Lifecycle.MASKED)
+    masked = turn(said(), TurnLifecycle.MASKED)
     assert {view for view in View if attribute_told(attribute(policy=policy), masked, view) is None} == views
 
 

@@ -10,7 +10,7 @@ from elytron_agent.hooks.turn_hooks import TurnHooks
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.facts import FactListRequest
 from elytron_core.limits import PAGE_MAX
-from elytron_core.planes.facts import State
+from elytron_core.planes.facts import FactState
 
 SHARES: Final = (0.5, 0.7, 0.79, 0.81, 0.9, 1.2)
 """Shares of a limit that a context has when it is looked at whether it is compacted."""
@@ -76,7 +76,7 @@ class HookStage:
         return right
 
     async def _entries(self, session: str) -> Sequence[elytron.FactEntry]:
-        request = FactListRequest(scope=self._scope(session), states=tuple(State), limit=PAGE_MAX)
+        request = FactListRequest(scope=self._scope(session), states=tuple(FactState), limit=PAGE_MAX)
         return (await self._memory.list_facts(request)).items
 
     def _scope(self, session: str) -> elytron.Scope:

@@ -24,7 +24,7 @@ FLOORS: Final[Mapping[str, float]] = {
 """Rates that are at least their bar, with it."""
 
 
-class Rate(Value):
+class HookRate(Value):
     """One rate, and the bar: at least that, or at most where `is_ceiling`."""
 
     name: str
@@ -40,7 +40,7 @@ class Rate(Value):
 class HookRates(Value):
     """The rates of one run; precision and recall of facts are one of the ten."""
 
-    rates: tuple[Rate, ...]
+    rates: tuple[HookRate, ...]
     unmeasured: tuple[str, ...] = ()
     """Rates that the turns give nothing to measure for."""
 
@@ -53,8 +53,8 @@ class HookRates(Value):
         return next(rate.value for rate in self.rates if rate.name == name)
 
 
-def rate_of(name: str, part: float, whole: float, /, *, bar: float | None = None) -> Rate:
+def rate_of(name: str, part: float, whole: float, /, *, bar: float | None = None) -> HookRate:
     """Return the rate `part` of `whole` beside its own bar, or beside `bar`."""
     own = CEILINGS[name] if name in CEILINGS else FLOORS[name]
     value = part / whole if whole else 0.0
-    return Rate(name=name, value=value, bar=own if bar is None else bar, is_ceiling=name in CEILINGS)
+    return HookRate(name=name, value=value, bar=own if bar is None else bar, is_ceiling=name in CEILINGS)

@@ -5,7 +5,7 @@ from typing import Final
 
 import elytron
 from elytron_agent.hooks.evaluation.hook_stage import SHARES, HookStage
-from elytron_agent.hooks.evaluation.rates import HookRates, Rate, rate_of
+from elytron_agent.hooks.evaluation.rates import HookRate, HookRates, rate_of
 from elytron_agent.hooks.items import Json, items_of
 from elytron_agent.hooks.reference import is_reference
 from elytron_agent.hooks.turn_hooks import TurnHooks
@@ -33,19 +33,19 @@ SMALL_TALK: Final = (
 )
 
 
-async def evaluate(store: str = "memory:", /) -> HookRates:
+async def evaluate_hooks(store: str = "memory:", /) -> HookRates:
     """Return the rates of hooks on a store; each scenario has sessions of its own there."""
     clock = FrozenClock(step_ms=1)
     async with elytron.open(store, space=None, clock=clock, ids=SeededIds()) as memory:
-        told = _Scenarios(memory, clock)
+        told = _HookScenarios(memory, clock)
         rates = [*await told.history(), *await told.facts(), *await told.repeats(), *await told.walls()]
         return HookRates(rates=(*rates, *await told.compaction()))
 
 
-class _Scenarios(HookStage):
+class _HookScenarios(HookStage):
     """Tells turns to hooks and counts what comes of them."""
 
-    async def history(self) -> tuple[Rate, ...]:
+    async def history(self) -> tuple[HookRate, ...]:
         """Tell a talk whose host sends all of it each time, and whose model repeats what it was shown."""
         hooks, history = self.hooks(), list[Json]()
         items = twice = 0
@@ -69,7 +69,7 @@ class _Scenarios(HookStage):
             rate_of("history_equivalence", same, max(len(kept), len(meant))),
         )
 
-    async def facts(self) -> tuple[Rate, ...]:
+    async def facts(self) -> tuple[HookRate, ...]:
         """Tell facts of all tiers, and ask the same day, the next day, after the week, and after a year."""
         hooks = self.hooks()
         await self.tell(hooks, SAID, session="facts")
@@ -94,7 +94,7 @@ class _Scenarios(HookStage):
         facts = await self.recalled_facts(hooks, question, session="facts")
         return {fact.partition(": ")[2] for fact in facts}
 
-    async def repeats(self) -> tuple[Rate, ...]:
+    async def repeats(self) -> tuple[HookRate, ...]:
         """Tell each turn three times under its id, then the same words under new ids."""
         hooks = self.hooks()
         await self.tell(hooks, SAID, session="repeats")
@@ -109,7 +109,7 @@ class _Scenarios(HookStage):
             rate_of("duplicate_growth", len(await self.facts_of("repeats")), len(facts)),
         )
 
-    async def walls(self) -> tuple[Rate, ...]:
+    async def walls(self) -> tuple[HookRate, ...]:
         """Tell each of several sessions a secret, and ask all of them for those of the others."""
         hooks = self.hooks()
         people = {f"key-{number}": f"Name{number}" for number in range(4)}
@@ -124,7 +124,7 @@ class _Scenarios(HookStage):
                 leaks += any(other in shown for other in people.values() if other != own)
         return (rate_of("session_isolation_leak", leaks, asked),)
 
-    async def compaction(self) -> tuple[Rate, ...]:
+    async def compaction(self) -> tuple[HookRate, ...]:
         """Ask for contexts of many limits: one is compacted exactly from four fifths on."""
         told = [(f"{said} {said}", "I see.") for said, _ in SMALL_TALK]
         right = await self.compacted_rightly(self.hooks(), told, session="compaction", question="And now?")

@@ -16,8 +16,8 @@ from elytron_agent.hooks.evaluation.rates import CEILINGS, FLOORS
 from elytron_agent.hooks.session import checked_session
 from elytron_core import limits as core_limits
 from elytron_core.errors import InvalidInput, InvalidJson, UnreadableFile
-from elytron_core.model import Value, invalid
-from elytron_core.strict_json import parse
+from elytron_core.model import Value, invalid_input
+from elytron_core.strict_json import parse_json
 from elytron_core.text.similarity import is_blank
 
 _Words = Annotated[str, Field(min_length=1, max_length=core_limits.CONDITION_CHARS)]
@@ -96,11 +96,11 @@ def read_script(path: Path, /) -> TurnScript:
         if not text.strip():
             continue
         try:
-            line = _line(text)
+            line = _parse_line(text)
             if not isinstance(line, SetupLine):
                 lines.append(line)
                 continue
-            settings, setup = _settings(line, is_first=setup is None and not lines), line
+            settings, setup = _line_settings(line, is_first=setup is None and not lines), line
         except InvalidInput as error:
             problem = f"{error.field} {error.problem}"
             raise UnreadableFile(name=path.name, line=number, problem=problem) from None
@@ -111,14 +111,14 @@ def read_script(path: Path, /) -> TurnScript:
     return TurnScript(lines=tuple(lines), settings=settings, bars=setup.bars if setup is not None else {})
 
 
-def _line(text: bytes) -> _Line:
+def _parse_line(text: bytes) -> _Line:
     """Return what one line says. Raises InvalidInput."""
     try:
-        line = _LINES.validate_python(parse(text, limit=limits.EVALUATED_BYTES))
+        line = _LINES.validate_python(parse_json(text, limit=limits.EVALUATED_BYTES))
     except InvalidJson as error:
         raise InvalidInput(field="JSON", problem=error.problem) from None
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid_input(error) from None
     match line:
         case SetupLine(bars=bars):
             if bars.keys() - CEILINGS.keys() - FLOORS.keys():
@@ -133,7 +133,7 @@ def _line(text: bytes) -> _Line:
     return line
 
 
-def _settings(line: SetupLine, *, is_first: bool) -> HookSettings:
+def _line_settings(line: SetupLine, *, is_first: bool) -> HookSettings:
     if not is_first:
         raise InvalidInput(field="setup", problem="belongs on the first line")
     settings = HookSettings.read(line.settings)

@@ -13,7 +13,7 @@ from elytron_agent.hooks.reference import is_reference
 from elytron_agent.hooks.turn_hooks import TurnHooks
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.ids import SeededIds
-from elytron_core.text.similarity import normalise
+from elytron_core.text.similarity import normalise_text
 
 _COMPACTED_FROM: Final = 4
 """Turns of a session from which on compaction is looked at."""
@@ -23,7 +23,7 @@ async def evaluate_turns(script: TurnScript, /, *, store: str = "memory:") -> Ho
     """Return the rates of hooks over the turns of `script`, in a store of their own."""
     clock = FrozenClock(step_ms=1)
     async with elytron.open(store, space=None, clock=clock, ids=SeededIds()) as memory:
-        told = _Telling(memory, clock, script)
+        told = _ScriptTelling(memory, clock, script)
         async with told.hooks() as hooks:
             await told.all_lines(hooks)
             await told.other_sessions(hooks)
@@ -32,7 +32,7 @@ async def evaluate_turns(script: TurnScript, /, *, store: str = "memory:") -> Ho
         return told.rates()
 
 
-class _Telling(HookStage):
+class _ScriptTelling(HookStage):
     """Tells the lines of a script to hooks, and counts part and whole of each rate."""
 
     def __init__(self, memory: elytron.MemoryRuntime, clock: FrozenClock, script: TurnScript, /) -> None:
@@ -72,17 +72,17 @@ class _Telling(HookStage):
     async def other_sessions(self, hooks: TurnHooks) -> None:
         """Ask each session the questions of the others: what they expect, and it has not said, is not shown to it."""
         said = {
-            session: normalise("\n".join(f"{turn.user}\n{turn.assistant}" for turn in turns))
+            session: normalise_text("\n".join(f"{turn.user}\n{turn.assistant}" for turn in turns))
             for session, turns in self._script.turns.items()
         }
         for line in self._script.lines:
             if not isinstance(line, QuestionLine):
                 continue
             for session in said.keys() - {line.session}:
-                theirs = [text for text in line.expects if normalise(text) not in said[session]]
+                theirs = [text for text in line.expects if normalise_text(text) not in said[session]]
                 if theirs:
                     shown = await self._reference(hooks, line.user, session)
-                    self._count("session_isolation_leak", bool(_held(theirs, shown)), 1)
+                    self._count("session_isolation_leak", bool(_count_held(theirs, shown)), 1)
 
     async def repeats(self, hooks: TurnHooks) -> None:
         """Tell each session's turns to a session of their own, again under their ids, and then under new ids."""
@@ -118,8 +118,8 @@ class _Telling(HookStage):
         history.append({"role": "assistant", "content": line.assistant})
 
     async def _ask(self, hooks: TurnHooks, line: QuestionLine, *, is_later: bool) -> None:
-        shown = normalise("\n".join(await self.recalled_facts(hooks, line.user, session=line.session)))
-        right, wrong = _held(line.expects, shown), _held(line.excludes, shown)
+        shown = normalise_text("\n".join(await self.recalled_facts(hooks, line.user, session=line.session)))
+        right, wrong = _count_held(line.expects, shown), _count_held(line.excludes, shown)
         self._count("fact_recall_recall", right, len(line.expects))
         self._count("fact_recall_precision", right, right + wrong)
         if is_later:
@@ -129,12 +129,12 @@ class _Telling(HookStage):
     async def _reference(self, hooks: TurnHooks, question: str, session: str) -> str:
         """Return what a question is reminded of, in one form."""
         async with hooks.turn(question, session_id=session, conversation=ASKING) as turn:
-            return normalise("\n".join(str(item.words) for item in items_of(turn.messages) if is_reference(item)))
+            return normalise_text("\n".join(str(item.words) for item in items_of(turn.messages) if is_reference(item)))
 
     def _count(self, name: str, part: float, whole: float) -> None:
         self._parts[name] += int(part)
         self._wholes[name] += int(whole)
 
 
-def _held(texts: Sequence[str], shown: str) -> int:
-    return sum(normalise(text) in shown for text in texts)
+def _count_held(texts: Sequence[str], shown: str) -> int:
+    return sum(normalise_text(text) in shown for text in texts)

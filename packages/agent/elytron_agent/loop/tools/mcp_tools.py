@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_agent import limits
-from elytron_agent.context.request import clipped
+from elytron_agent.context.request import clip_words
 from elytron_agent.tool import Arguments, CallKey, Tool, ToolAnswer
 from elytron_core.errors import InvalidInput, MissingExtra
-from elytron_core.model import Request, invalid
+from elytron_core.model import Request, invalid_input
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -41,7 +41,7 @@ class McpToolServer(Request):
         return bool(self.command) != bool(self.url)
 
 
-class _Entry(BaseModel):
+class _ServerEntry(BaseModel):
     """An entry of `mcpServers`; what other programs keep beside these fields is passed over."""
 
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
@@ -53,10 +53,10 @@ class _Entry(BaseModel):
     url: str | None = None
 
 
-class _Configuration(BaseModel):
+class _ServersConfiguration(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
-    servers: Annotated[Mapping[str, _Entry], Field(alias="mcpServers")]
+    servers: Annotated[Mapping[str, _ServerEntry], Field(alias="mcpServers")]
 
 
 def mcp_server_of(text: str, /) -> McpToolServer:
@@ -68,17 +68,17 @@ def mcp_server_of(text: str, /) -> McpToolServer:
     except ValueError:
         raise InvalidInput(field="MCP server", problem=f"{name!r} has a quote without its end") from None
     is_url = place.startswith(("http://", "https://"))
-    return _server(name, url=place) if is_url else _server(name, command=command)
+    return _named_server(name, url=place) if is_url else _named_server(name, command=command)
 
 
 def mcp_servers_of(text: str, /) -> tuple[McpToolServer, ...]:
     """Return the servers of `mcpServers` in a host's configuration, which is JSON text. Raises InvalidInput."""
     try:
-        found = _Configuration.model_validate_json(text).servers
+        found = _ServersConfiguration.model_validate_json(text).servers
     except ValidationError as error:
-        raise invalid(error, model=_Configuration) from None
+        raise invalid_input(error, model=_ServersConfiguration) from None
     return tuple(
-        _server(
+        _named_server(
             name,
             command=(entry.command, *entry.args) if entry.command else (),
             env=entry.env,
@@ -106,11 +106,11 @@ async def mcp_tools(servers: Sequence[McpToolServer], /) -> AsyncGenerator[tuple
         yield tuple(tools)
 
 
-def _server(name: str, **fields: Any) -> McpToolServer:
+def _named_server(name: str, **fields: Any) -> McpToolServer:
     try:
         server = McpToolServer(name=name, **fields)
     except ValidationError as error:
-        raise invalid(error, model=McpToolServer) from None
+        raise invalid_input(error, model=McpToolServer) from None
     if not server.is_whole:
         raise InvalidInput(field=f"MCP server {name!r}", problem="needs a command or a URL: write NAME=COMMAND")
     return server
@@ -139,23 +139,23 @@ async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
                 listed = [*listed, *page.tools]
     except Exception as error:
         # Foreign code in another process: groups of exceptions, of its transport or its protocol.
-        problem = f"did not answer as an MCP server ({_reason(error)}): try its command in a shell"
+        problem = f"did not answer as an MCP server ({_error_reason(error)}): try its command in a shell"
         raise InvalidInput(field=f"MCP server {server.name!r}", problem=problem) from error
-    return [_tool(server.name, client, each) for each in listed]
+    return [_server_tool(server.name, client, each) for each in listed]
 
 
-def _tool(server: str, client: "Client", found: "ServerTool") -> Tool:
+def _server_tool(server: str, client: "Client", found: "ServerTool") -> Tool:
     hints = found.annotations
     is_read_only = hints is not None and hints.read_only_hint is True
 
     async def act(given: Arguments, _: CallKey, /) -> ToolAnswer:
         answer = await client.call_tool(found.name, dict(given))
-        texts = [_text(block) for block in answer.content]
+        texts = [_block_text(block) for block in answer.content]
         return ToolAnswer(text="\n".join(texts) or "The tool answered nothing.", is_error=answer.is_error)
 
     return Tool(
         name=re.sub(r"[^A-Za-z0-9_-]", "_", f"{server}_{found.name}")[:_NAME_CHARS],
-        description=clipped(found.description or found.title or found.name, limits.MCP_DESCRIPTION_CHARS),
+        description=clip_words(found.description or found.title or found.name, limits.MCP_DESCRIPTION_CHARS),
         parameters=found.input_schema,
         act=act,
         may_repeat=is_read_only or (hints is not None and hints.idempotent_hint is True),
@@ -164,7 +164,7 @@ def _tool(server: str, client: "Client", found: "ServerTool") -> Tool:
     )
 
 
-def _text(block: "ContentBlock") -> str:
+def _block_text(block: "ContentBlock") -> str:
     """Return a part of an answer as text; what is none is named by its kind."""
     match block.type:
         case "text":
@@ -177,9 +177,9 @@ def _text(block: "ContentBlock") -> str:
             return f"[{block.type}, {block.mime_type}]"
 
 
-def _reason(error: Exception) -> str:
+def _error_reason(error: Exception) -> str:
     """Return what went wrong: of a group, its first exception."""
     first: BaseException = error
     while isinstance(first, BaseExceptionGroup):
         first = cast("BaseExceptionGroup[BaseException]", first).exceptions[0]
-    return clipped(f"{type(first).__name__}: {first}".removesuffix(": "), limits.PROBLEM_CHARS)
+    return clip_words(f"{type(first).__name__}: {first}".removesuffix(": "), limits.PROBLEM_CHARS)

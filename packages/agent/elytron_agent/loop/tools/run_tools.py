@@ -9,16 +9,16 @@ from pydantic import Field
 
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.context.request import clipped
+from elytron_agent.context.request import clip_words
 from elytron_agent.loop.tool_call import DONE
 from elytron_agent.runs.journal import AGENTS
-from elytron_agent.runs.settings import Deadline, Preferences, WorkCancelled, finished
+from elytron_agent.runs.settings import RunDeadline, UserPreferences, WorkCancelled, finish_work
 from elytron_agent.tool import CallKey, Tool, ToolArguments, typed_tool
 from elytron_core.errors import LimitExceeded, ModelError, NotFound, PreconditionFailed
 from elytron_core.model import Request
-from elytron_core.ports.chat import ChatModel, ImagePart, InputMessage, ModelRequest, Role, TextPart
+from elytron_core.ports.chat import ChatModel, ChatRole, ImagePart, InputMessage, ModelRequest, TextPart
 from elytron_core.scope import Name
-from elytron_core.strict_json import digest
+from elytron_core.strict_json import sha256_digest
 from elytron_models.answer import ask
 
 
@@ -31,7 +31,7 @@ class MemoryMode(StrEnum):
     """Blocks of its own, and what was said with it."""
 
 
-class Creator(StrEnum):
+class SubagentCreator(StrEnum):
     """Creator of a subagent."""
 
     USER = "user"
@@ -43,7 +43,7 @@ class Subagent(Request):
 
     name: Annotated[Name, Field(max_length=limits.SUBAGENT_NAME_CHARS)]
     purpose: Annotated[str, Field(min_length=1, max_length=limits.SUBAGENT_PURPOSE_CHARS)]
-    created_by: Creator = Creator.USER
+    created_by: SubagentCreator = SubagentCreator.USER
     memory: MemoryMode = MemoryMode.SHARED
 
 
@@ -76,7 +76,7 @@ class SubagentShelf:
             raise NotFound(what="subagent", name=name)
         return Subagent.model_validate(found.value)
 
-    async def list(self, *, created_by: Creator | None = None) -> tuple[Subagent, ...]:
+    async def list(self, *, created_by: SubagentCreator | None = None) -> tuple[Subagent, ...]:
         """Return the subagents by name; with `created_by`, those that it made."""
         found = [Subagent.model_validate(each.value) async for each in self._records.below(self._namespace)]
         return tuple(
@@ -114,7 +114,7 @@ def done_tool() -> Tool:
     return typed_tool(DONE, about, DoneArguments, act, may_repeat=True)
 
 
-def preference_tool(change: Callable[[str | None, str | None], Awaitable[Preferences]], /) -> Tool:
+def preference_tool(change: Callable[[str | None, str | None], Awaitable[UserPreferences]], /) -> Tool:
     """Return the tool by which a model stores the person's time zone or language."""
 
     async def act(given: PreferenceArguments, _key: CallKey, /) -> str:
@@ -129,7 +129,7 @@ def subagent_tool(shelf: SubagentShelf, /) -> Tool:
     """Return the tool by which a model makes a subagent."""
 
     async def act(given: SubagentArguments, _key: CallKey, /) -> str:
-        await shelf.create(Subagent(name=given.name, purpose=given.purpose, created_by=Creator.AGENT))
+        await shelf.create(Subagent(name=given.name, purpose=given.purpose, created_by=SubagentCreator.AGENT))
         return f"The subagent {given.name!r} is there. The user can talk with it in a thread of its own."
 
     about = "Make a subagent for a lasting purpose, with a conversation of its own with the user."
@@ -143,27 +143,27 @@ ASKED: Final = (
 UNSEEN: Final = "it could not be described"
 
 
-async def described(model: ChatModel, images: Sequence[str], text: str, /, *, deadline: Deadline) -> str:
+async def describe_images(model: ChatModel, images: Sequence[str], text: str, /, *, deadline: RunDeadline) -> str:
     """Return `text` with a description of each image behind it; one that is not described in time is marked so."""
     told = [text] if text else []
     for number, url in enumerate(images, 1):
         label = f"image {number}" if len(images) > 1 else "image"
-        seen = " ".join((await _description(model, url, text, deadline)).split())
-        told.append(f"[{label}: {clipped(seen, limits.DESCRIPTION_CHARS)}]")
+        seen = " ".join((await _image_description(model, url, text, deadline)).split())
+        told.append(f"[{label}: {clip_words(seen, limits.DESCRIPTION_CHARS)}]")
     return "\n".join(told)
 
 
 def digests_of(images: Sequence[str], /) -> tuple[str, ...]:
     """Return a digest of each image, by which a repeated request is known."""
-    return tuple(digest(url.encode())[:16] for url in images)
+    return tuple(sha256_digest(url.encode())[:16] for url in images)
 
 
-async def _description(model: ChatModel, url: str, text: str, deadline: Deadline) -> str:
+async def _image_description(model: ChatModel, url: str, text: str, deadline: RunDeadline) -> str:
     asked = f"{ASKED}\nThe user wrote beside it: {text}" if text else ASKED
-    message = InputMessage(role=Role.USER, parts=(TextPart(text=asked), ImagePart(url=url)))
+    message = InputMessage(role=ChatRole.USER, parts=(TextPart(text=asked), ImagePart(url=url)))
     try:
         request = ModelRequest(messages=(message,), max_tokens=1_024)
-        answer = await finished(ask(model, request), timeout_s=deadline.timeout_s())
+        answer = await finish_work(ask(model, request), timeout_s=deadline.timeout_s())
     except (ModelError, TimeoutError, WorkCancelled):
         return UNSEEN
     return answer.text.strip() or UNSEEN

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_agent import limits
-from elytron_agent.context.request import clipped
+from elytron_agent.context.request import clip_words
 from elytron_agent.tool import CallKey, Tool, ToolArguments, typed_tool
 from elytron_core.errors import InvalidInput, MissingExtra, Unreachable
 from elytron_core.model import Value
@@ -50,7 +50,7 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
             given.query, count=given.count, freshness=given.freshness, location=given.location
         )
         pages = [
-            f"{number}. {page.title}\n{page.url}\n{clipped(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
+            f"{number}. {page.title}\n{page.url}\n{clip_words(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
             for number, page in enumerate(found[: given.count], 1)
         ]
         return "\n\n".join(pages) or "No page was found."
@@ -63,7 +63,7 @@ GROUP: Final = "elytron.web_search"
 """Entry points of providers: each is called with the text after `NAME=`, and returns a WebSearch."""
 
 
-class _Page(BaseModel):
+class _SearchPage(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
     url: str
@@ -71,10 +71,10 @@ class _Page(BaseModel):
     content: str | None = None
 
 
-class _Answer(BaseModel):
+class _WebAnswer(BaseModel):
     model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
 
-    results: tuple[_Page, ...]
+    results: tuple[_SearchPage, ...]
 
 
 class SearxngSearch:
@@ -110,7 +110,7 @@ class SearxngSearch:
                     body += piece
                     if len(body) > limits.WEB_ANSWER_BYTES:
                         raise Unreachable("the web search answered more than is read")
-            found = _Answer.model_validate(json.loads(body)).results
+            found = _WebAnswer.model_validate(json.loads(body)).results
         except (httpx.HTTPError, httpx.InvalidURL):
             raise Unreachable("the web search cannot be reached: check its address") from None
         except (ValueError, ValidationError):

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elytron_cli.chat.conversation import ApprovalMode, approver
+from elytron_cli.chat.conversation import ApprovalMode, call_approver
 from elytron_cli.input.files import read_file, require_free, write_file
-from elytron_cli.input.options import Group, OneOf, asking, command, common, overwriting
-from elytron_cli.runner import run, settings
-from elytron_cli.session import Session
+from elytron_cli.input.options import OneOf, PageGroup, common_options, force_option, page_command, yes_option
+from elytron_cli.runner import run_settings, run_work
+from elytron_cli.session import CommandSession
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.confirmation import confirm
-from elytron_cli.terminal.output import Output, line
+from elytron_cli.terminal.confirmation import confirm_question
+from elytron_cli.terminal.output import CommandOutput, safe_line
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_store import WhenMissing
@@ -35,7 +35,7 @@ class AgentFileWritten(Value):
     messages: int
 
 
-@command("chat")
+@page_command("chat")
 @click.option("--model", metavar="MODEL", help="The model: ollama:llama3.2, openai:gpt-5, anthropic:..., name@URL.")
 @click.option("--context-tokens", type=click.IntRange(1_000), metavar="N", help="How much the model reads.")
 @click.option("--system", metavar="TEXT", help="Instruction in place of the usual one.")
@@ -47,8 +47,8 @@ class AgentFileWritten(Value):
 @click.option(
     "--approve", type=OneOf(ApprovalMode), help="Tools that may change something: ask at a terminal, else none."
 )
-@common
-def chat(
+@common_options
+def chat_command(
     *,
     model: str | None,
     context_tokens: int | None,
@@ -67,12 +67,12 @@ def chat(
     from elytron_agent.loop.tools.mcp_tools import mcp_tools
     from elytron_agent.loop.tools.web_search import open_web_search
     from elytron_agent.runs.settings import AgentSettings
-    from elytron_cli.chat.conversation import Conversation
+    from elytron_cli.chat.conversation import ChatConversation
     from elytron_cli.chat.line_input import PROMPT, LineHistory, LineInput, history_path
-    from elytron_cli.chat.screen import Screen
+    from elytron_cli.chat.screen import ChatScreen
     from elytron_models import address_of, require_key
 
-    found = settings()
+    found = run_settings()
     address = model or (found.language_model.value if found.language_model is not None else None)
     if address is None:
         raise InvalidInput(field="--model", problem="is missing: write one such as ollama:llama3.2 or openai:gpt-5")
@@ -91,23 +91,23 @@ def chat(
     is_sealed = found.key_file is not None or found.keys is not None
     place = f"Agent {name!r} with {address}, in the space {found.space.value!r} of {found.store.shown}"
 
-    async def work(session: Session, out: Output) -> int | None:
+    async def work(session: CommandSession, out: CommandOutput) -> int | None:
         memory = session.runtime
         own = BlockShelf(memory, agent=name)
         blocks = own if await own.list() else BlockShelf(memory)
         history = None if no_history or is_sealed else LineHistory(history_path())
         lines = LineInput(history=history, prompt="" if out.is_json else PROMPT)
-        screen = Screen(out.is_json)
-        asking = approver(approve, lines, screen)
+        screen = ChatScreen(out.is_json)
+        asking = call_approver(approve, lines, screen)
         async with (
             mcp_tools(servers) as tools,
             Agent(
                 memory, None, tools, name=name, settings=wanted, blocks=blocks, approve=asking, web_search=search
             ) as agent,
         ):
-            return await Conversation(agent, blocks, screen, lines).hold(place)
+            return await ChatConversation(agent, blocks, screen, lines).hold(place)
 
-    return run(work, when_missing=WhenMissing.MAKE)
+    return run_work(work, when_missing=WhenMissing.MAKE)
 
 
 def _mcp_servers(named: tuple[str, ...], config: Path | None, *, no_tools: bool) -> "list[McpToolServer]":
@@ -121,16 +121,16 @@ def _mcp_servers(named: tuple[str, ...], config: Path | None, *, no_tools: bool)
     return servers
 
 
-@click.group("agent", cls=Group)
-@common
-def agent() -> None:
+@click.group("agent", cls=PageGroup)
+@common_options
+def agent_group() -> None:
     """Take agents in from agent files (.af), write such files, delete an agent."""
 
 
-@agent.command("import")
+@agent_group.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--name", metavar="NAME", help="What the agent is called here; else as in FILE.")
-@common
+@common_options
 def import_agent(*, file: Path, name: str | None) -> int | None:
     """Take the agent of FILE, which Letta exported, in: its blocks, and what was said as evidence from outside.
 
@@ -141,7 +141,7 @@ def import_agent(*, file: Path, name: str | None) -> int | None:
 
     read = read_agent_file(read_file(file, limit=FILE_BYTES))
 
-    async def work(session: Session, out: Output) -> None:
+    async def work(session: CommandSession, out: CommandOutput) -> None:
         report = await import_agent_file(session.runtime, read, name=name)
 
         rows = [("agents", ", ".join(report.agents))]
@@ -150,50 +150,50 @@ def import_agent(*, file: Path, name: str | None) -> int | None:
         rows.append(("left out", "; ".join(report.left_out)))
         rows.append(("blacked out", ", ".join(f"{count} {kind}" for kind, count in report.redacted.items())))
         rows.append(("talk with it", f"elytron --agent {shlex.quote(report.agents[0])} chat"))
-        out.report(report, lambda console, _: tables_common.pairs(console, rows))
+        out.report(report, lambda console, _: tables_common.show_pairs(console, rows))
 
-    return run(work, when_missing=WhenMissing.MAKE)
+    return run_work(work, when_missing=WhenMissing.MAKE)
 
 
-@agent.command("export")
+@agent_group.command("export")
 @click.argument("name")
 @click.argument("file", type=click.Path(path_type=Path))
-@overwriting
-@common
+@force_option
+@common_options
 def export_agent(*, name: str, file: Path, force: bool) -> int | None:
     """Write the agent NAME to FILE as an agent file (.af): its blocks, and what was said with it."""
     from elytron_agent import export_agent_file
 
     require_free(file, force=force)
 
-    async def work(session: Session, out: Output) -> None:
+    async def work(session: CommandSession, out: CommandOutput) -> None:
         found = await export_agent_file(session.runtime, name)
         write_file(file, found.text(), force=force)
         messages = sum(len(each["messages"]) for each in found.agents)
         report = AgentFileWritten(path=str(file), blocks=len(found.blocks), messages=messages)
         rows = [("file", report.path), ("blocks", str(report.blocks)), ("messages", str(messages))]
-        out.report(report, lambda console, _: tables_common.pairs(console, rows))
+        out.report(report, lambda console, _: tables_common.show_pairs(console, rows))
 
-    return run(work)
+    return run_work(work)
 
 
-@agent.command("delete")
+@agent_group.command("delete")
 @click.argument("name")
 @click.option("--reason", default="", metavar="TEXT", help="Why; it is kept in the history.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be erased.")
-@asking
-@common
-def delete(*, name: str, reason: str, dry_run: bool, yes: bool) -> int | None:
+@yes_option
+@common_options
+def delete_command(*, name: str, reason: str, dry_run: bool, yes: bool) -> int | None:
     """Erase the agent NAME and its subagents: threads, runs, own blocks and own memory. What agents share stays."""
     from elytron_agent import delete_agent
 
-    async def work(session: Session, out: Output) -> None:
+    async def work(session: CommandSession, out: CommandOutput) -> None:
         if not dry_run:
-            confirm(f"Erase the agent {line(name)!r}, with no way back?", yes=yes)
+            confirm_question(f"Erase the agent {safe_line(name)!r}, with no way back?", yes=yes)
         report = await delete_agent(session.runtime, name, reason=reason, dry_run=dry_run)
         erased = "would be erased" if dry_run else "erased"
         rows = [(erased, ", ".join(report.agents))]
         rows += [("records", str(report.records)), ("memories", str(report.memories))]
-        out.report(report, lambda console, _: tables_common.pairs(console, rows))
+        out.report(report, lambda console, _: tables_common.show_pairs(console, rows))
 
-    return run(work)
+    return run_work(work)

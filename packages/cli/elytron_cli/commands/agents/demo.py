@@ -17,12 +17,12 @@ import click
 from pydantic import SerializeAsAny, TypeAdapter, ValidationError
 
 from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
-from elytron_cli.config import Setting, Settings, called_as
-from elytron_cli.input.options import Group, as_json, common, told
-from elytron_cli.runner import settings
-from elytron_cli.session import Session, opened
+from elytron_cli.config import FoundSetting, RunSettings, called_as
+from elytron_cli.input.options import PageGroup, as_json, common_options, global_options
+from elytron_cli.runner import run_settings
+from elytron_cli.session import CommandSession, open_session
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.output import Bar, Output, safe
+from elytron_cli.terminal.output import CommandOutput, ProgressBar, safe_text
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, RecallHit
 from elytron_core.errors import MissingExtra, UnreadableFile
@@ -44,7 +44,7 @@ FOUND = "✓"
 _WORD = re.compile(r"\w{3,}")
 
 
-class Question(Value):
+class DemoQuestion(Value):
     """A question about the conversation. `evidence` names the lines that answer it, counted from 1."""
 
     question: str
@@ -53,7 +53,7 @@ class Question(Value):
     kind: Literal["single", "multi", "temporal", "update", "chinese"]
 
 
-class Answered(Value):
+class AnsweredQuestion(Value):
     """The hits of a question. `evidence_at` are the places, from 1, of those that hold the answer."""
 
     question: str
@@ -69,13 +69,13 @@ class DemoReport(Value):
     imported: TranscriptImportReport
     turns_per_s: float | None = None
     recall_p50_ms: float
-    answered: tuple[Answered, ...]
+    answered: tuple[AnsweredQuestion, ...]
     projection: MemoryProjectionReport
 
 
-@click.group("demo", cls=Group, invoke_without_command=True)
-@common
-def demo() -> None:
+@click.group("demo", cls=PageGroup, invoke_without_command=True)
+@common_options
+def demo_group() -> None:
     """Try it on a year of invented conversation: no key, no service, no model.
 
     Writes ./elytron-demo.db, or the store that --store names, asks ten questions and shows one projection. It can be
@@ -84,34 +84,34 @@ def demo() -> None:
     context = click.get_current_context()
     if context.invoked_subcommand is not None:
         return
-    found = settings()
-    if "store" not in told(context):
-        found = replace(found, store=Setting(STORE, "demo"))
+    found = run_settings()
+    if "store" not in global_options(context):
+        found = replace(found, store=FoundSetting(STORE, "demo"))
     # A first look is for people: JSON comes only with --json, also through a pipe.
-    out = Output(as_json(context) or False)
-    report = asyncio.run(_run(found, out))
+    out = CommandOutput(as_json(context) or False)
+    report = asyncio.run(_run_demo(found, out))
     # Said again, for a variable may have been set for this command alone; what is secret is not printed.
     named = [(name, one) for name, one in found.told().items() if one.origin.startswith(("--", "ELYTRON_", "BM_"))]
     given = {f"--{name.replace('_', '-')}": one.value for name, one in named if name != "store" and not one.secret}
-    again = f"{_called()} {shlex.join(['--store', found.store.value, *chain.from_iterable(given.items())])}"
-    out.report(report, lambda console, _: _show(console, report, again))
+    again = f"{_command_called()} {shlex.join(['--store', found.store.value, *chain.from_iterable(given.items())])}"
+    out.report(report, lambda console, _: _show_demo(console, report, again))
 
 
-def folder() -> Path:
+def demo_folder() -> Path:
     """Return the folder of the conversation: in an installed package its own, in a checkout that of the fixtures."""
     shipped = Path(__file__).parents[2] / "demo_data"
     return shipped if shipped.is_dir() else Path(__file__).parents[5] / "fixtures" / "conversations"
 
 
-async def _run(found: Settings, out: Output) -> DemoReport:
-    lines, questions = _read()
-    async with opened(found, when_missing=WhenMissing.MAKE) as session:
-        with Bar("writing a year of conversation", unit="bytes", shown=not out.is_json) as bar:
+async def _run_demo(found: RunSettings, out: CommandOutput) -> DemoReport:
+    lines, questions = _read_conversation()
+    async with open_session(found, when_missing=WhenMissing.MAKE) as session:
+        with ProgressBar("writing a year of conversation", unit="bytes", shown=not out.is_json) as bar:
             began = time.perf_counter()
-            imported = await import_transcript(session, folder() / CONVERSATION, progress=bar.at)
+            imported = await import_transcript(session, demo_folder() / CONVERSATION, progress=bar.at)
             took = time.perf_counter() - began
         times: list[float] = []
-        answered = [await _ask(session, question, lines, times) for question in questions]
+        answered = [await _ask_question(session, question, lines, times) for question in questions]
         asked = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
         projection = await session.call(asked, MemoryProjectionReport)
     return DemoReport(
@@ -124,43 +124,48 @@ async def _run(found: Settings, out: Output) -> DemoReport:
     )
 
 
-def _read() -> tuple[Sequence[str], tuple[Question, ...]]:
+def _read_conversation() -> tuple[Sequence[str], tuple[DemoQuestion, ...]]:
     """Return the texts of the conversation and the questions about it."""
     name = QUESTIONS
     try:
-        questions = TypeAdapter(tuple[Question, ...]).validate_json((folder() / name).read_bytes())
+        questions = TypeAdapter(tuple[DemoQuestion, ...]).validate_json((demo_folder() / name).read_bytes())
         name = CONVERSATION
         texts = TypeAdapter(dict[str, str])
-        lines = [texts.validate_json(said)["content"] for said in (folder() / name).read_bytes().splitlines()]
+        lines = [texts.validate_json(said)["content"] for said in (demo_folder() / name).read_bytes().splitlines()]
     except (OSError, ValidationError, KeyError) as error:
         raise UnreadableFile(name=name, problem="of the demonstration is damaged: install elytron again") from error
     return lines, questions
 
 
-async def _ask(session: Session, question: Question, lines: Sequence[str], times: list[float]) -> Answered:
+async def _ask_question(
+    session: CommandSession, question: DemoQuestion, lines: Sequence[str], times: list[float]
+) -> AnsweredQuestion:
     request = MemoryRecallRequest(query=question.question)
     began = time.perf_counter()
     report = await session.call(request, MemoryRecallReport)
     times.append(time.perf_counter() - began)
     evidence = {lines[number - 1] for number in question.evidence}
     places = tuple(place for place, hit in enumerate(report.hits, start=1) if hit.text in evidence)
-    return Answered(question=question.question, answer=question.answer, hits=report.hits, evidence_at=places)
+    return AnsweredQuestion(question=question.question, answer=question.answer, hits=report.hits, evidence_at=places)
 
 
-def _called() -> str:
+def _command_called() -> str:
     return called_as(sys.argv[0], environment=os.environ, folder=Path.cwd())
 
 
-def _show(out: "Console", report: DemoReport, again: str) -> None:
+def _show_demo(out: "Console", report: DemoReport, again: str) -> None:
     for number, answered in enumerate(report.answered, start=1):
         out.print(f"{number}. {answered.question}", style="bold", soft_wrap=True)
         shown = max(SHOWN_HITS, *answered.evidence_at[:1], 0)
-        hits = [hit.model_copy(update={"text": _telling(hit.text, answered.question)}) for hit in answered.hits[:shown]]
+        hits = [
+            hit.model_copy(update={"text": _telling_sentences(hit.text, answered.question)})
+            for hit in answered.hits[:shown]
+        ]
         marks = [FOUND if place in answered.evidence_at else "" for place in range(1, len(hits) + 1)]
         tables_common.marked_hits(out, hits, marks)
     out.print("What a model would be shown for the first question:", style="bold")
-    tables_common.projected(out, report.projection)
-    out.print(_figures(report), style="bold", soft_wrap=True)
+    tables_common.show_projection(out, report.projection)
+    out.print(_demo_figures(report), style="bold", soft_wrap=True)
     out.print(f"\nThe memory is in {report.store}. Try:", soft_wrap=True)
     for example in (
         'recall "what happened to the cello?" --explain',
@@ -168,10 +173,10 @@ def _show(out: "Console", report: DemoReport, again: str) -> None:
         'project "plans for the swim" --max-chars 800',
         "inspect --check",
     ):
-        out.print(f"  {safe(again)} {example}", soft_wrap=True)
+        out.print(f"  {safe_text(again)} {example}", soft_wrap=True)
 
 
-def _figures(report: DemoReport) -> str:
+def _demo_figures(report: DemoReport) -> str:
     found = sum(bool(answered.evidence_at) for answered in report.answered)
     first = sum(1 in answered.evidence_at for answered in report.answered)
     speed = f"{report.turns_per_s:,.0f} turns/s written" if report.turns_per_s is not None else "nothing new to write"
@@ -181,7 +186,7 @@ def _figures(report: DemoReport) -> str:
     )
 
 
-def _telling(text: str, question: str) -> str:
+def _telling_sentences(text: str, question: str) -> str:
     """Return the whole sentences of `text` that say most of what `question` asks for."""
     terms = [word.casefold() for word in _WORD.findall(question)]
     return BETWEEN.join(text[start:end].strip() for start, end in passages_of(text, terms, SHOWN_CHARS))
@@ -193,27 +198,27 @@ class ProxyDemoReport(Value):
     calls: tuple[SerializeAsAny[Value], ...]
 
 
-@demo.command("proxy")
-@common
+@demo_group.command("proxy")
+@common_options
 def demo_proxy() -> None:
     """Hold two conversations through the proxy, with a scripted model and no key.
 
     The model knows what is in its request and nothing else. Nothing is written to a disk.
     """
-    out = Output(as_json(click.get_current_context()) or False)
+    out = CommandOutput(as_json(click.get_current_context()) or False)
     try:
-        report = asyncio.run(_proxied())
+        report = asyncio.run(_proxy_demo())
     except ImportError as error:
         raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
     out.report(report, _show_calls)
 
 
-async def _proxied() -> ProxyDemoReport:
+async def _proxy_demo() -> ProxyDemoReport:
     import elytron
-    from elytron_proxy.demonstration import demonstrate
+    from elytron_proxy.demonstration import demonstrate_proxy
 
     async with elytron.open("memory:", space="default") as memory:
-        return ProxyDemoReport(calls=await demonstrate(memory, "default"))
+        return ProxyDemoReport(calls=await demonstrate_proxy(memory, "default"))
 
 
 def _show_calls(console: "Console", report: ProxyDemoReport) -> None:
@@ -224,5 +229,5 @@ def _show_calls(console: "Console", report: ProxyDemoReport) -> None:
         for shown in str(told["placed"]).splitlines():
             console.print(f"  memory: {shown}", markup=False, style="dim", soft_wrap=True)
         console.print(f"  model:  {told['answered']}", markup=False, soft_wrap=True)
-    called = f"{_called()} proxy --upstream http://127.0.0.1:11434"
+    called = f"{_command_called()} proxy --upstream http://127.0.0.1:11434"
     console.print(f"\nYour own clients and models: {called}", soft_wrap=True)

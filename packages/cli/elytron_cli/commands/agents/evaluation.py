@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elytron_cli.exit_codes import FAILURE
-from elytron_cli.input.options import Command, Group, command, common, common_but_profile, limited
-from elytron_cli.input.profile_names import profiled
-from elytron_cli.runner import answer, output, run, scope_of, settings
-from elytron_cli.session import Session, keys_of, model_of, text_model_of
+from elytron_cli.input.options import (
+    PageCommand,
+    PageGroup,
+    common_but_profile,
+    common_options,
+    limit_option,
+    page_command,
+)
+from elytron_cli.input.profile_names import profile_option
+from elytron_cli.runner import answer_request, run_output, run_settings, run_work, scope_of
+from elytron_cli.session import CommandSession, keys_of, model_of, text_model_of
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.output import Output, line, safe
+from elytron_cli.terminal.output import CommandOutput, safe_line, safe_text
 from elytron_core import limits
 from elytron_core.contracts.inspection import MemoryReplayRequest
 from elytron_core.ports.store import KeyProvider
@@ -24,35 +31,35 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from elytron_agent.hooks.evaluation.rates import HookRates
-    from elytron_replay.engines import Engine
+    from elytron_replay.engines import ReplayEngine
     from elytron_replay.evolve import SandboxReport
 
 
-@click.group("evaluate", cls=Group)
-@common
-def evaluate() -> None:
+@click.group("evaluate", cls=PageGroup)
+@common_options
+def evaluate_group() -> None:
     """Measure how well memory does its work: rates beside their bars."""
 
 
-@evaluate.command("hooks")
+@evaluate_group.command("hooks")
 @click.argument("file", required=False, metavar="[FILE]", type=click.Path(path_type=Path))
-@common
-def hooks(*, file: Path | None) -> int | None:
+@common_options
+def hooks_command(*, file: Path | None) -> int | None:
     """Tell turns to turn hooks, in a memory of their own, and print the rates.
 
     The turns are those that ship, or those of FILE: lines of JSON, of the kinds turn, question, wait and setup. Exits
     with 1 if a rate misses its bar.
     """
-    from elytron_agent.hooks.evaluation.scripted_turns import evaluate as rated
+    from elytron_agent.hooks.evaluation.scripted_turns import evaluate_hooks as rated
     from elytron_agent.hooks.evaluation.turn_file import read_script
     from elytron_agent.hooks.evaluation.turn_rates import evaluate_turns
 
     rates = asyncio.run(rated() if file is None else evaluate_turns(read_script(file)))
-    output().report(rates, _shown)
+    run_output().report(rates, _show_rates)
     return None if rates.hold else FAILURE
 
 
-def _shown(console: "Console", found: "HookRates") -> None:
+def _show_rates(console: "Console", found: "HookRates") -> None:
     rows = (
         (
             rate.name.replace("_", " "),
@@ -62,65 +69,65 @@ def _shown(console: "Console", found: "HookRates") -> None:
         )
         for rate in found.rates
     )
-    tables_common.table(console, ("rate", "value", "bar", ""), rows, numbers=("value", "bar"))
+    tables_common.show_table(console, ("rate", "value", "bar", ""), rows, numbers=("value", "bar"))
     if found.unmeasured:
         names = ", ".join(name.replace("_", " ") for name in found.unmeasured)
         console.print(f"nothing in the turns to measure: {names}", soft_wrap=True)
 
 
 _FILE = click.argument("proposal", type=click.Path(path_type=Path))
-_PROFILE = profiled("The kind of place that memory runs in; it decides how thoroughly a proposal is tried.")
+_PROFILE = profile_option("The kind of place that memory runs in; it decides how thoroughly a proposal is tried.")
 
 
-@click.group("evolve", cls=Group)
-@common
-def evolve() -> None:
+@click.group("evolve", cls=PageGroup)
+@common_options
+def evolve_group() -> None:
     """Try proposed changes on a copy of memory, and submit what did well."""
 
 
-@evolve.command("try")
+@evolve_group.command("try")
 @_FILE
 @_PROFILE
 @common_but_profile
 def try_out(*, proposal: Path, profile: ProfileName) -> int | None:
     """Try the PROPOSAL in this JSON file; nothing is written. Exits with 1 if it did not do well."""
-    return _run(proposal, profile, submitting=False)
+    return _run_proposal(proposal, profile, submitting=False)
 
 
-@evolve.command("submit")
+@evolve_group.command("submit")
 @_FILE
 @_PROFILE
 @common_but_profile
-def submit(*, proposal: Path, profile: ProfileName) -> int | None:
+def submit_command(*, proposal: Path, profile: ProfileName) -> int | None:
     """Try the PROPOSAL once more and, if it does well, write it."""
-    return _run(proposal, profile, submitting=True)
+    return _run_proposal(proposal, profile, submitting=True)
 
 
-def _run(path: Path, profile: ProfileName, *, submitting: bool) -> int | None:
+def _run_proposal(path: Path, profile: ProfileName, *, submitting: bool) -> int | None:
     from elytron_replay import evolve as evolving
 
-    async def work(session: Session, out: Output) -> int | None:
+    async def work(session: CommandSession, out: CommandOutput) -> int | None:
         proposal = evolving.load_proposal(path)
         if submitting:
-            report, written = await evolving.submit(session.runtime, proposal, profile=profile)
+            report, written = await evolving.submit_proposal(session.runtime, proposal, profile=profile)
         else:
             report, written = await evolving.try_out(session.runtime, proposal, profile=profile), None
         out.report(report, _show_proposal)
         if written is not None:
-            out.report(written, lambda console, _: console.print(f"submitted: {line(', '.join(written.ids))}"))
+            out.report(written, lambda console, _: console.print(f"submitted: {safe_line(', '.join(written.ids))}"))
         return None if report.ok else FAILURE
 
-    return run(work, when_missing=WhenMissing.MAKE if submitting else WhenMissing.REFUSE)
+    return run_work(work, when_missing=WhenMissing.MAKE if submitting else WhenMissing.REFUSE)
 
 
 def _show_proposal(console: "Console", report: "SandboxReport") -> None:
     tier = report.review.tier.value if report.review.tier is not None else "no"
-    console.print(f"{line(report.review.proposal)}: {tier} trial, {'good' if report.ok else 'not good enough'}")
+    console.print(f"{safe_line(report.review.proposal)}: {tier} trial, {'good' if report.ok else 'not good enough'}")
     for rejection in report.review.rejections:
         console.print(f"  rejected: {rejection.value}")
     for decision in report.decisions:
         console.print(
-            f"  {decision.verdict.value} {line(decision.id or decision.plane)} {decision.reason}", soft_wrap=True
+            f"  {decision.verdict.value} {safe_line(decision.id or decision.plane)} {decision.reason}", soft_wrap=True
         )
     if report.asked:
         console.print(f"  {report.asked} memories asked for, {len(report.displaced)} pushed aside")
@@ -130,12 +137,12 @@ STORES = "memory,file,sqlite,embedded"
 WALL = Path("fixtures/wall")
 
 
-@command("gate")
+@page_command("gate")
 @click.argument("fixtures", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--operation", "demanded", multiple=True, metavar="NAME", help="Demand it too; may be repeated.")
 @click.option("--all", "is_all", is_flag=True, help="Demand every operation.")
-@common
-def gate(*, fixtures: tuple[Path, ...], demanded: tuple[str, ...], is_all: bool) -> int | None:
+@common_options
+def gate_command(*, fixtures: tuple[Path, ...], demanded: tuple[str, ...], is_all: bool) -> int | None:
     """Say which operations FIXTURES exercise: write, recall, project and inspect are demanded of every set.
 
     Exits with 1 if a demanded one appears in none of them. Nothing is run.
@@ -143,20 +150,24 @@ def gate(*, fixtures: tuple[Path, ...], demanded: tuple[str, ...], is_all: bool)
     import elytron_replay
     from elytron_replay import runner
 
-    report = elytron_replay.gate(_files(fixtures), demanded=runner.names() if is_all else demanded)
-    output().report(report, lambda console, _: console.print(safe(elytron_replay.render_gate(report)), soft_wrap=True))
+    report = elytron_replay.operation_gate(
+        _fixture_files(fixtures), demanded=runner.operation_names() if is_all else demanded
+    )
+    run_output().report(
+        report, lambda console, _: console.print(safe_text(elytron_replay.render_gate(report)), soft_wrap=True)
+    )
     return None if report.ok else FAILURE
 
 
-class _WithGate(Command):
+class _WithGate(PageCommand):
     """The command `replay`, of which `replay gate` is one of its own."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
         """Return the context of the command that is called."""
-        if args[:1] == [gate.name]:
-            return gate.make_context(f"{info_name} {gate.name}", args[1:], parent, **extra)
+        if args[:1] == [gate_command.name]:
+            return gate_command.make_context(f"{info_name} {gate_command.name}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 
@@ -166,10 +177,10 @@ class _WithGate(Command):
 @click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
 @click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on each store.")
 @click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")
-@limited("Turns on a page: the last ones.", usual=limits.LEDGER_TURNS)
+@limit_option("Turns on a page: the last ones.", usual=limits.LEDGER_TURNS)
 @click.option("--cursor", metavar="CURSOR", help="The turns before an earlier page.")
-@common
-def replay(
+@common_options
+def replay_command(
     *,
     fixtures: tuple[Path, ...],
     stores: str,
@@ -185,49 +196,55 @@ def replay(
     show the last turns of a conversation in their order. `replay gate FIXTURES` says which operations they exercise.
     """
     if wall:
-        return _measure(_files(fixtures or (WALL,)), tuple(stores.split(",")))
+        return _measure_wall(_fixture_files(fixtures or (WALL,)), tuple(stores.split(",")))
     if fixtures:
-        return _tell(_files(fixtures), tuple(stores.split(",")), record=record)
-    return answer(MemoryReplayRequest(scope=scope_of(conversation), limit=limit, cursor=cursor), tables_common.replayed)
+        return _tell_fixtures(_fixture_files(fixtures), tuple(stores.split(",")), record=record)
+    return answer_request(
+        MemoryReplayRequest(scope=scope_of(conversation), limit=limit, cursor=cursor), tables_common.show_turns
+    )
 
 
-def _tell(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
+def _tell_fixtures(files: tuple[Path, ...], stores: tuple[str, ...], *, record: bool) -> int | None:
     import elytron_replay
 
-    out, keys, model = output(), keys_of(settings()), model_of(settings())
+    out, keys, model = run_output(), keys_of(run_settings()), model_of(run_settings())
 
     async def tell() -> elytron_replay.MatrixReport:
         told_to = _told_to(stores, keys)
         if not record:
             return await elytron_replay.run_matrix(files, told_to, keys=keys)
         try:
-            return await elytron_replay.record(files, told_to, keys=keys, model=text_model_of(model))
+            return await elytron_replay.record_fingerprints(files, told_to, keys=keys, model=text_model_of(model))
         finally:
             if model is not None:
                 await model.close()
 
     report = asyncio.run(tell())
-    out.report(report, lambda console, _: console.print(safe(elytron_replay.render(report)), soft_wrap=True))
+    out.report(
+        report, lambda console, _: console.print(safe_text(elytron_replay.render_matrix(report)), soft_wrap=True)
+    )
     return None if report.ok else FAILURE
 
 
-def _measure(files: tuple[Path, ...], stores: tuple[str, ...]) -> int | None:
+def _measure_wall(files: tuple[Path, ...], stores: tuple[str, ...]) -> int | None:
     import elytron_replay
 
-    keys = keys_of(settings())
+    keys = keys_of(run_settings())
     report = asyncio.run(elytron_replay.run_wall(files, _told_to(stores, keys), keys=keys))
-    output().report(report, lambda console, _: console.print(safe(elytron_replay.render_wall(report)), soft_wrap=True))
+    run_output().report(
+        report, lambda console, _: console.print(safe_text(elytron_replay.render_wall(report)), soft_wrap=True)
+    )
     return None if report.ok else FAILURE
 
 
-def _told_to(stores: tuple[str, ...], keys: KeyProvider | None) -> "list[str | Engine]":
+def _told_to(stores: tuple[str, ...], keys: KeyProvider | None) -> "list[str | ReplayEngine]":
     """Return the stores by their names, and servers' shared ones as engines."""
     from elytron_cli.server.shared_store import is_shared, shared_engine
 
     return [shared_engine(name, keys=keys) if is_shared(name) else name for name in stores]
 
 
-def _files(given: tuple[Path, ...]) -> tuple[Path, ...]:
+def _fixture_files(given: tuple[Path, ...]) -> tuple[Path, ...]:
     # Asked of `os`, which has a no also for what is no name of a file.
     found = [file for path in given for file in (sorted(path.glob("*.json")) if os.path.isdir(path) else (path,))]  # noqa: PTH112
     if not found:

@@ -16,7 +16,7 @@ import elytron
 from elytron_cli.agents.hooks import (
     CONTEXT_CHARS,
     HookEvent,
-    configure,
+    configure_hooks,
     context_of,
     projection_of,
     read_event,
@@ -26,10 +26,10 @@ from elytron_cli.agents.hooks import (
 )
 from elytron_cli.agents.hosts import KEY, setting_options
 from elytron_cli.exit_codes import FAILURE
-from elytron_cli.input.options import Group, common, sized
-from elytron_cli.refusal import Refused
-from elytron_cli.runner import output, settings
-from elytron_cli.session import opened
+from elytron_cli.input.options import PageGroup, common_options, size_option
+from elytron_cli.refusal import OperationRefused
+from elytron_cli.runner import run_output, run_settings
+from elytron_cli.session import open_session
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionReport
 from elytron_core.contracts.transcript import MemoryWriteReport
@@ -42,14 +42,14 @@ ReportT = TypeVar("ReportT", bound=Value)
 _URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key is in {KEY}.")
 
 
-@click.group("hooks", cls=Group)
-@common
-def hooks() -> None:
+@click.group("hooks", cls=PageGroup)
+@common_options
+def hooks_group() -> None:
     """Recall and keep without being asked, as hooks of a coding agent."""
 
 
-@hooks.group("claude-code", cls=Group)
-@common
+@hooks_group.group("claude-code", cls=PageGroup)
+@common_options
 def claude_code() -> None:
     """Configure the hooks of Claude Code."""
 
@@ -57,29 +57,29 @@ def claude_code() -> None:
 @claude_code.command("install")
 @click.option("--project", is_flag=True, help="For this folder alone: .claude/settings.local.json.")
 @_URL
-@common
-def install(*, project: bool, url: str | None) -> None:
+@common_options
+def install_command(*, project: bool, url: str | None) -> None:
     """Have Claude Code recall at each prompt and keep each turn. Other hooks in its settings stay."""
     folder = Path.cwd() if project else Path.home()
     file = folder / ".claude" / ("settings.local.json" if project else "settings.json")
-    found = settings()
+    found = run_settings()
     place = ["--url", url, "--space", found.space.value] if url is not None else setting_options(found)
     program = shutil.which("elytron") or "elytron"
     commands = {verb: shlex.join([program, "hooks", verb, *place]) for verb in ("recall", "keep")}
-    made = configure(file, recall=commands["recall"], keep=commands["keep"])
+    made = configure_hooks(file, recall=commands["recall"], keep=commands["keep"])
     done = "written to" if made.changed else "is so already in"
-    output().report(made, lambda console, _: console.print(f"{done} {made.file}", soft_wrap=True))
+    run_output().report(made, lambda console, _: console.print(f"{done} {made.file}", soft_wrap=True))
 
 
-def _harmless(body: Callable[..., None]) -> Callable[..., int | None]:
+def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
     """Have what goes wrong end with code 1, which an agent shows and goes on; its code 2 would stop the prompt."""
 
     @wraps(body)
     def guarded(**given: Any) -> int | None:
         try:
             body(**given)
-        except Refused as error:
-            output().error(error.rejected)
+        except OperationRefused as error:
+            run_output().error(error.rejected)
         except ElytronError as error:
             print(f"elytron: {error.message}", file=sys.stderr)
         else:
@@ -89,46 +89,46 @@ def _harmless(body: Callable[..., None]) -> Callable[..., int | None]:
     return guarded
 
 
-@hooks.command("recall")
-@sized(CONTEXT_CHARS, "Size of the block.")
+@hooks_group.command("recall")
+@size_option(CONTEXT_CHARS, "Size of the block.")
 @_URL
-@common
-@_harmless
-def recall(*, max_chars: int, url: str | None) -> None:
+@common_options
+@_harmless_errors
+def recall_command(*, max_chars: int, url: str | None) -> None:
     """Answer the hook of a prompt, read from standard input, with what may help; with nothing if nothing does."""
-    event = _event()
-    request = projection_of(event, scope_of(event, settings().space.value), max_chars=max_chars)
+    event = _hook_event()
+    request = projection_of(event, scope_of(event, run_settings().space.value), max_chars=max_chars)
     if request is None:
         return
-    report = _called(request, MemoryProjectionReport, url=url, when_missing=WhenMissing.PRETEND)
+    report = _call_memory(request, MemoryProjectionReport, url=url, when_missing=WhenMissing.PRETEND)
     told = context_of(report)
     if told is not None:
         print(told)
 
 
-@hooks.command("keep")
+@hooks_group.command("keep")
 @_URL
-@common
-@_harmless
-def keep(*, url: str | None) -> None:
+@common_options
+@_harmless_errors
+def keep_command(*, url: str | None) -> None:
     """Store the turn that a stop ends, from the hook's standard input; a repeat stores nothing."""
-    event = _event()
-    request = turns_of(event, scope_of(event, settings().space.value))
+    event = _hook_event()
+    request = turns_of(event, scope_of(event, run_settings().space.value))
     if request is not None:
-        _called(request, MemoryWriteReport, url=url, when_missing=WhenMissing.MAKE)
+        _call_memory(request, MemoryWriteReport, url=url, when_missing=WhenMissing.MAKE)
     require_transcript(event)
 
 
-def _event() -> HookEvent:
+def _hook_event() -> HookEvent:
     return read_event(sys.stdin.buffer.read(limits.JSON_BYTES + 1))
 
 
-def _called(request: Request, report: type[ReportT], /, *, url: str | None, when_missing: WhenMissing) -> ReportT:
-    found = settings()
+def _call_memory(request: Request, report: type[ReportT], /, *, url: str | None, when_missing: WhenMissing) -> ReportT:
+    found = run_settings()
 
     async def work() -> ReportT:
         if url is None:
-            async with opened(found, when_missing=when_missing) as session:
+            async with open_session(found, when_missing=when_missing) as session:
                 return await session.call(request, report)
         async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
             return await memory.operate(request, report)

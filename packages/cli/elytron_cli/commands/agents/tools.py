@@ -5,10 +5,10 @@ from pathlib import Path
 import click
 
 from elytron_cli.input.files import read_value
-from elytron_cli.input.options import Group, asking, common, dry
-from elytron_cli.runner import answer, output, storing
+from elytron_cli.input.options import PageGroup, common_options, dry_run_option, yes_option
+from elytron_cli.runner import answer_request, run_output, storing_missing
 from elytron_cli.tables import jobs as tables_tools
-from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.terminal.confirmation import confirm_question
 from elytron_core import limits
 from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.contracts.tools import (
@@ -20,7 +20,7 @@ from elytron_core.contracts.tools import (
     AgentToolUsageFeedback,
     AgentToolUsageFeedbackWrite,
 )
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, Outcome
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, WriteOutcome
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import with_fingerprints
 from elytron_store import WhenMissing
@@ -29,78 +29,80 @@ REFUSED = 2
 _FILE = click.argument("file", type=click.Path(path_type=Path))
 
 
-@click.group("tools", cls=Group)
-@common
-def tools() -> None:
+@click.group("tools", cls=PageGroup)
+@common_options
+def tools_group() -> None:
     """Tell memory which tools your host has, and see what use has taught of them. The tools stay with the host."""
 
 
-@tools.command("list")
-@common
+@tools_group.command("list")
+@common_options
 def list_registries() -> int | None:
     """List the registries of the space."""
-    return answer(AgentToolRegistryListRequest(), tables_tools.listed)
+    return answer_request(AgentToolRegistryListRequest(), tables_tools.show_registries)
 
 
-@tools.command("show")
+@tools_group.command("show")
 @click.argument("registry")
-@common
-def show(*, registry: str) -> int | None:
+@common_options
+def show_command(*, registry: str) -> int | None:
     """Show the registry with the id REGISTRY."""
-    return answer(AgentToolRegistryGetRequest(registry_id=registry), tables_tools.shown)
+    return answer_request(AgentToolRegistryGetRequest(registry_id=registry), tables_tools.show_registry)
 
 
-@tools.command("fingerprint")
+@tools_group.command("fingerprint")
 @_FILE
-@common
-def fingerprint(*, file: Path) -> None:
+@common_options
+def fingerprint_command(*, file: Path) -> None:
     """Print the snapshot in FILE (JSON) with the fingerprints that it has; nothing is stored."""
     snapshot = with_fingerprints(read_value(AgentToolRegistrySnapshot, file))
-    output().report(snapshot, lambda console, _: console.print(snapshot.fingerprint))
+    run_output().report(snapshot, lambda console, _: console.print(snapshot.fingerprint))
 
 
-@tools.command("register")
+@tools_group.command("register")
 @_FILE
-@common
-def register(*, file: Path) -> int | None:
+@common_options
+def register_command(*, file: Path) -> int | None:
     """Register the snapshot in FILE (JSON), in the place of the one that had its id."""
 
     def code(report: AgentToolRegistryUpsertReport) -> int | None:
         return None if report.accepted else REFUSED
 
     request = AgentToolRegistryUpsertRequest(snapshot=read_value(AgentToolRegistrySnapshot, file))
-    return answer(request, tables_tools.registered, code=code, when_missing=WhenMissing.MAKE)
+    return answer_request(request, tables_tools.show_registered, code=code, when_missing=WhenMissing.MAKE)
 
 
-@tools.command("delete")
+@tools_group.command("delete")
 @click.argument("registry")
-@asking
-@common
-def delete(*, registry: str, yes: bool) -> int | None:
+@yes_option
+@common_options
+def delete_command(*, registry: str, yes: bool) -> int | None:
     """Remove the registry with the id REGISTRY; what was learned of its tools stays."""
-    confirm(f"Remove the registry {registry!r}?", yes=yes)
-    return answer(AgentToolRegistryDeleteRequest(registry_id=registry), tables_tools.deleted)
+    confirm_question(f"Remove the registry {registry!r}?", yes=yes)
+    return answer_request(AgentToolRegistryDeleteRequest(registry_id=registry), tables_tools.show_registry_deleted)
 
 
-@tools.command("feedback")
+@tools_group.command("feedback")
 @_FILE
-@dry("Only say what would become of it.")
-@common
-def feedback(*, file: Path, dry_run: bool) -> int | None:
+@dry_run_option("Only say what would become of it.")
+@common_options
+def feedback_command(*, file: Path, dry_run: bool) -> int | None:
     """Write the usage feedback in FILE (JSON), and say what governance made of it."""
 
     def code(report: MemoryWriteReport) -> int | None:
-        return REFUSED if report.count(Outcome.REJECTED) else None
+        return REFUSED if report.count(WriteOutcome.REJECTED) else None
 
     write = AgentToolUsageFeedbackWrite(feedback=read_value(AgentToolUsageFeedback, file))
     request = MemoryWriteRequest(write=write, dry_run=dry_run)
-    return answer(request, tables_tools.judged, code=code, when_missing=storing(dry_run=dry_run))
+    return answer_request(
+        request, tables_tools.show_judgement, code=code, when_missing=storing_missing(dry_run=dry_run)
+    )
 
 
-@tools.command("hints")
+@tools_group.command("hints")
 @click.argument("query", default="tools")
-@common
-def hints(*, query: str) -> int | None:
+@common_options
+def hints_command(*, query: str) -> int | None:
     """Show the hints that a recall of QUERY would bring, and why others are left out."""
     request = MemoryRecallRequest(query=query, limit=limits.RECALL_DEFAULT)
-    return answer(request, tables_tools.hinted)
+    return answer_request(request, tables_tools.show_hints)

@@ -13,10 +13,10 @@ import elytron
 from elytron import RemoteMemory
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, by_request
 from elytron_adapter import envelope
-from elytron_cli.input.files import spoken, standard_input
-from elytron_cli.input.options import Group, command, common, limited, sized, told
-from elytron_cli.input.server_address import Server, addressed
-from elytron_cli.runner import output
+from elytron_cli.input.files import spoken_text, standard_input
+from elytron_cli.input.options import PageGroup, common_options, global_options, limit_option, page_command, size_option
+from elytron_cli.input.server_address import NamedServer, server_options
+from elytron_cli.runner import run_output
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import recall
 from elytron_cli.terminal.output import json_text
@@ -38,18 +38,22 @@ _REQUEST = click.option(
 )
 
 
-@click.group("client", cls=Group)
-@common
-def client() -> None:
+@click.group("client", cls=PageGroup)
+@common_options
+def client_group() -> None:
     """Call a memory on a server. Every operation has a command of its name."""
 
 
-def _called(
-    server: Server, call: Callable[[RemoteMemory], Awaitable[ReportT]], show: "Show[ReportT]", *, exact: bool = False
+def _call_server(
+    server: NamedServer,
+    call: Callable[[RemoteMemory], Awaitable[ReportT]],
+    show: "Show[ReportT]",
+    *,
+    exact: bool = False,
 ) -> None:
     """Connect to the server, make the call, let go of it, and print the report."""
-    out = output()
-    space = told(click.get_current_context()).get("space") or os.environ.get("ELYTRON_SPACE")
+    out = run_output()
+    space = global_options(click.get_current_context()).get("space") or os.environ.get("ELYTRON_SPACE")
 
     async def whole() -> ReportT:
         async with elytron.connect(server.url, api_key=server.key, space=space, proxy=server.proxy) as memory:
@@ -62,70 +66,74 @@ def _called(
     out.report(report, show, exact=exact)
 
 
-def _performed(
-    server: Server, request: Value, show: "Show[ReportT]", *, key: str | None = None, exact: bool = False
+def _perform_request(
+    server: NamedServer, request: Value, show: "Show[ReportT]", *, key: str | None = None, exact: bool = False
 ) -> None:
     """Perform `request` on the server and print its report."""
     kind = cast("type[ReportT]", by_request(request).report)
-    _called(server, lambda memory: memory.operate(request, kind, idempotency_key=key), show, exact=exact)
+    _call_server(server, lambda memory: memory.operate(request, kind, idempotency_key=key), show, exact=exact)
 
 
-def _shown(console: "Console", report: Value) -> None:
+def _show_json(console: "Console", report: Value) -> None:
     console.print(json_text(report), soft_wrap=True)
 
 
-def _generic(operation: AnyOperation, /) -> click.Command:
+def _generic_command(operation: AnyOperation, /) -> click.Command:
     """Return the command that performs `operation` with a request in JSON."""
 
-    def perform(*, server: Server, given: str | None, idempotency_key: str | None = None) -> None:
-        request = envelope.decode(operation, _read(given) if given is not None else b"{}")
-        _performed(server, request, _shown, key=idempotency_key, exact=True)
+    def perform(*, server: NamedServer, given: str | None, idempotency_key: str | None = None) -> None:
+        request = envelope.decode_request(operation, _read_json(given) if given is not None else b"{}")
+        _perform_request(server, request, _show_json, key=idempotency_key, exact=True)
 
     perform.__doc__ = operation.summary
     body = _REQUEST(_REPEATABLE(perform) if operation.mutates else perform)
-    return command(operation.name)(addressed(body))
+    return page_command(operation.name)(server_options(body))
 
 
-@command("recall")
+@page_command("recall")
 @click.argument("query", required=False)
-@limited("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
+@limit_option("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @_REQUEST
-@addressed
-def _recall(*, given: str | None, server: Server, **plain: Any) -> None:
+@server_options
+def _recall_remotely(*, given: str | None, server: NamedServer, **plain: Any) -> None:
     """Find what answers QUERY, best first."""
-    _performed(server, _either(MemoryRecallRequest(query=""), plain, given), recall.recalled)
+    _perform_request(server, _plain_or_json(MemoryRecallRequest(query=""), plain, given), recall.show_recall)
 
 
-@command("project")
+@page_command("project")
 @click.argument("query", required=False)
-@sized(limits.PROJECTION_CHARS_DEFAULT, "Its size.")
+@size_option(limits.PROJECTION_CHARS_DEFAULT, "Its size.")
 @_REQUEST
-@addressed
-def _project(*, given: str | None, server: Server, **plain: Any) -> None:
+@server_options
+def _project_remotely(*, given: str | None, server: NamedServer, **plain: Any) -> None:
     """Show the block that a model would see for QUERY."""
-    _performed(server, _either(MemoryProjectionRequest(query=""), plain, given), tables_common.projected)
+    _perform_request(
+        server, _plain_or_json(MemoryProjectionRequest(query=""), plain, given), tables_common.show_projection
+    )
 
 
-@command("add")
+@page_command("add")
 @click.argument("text")
 @click.option("--speaker", metavar="NAME", help="Who said it.")
 @click.option("--conversation", metavar="NAME", help="The conversation it belongs to; needs --space.")
 @_REPEATABLE
-@addressed
-def _add(*, text: str, server: Server, **about: Any) -> None:
+@server_options
+def _add_remotely(*, text: str, server: NamedServer, **about: Any) -> None:
     """Store TEXT as evidence ("-" reads standard input)."""
-    words = spoken(text)
-    _called(server, lambda memory: memory.add(words, **about), tables_common.written)
+    words = spoken_text(text)
+    _call_server(server, lambda memory: memory.add(words, **about), tables_common.show_written)
 
 
-def _either(kind: Value, plain: dict[str, Any], given: str | None) -> Value:
+def _plain_or_json(kind: Value, plain: dict[str, Any], given: str | None) -> Value:
     """Return a request like `kind`: in plain words or in JSON, and not both."""
     if (plain["query"] is None) == (given is None):
         raise click.UsageError("give either QUERY or --request")
-    return envelope.decode(by_request(kind), _read(given) if given is not None else json.dumps(plain).encode())
+    return envelope.decode_request(
+        by_request(kind), _read_json(given) if given is not None else json.dumps(plain).encode()
+    )
 
 
-def _read(given: str) -> bytes:
+def _read_json(given: str) -> bytes:
     """Return the JSON that `given` is, or names. Raises UnreadableFile, PayloadTooLarge."""
     if given == "-":
         return standard_input(limits.JSON_BYTES)
@@ -142,6 +150,6 @@ def _read(given: str) -> bytes:
     return data
 
 
-_PLAIN = (_add, _recall, _project)
-for _command in (*_PLAIN, *(_generic(one) for one in WIRE_OPERATIONS if one.name not in {"recall", "project"})):
-    client.add_command(_command)
+_PLAIN = (_add_remotely, _recall_remotely, _project_remotely)
+for _command in (*_PLAIN, *(_generic_command(one) for one in WIRE_OPERATIONS if one.name not in {"recall", "project"})):
+    client_group.add_command(_command)

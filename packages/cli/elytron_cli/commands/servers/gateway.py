@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from elytron_cli.input.options import Group, asking, common
-from elytron_cli.refusal import Declined
-from elytron_cli.terminal.confirmation import confirm
+from elytron_cli.input.options import PageGroup, common_options, yes_option
+from elytron_cli.refusal import QuestionDeclined
+from elytron_cli.terminal.confirmation import confirm_question
 from elytron_cli.terminal.output import json_text
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
 from elytron_gateway import limits as gateway_limits
@@ -24,7 +24,7 @@ FAILED = 1
 MISUSED = 2
 
 
-class GatewayGroup(Group):
+class GatewayGroup(PageGroup):
     """Commands whose failures are one JSON object on stderr."""
 
     def make_context(
@@ -44,24 +44,24 @@ class GatewayGroup(Group):
         try:
             return super().invoke(ctx)
         except ElytronError as error:
-            _fail(ctx, error.message, FAILED)
+            _fail_call(ctx, error.message, FAILED)
         except click.ClickException as error:
-            _fail(ctx, error.format_message(), MISUSED)
+            _fail_call(ctx, error.format_message(), MISUSED)
 
 
-def _fail(context: click.Context, reason: str, code: int) -> None:
+def _fail_call(context: click.Context, reason: str, code: int) -> None:
     print(json.dumps({"error": reason}), file=sys.stderr)
     context.exit(code)
 
 
-def run() -> None:
+def run_gateway() -> None:
     """Run the command line as `memory-gateway` and end the process with its exit code."""
     try:
-        sys.exit(gateway.main(prog_name="memory-gateway", standalone_mode=False) or 0)
+        sys.exit(gateway_group.main(prog_name="memory-gateway", standalone_mode=False) or 0)
     except click.ClickException as error:
         print(json.dumps({"error": error.format_message()}), file=sys.stderr)
         sys.exit(MISUSED)
-    except Declined:
+    except QuestionDeclined:
         print(json.dumps({"error": "nothing was done"}), file=sys.stderr)
         sys.exit(FAILED)
     except (click.exceptions.Abort, KeyboardInterrupt):
@@ -93,9 +93,9 @@ def run() -> None:
     help="Seconds to wait for an answer.",
 )
 @click.option("--proxy", envvar="MEMORY_GATEWAY_PROXY", metavar="URL", help="The HTTP proxy to go by, and no other.")
-@common
+@common_options
 @click.pass_context
-def gateway(
+def gateway_group(
     context: click.Context,
     *,
     base_url: str,
@@ -123,25 +123,25 @@ def gateway(
     )
 
 
-def _placed(body: Body) -> Body:
+def _placed_options(body: Body) -> Body:
     """Give a command the options that say which app and project."""
     for name in ("project", "app"):
         body = click.option(f"--{name}-id", default="default", show_default=True, help=f"Which {name}.")(body)
     return body
 
 
-def _command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    return gateway.command(name)
+def _gateway_command(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+    return gateway_group.command(name)
 
 
-@_command("health")
+@_gateway_command("health")
 @click.pass_obj
-def health(client: "SyncMemoryGatewayClient") -> None:
+def health_command(client: "SyncMemoryGatewayClient") -> None:
     """Say whether the gateway answers; needs no credentials."""
     print(json_text(client.health()))
 
 
-@_command("create-user")
+@_gateway_command("create-user")
 @click.argument("user_id")
 @click.pass_obj
 def create_user(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
@@ -149,57 +149,57 @@ def create_user(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
     print(json_text(client.create_user(user_id)))
 
 
-@_command("upload-resource")
+@_gateway_command("upload-resource")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--title", default="", help="How lists and searches call it.")
 @click.option("--description", default="", help="What it is.")
-@_placed
+@_placed_options
 @click.pass_obj
 def upload_resource(client: "SyncMemoryGatewayClient", *, path: Path, **about: str) -> None:
     """Take a file in and make its text searchable."""
     print(json_text(client.upload_resource(path, **about)))
 
 
-@_command("register-resource")
+@_gateway_command("register-resource")
 @click.argument("uri")
 @click.option("--title", default="", help="How lists and searches call it.")
 @click.option("--description", default="", help="What it is.")
-@_placed
+@_placed_options
 @click.pass_obj
 def register_resource(client: "SyncMemoryGatewayClient", *, uri: str, **about: str) -> None:
     """Take in a resource from an address that the server may read."""
     print(json_text(client.register_resource(uri, **about)))
 
 
-@_command("list-resources")
-@_placed
+@_gateway_command("list-resources")
+@_placed_options
 @click.pass_obj
 def list_resources(client: "SyncMemoryGatewayClient", **place: str) -> None:
     """List the resources."""
     print(json_text(client.list_resources(**place)))
 
 
-@_command("get-resource")
+@_gateway_command("get-resource")
 @click.argument("resource_id")
-@_placed
+@_placed_options
 @click.pass_obj
 def get_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, **place: str) -> None:
     """Show one resource, or none."""
     print(json_text(client.get_resource(resource_id, **place)))
 
 
-@_command("delete-resource")
+@_gateway_command("delete-resource")
 @click.argument("resource_id")
-@asking
-@_placed
+@yes_option
+@_placed_options
 @click.pass_obj
 def delete_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, yes: bool, **place: str) -> None:
     """Remove a resource for good."""
-    confirm(f"Remove the resource {resource_id!r}, with no way back?", yes=yes)
+    confirm_question(f"Remove the resource {resource_id!r}, with no way back?", yes=yes)
     print(json_text(client.delete_resource(resource_id, **place)))
 
 
-@_command("search")
+@_gateway_command("search")
 @click.argument("query")
 @click.option("--scope", "scopes", multiple=True, type=click.Choice(SCOPES), help="Where; may be repeated.")
 @click.option("--conversation-id", help="The chat that current_chat means.")
@@ -209,9 +209,9 @@ def delete_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, yes:
     default=gateway_limits.TOP_K_DEFAULT,
     help="How many at most.",
 )
-@_placed
+@_placed_options
 @click.pass_obj
-def search(
+def search_command(
     client: "SyncMemoryGatewayClient",
     *,
     query: str,
@@ -227,11 +227,11 @@ def search(
     print(json_text(found))
 
 
-@_command("add-memory")
+@_gateway_command("add-memory")
 @click.option("--session-id", required=True, help="Such as chat:c_456.")
 @click.option("--messages", required=True, help="A JSON array of messages, or the path of a file with one.")
 @click.option("--external-content-used", is_flag=True, help="The messages rest on a page or a file.")
-@_placed
+@_placed_options
 @click.pass_obj
 def add_memory(
     client: "SyncMemoryGatewayClient",
@@ -245,7 +245,7 @@ def add_memory(
     """Add messages to a session."""
     added = client.add(
         session_id,
-        _messages(messages),
+        _given_messages(messages),
         app_id=app_id,
         project_id=project_id,
         external_content_used=external_content_used,
@@ -253,75 +253,75 @@ def add_memory(
     print(json_text(added))
 
 
-@_command("flush-memory")
+@_gateway_command("flush-memory")
 @click.option("--session-id", required=True, help="Such as chat:c_456.")
-@_placed
+@_placed_options
 @click.pass_obj
 def flush_memory(client: "SyncMemoryGatewayClient", *, session_id: str, **place: str) -> None:
     """Hand what was added to a session to extraction."""
     print(json_text(client.flush(session_id, **place)))
 
 
-@_command("override-memory")
+@_gateway_command("override-memory")
 @click.argument("memory_id")
 @click.option("--session-id", required=True, help="The memory's session, from a search result.")
 @click.option("--text", required=True, help="What search is to show.")
-@_placed
+@_placed_options
 @click.pass_obj
 def override_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, **about: str) -> None:
     """Let search show another text for a memory."""
     print(json_text(client.override(memory_id, **about)))
 
 
-@_command("delete-memory")
+@_gateway_command("delete-memory")
 @click.argument("memory_id")
 @click.option("--session-id", required=True, help="The memory's session, from a search result.")
 @click.option("--reason", default="", help="Why, for the list of edits.")
 @click.option("--purge", is_flag=True, help="Erase it for good; there is no way back.")
-@asking
-@_placed
+@yes_option
+@_placed_options
 @click.pass_obj
 def delete_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, purge: bool, yes: bool, **about: str) -> None:
     """Let search no longer show a memory."""
     if purge:
-        confirm(f"Erase the memory {memory_id!r}, with no way back?", yes=yes)
+        confirm_question(f"Erase the memory {memory_id!r}, with no way back?", yes=yes)
     print(json_text(client.delete(memory_id, purge=purge, **about)))
 
 
-@_command("undo-memory")
+@_gateway_command("undo-memory")
 @click.argument("memory_id")
 @click.option("--session-id", required=True, help="The memory's session.")
-@_placed
+@_placed_options
 @click.pass_obj
 def undo_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, **about: str) -> None:
     """Take the override or tombstone off a memory."""
     print(json_text(client.undo(memory_id, **about)))
 
 
-@_command("list-edits")
-@_placed
+@_gateway_command("list-edits")
+@_placed_options
 @click.pass_obj
 def list_edits(client: "SyncMemoryGatewayClient", **place: str) -> None:
     """List the overrides and tombstones."""
     print(json_text(client.edits(**place)))
 
 
-@_command("list-users")
+@_gateway_command("list-users")
 @click.pass_obj
 def list_users(client: "SyncMemoryGatewayClient") -> None:
     """List every user; an operator's, as every command below."""
     print(json_text(client.list_users()))
 
 
-@_command("usage")
+@_gateway_command("usage")
 @click.argument("user_id")
 @click.pass_obj
-def usage(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
+def usage_command(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
     """Say what a user holds."""
     print(json_text(client.usage(user_id)))
 
 
-@_command("rotate-key")
+@_gateway_command("rotate-key")
 @click.argument("user_id")
 @click.pass_obj
 def rotate_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
@@ -329,7 +329,7 @@ def rotate_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
     print(json_text(client.rotate_key(user_id)))
 
 
-@_command("revoke-key")
+@_gateway_command("revoke-key")
 @click.argument("user_id")
 @click.pass_obj
 def revoke_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
@@ -337,7 +337,7 @@ def revoke_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
     print(json_text(client.revoke_key(user_id)))
 
 
-@_command("erase-user")
+@_gateway_command("erase-user")
 @click.argument("user_id")
 @click.option("--confirm", metavar="USER_ID", required=True, help="The user again: there is no way back.")
 @click.pass_obj
@@ -348,40 +348,40 @@ def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str)
     print(json_text(client.erase_user(user_id)))
 
 
-@_command("check-report")
+@_gateway_command("check-report")
 @click.argument("path", type=click.Path(path_type=Path))
 @click.option("--public-key", metavar="HEX", required=True, help="The gateway's, from a report that you trust.")
 def check_report(*, path: Path, public_key: str) -> None:
     """Say whether the gateway with this key signed a report of an erased user; asks no server."""
     from elytron_gateway.accounts.users import SignedReport, is_genuine
 
-    signed = SignedReport.from_bytes(_read(path, "a signed report").encode())
+    signed = SignedReport.from_bytes(_read_file(path, "a signed report").encode())
     if not is_genuine(signed, public_key):
         raise InvalidInput(field="the report", problem="is not what the holder of this key signed")
     print(json_text(signed.report))
 
 
-@_command("drain")
+@_gateway_command("drain")
 @click.pass_obj
-def drain(client: "SyncMemoryGatewayClient") -> None:
+def drain_command(client: "SyncMemoryGatewayClient") -> None:
     """Send an upstream that answers again what it has missed."""
     print(json_text(client.drain_backlog()))
 
 
-def _messages(given: str) -> list[dict[str, Any]]:
+def _given_messages(given: str) -> list[dict[str, Any]]:
     """Return the messages in `given`, or in the file that it names."""
-    from elytron_core.strict_json import parse
+    from elytron_core.strict_json import parse_json
 
     text = given
     if not given.lstrip().startswith(("[", "{")):
-        text = _read(Path(given), "a file of messages")
-    found = parse(text.encode("utf-8", "surrogatepass"))
+        text = _read_file(Path(given), "a file of messages")
+    found = parse_json(text.encode("utf-8", "surrogatepass"))
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise InvalidInput(field="--messages", problem="is not a JSON array of messages")
     return [item for item in found if isinstance(item, dict)]
 
 
-def _read(path: Path, kind: str) -> str:
+def _read_file(path: Path, kind: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):

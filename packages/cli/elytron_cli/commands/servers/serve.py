@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from elytron_cli.agents.hosts import Host, config_of
-from elytron_cli.input.options import Body, Group, OneOf, command, common
+from elytron_cli.agents.hosts import McpHost, config_of
+from elytron_cli.input.options import Body, OneOf, PageGroup, common_options, page_command
 from elytron_cli.input.server_address import address_kept
-from elytron_cli.runner import output, settings
-from elytron_cli.server.extras import Wanted, beside, require_entry
-from elytron_cli.session import opened, without_core_dumps
-from elytron_cli.terminal.output import Output, safe
+from elytron_cli.runner import run_output, run_settings
+from elytron_cli.server.extras import WantedSurfaces, require_entry, surfaces_beside
+from elytron_cli.session import open_session, without_core_dumps
+from elytron_cli.terminal.output import CommandOutput, safe_text
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
@@ -27,7 +27,7 @@ from elytron_store import WhenMissing, parse_url
 from elytron_store.backup import latest_backup, size_on_disk
 
 if TYPE_CHECKING:
-    from elytron_http_shell.server import Serving, Started
+    from elytron_http_shell.server import ServingSettings, StartedServer
     from elytron_proxy import ProxySettings
 
 
@@ -108,7 +108,7 @@ _BESIDE: Final = (
     ),
     click.option("--quota-bytes", type=click.IntRange(0), help="Bytes in a gateway user's resources; without: any."),
 )
-"""Options for surfaces beside the operations: the fields of `Wanted`, and the model servers below /llm."""
+"""Options for surfaces beside the operations: the fields of `WantedSurfaces`, and the model servers below /llm."""
 _BOUNDS: Final = (
     click.option(
         "--calls-per-minute",
@@ -140,7 +140,7 @@ _REACH: Final = (
 )
 
 
-def options(*several: Callable[[Body], Body]) -> Callable[[Body], Body]:
+def several_options(*several: Callable[[Body], Body]) -> Callable[[Body], Body]:
     """Give a command several options, in their order."""
 
     def give(body: Body) -> Body:
@@ -151,9 +151,9 @@ def options(*several: Callable[[Body], Body]) -> Callable[[Body], Body]:
     return give
 
 
-def listening(port: int, /) -> Callable[[Body], Body]:
+def listening_options(port: int, /) -> Callable[[Body], Body]:
     """Give a server the options that say where it listens; without them, on `port` of this machine alone."""
-    return options(
+    return several_options(
         click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
         click.option(
             "--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="Port; 0: any free one."
@@ -161,26 +161,26 @@ def listening(port: int, /) -> Callable[[Body], Body]:
     )
 
 
-def logging(usual: str, told: str, /) -> Callable[[Body], Body]:
+def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
     """Give a server the options that say how it logs, from the level `usual` on without them."""
     levels = click.Choice(["debug", "info", "warning", "error"])
-    return options(
+    return several_options(
         click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal."),
         click.option("--log-level", type=levels, default=usual, show_default=True, help=told),
     )
 
 
-@command("serve")
-@listening(8010)
+@page_command("serve")
+@listening_options(8010)
 @click.option("--development", is_flag=True, help="Require no key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
-@logging("info", "From which level on is logged; requests are at info.")
+@logging_options("info", "From which level on is logged; requests are at info.")
 @click.option("--otel", "spans", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
-@options(*_REACH)
-@options(*_BOUNDS)
-@common
-@options(*_BESIDE)
-def serve(
+@several_options(*_REACH)
+@several_options(*_BOUNDS)
+@common_options
+@several_options(*_BESIDE)
+def serve_command(
     *,
     style: str | None,
     log_level: str,
@@ -198,33 +198,33 @@ def serve(
 
     Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
     """
-    from elytron_adapter.admission_control import Bounds
-    from elytron_http_shell.server import Serving
-    from elytron_http_shell.server import serve as served
+    from elytron_adapter.admission_control import LoadBounds
+    from elytron_http_shell.server import ServingSettings
+    from elytron_http_shell.server import serve_http as served
 
     log_to_stderr(style, log_level)
     without_core_dumps()
-    found, out = settings(), output()
-    serving = Serving(
+    found, out = run_settings(), run_output()
+    serving = ServingSettings(
         **{name: given.pop(name) for name in ("host", "port", "development", "operator_key", "spans")},
         names=frozenset(names),
         trusted_proxies=frozenset(proxies),
         is_described_to_all=is_public,
-        bounds=Bounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
+        bounds=LoadBounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
     )
     secret = found.gateway_secret.value if found.gateway_secret is not None else None
-    wanted = Wanted(llm=_llm(llm_upstreams, llm_peers, llm_passed), secret=secret, **given)
+    wanted = WantedSurfaces(llm=_proxy_settings(llm_upstreams, llm_peers, llm_passed), secret=secret, **given)
 
     async def work() -> None:
         async with (
-            opened(found, when_missing=WhenMissing.MAKE, projection_events=wanted.projection_events) as session,
-            beside(session.runtime, wanted) as more,
+            open_session(found, when_missing=WhenMissing.MAKE, projection_events=wanted.projection_events) as session,
+            surfaces_beside(session.runtime, wanted) as more,
         ):
             with ExitStack() as stack:
 
-                def started(told: "Started") -> None:
+                def started(told: "StartedServer") -> None:
                     stack.enter_context(address_kept(found.store.value, told.address))
-                    _ready(out, _report(told, found.store.value, more.protocols), serving)
+                    _tell_ready(out, _serve_report(told, found.store.value, more.protocols), serving)
 
                 figures = (lambda: store_figures(found.store.value),)
                 await served(
@@ -236,7 +236,7 @@ def serve(
     return None
 
 
-def _report(told: "Started", store: str, protocols: tuple[str, ...]) -> ServeReport:
+def _serve_report(told: "StartedServer", store: str, protocols: tuple[str, ...]) -> ServeReport:
     return ServeReport(
         address=told.address,
         mode=told.mode,
@@ -269,7 +269,9 @@ def store_figures(url: str) -> Iterator[StoreFigure]:
         yield StoreFigure("elytron_backup_timestamp_seconds", text, at / 1000)
 
 
-def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...], passed: tuple[str, ...]) -> "ProxySettings | None":
+def _proxy_settings(
+    upstreams: tuple[str, ...], peers: tuple[str, ...], passed: tuple[str, ...]
+) -> "ProxySettings | None":
     """Return how model APIs are shown below /llm; None if they are not."""
     if not upstreams:
         return None
@@ -277,7 +279,7 @@ def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...], passed: tuple[str, 
 
     return ProxySettings(
         upstreams=upstreams_of(upstreams, environment=os.environ),
-        space=settings().space.value,
+        space=run_settings().space.value,
         trusted_peers=networks_of(peers),
         passed=pass_routes_of(passed),
     )
@@ -286,14 +288,14 @@ def _llm(upstreams: tuple[str, ...], peers: tuple[str, ...], passed: tuple[str, 
 def log_to_stderr(style: str | None, level: str, /) -> None:
     """Log what this process does, as JSON or for people. Raises MissingExtra."""
     try:
-        from elytron_http_shell.telemetry.logs import LogStyle, configure
+        from elytron_http_shell.telemetry.logs import LogStyle, configure_logs
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
 
-    configure(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
+    configure_logs(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
 
-def _ready(out: Output, report: ServeReport, serving: "Serving") -> None:
+def _tell_ready(out: CommandOutput, report: ServeReport, serving: "ServingSettings") -> None:
     """Say where it listens; spare the search for cyclic garbage what is loaded by now, which stays for good."""
     lines = [
         f"listening on {report.address}",
@@ -334,23 +336,23 @@ _tools = click.option(
 )
 
 
-@click.group("mcp", cls=Group, invoke_without_command=True)
+@click.group("mcp", cls=PageGroup, invoke_without_command=True)
 @_tools
 @click.option("--operator", is_flag=True, help="Show an operator's tools too, over every space of the store.")
 @click.option("--mcp-private", is_flag=True, help="Let the host's model ask for private memories.")
-@common
+@common_options
 @click.pass_context
-def mcp(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bool, mcp_private: bool) -> None:
+def mcp_group(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bool, mcp_private: bool) -> None:
     """Serve the space to an MCP host on stdin and stdout, until the host hangs up.
 
     Hosts start this themselves: `elytron mcp config --host NAME` prints what to paste into one.
     """
     if context.invoked_subcommand is not None:
         return
-    found = settings()
+    found = run_settings()
 
     async def work() -> None:
-        async with opened(found, when_missing=WhenMissing.MAKE) as session:
+        async with open_session(found, when_missing=WhenMissing.MAKE) as session:
             require_entry(session.runtime.context, "mcp_server")
             session.runtime.context.entries.add("mcp_server")
             await serve_stdio(session.runtime, sets=frozenset(sets), is_operator=operator, is_private=mcp_private)
@@ -358,23 +360,23 @@ def mcp(context: click.Context, *, sets: tuple[ToolSet, ...], operator: bool, mc
     asyncio.run(work())
 
 
-@mcp.command("config")
+@mcp_group.command("config")
 @click.option(
     "--host",
     required=True,
-    type=OneOf(Host),
+    type=OneOf(McpHost),
     help="Which program is to use the memory.",
 )
 @click.option("--url", metavar="URL", help="A server's address; without it, the host starts `elytron mcp` itself.")
 @_tools
-@common
-def config(*, host: Host, url: str | None, sets: tuple[ToolSet, ...]) -> None:
+@common_options
+def config_command(*, host: McpHost, url: str | None, sets: tuple[ToolSet, ...]) -> None:
     """Print what to paste into a host's configuration. No key is printed: ELYTRON_API_KEY is named in its place."""
-    made = config_of(host, settings=settings(), url=url, sets=frozenset(sets))
-    out = output()
+    made = config_of(host, settings=run_settings(), url=url, sets=frozenset(sets))
+    out = run_output()
     if out.as_json:
         out.report(made, lambda console, _: console.print(""))
         return
     # The text alone goes to stdout, so that it can be sent to a file.
-    print(f"{made.file}: {safe(made.note)}", file=sys.stderr)
+    print(f"{made.file}: {safe_text(made.note)}", file=sys.stderr)
     print(made.text)

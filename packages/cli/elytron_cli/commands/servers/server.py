@@ -10,22 +10,22 @@ from click.core import ParameterSource
 
 from elytron.remote.connection import shut_down
 from elytron.remote.wire import address_of
-from elytron_cli.commands.servers.serve import listening, log_to_stderr, logging, loop_factory
-from elytron_cli.input.options import Group, choosing, command, common
-from elytron_cli.input.server_address import Server, address_kept_for, addressed
-from elytron_cli.runner import output, settings
-from elytron_cli.session import opened, without_core_dumps
-from elytron_cli.terminal.output import Output
+from elytron_cli.commands.servers.serve import listening_options, log_to_stderr, logging_options, loop_factory
+from elytron_cli.input.options import PageGroup, choice_option, common_options, page_command
+from elytron_cli.input.server_address import NamedServer, address_kept_for, server_options
+from elytron_cli.runner import run_output, run_settings
+from elytron_cli.session import open_session, without_core_dumps
+from elytron_cli.terminal.output import CommandOutput
 from elytron_core import limits
 from elytron_core.errors import MissingExtra, PermissionRefused
 from elytron_core.model import Value
-from elytron_proxy import MemoryUse, Placement, upstreams_of
+from elytron_proxy import BlockPlacement, MemoryUse, upstreams_of
 from elytron_proxy import limits as proxy_limits
 from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of, pass_routes_of
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
-    from elytron_http_shell.server import Started
+    from elytron_http_shell.server import StartedServer
     from elytron_proxy import ProxySettings
 
 
@@ -39,7 +39,7 @@ class ProxyReport(Value):
     pid: int
 
 
-@command("proxy")
+@page_command("proxy")
 @click.option(
     "--upstream",
     "upstreams",
@@ -47,9 +47,9 @@ class ProxyReport(Value):
     metavar="[PREFIX=]URL",
     help=(f"A model server; with a prefix, for the models whose names begin so. Without: {DEFAULT_UPSTREAM}."),
 )
-@listening(PORT)
-@choosing("--placement", Placement.TAIL, "The place of memory in a request.")
-@choosing("--memory", MemoryUse.ON, "How memory takes part, unless a request says otherwise.")
+@listening_options(PORT)
+@choice_option("--placement", BlockPlacement.TAIL, "The place of memory in a request.")
+@choice_option("--memory", MemoryUse.ON, "How memory takes part, unless a request says otherwise.")
 @click.option(
     "--max-chars",
     type=click.IntRange(0, limits.PROJECTION_CHARS_MAX),
@@ -82,9 +82,9 @@ class ProxyReport(Value):
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the proxy is reached by.")
 @click.option("--development", is_flag=True, help="Require no key, even if there are some. On this machine alone.")
-@logging("warning", "From which level on is logged.")
-@common
-def proxy(
+@logging_options("warning", "From which level on is logged.")
+@common_options
+def proxy_command(
     *,
     upstreams: tuple[str, ...],
     host: str,
@@ -103,15 +103,15 @@ def proxy(
     Speaks OpenAI's chat completions and Responses, Anthropic's Messages and Ollama's API. The key of a model server
     is read from ELYTRON_LLM_UPSTREAM_KEY; clients show an access key, once there is one (`elytron access add`).
     """
-    from elytron_http_shell.server import Serving
+    from elytron_http_shell.server import ServingSettings
     from elytron_proxy import ProxySettings
 
     log_to_stderr(style, log_level)
     without_core_dumps()
-    serving = Serving(host=host, port=port, development=development, names=frozenset(hosts))
+    serving = ServingSettings(host=host, port=port, development=development, names=frozenset(hosts))
     asked = ProxySettings(
         upstreams=upstreams_of(upstreams or (DEFAULT_UPSTREAM,), environment=os.environ),
-        space=settings().space.value,
+        space=run_settings().space.value,
         stateful=not stateless,
         trusted_peers=networks_of(peers),
         passed=pass_routes_of(passed),
@@ -119,24 +119,24 @@ def proxy(
         **given,
     )
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        runner.run(_serve(asked, serving))
+        runner.run(_serve_proxy(asked, serving))
     return None
 
 
-async def _serve(asked: "ProxySettings", serving: Any) -> None:
+async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
     try:
         from elytron_http_shell.server import is_loopback, serve_watched
         from elytron_proxy import ProxyApp
     except ImportError as error:
         raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
     from elytron_adapter.admission_control import FairPlaces
-    from elytron_adapter.dispatch import Dispatcher, Entrance
-    from elytron_adapter.identity.access_keys import AccessKeys, Development
-    from elytron_adapter.identity.key_quotas import Attempts
+    from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+    from elytron_adapter.identity.access_keys import AccessKeys, DevelopmentCallers
+    from elytron_adapter.identity.key_quotas import WrongAttempts
     from elytron_cli.server.extras import require_entry
 
-    found, out = settings(), output()
-    async with opened(found, when_missing=WhenMissing.MAKE) as session:
+    found, out = run_settings(), run_output()
+    async with open_session(found, when_missing=WhenMissing.MAKE) as session:
         memory = session.runtime
         require_entry(memory.context, "llm_gateway")
         memory.context.entries.add("llm_gateway")
@@ -148,23 +148,23 @@ async def _serve(asked: "ProxySettings", serving: Any) -> None:
                 " `elytron access add --kind user --space <name> --label <name>`, and leave --development out"
             )
         is_open = serving.development or not has_keys
-        entrance = Entrance(
-            Dispatcher(memory),
-            authenticator=Development() if is_open else keys,
+        entrance = CallerEntrance(
+            OperationDispatcher(memory),
+            authenticator=DevelopmentCallers() if is_open else keys,
             shedding=FairPlaces(serving.bounds),
-            attempts=Attempts(memory.context.clock),
+            attempts=WrongAttempts(memory.context.clock),
         )
         mode = f"every caller on this machine, as {found.space.value!r}" if is_open else "access keys"
 
-        def started(told: "Started") -> None:
-            _ready(out, told, asked, found.store.value)
+        def started(told: "StartedServer") -> None:
+            _tell_proxy(out, told, asked, found.store.value)
 
         app = ProxyApp(entrance, asked)
         figures = (app.figures.shown,)
         await serve_watched(app, entrance, serving, started=started, mode=mode, figures=figures)
 
 
-def _ready(out: Output, told: "Started", asked: "ProxySettings", store: str) -> None:
+def _tell_proxy(out: CommandOutput, told: "StartedServer", asked: "ProxySettings", store: str) -> None:
     servers = tuple(f"{one.prefix}={one.url}" if one.prefix else one.url for one in asked.upstreams)
     report = ProxyReport(address=told.address, mode=told.mode, store=store, upstreams=servers, pid=os.getpid())
     lines = (
@@ -179,22 +179,22 @@ def _ready(out: Output, told: "Started", asked: "ProxySettings", store: str) -> 
     sys.stdout.flush()
 
 
-@click.group("server", cls=Group)
-@common
-def server() -> None:
+@click.group("server", cls=PageGroup)
+@common_options
+def server_group() -> None:
     """End a server that runs on this machine."""
 
 
-@server.command("stop")
+@server_group.command("stop")
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown to callers.")
-@addressed
-def stop(*, reason: str, server: Server) -> None:
+@server_options
+def stop_command(*, reason: str, server: NamedServer) -> None:
     """End the server at --url, else the one that serves the store: it finishes what it accepted.
 
     Needs an operator's key, on the server's own machine.
     """
     is_given = click.get_current_context().get_parameter_source("url") is not ParameterSource.DEFAULT
-    url = server.url if is_given else address_kept_for(settings().store.value) or server.url
+    url = server.url if is_given else address_kept_for(run_settings().store.value) or server.url
     address = address_of(url, api_key=server.key, proxy=server.proxy)
     report = asyncio.run(shut_down(address, reason=reason))
-    output().report(report, lambda console, _: console.print(f"the server ends: process {report.pid}"))
+    run_output().report(report, lambda console, _: console.print(f"the server ends: process {report.pid}"))

@@ -7,18 +7,18 @@ if it had none.
 from typing import Final, NamedTuple, assert_never
 
 from elytron_core import limits
-from elytron_core.evidence import PRIVATE, EvidenceAuthority, Role, Trust
+from elytron_core.evidence import PRIVATE, EvidenceAuthority, EvidenceRole, TrustLevel
 from elytron_core.planes import candidates, facts
-from elytron_core.planes.candidates import CandidateDraft, OriginTag, Verdict
+from elytron_core.planes.candidates import AdmissionVerdict, CandidateDraft, OriginTag
 from elytron_core.policy.admission.own_output import is_own_output
 from elytron_core.text import similarity
 
 NEVER_EXTRACTED: Final = frozenset({OriginTag.TOOL, OriginTag.SYSTEM, OriginTag.RECALLED, OriginTag.INJECTED})
 SELF_CLAIMS: Final = frozenset({EvidenceAuthority.ASSISTANT_SELF_CLAIM, EvidenceAuthority.ASSISTANT_UTTERANCE})
 VOUCHED: Final = {
-    EvidenceAuthority.USER_ASSERTED: facts.Authority.USER_ASSERTED,
-    EvidenceAuthority.RUNTIME_OBSERVATION: facts.Authority.RUNTIME,
-    EvidenceAuthority.PROGRAM_MEMORY_CANONICAL: facts.Authority.PROGRAM,
+    EvidenceAuthority.USER_ASSERTED: facts.FactAuthority.USER_ASSERTED,
+    EvidenceAuthority.RUNTIME_OBSERVATION: facts.FactAuthority.RUNTIME,
+    EvidenceAuthority.PROGRAM_MEMORY_CANONICAL: facts.FactAuthority.PROGRAM,
 }
 """Authorities that count as high confidence and need no cited turn."""
 VOUCHED_BY_MACHINES: Final = frozenset(VOUCHED) - {EvidenceAuthority.USER_ASSERTED}
@@ -38,87 +38,89 @@ EVIDENCE_GONE: Final = "what it rests on is not there any more"
 NO_JUDGEMENT: Final = "nobody has judged it"
 
 
-class Cited(NamedTuple):
+class CitedSource(NamedTuple):
     """A cited turn or message: its authority, and whether it may still be read."""
 
-    role: Role
+    role: EvidenceRole
     is_readable: bool
-    trust: Trust = Trust.VOUCHED
+    trust: TrustLevel = TrustLevel.VOUCHED
 
 
-def judge(draft: CandidateDraft, cited: tuple[Cited, ...], /) -> candidates.Judgement:
+def judge_candidate(draft: CandidateDraft, cited: tuple[CitedSource, ...], /) -> candidates.CandidateJudgement:
     """Return what is to become of `draft`, of whose citations those that name a kept message are `cited`."""
-    text = _text(draft)
+    text = _draft_text(draft)
     has_no_topic = isinstance(draft.proposal, candidates.FactProposal) and similarity.is_blank(draft.proposal.topic)
     if similarity.is_blank(text) or has_no_topic:
-        return _said(Verdict.REJECT, EMPTY)
-    refusal = _untold(draft, text) or _handed_over(draft) or _by_authority(draft) or _by_evidence(draft, cited)
+        return _make_judgement(AdmissionVerdict.REJECT, EMPTY)
+    refusal = (
+        _authorless_rejection(draft, text) or _handed_over(draft) or _by_authority(draft) or _by_evidence(draft, cited)
+    )
     if refusal is not None:
         return refusal
     if isinstance(draft.proposal, candidates.FactProposal) and (reason := _too_long(draft, draft.proposal)):
-        return _said(Verdict.REJECT, reason)
-    return draft.judgement if draft.judgement is not None else _said(Verdict.DEFER, NO_JUDGEMENT)
+        return _make_judgement(AdmissionVerdict.REJECT, reason)
+    return draft.judgement if draft.judgement is not None else _make_judgement(AdmissionVerdict.DEFER, NO_JUDGEMENT)
 
 
-def fact_authority(authority: EvidenceAuthority, /) -> facts.Authority:
+def fact_authority(authority: EvidenceAuthority, /) -> facts.FactAuthority:
     """Return the source of a fact with `authority`."""
     if authority in UNSURE:
-        return facts.Authority.IMPORTED
-    return VOUCHED.get(authority, facts.Authority.EXTRACTED)
+        return facts.FactAuthority.IMPORTED
+    return VOUCHED.get(authority, facts.FactAuthority.EXTRACTED)
 
 
-def _untold(draft: CandidateDraft, text: str) -> candidates.Judgement | None:
+def _authorless_rejection(draft: CandidateDraft, text: str) -> candidates.CandidateJudgement | None:
     """Return the rejection of text without an author: memory's own output, and text of machines."""
     if is_own_output(text) or draft.authority is EvidenceAuthority.SUBJECT_PROJECTION:
-        return _said(Verdict.REJECT, OWN_OUTPUT)
+        return _make_judgement(AdmissionVerdict.REJECT, OWN_OUTPUT)
     for origin in draft.origins:
         if origin in NEVER_EXTRACTED:
-            return _said(Verdict.REJECT, f"{origin.value} text is never extracted")
+            return _make_judgement(AdmissionVerdict.REJECT, f"{origin.value} text is never extracted")
     return None
 
 
-def _handed_over(draft: CandidateDraft) -> candidates.Judgement | None:
+def _handed_over(draft: CandidateDraft) -> candidates.CandidateJudgement | None:
     match draft.proposal:
         case candidates.SoulProposal():
-            return _said(Verdict.HANDOFF, SOUL_KEEPER)
+            return _make_judgement(AdmissionVerdict.HANDOFF, SOUL_KEEPER)
         case candidates.DiagnosticProposal():
-            return _said(Verdict.HANDOFF, FOR_THE_OPERATOR)
+            return _make_judgement(AdmissionVerdict.HANDOFF, FOR_THE_OPERATOR)
         case candidates.GardenProposal():
-            return _said(Verdict.DEFER, GARDEN_WAITS)
+            return _make_judgement(AdmissionVerdict.DEFER, GARDEN_WAITS)
         case candidates.FactProposal() | candidates.SkillProposal():
             return None
         case _:
             assert_never(draft.proposal)
 
 
-def _by_authority(draft: CandidateDraft) -> candidates.Judgement | None:
+def _by_authority(draft: CandidateDraft) -> candidates.CandidateJudgement | None:
     is_fact = isinstance(draft.proposal, candidates.FactProposal)
     if is_fact and (draft.authority in SELF_CLAIMS or OriginTag.ASSISTANT in draft.origins):
-        return _said(Verdict.REJECT, SELF_CLAIM)
+        return _make_judgement(AdmissionVerdict.REJECT, SELF_CLAIM)
     if draft.authority in PRIVATE:
-        return _said(Verdict.REJECT, PRIVATE_MATERIAL)
+        return _make_judgement(AdmissionVerdict.REJECT, PRIVATE_MATERIAL)
     if draft.authority is EvidenceAuthority.OPERATOR_DIAGNOSTIC:
-        return _said(Verdict.HANDOFF, FOR_THE_OPERATOR)
+        return _make_judgement(AdmissionVerdict.HANDOFF, FOR_THE_OPERATOR)
     if draft.authority in UNSURE or OriginTag.EXTERNAL in draft.origins:
-        return _said(Verdict.DEFER, UNSURE_SOURCE)
+        return _make_judgement(AdmissionVerdict.DEFER, UNSURE_SOURCE)
     return None
 
 
-def _by_evidence(draft: CandidateDraft, cited: tuple[Cited, ...]) -> candidates.Judgement | None:
+def _by_evidence(draft: CandidateDraft, cited: tuple[CitedSource, ...]) -> candidates.CandidateJudgement | None:
     if not draft.citations:
-        return None if draft.authority in VOUCHED else _said(Verdict.DEFER, NO_EVIDENCE)
+        return None if draft.authority in VOUCHED else _make_judgement(AdmissionVerdict.DEFER, NO_EVIDENCE)
     readable = [one for one in cited if one.is_readable]
     if not readable:
-        return _said(Verdict.DEFER, EVIDENCE_GONE)
+        return _make_judgement(AdmissionVerdict.DEFER, EVIDENCE_GONE)
     is_fact = isinstance(draft.proposal, candidates.FactProposal)
     if (
         is_fact
-        and all(one.role is not Role.USER for one in readable)
+        and all(one.role is not EvidenceRole.USER for one in readable)
         and draft.authority is not EvidenceAuthority.RUNTIME_OBSERVATION
     ):
-        return _said(Verdict.REJECT, SELF_CLAIM)
-    if draft.authority not in VOUCHED_BY_MACHINES and all(one.trust is Trust.OUTSIDE for one in readable):
-        return _said(Verdict.DEFER, UNSURE_SOURCE)
+        return _make_judgement(AdmissionVerdict.REJECT, SELF_CLAIM)
+    if draft.authority not in VOUCHED_BY_MACHINES and all(one.trust is TrustLevel.OUTSIDE for one in readable):
+        return _make_judgement(AdmissionVerdict.DEFER, UNSURE_SOURCE)
     return None
 
 
@@ -137,7 +139,7 @@ def _too_long(draft: CandidateDraft, proposal: candidates.FactProposal) -> str:
     return ""
 
 
-def _text(draft: CandidateDraft) -> str:
+def _draft_text(draft: CandidateDraft) -> str:
     match draft.proposal:
         case candidates.FactProposal(operation=operation, topic=topic, content=content):
             return topic if operation is facts.FactOperation.DELETE else content
@@ -149,5 +151,5 @@ def _text(draft: CandidateDraft) -> str:
             assert_never(draft.proposal)
 
 
-def _said(verdict: Verdict, reason: str) -> candidates.Judgement:
-    return candidates.Judgement(verdict=verdict, reason=reason)
+def _make_judgement(verdict: AdmissionVerdict, reason: str) -> candidates.CandidateJudgement:
+    return candidates.CandidateJudgement(verdict=verdict, reason=reason)

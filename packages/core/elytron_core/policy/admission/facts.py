@@ -12,16 +12,16 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import FactId
 from elytron_core.planes import facts
 from elytron_core.planes.facts import (
-    Confidence,
     Fact,
-    Learning,
+    FactConfidence,
+    FactPrivacy,
+    FactReach,
+    FactState,
     LearningAction,
     LearningEvent,
     LearningRule,
+    LearningRules,
     LearningState,
-    Privacy,
-    Reach,
-    State,
 )
 from elytron_core.planes.space import AuditAction
 from elytron_core.policy.temporal import validity
@@ -50,13 +50,13 @@ STAYS: Final = {
 }
 """Why an action leaves a fact as it is."""
 GONE: Final = {
-    State.CORRECTED: "it was corrected: another version took its place",
-    State.FORGOTTEN: "it is forgotten already",
-    State.DELETED: "it was deleted",
-    State.MERGED: "it was merged into another fact: merge_facts takes that back",
+    FactState.CORRECTED: "it was corrected: another version took its place",
+    FactState.FORGOTTEN: "it is forgotten already",
+    FactState.DELETED: "it was deleted",
+    FactState.MERGED: "it was merged into another fact: merge_facts takes that back",
 }
 """Why a fact that is not believed any more is not changed."""
-STRICTNESS: Final = {Privacy.PUBLIC: 0, Privacy.SHARED: 1, Privacy.PRIVATE: 2}
+STRICTNESS: Final = {FactPrivacy.PUBLIC: 0, FactPrivacy.SHARED: 1, FactPrivacy.PRIVATE: 2}
 
 _FIELDS: Final[dict[FactAction, frozenset[str]]] = {
     FactAction.CORRECT: frozenset({"content"}),
@@ -96,7 +96,7 @@ def require_believed(fact: Fact, /) -> None:
         raise InvalidInput(field="id", problem=f"names a fact that no call changes: {GONE[fact.state]}")
 
 
-def change(
+def change_fact(
     fact: Fact, request: FactChangeRequest, /, *, at: Instant, new_id: FactId, here: ConversationKey
 ) -> FactChange | None:
     """Return what `request` makes of a fact at `at`, in the conversation `here`; None if it is so already.
@@ -106,52 +106,54 @@ def change(
     """
     match request.action:
         case FactAction.CORRECT | FactAction.SUPERSEDE:
-            return _replaced(fact, request, at=at, new_id=new_id)
+            return _replace_fact(fact, request, at=at, new_id=new_id)
         case FactAction.DELETE:
-            return FactChange(facts.close(fact, at=at, because=request.reason or "deleted", state=State.DELETED))
+            return FactChange(
+                facts.close_fact(fact, at=at, because=request.reason or "deleted", state=FactState.DELETED)
+            )
         case FactAction.INVALIDATE:
-            return _ended(fact, request, at=at)
+            return _end_fact(fact, request, at=at)
         case FactAction.MARK_STALE:
             return FactChange(fact.model_copy(update={"stale_at": at})) if fact.stale_at is None else None
         case FactAction.CHANGE_PRIVACY:
             same = fact.privacy is request.privacy
             return None if same else FactChange(fact.model_copy(update={"privacy": request.privacy}))
         case FactAction.CHANGE_SCOPE:
-            return _moved(fact, request, here, at=at)
+            return _move_fact(fact, request, here, at=at)
         case _:
             assert_never(request.action)
 
 
-def tightened(version: Fact, privacy: Privacy, /) -> Fact | None:
+def tighten_privacy(version: Fact, privacy: FactPrivacy, /) -> Fact | None:
     """Return an earlier version with a stricter privacy; None if its own is as strict."""
     is_stricter = STRICTNESS[privacy] > STRICTNESS[version.privacy]
     return version.model_copy(update={"privacy": privacy}) if is_stricter else None
 
 
-def holds(fact: Fact, query: str, /) -> bool:
+def fact_matches(fact: Fact, query: str, /) -> bool:
     """Return whether a fact has every word of `query` in its topic, content, keywords or entities."""
-    told = similarity.normalise(" ".join((fact.topic, fact.content, *fact.keywords, *fact.entities)))
-    return all(similarity.holds(told, word) for word in similarity.normalise(query).split())
+    told = similarity.normalise_text(" ".join((fact.topic, fact.content, *fact.keywords, *fact.entities)))
+    return all(similarity.has_term(told, word) for word in similarity.normalise_text(query).split())
 
 
-def _replaced(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: FactId) -> FactChange | None:
+def _replace_fact(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: FactId) -> FactChange | None:
     assert request.content is not None
     content = request.content.strip()
     if content == fact.content:
         return None
     is_wrong = request.action is FactAction.CORRECT
-    state = State.CORRECTED if is_wrong else State.SUPERSEDED
+    state = FactState.CORRECTED if is_wrong else FactState.SUPERSEDED
     because = request.reason or state.value
-    moment = None if is_wrong else _moment(fact, request, at)
-    old = facts.close(fact, at=at, because=because, state=state, by=new_id)
+    moment = None if is_wrong else _end_moment(fact, request, at)
+    old = facts.close_fact(fact, at=at, because=because, state=state, by=new_id)
     if moment is not None:
         old = old.model_copy(update={"valid_to": moment})
     new = fact.model_copy(
         update={
             "id": new_id,
             "content": content,
-            "authority": facts.Authority.USER_ASSERTED,
-            "confidence": facts.Confidence.HIGH,
+            "authority": facts.FactAuthority.USER_ASSERTED,
+            "confidence": facts.FactConfidence.HIGH,
             "recorded_at": at,
             "confirmed_at": at,
             "evidence_count": 1,
@@ -162,20 +164,20 @@ def _replaced(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id: Fa
             "closed_at": None if fact.is_current else at,
             "closed_before": None,
         }
-        | ({} if moment is None else _begun(fact, moment, at=at))
+        | ({} if moment is None else _start_times(fact, moment, at=at))
     )
     return FactChange(old, new)
 
 
-def _ended(fact: Fact, request: FactChangeRequest, *, at: Instant) -> FactChange | None:
-    moment = _moment(fact, request, at)
+def _end_fact(fact: Fact, request: FactChangeRequest, *, at: Instant) -> FactChange | None:
+    moment = _end_moment(fact, request, at)
     if not fact.is_current and fact.valid_to == moment:
         return None
-    closed = facts.close(fact, at=at, because=request.reason or "invalidated", state=State.INVALIDATED)
+    closed = facts.close_fact(fact, at=at, because=request.reason or "invalidated", state=FactState.INVALIDATED)
     return FactChange(closed.model_copy(update={"valid_to": moment}))
 
 
-def _begun(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Instant | None]:
+def _start_times(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Instant | None]:
     """Return the times of a fact of the same tier that holds since `moment` and was observed at `at`."""
     ends = facts.end_of(fact.tier, at)
     if not fact.is_current and fact.valid_to is not None:
@@ -183,7 +185,7 @@ def _begun(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Instant | N
     return {"observed_at": at, "valid_from": moment, "valid_to": ends}
 
 
-def _moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
+def _end_moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
     """Return when the fact ceased to hold. Raises InvalidInput before it began, and after it ended."""
     moment = request.at if request.at is not None else at
     if fact.valid_from is not None and moment < fact.valid_from:
@@ -196,10 +198,10 @@ def _moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
     return moment
 
 
-def _moved(fact: Fact, request: FactChangeRequest, here: ConversationKey, *, at: Instant) -> FactChange | None:
+def _move_fact(fact: Fact, request: FactChangeRequest, here: ConversationKey, *, at: Instant) -> FactChange | None:
     if validity.is_past(fact, at=at):
         raise InvalidInput(field="id", problem="names a version that has ceased to hold: move the one that holds now")
-    is_chat = request.reach is Reach.CHAT
+    is_chat = request.reach is FactReach.CHAT
     update = {
         "reach": request.reach,
         "channel": here.channel if is_chat else None,
@@ -223,13 +225,13 @@ _ENDING: Final = ".!。！ "
 _ENDS: Final = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n+")
 
 
-def refusal(draft: FactDraft, learning: Learning, /) -> str:
+def learning_refusal(draft: FactDraft, learning: LearningRules, /) -> str:
     """Return why the rules keep a proposed fact from being learned; an empty text if they do not."""
     told = " ".join((draft.topic, *draft.keywords, *draft.entities, draft.content))
     return next((_REFUSALS[rule.state] for rule in learning.rules if _is_about(told, rule.topic)), "")
 
 
-def is_paused(learning: Learning, /) -> bool:
+def is_paused(learning: LearningRules, /) -> bool:
     """Return whether all learning is suppressed."""
     return any(rule.topic is None for rule in learning.rules)
 
@@ -237,22 +239,26 @@ def is_paused(learning: Learning, /) -> bool:
 def _is_about(told: str, topic: str | None) -> bool:
     """Return whether a text has every word of `topic`, in one of the forms in which they are compared."""
     return topic is None or any(
-        all(similarity.holds(text, word) for word in words.split())
-        for text, words in zip(_forms(told), _forms(topic), strict=True)
+        all(similarity.has_term(text, word) for word in words.split())
+        for text, words in zip(_normal_forms(told), _normal_forms(topic), strict=True)
     )
 
 
-def _forms(text: str) -> tuple[str, str]:
+def _normal_forms(text: str) -> tuple[str, str]:
     """Return a text in normal form, with what is not seen left out, and read as a break between words."""
-    return similarity.normalise(similarity.visible(text)), similarity.normalise(similarity.visible(text, instead=" "))
+    return similarity.normalise_text(similarity.visible_text(text)), similarity.normalise_text(
+        similarity.visible_text(text, instead=" ")
+    )
 
 
-def after(learning: Learning, event: LearningEvent, /) -> Learning:
+def rules_after(learning: LearningRules, event: LearningEvent, /) -> LearningRules:
     """Return the rules after a call; the same value if it changes none."""
     is_pause = event.action in {LearningAction.PAUSE, LearningAction.RESUME}
     state = LearningState.PAUSED if is_pause else LearningState.SUPPRESSED
     begins = event.action in {LearningAction.PAUSE, LearningAction.SUPPRESS}
-    same = [rule for rule in learning.rules if rule.state is state and _key(rule.topic) == _key(event.topic)]
+    same = [
+        rule for rule in learning.rules if rule.state is state and _topic_key(rule.topic) == _topic_key(event.topic)
+    ]
     if begins is bool(same):
         return learning
     rules = tuple(rule for rule in learning.rules if rule not in same)
@@ -262,13 +268,13 @@ def after(learning: Learning, event: LearningEvent, /) -> Learning:
     return with_event(learning.model_copy(update={"rules": rules}), event)
 
 
-def joined(learning: Learning, others: Iterable[LearningRule], /) -> Learning:
+def join_rules(learning: LearningRules, others: Iterable[LearningRule], /) -> LearningRules:
     """Return the rules with `others` that it does not have and did not end since, as many as it has room for."""
-    known = {(rule.state, _key(rule.topic)) for rule in learning.rules}
+    known = {(rule.state, _topic_key(rule.topic)) for rule in learning.rules}
     new = [
         rule
-        for rule in {(rule.state, _key(rule.topic)): rule for rule in others}.values()
-        if (rule.state, _key(rule.topic)) not in known and not _is_ended_since(learning, rule)
+        for rule in {(rule.state, _topic_key(rule.topic)): rule for rule in others}.values()
+        if (rule.state, _topic_key(rule.topic)) not in known and not _is_ended_since(learning, rule)
     ][: limits.LEARNING_RULES - len(learning.rules)]
     events = [
         LearningEvent(action=_BEGINNINGS[rule.state], topic=rule.topic, at=rule.since, by=rule.by, reason=rule.reason)
@@ -278,33 +284,35 @@ def joined(learning: Learning, others: Iterable[LearningRule], /) -> Learning:
     return learning.model_copy(update={"rules": (*learning.rules, *new), "log": tuple(log)})
 
 
-def is_allowed_since(learning: Learning, topic: str, at: Instant, /) -> bool:
+def is_allowed_since(learning: LearningRules, topic: str, at: Instant, /) -> bool:
     """Return whether the facts of a topic were allowed at `at` or later."""
     return any(
-        event.action is LearningAction.ALLOW and event.at >= at and _key(event.topic) == _key(topic)
+        event.action is LearningAction.ALLOW and event.at >= at and _topic_key(event.topic) == _topic_key(topic)
         for event in learning.log
     )
 
 
-def _is_ended_since(learning: Learning, rule: LearningRule) -> bool:
+def _is_ended_since(learning: LearningRules, rule: LearningRule) -> bool:
     return any(
-        event.action is _ENDS_OF[rule.state] and event.at >= rule.since and _key(event.topic) == _key(rule.topic)
+        event.action is _ENDS_OF[rule.state]
+        and event.at >= rule.since
+        and _topic_key(event.topic) == _topic_key(rule.topic)
         for event in learning.log
     )
 
 
-def with_event(learning: Learning, event: LearningEvent, /) -> Learning:
+def with_event(learning: LearningRules, event: LearningEvent, /) -> LearningRules:
     """Return the rules with a call written down; the oldest goes beyond the bound."""
     return learning.model_copy(update={"log": (*learning.log, event)[-limits.AUDIT_EVENTS :]})
 
 
-def _key(topic: str | None) -> str | None:
+def _topic_key(topic: str | None) -> str | None:
     return facts.topic_key(topic) if topic is not None else None
 
 
 def plain_content(content: str, /) -> str:
     """Return the form under which a forgotten content is recognised."""
-    return similarity.plain(content).rstrip(_ENDING)
+    return similarity.plain_text(content).rstrip(_ENDING)
 
 
 def content_forms(content: str, /) -> tuple[str, ...]:
@@ -313,19 +321,19 @@ def content_forms(content: str, /) -> tuple[str, ...]:
     return tuple(dict.fromkeys((plain_content(content), earlier)))
 
 
-def sentences(text: str, /) -> tuple[str, ...]:
+def message_sentences(text: str, /) -> tuple[str, ...]:
     """Return the normalised sentences of a message, each form once, up to the bound."""
-    found = (form for part in _ENDS.split(text) for form in _forms(part))
+    found = (form for part in _ENDS.split(text) for form in _normal_forms(part))
     return tuple(dict.fromkeys(part for part in found if part))[: limits.TOMBSTONE_SENTENCES]
 
 
-def telling(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
+def telling_sentences(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
     """Return those sentences of cited messages that share most words with a fact's content, and at least one."""
-    words = similarity.normalise(content).split()
+    words = similarity.normalise_text(content).split()
     shared = {
-        sentence: sum(similarity.holds(sentence, word) for word in words)
+        sentence: sum(similarity.has_term(sentence, word) for word in words)
         for text in texts
-        for sentence in sentences(text)
+        for sentence in message_sentences(text)
     }
     most = max(shared.values(), default=0)
     return tuple(sentence for sentence, count in shared.items() if most and count == most)
@@ -334,10 +342,10 @@ def telling(texts: Iterable[str], content: str, /) -> tuple[str, ...]:
 ALIKE: Final = 0.9
 """Contents at least so like each other say the same; a changed number or name makes short facts less alike."""
 BECAUSE: Final = "folded into a fact that says nearly the same"
-_SURENESS: Final = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
+_SURENESS: Final = {FactConfidence.LOW: 0, FactConfidence.MEDIUM: 1, FactConfidence.HIGH: 2}
 
 
-class Alike(NamedTuple):
+class SimilarFacts(NamedTuple):
     """Two facts of which one can go into the other."""
 
     kept: Fact
@@ -345,41 +353,43 @@ class Alike(NamedTuple):
     likeness: float
 
 
-def likest(content: str, kind: facts.Kind, facts: Sequence[Fact], /) -> Fact | None:
+def most_similar_fact(content: str, kind: facts.FactKind, facts: Sequence[Fact], /) -> Fact | None:
     """Return the current fact of this kind that nearly equals `content`, None if there is none."""
-    text = similarity.normalise(content)
-    grams, numbers = similarity.trigrams(text), _numbers(text)
+    text = similarity.normalise_text(content)
+    grams, numbers = similarity.text_trigrams(text), _text_numbers(text)
     best: tuple[float, Fact] | None = None
     for fact in facts:
         if fact.kind is not kind or not fact.is_current:
             continue
-        other = similarity.normalise(fact.content)
-        likeness = similarity.likeness(grams, similarity.trigrams(other))
-        if likeness >= ALIKE and _numbers(other) == numbers and (best is None or likeness > best[0]):
+        other = similarity.normalise_text(fact.content)
+        likeness = similarity.trigram_likeness(grams, similarity.text_trigrams(other))
+        if likeness >= ALIKE and _text_numbers(other) == numbers and (best is None or likeness > best[0]):
             best = (likeness, fact)
     return best[1] if best is not None else None
 
 
-def pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[Alike, ...]:
+def similar_pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[SimilarFacts, ...]:
     """Return up to `limit` pairs of current facts that say nearly the same; each is folded once at most.
 
     Both are of one kind, privacy, reach and validity, and name the same numbers. The surer is kept, then the one
     with more evidence, then the later observed.
     """
     held: dict[tuple[object, ...], list[tuple[Fact, frozenset[str]]]] = {}
-    found: list[Alike] = []
-    for fact in sorted(facts, key=_worth, reverse=True):
+    found: list[SimilarFacts] = []
+    for fact in sorted(facts, key=_fact_worth, reverse=True):
         if not fact.is_current:
             continue
-        text = similarity.normalise(fact.content)
-        alike = (fact.kind, fact.privacy, fact.reach, fact.home, fact.valid_from, fact.valid_to, _numbers(text))
+        text = similarity.normalise_text(fact.content)
+        alike = (fact.kind, fact.privacy, fact.reach, fact.home, fact.valid_from, fact.valid_to, _text_numbers(text))
         group = held.setdefault(alike, [])
-        grams = similarity.trigrams(text)
+        grams = similarity.text_trigrams(text)
         like = max(
-            ((similarity.likeness(grams, other), kept) for kept, other in group), default=None, key=lambda p: p[0]
+            ((similarity.trigram_likeness(grams, other), kept) for kept, other in group),
+            default=None,
+            key=lambda p: p[0],
         )
         if like is not None and like[0] >= ALIKE:
-            found.append(Alike(like[1], fact, like[0]))
+            found.append(SimilarFacts(like[1], fact, like[0]))
             if len(found) == limit:
                 break
         else:
@@ -387,7 +397,7 @@ def pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[Alike, ...]:
     return tuple(found)
 
 
-def fold(kept: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
+def fold_facts(kept: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
     """Return `kept` with the other's evidence counted in, and `folded` closed; nothing of either is lost.
 
     Citations are added while `kept` has room for them.
@@ -401,11 +411,11 @@ def fold(kept: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]:
             "confirmed_at": max(kept.confirmed_at, folded.confirmed_at),
         }
     )
-    closed = facts.close(folded, at=at, because=BECAUSE, state=State.MERGED, by=kept.id)
+    closed = facts.close_fact(folded, at=at, because=BECAUSE, state=FactState.MERGED, by=kept.id)
     return surer, closed.model_copy(update={"lent": lent[:room], "confirmed_before": kept.confirmed_at})
 
 
-def unfold(kept: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
+def unfold_facts(kept: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
     """Return both facts as they were before `folded` went into `kept`, with what `kept` gained since."""
     alone = kept.model_copy(
         update={
@@ -417,7 +427,7 @@ def unfold(kept: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
         }
     )
     back = {
-        "state": State.ACTIVE,
+        "state": FactState.ACTIVE,
         "closed_at": None,
         "closed_because": None,
         "superseded_by": None,
@@ -427,9 +437,9 @@ def unfold(kept: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
     return alone, folded.model_copy(update=back)
 
 
-def _numbers(text: str) -> tuple[str, ...]:
+def _text_numbers(text: str) -> tuple[str, ...]:
     return tuple(word for word in text.split() if any(sign.isdigit() for sign in word))
 
 
-def _worth(fact: Fact) -> tuple[int, int, int, str]:
+def _fact_worth(fact: Fact) -> tuple[int, int, int, str]:
     return _SURENESS[fact.confidence], fact.evidence_count, fact.observed_at, fact.id

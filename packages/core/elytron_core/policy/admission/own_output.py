@@ -38,7 +38,7 @@ _POLICY: Final = re.compile(re.escape(POLICY))
 _BLANKS: Final = re.compile(r"\s*+")
 
 
-class Stripped(NamedTuple):
+class StrippedText(NamedTuple):
     """A text without this memory's own output, and how many blocks of it there were."""
 
     text: str
@@ -51,23 +51,23 @@ def is_own_output(text: str, /) -> bool:
     return is_block or _is_reference(text)
 
 
-def strip_own_output(text: str, /) -> Stripped:
+def strip_own_output(text: str, /) -> StrippedText:
     """Return `text` without the blocks of memory that it repeats; other text stays as it is.
 
     A block begins with the policy text, or if that is missing with the fence, and ends with the fence's closing tag;
     without one, with the last line of memory.
     """
     if not is_own_output(text):
-        return Stripped(text, 0)
+        return StrippedText(text, 0)
     text, blocks = _without_references(text)
-    marks = _Marks(text)
+    marks = _BlockMarks(text)
     end = 0
     kept: list[str] = []
     while (begun := marks.beginning(end)) is not None:
         kept.append(text[end:begun])
         end = marks.ending(begun)
         blocks += 1
-    return Stripped("".join((*kept, text[end:])).strip(), blocks)
+    return StrippedText("".join((*kept, text[end:])).strip(), blocks)
 
 
 def own_words(text: str, /) -> str:
@@ -106,7 +106,7 @@ def _without_references(text: str) -> tuple[str, int]:
     return rest, references + listed
 
 
-class _Marks:
+class _BlockMarks:
     """Places at which blocks of memory may begin and end in a text; each is searched once, for any number of blocks."""
 
     def __init__(self, text: str, /) -> None:

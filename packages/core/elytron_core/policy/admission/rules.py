@@ -17,13 +17,13 @@ from elytron_core.clock import Instant
 from elytron_core.contracts import transcript as contracts_write
 from elytron_core.contracts.continuity import EdgeDraft, SubjectDraft
 from elytron_core.contracts.facts import FactDraft
-from elytron_core.contracts.transcript import LongTermExtraction, Procedural, TranscriptWrite, TurnDraft
+from elytron_core.contracts.transcript import LongTermExtraction, ProcedureSource, TranscriptWrite, TurnDraft
 from elytron_core.evidence import EvidenceAuthority
 from elytron_core.model import Value
 from elytron_core.planes import facts, transcript
-from elytron_core.planes.candidates import Verdict
-from elytron_core.planes.facts import Authority, FactOperation
-from elytron_core.planes.subjects import SubjectKind, SubjectLifecycle, Surface
+from elytron_core.planes.candidates import AdmissionVerdict
+from elytron_core.planes.facts import FactAuthority, FactOperation
+from elytron_core.planes.subjects import SoulSurface, SubjectKind, SubjectLifecycle
 from elytron_core.policy.temporal import validity
 from elytron_core.text import similarity
 
@@ -83,14 +83,14 @@ _COMMAND = re.compile(r"`[^`\n]+`|^\s*\$ |\s--?[a-z]")
 _OPENING = re.compile(r"(?:^|[.!?;:,]\s)\s*+([A-Za-z']+)")
 
 
-def flaw(text: str, /) -> str | None:
+def procedure_flaw(text: str, /) -> str | None:
     """Return why `text` is not a procedure to store, or None if it is one."""
     if similarity.is_blank(text):
         return EMPTY
     if is_raw(text):
         return RAW
     lines = [line for line in text.splitlines() if line.strip()]
-    return None if len(lines) > 1 or _instructs(text) else WEAK
+    return None if len(lines) > 1 or _has_instruction(text) else WEAK
 
 
 def is_raw(text: str, /) -> bool:
@@ -119,7 +119,7 @@ def _is_raw_line(line: str) -> bool:
     return _LOG_LINE.match(line) is not None
 
 
-def _instructs(text: str) -> bool:
+def _has_instruction(text: str) -> bool:
     if _STEP.match(text) or _OBLIGES.search(text) or _COMMAND.search(text):
         return True
     return any(opening[1].lower() in ORDERS for opening in _OPENING.finditer(text))
@@ -127,15 +127,15 @@ def _instructs(text: str) -> bool:
 
 VOUCHED: Final = frozenset(
     {
-        facts.Authority.USER_ASSERTED,
-        facts.Authority.OPERATOR,
-        facts.Authority.PROGRAM,
-        facts.Authority.RUNTIME,
+        facts.FactAuthority.USER_ASSERTED,
+        facts.FactAuthority.OPERATOR,
+        facts.FactAuthority.PROGRAM,
+        facts.FactAuthority.RUNTIME,
     }
 )
 """Authorities whose word counts as high confidence, with any confidence of the draft."""
 
-SURENESS: Final = {facts.Confidence.LOW: 0, facts.Confidence.MEDIUM: 1, facts.Confidence.HIGH: 2}
+SURENESS: Final = {facts.FactConfidence.LOW: 0, facts.FactConfidence.MEDIUM: 1, facts.FactConfidence.HIGH: 2}
 
 SELF_CLAIM: Final = "assistant self-claims are evidence, not facts"
 EMPTY_TOPIC: Final = "the topic is empty"
@@ -152,8 +152,8 @@ EMPTY_SKILL: Final = "the topic or the title is empty"
 class FactJudgement(Value):
     """Admission of one draft: the verdict, the action, and the reason unless it is accepted."""
 
-    verdict: Verdict
-    outcome: contracts_write.Outcome
+    verdict: AdmissionVerdict
+    outcome: contracts_write.WriteOutcome
     reason: str = ""
 
 
@@ -161,9 +161,9 @@ class SkillJudgement(FactJudgement):
     """The same of a skill. An accepted one is STORED; whether that replaces an older revision, its writer knows."""
 
 
-def effective_confidence(draft: FactDraft, /) -> facts.Confidence:
+def effective_confidence(draft: FactDraft, /) -> facts.FactConfidence:
     """Return how sure `draft` is to be taken: high where its authority vouches for it."""
-    return _confidence(draft.authority, draft.confidence)
+    return _capped_confidence(draft.authority, draft.confidence)
 
 
 def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant) -> FactJudgement:
@@ -171,17 +171,17 @@ def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant)
 
     Of those that cannot be replaced only a deletion counts. A draft without a time of observation was observed at `at`.
     """
-    if draft.authority is facts.Authority.ASSISTANT_SELF_CLAIM:
-        return rejected(SELF_CLAIM)
+    if draft.authority is facts.FactAuthority.ASSISTANT_SELF_CLAIM:
+        return reject_fact(SELF_CLAIM)
     if similarity.is_blank(draft.topic):
-        return rejected(EMPTY_TOPIC)
+        return reject_fact(EMPTY_TOPIC)
     known = known_version(draft, versions, at=at)
     match draft.operation:
         case FactOperation.DELETE:
             return _judge_delete(draft, known, at=at)
         case FactOperation.UPSERT:
             if versions and _is_before_deletion(draft, versions[-1], at=at):
-                return rejected(OLDER_THAN_DELETION)
+                return reject_fact(OLDER_THAN_DELETION)
             return _judge_upsert(draft, known, at=at)
         case _:
             assert_never(draft.operation)
@@ -195,45 +195,47 @@ def known_version(draft: FactDraft, versions: Sequence[facts.Fact], /, *, at: In
     found = validity.replaceable_versions(versions, at=at)
     if not found or draft.operation is FactOperation.DELETE:
         return found[0] if found else None
-    began = draft.valid_from if draft.valid_from is not None else observed(draft, at=at)
+    began = draft.valid_from if draft.valid_from is not None else observation_time(draft, at=at)
     same = (fact for fact in found if says_the_same(draft.content, fact.content))
-    return next((fact for fact in same if validity.holds(fact, as_of=began)), found[0])
+    return next((fact for fact in same if validity.fact_holds(fact, as_of=began)), found[0])
 
 
 def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:
     """Return whether `write` is a procedure worth keeping: see `procedures.flaw`."""
     blank = similarity.is_blank(write.topic) or similarity.is_blank(write.title)
-    reason = EMPTY_SKILL if blank else flaw(write.content)
+    reason = EMPTY_SKILL if blank else procedure_flaw(write.content)
     if reason is not None:
-        return SkillJudgement(verdict=Verdict.REJECT, outcome=contracts_write.Outcome.REJECTED, reason=reason)
-    return SkillJudgement(verdict=Verdict.ACCEPT, outcome=contracts_write.Outcome.STORED)
+        return SkillJudgement(
+            verdict=AdmissionVerdict.REJECT, outcome=contracts_write.WriteOutcome.REJECTED, reason=reason
+        )
+    return SkillJudgement(verdict=AdmissionVerdict.ACCEPT, outcome=contracts_write.WriteOutcome.STORED)
 
 
 def _judge_delete(draft: FactDraft, known: facts.Fact | None, *, at: Instant) -> FactJudgement:
     if known is None:
-        return _accepted(contracts_write.Outcome.SKIPPED, NOTHING_TO_DELETE)
+        return _accept_fact(contracts_write.WriteOutcome.SKIPPED, NOTHING_TO_DELETE)
     refusal = _overwrite_refusal(draft, known, at=at)
-    return rejected(refusal) if refusal else _accepted(contracts_write.Outcome.DELETED)
+    return reject_fact(refusal) if refusal else _accept_fact(contracts_write.WriteOutcome.DELETED)
 
 
 def _judge_upsert(draft: FactDraft, known: facts.Fact | None, *, at: Instant) -> FactJudgement:
     if similarity.is_blank(draft.content):
-        return rejected(EMPTY_CONTENT)
+        return reject_fact(EMPTY_CONTENT)
     if draft.valid_from is not None and draft.valid_to is not None and draft.valid_to < draft.valid_from:
-        return rejected(VALIDITY_BACKWARDS)
+        return reject_fact(VALIDITY_BACKWARDS)
     if known is None:
-        return _accepted(contracts_write.Outcome.STORED)
+        return _accept_fact(contracts_write.WriteOutcome.STORED)
     if draft.privacy is not known.privacy:
-        return rejected(PRIVACY_TRANSITION)
+        return reject_fact(PRIVACY_TRANSITION)
     if says_the_same(draft.content, known.content) and not _is_of_another_time(draft, known, at=at):
-        return _accepted(contracts_write.Outcome.CONFIRMED)
+        return _accept_fact(contracts_write.WriteOutcome.CONFIRMED)
     refusal = _overwrite_refusal(draft, known, at=at)
-    return rejected(refusal) if refusal else _accepted(contracts_write.Outcome.UPDATED)
+    return reject_fact(refusal) if refusal else _accept_fact(contracts_write.WriteOutcome.UPDATED)
 
 
 def says_the_same(one: str, other: str, /) -> bool:
     """Return whether two contents differ only in case, width and white space; signs count ("-5" is not "5")."""
-    return similarity.plain(one) == similarity.plain(other)
+    return similarity.plain_text(one) == similarity.plain_text(other)
 
 
 def may_bound(draft: FactDraft, known: facts.Fact, /, *, at: Instant) -> bool:
@@ -241,58 +243,60 @@ def may_bound(draft: FactDraft, known: facts.Fact, /, *, at: Instant) -> bool:
     return not _overwrite_refusal(draft, known, at=at)
 
 
-def observed(draft: FactDraft, /, *, at: Instant) -> Instant:
+def observation_time(draft: FactDraft, /, *, at: Instant) -> Instant:
     """Return when what a draft says was observed."""
     return draft.observed_at if draft.observed_at is not None else at
 
 
 def end_of(draft: FactDraft, /, *, at: Instant) -> Instant | None:
     """Return until when what a draft says is meant to hold: its own word, else its tier's; None if neither says it."""
-    return draft.valid_to if draft.valid_to is not None else facts.end_of(draft.tier, observed(draft, at=at))
+    return draft.valid_to if draft.valid_to is not None else facts.end_of(draft.tier, observation_time(draft, at=at))
 
 
 def _is_of_another_time(draft: FactDraft, known: facts.Fact, *, at: Instant) -> bool:
     """Return whether a draft is of another tier than the fact, or of a later time after the fact's own was over."""
     if draft.tier is None:
         return False
-    return draft.tier is not known.tier or (known.valid_to is not None and known.valid_to <= observed(draft, at=at))
+    return draft.tier is not known.tier or (
+        known.valid_to is not None and known.valid_to <= observation_time(draft, at=at)
+    )
 
 
 def _is_before_deletion(draft: FactDraft, newest: facts.Fact, *, at: Instant) -> bool:
-    if newest.state is not facts.State.DELETED:
+    if newest.state is not facts.FactState.DELETED:
         return False
     gone_at = newest.gone_at if newest.gone_at is not None else newest.closed_at
-    return gone_at is not None and observed(draft, at=at) < gone_at
+    return gone_at is not None and observation_time(draft, at=at) < gone_at
 
 
 def _overwrite_refusal(draft: FactDraft, known: facts.Fact, *, at: Instant) -> str:
-    if observed(draft, at=at) < known.observed_at:
+    if observation_time(draft, at=at) < known.observed_at:
         return OLDER_OBSERVATION
-    if SURENESS[effective_confidence(draft)] < SURENESS[_confidence(known.authority, known.confidence)]:
+    if SURENESS[effective_confidence(draft)] < SURENESS[_capped_confidence(known.authority, known.confidence)]:
         return LESS_SURE
     return ""
 
 
-def _confidence(authority: facts.Authority, stated: facts.Confidence) -> facts.Confidence:
-    return facts.Confidence.HIGH if authority in VOUCHED else stated
+def _capped_confidence(authority: facts.FactAuthority, stated: facts.FactConfidence) -> facts.FactConfidence:
+    return facts.FactConfidence.HIGH if authority in VOUCHED else stated
 
 
-def _accepted(outcome: contracts_write.Outcome, reason: str = "") -> FactJudgement:
-    return FactJudgement(verdict=Verdict.ACCEPT, outcome=outcome, reason=reason)
+def _accept_fact(outcome: contracts_write.WriteOutcome, reason: str = "") -> FactJudgement:
+    return FactJudgement(verdict=AdmissionVerdict.ACCEPT, outcome=outcome, reason=reason)
 
 
-def rejected(reason: str, /) -> FactJudgement:
+def reject_fact(reason: str, /) -> FactJudgement:
     """Return a no with its reason."""
-    return FactJudgement(verdict=Verdict.REJECT, outcome=contracts_write.Outcome.REJECTED, reason=reason)
+    return FactJudgement(verdict=AdmissionVerdict.REJECT, outcome=contracts_write.WriteOutcome.REJECTED, reason=reason)
 
 
 CLAIMED = "claimed_authority"
 """The metadata key of an imported turn that names the words which its archive claimed."""
 _MACHINES = frozenset(
     {
-        Authority.OPERATOR,
-        Authority.PROGRAM,
-        Authority.RUNTIME,
+        FactAuthority.OPERATOR,
+        FactAuthority.PROGRAM,
+        FactAuthority.RUNTIME,
         EvidenceAuthority.PROGRAM_MEMORY_CANONICAL,
         EvidenceAuthority.RUNTIME_OBSERVATION,
     }
@@ -302,61 +306,61 @@ _MACHINES = frozenset(
 
 def borrowed_words(request: object, /) -> tuple[str, ...]:
     """Return the authorities in `request` beyond a member's own: of facts, candidates, messages."""
-    return tuple(sorted({authority.value for authority in _claimed(request) if authority in _MACHINES}))
+    return tuple(sorted({authority.value for authority in _claimed_authorities(request) if authority in _MACHINES}))
 
 
 def as_claims(
-    write: TranscriptWrite | LongTermExtraction | Procedural, /
-) -> TranscriptWrite | LongTermExtraction | Procedural:
+    write: TranscriptWrite | LongTermExtraction | ProcedureSource, /
+) -> TranscriptWrite | LongTermExtraction | ProcedureSource:
     """Return `write` with every word beyond a member's own lowered to that of an outsider, and kept as a claim."""
     match write:
         case TranscriptWrite():
-            return write.model_copy(update={"turns": tuple(map(_turn, write.turns))})
+            return write.model_copy(update={"turns": tuple(map(_admit_turn, write.turns))})
         case LongTermExtraction():
-            return write.model_copy(update={"facts": tuple(map(_fact, write.facts))})
-        case Procedural():
+            return write.model_copy(update={"facts": tuple(map(_admit_fact, write.facts))})
+        case ProcedureSource():
             return write
         case _:
             assert_never(write)
 
 
-def _fact(draft: FactDraft) -> FactDraft:
+def _admit_fact(draft: FactDraft) -> FactDraft:
     if draft.authority not in _MACHINES:
         return draft
-    return draft.model_copy(update={"authority": Authority.IMPORTED, "claimed": draft.authority})
+    return draft.model_copy(update={"authority": FactAuthority.IMPORTED, "claimed": draft.authority})
 
 
-def _turn(draft: TurnDraft) -> TurnDraft:
+def _admit_turn(draft: TurnDraft) -> TurnDraft:
     claims = borrowed_words(draft)
     if not claims:
         return draft
-    messages = tuple(map(_message, draft.messages))
+    messages = tuple(map(_admit_message, draft.messages))
     has_room = len(draft.metadata) < limits.METADATA_KEYS or CLAIMED in draft.metadata
     metadata = {**draft.metadata, CLAIMED: ", ".join(claims)} if has_room else draft.metadata
     return draft.model_copy(update={"messages": messages, "metadata": metadata})
 
 
-def _message(message: transcript.Message) -> transcript.Message:
+def _admit_message(message: transcript.Message) -> transcript.Message:
     if message.authority not in _MACHINES:
         return message
     return message.model_copy(update={"authority": EvidenceAuthority.EXTERNAL_CONTENT})
 
 
-def _claimed(value: object) -> Iterable[Authority | EvidenceAuthority]:
+def _claimed_authorities(value: object) -> Iterable[FactAuthority | EvidenceAuthority]:
     """Yield every authority in `value`, wherever a request has it."""
     match value:
-        case Authority() | EvidenceAuthority():
+        case FactAuthority() | EvidenceAuthority():
             yield value
         case Value():
             for name in type(value).model_fields:
                 if name != "claimed":
-                    yield from _claimed(getattr(value, name))
+                    yield from _claimed_authorities(getattr(value, name))
         case tuple():
             for part in value:  # pyright: ignore[reportUnknownVariableType]
-                yield from _claimed(part)  # pyright: ignore[reportUnknownArgumentType]
+                yield from _claimed_authorities(part)  # pyright: ignore[reportUnknownArgumentType]
         case Mapping():
             for part in value.values():  # pyright: ignore[reportUnknownVariableType]
-                yield from _claimed(part)  # pyright: ignore[reportUnknownArgumentType]
+                yield from _claimed_authorities(part)  # pyright: ignore[reportUnknownArgumentType]
         case _:
             return
 
@@ -374,7 +378,7 @@ def subject_flaw(draft: SubjectDraft, /, *, bound_to: str | None) -> str | None:
         return SOUL_OF_ANOTHER_KIND if draft.soul is not None else None
     if draft.soul is None:
         return NO_SOUL
-    missing = [surface.value for surface in Surface if surface not in draft.soul.surfaces]
+    missing = [surface.value for surface in SoulSurface if surface not in draft.soul.surfaces]
     if missing:
         return f"its soul binding lacks {', '.join(missing)}"
     return SOUL_TAKEN if bound_to is not None and bound_to != draft.name and holds_soul(draft) else None

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from elytron_core import limits
-from elytron_core.clock import DAY_MS, Instant, iso
+from elytron_core.clock import DAY_MS, Instant, format_instant
 from elytron_core.contracts.continuity import NoteDraft
-from elytron_core.evidence import Role
+from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.planes import continuity, transcript
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission.own_output import NOTE_HEADING, own_words
 from elytron_core.policy.extraction import rule_facts
-from elytron_core.policy.privacy import scrub
+from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.text import features
 
 NOTES_PER_PASS: Final = 4
@@ -23,14 +23,14 @@ SENTENCES: Final = 8
 """Sentences of a day's note; it cites at most as many messages."""
 
 
-class Drawn(NamedTuple):
+class DrawnNotes(NamedTuple):
     """The notes of the days that were read, and the last turn that needs no further look."""
 
     drafts: tuple[NoteDraft, ...]
     through: int
 
 
-class _Sentence(NamedTuple):
+class _NoteSentence(NamedTuple):
     told: float
     place: int
     speaker: str
@@ -38,7 +38,7 @@ class _Sentence(NamedTuple):
     citation: str
 
 
-def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, is_cut: bool) -> Drawn:
+def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, is_cut: bool) -> DrawnNotes:
     """Return the notes of up to four days older than a week, from turns in the order of their conversation.
 
     Reading ends at the first turn of the last week. If the turns are cut off at a page's end (`is_cut`), the day of
@@ -47,10 +47,10 @@ def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, i
     days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
     goes_on = is_cut
     for turn_id, turn in turns:
-        if _at(turn) >= now - maintenance.NOTES_AFTER_DAYS * DAY_MS:
+        if _turn_instant(turn) >= now - maintenance.NOTES_AFTER_DAYS * DAY_MS:
             goes_on = False
             break
-        day = _day(turn)
+        day = _turn_day(turn)
         if not days or days[-1][0] != day:
             days.append((day, []))
         days[-1][1].append((turn_id, turn))
@@ -64,33 +64,33 @@ def drawn(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, i
             break
         through = held[-1][1].sequence
         said.setdefault(day, []).extend(held)
-        draft = _note(day, said[day])
+        draft = _day_note(day, said[day])
         if draft is not None:
             drafts[day] = draft
-    return Drawn(tuple(drafts.values()), through)
+    return DrawnNotes(tuple(drafts.values()), through)
 
 
 def drawn_again(note: continuity.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
     """Return the note of the day of `note`, drawn from its turns; None if it has none or would be the same."""
-    told = {turn_id: turn for turn_id, turn in turns if _day(turn) == note.period}
-    draft = _note(note.period, sorted(told.items()))
+    told = {turn_id: turn for turn_id, turn in turns if _turn_day(turn) == note.period}
+    draft = _day_note(note.period, sorted(told.items()))
     if draft is None or (draft.text, draft.citations) == (note.text, note.citations):
         return None
     return draft
 
 
-def _day(turn: transcript.Turn) -> str:
-    return iso(_at(turn))[: len("2026-08-03")]
+def _turn_day(turn: transcript.Turn) -> str:
+    return format_instant(_turn_instant(turn))[: len("2026-08-03")]
 
 
-def _at(turn: transcript.Turn) -> Instant:
+def _turn_instant(turn: transcript.Turn) -> Instant:
     """Return when a turn was said by its host's clock; never later than it was recorded."""
     return min([turn.recorded_at, *(transcript.said_at(turn, message) for message in turn.messages[:1])])
 
 
-def _note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraft | None:
+def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraft | None:
     """Return the note of a day; None if no sentence of its turns is worth noting."""
-    told = _sentences(turns)
+    told = _note_sentences(turns)
     if not told:
         return None
     best = sorted(sorted(told, key=lambda found: (-found.told, found.place))[:SENTENCES], key=lambda found: found.place)
@@ -100,21 +100,21 @@ def _note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraf
     return NoteDraft(period=day, text="\n".join(lines)[: limits.NOTE_CHARS], citations=citations)
 
 
-def _sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_Sentence]:
+def _note_sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_NoteSentence]:
     """Return what people and assistants said that may be recalled, each sentence once, but for bare replies."""
-    found: dict[str, _Sentence] = {}
+    found: dict[str, _NoteSentence] = {}
     for turn_id, turn in turns:
         if turn.external_content_used:
             continue
         for part, message in enumerate(turn.messages):
-            if message.role not in {Role.USER, Role.ASSISTANT}:
+            if message.role not in {EvidenceRole.USER, EvidenceRole.ASSISTANT}:
                 continue
             if not (turn.is_recallable(part) and turn.is_readable(part)) or len(message.text) > rule_facts.READ_CHARS:
                 continue
-            for text in rule_facts.sentences(scrub(own_words(message.text)).text):
-                worth = features.read(text).told
+            for text in rule_facts.own_sentences(scrub_secrets(own_words(message.text)).text):
+                worth = features.read_traits(text).told
                 if worth >= 0 and text not in found:
                     citation = transcript.message_id(turn_id, part)
                     speaker = message.speaker or message.role.value
-                    found[text] = _Sentence(worth, len(found), speaker, text, citation)
+                    found[text] = _NoteSentence(worth, len(found), speaker, text, citation)
     return list(found.values())

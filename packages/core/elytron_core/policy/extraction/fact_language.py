@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 
 from elytron_core import limits
 from elytron_core.errors import UnreadableFile
-from elytron_core.model import Value, invalid
-from elytron_core.planes.facts import Confidence, FactOperation, Kind
+from elytron_core.model import Value, invalid_input
+from elytron_core.planes.facts import FactConfidence, FactKind, FactOperation
 
 _NAME: Final = r"[A-ZÀ-ÖØ-Þ][\w'’-]+"
 _SHAPES: Final = {
@@ -64,7 +64,7 @@ class PhraseGrammar:
 
     def expression(self, phrase: str, /) -> str:
         """Return `phrase` as a regular expression. Raises PhraseFlaw."""
-        reading = _Reading(phrase, self._parts)
+        reading = _PhraseReading(phrase, self._parts)
         found = reading.alternatives()
         if reading.place < len(phrase):
             raise PhraseFlaw("a phrase has a bracket too many")
@@ -81,7 +81,7 @@ _WIDE_SIGN: Final = "(?:(?#)"
 """An empty comment before each open shape, by which they are counted."""
 
 
-class _Reading:
+class _PhraseReading:
     """One phrase while it is read from its beginning."""
 
     def __init__(self, phrase: str, parts: Mapping[str, str]) -> None:
@@ -177,7 +177,7 @@ Template = Annotated[str, Field(max_length=limits.PHRASE_CHARS)]
 _SLOT: Final = re.compile(r"\(\?P<(\w)>")
 
 
-class Guard(Value):
+class SlotGuard(Value):
     """Conditions on the slot `x`, beyond its shape. All of them must hold."""
 
     begins: Phrases = ()
@@ -201,15 +201,15 @@ class FactForm(Value):
     """
 
     says: Phrase
-    kind: Kind
+    kind: FactKind
     topic: Template
     content: Template = ""
     guards: tuple[str, ...] = ()
     operation: FactOperation = FactOperation.UPSERT
-    confidence: Confidence = Confidence.HIGH
+    confidence: FactConfidence = FactConfidence.HIGH
 
 
-class Introduction(FactForm):
+class GreetingForm(FactForm):
     """The form of a greeting with a name, at the beginning of a message."""
 
     follows: Phrases = ()
@@ -238,8 +238,8 @@ class FactLanguage(Value):
     unsure_ends: Phrases = ()
     others: Phrases = ()
     parts: dict[str, Phrases] = {}
-    guards: dict[str, Guard] = {}
-    introduction: Introduction | None = None
+    guards: dict[str, SlotGuard] = {}
+    introduction: GreetingForm | None = None
     facts: Annotated[tuple[FactForm, ...], Field(min_length=1, max_length=limits.FACT_FORMS)]
 
 
@@ -254,18 +254,18 @@ def parse_language(data: bytes, /, *, name: str) -> FactLanguage:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         raise UnreadableFile(name=name, problem="is no TOML") from None
     except ValidationError as error:
-        found = invalid(error, known=_NAMES)
+        found = invalid_input(error, known=_NAMES)
         raise UnreadableFile(name=name, problem=f"in {found.field}: {found.problem}") from None
-    _check(language, name)
+    _check_language(language, name)
     return language
 
 
 _NAMES: Final = frozenset(
-    field for model in (FactLanguage, Introduction, FactForm, Guard) for field in model.model_fields
+    field for model in (FactLanguage, GreetingForm, FactForm, SlotGuard) for field in model.model_fields
 )
 
 
-def _check(language: FactLanguage, name: str) -> None:
+def _check_language(language: FactLanguage, name: str) -> None:
     """Check what the phrases mean together. Raises UnreadableFile."""
     place = "parts"
     try:

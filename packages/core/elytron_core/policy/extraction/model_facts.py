@@ -10,12 +10,12 @@ from typing import Final, assert_never
 
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.evidence import EvidenceAuthority, Role
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes import candidates, transcript
 from elytron_core.planes.candidates import OriginTag
-from elytron_core.planes.facts import Confidence, FactOperation, Kind
+from elytron_core.planes.facts import FactConfidence, FactKind, FactOperation
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.extraction.rule_facts import FactReader
@@ -27,7 +27,7 @@ QUOTE_CHARS: Final = 12
 """A shorter quote proves nothing by itself, unless it is a whole message."""
 
 
-class Gate(StrEnum):
+class ReadingGate(StrEnum):
     """Answer to whether a turn may be read: OPEN, or the reason why not."""
 
     OPEN = "open"
@@ -45,7 +45,7 @@ _USER: Final = frozenset({"user", "human", "subject", "human_user", "person", "o
 _MACHINE_INGRESS: Final = frozenset({"scheduler", "schedule", "scheduled", "cron", "timer", "heartbeat", "automation"})
 
 
-class Plane(StrEnum):
+class ItemPlane(StrEnum):
     """Kind of an item, as a model names it."""
 
     FACTUAL = "factual"
@@ -56,12 +56,12 @@ class Plane(StrEnum):
 class ExtractedItem(Value, extra="ignore"):
     """One thing that a model read in a turn. `quote` are words of the turn on which it rests."""
 
-    plane: Plane
+    plane: ItemPlane
     op: FactOperation
-    kind: Kind
+    kind: FactKind
     topic: str
     content: str
-    confidence: Confidence
+    confidence: FactConfidence
     quote: str
 
 
@@ -71,47 +71,51 @@ class ExtractedItems(Value, extra="ignore"):
     items: tuple[ExtractedItem, ...]
 
 
-class Proposed(Value):
+class ProposedCandidates(Value):
     """Candidates from an answer, and the number of items that were left out, by reason."""
 
     drafts: tuple[candidates.CandidateDraft, ...]
     dropped: dict[str, int] = {}
 
 
-def gate_for_rules(turn: transcript.Turn, /) -> Gate:
+def gate_for_rules(turn: transcript.Turn, /) -> ReadingGate:
     """Return OPEN if a user said the turn here in person and it has no words of others; else why rules may not read."""
     if turn.uses_external_content:
-        return Gate.EXTERNAL_CONTENT
-    if turn.actor is not None and _word(turn.actor.triggered_by) in _MACHINE_INGRESS:
-        return Gate.SCHEDULED_RUN
-    if turn.source is not None and _word(turn.source.ingress) in _MACHINE_INGRESS:
-        return Gate.SCHEDULED_RUN
-    kind = _word(turn.actor.speaker_kind) if turn.actor is not None else ""
+        return ReadingGate.EXTERNAL_CONTENT
+    if turn.actor is not None and _plain_word(turn.actor.triggered_by) in _MACHINE_INGRESS:
+        return ReadingGate.SCHEDULED_RUN
+    if turn.source is not None and _plain_word(turn.source.ingress) in _MACHINE_INGRESS:
+        return ReadingGate.SCHEDULED_RUN
+    kind = _plain_word(turn.actor.speaker_kind) if turn.actor is not None else ""
     if kind and kind not in _USER:
-        return Gate.NOT_USER_INGRESS
-    if turn.lifecycle is not transcript.Lifecycle.ACTIVE:
-        return Gate.NOT_RECALLABLE
-    if not any(message.role is Role.USER for message in turn.messages):
-        return Gate.NOT_USER_INGRESS
-    return Gate.OPEN if user_parts(turn) else Gate.NOT_RECALLABLE
+        return ReadingGate.NOT_USER_INGRESS
+    if turn.lifecycle is not transcript.TurnLifecycle.ACTIVE:
+        return ReadingGate.NOT_RECALLABLE
+    if not any(message.role is EvidenceRole.USER for message in turn.messages):
+        return ReadingGate.NOT_USER_INGRESS
+    return ReadingGate.OPEN if user_parts(turn) else ReadingGate.NOT_RECALLABLE
 
 
-def gate_for_model(turn: transcript.Turn, *, is_pressed: bool, following: transcript.Turn | None = None) -> Gate:
+def gate_for_model(turn: transcript.Turn, *, is_pressed: bool, following: transcript.Turn | None = None) -> ReadingGate:
     """Return OPEN if rules may read the turn, both sides spoke, and there is room to spare; else why a model may not.
 
     If each message was kept as a turn of its own, the other side is the turn that follows.
     """
     if is_pressed:
-        return Gate.PRESSURE
+        return ReadingGate.PRESSURE
     gate = gate_for_rules(turn)
-    if gate is not Gate.OPEN:
+    if gate is not ReadingGate.OPEN:
         return gate
-    return Gate.OPEN if _answers(turn) or (following is not None and _answers(following)) else Gate.ONE_SIDED
+    return (
+        ReadingGate.OPEN
+        if _is_answer_turn(turn) or (following is not None and _is_answer_turn(following))
+        else ReadingGate.ONE_SIDED
+    )
 
 
-def _answers(turn: transcript.Turn) -> bool:
+def _is_answer_turn(turn: transcript.Turn) -> bool:
     return any(
-        message.role is Role.ASSISTANT and not similarity.is_blank(message.text) and turn.is_recallable(part)
+        message.role is EvidenceRole.ASSISTANT and not similarity.is_blank(message.text) and turn.is_recallable(part)
         for part, message in enumerate(turn.messages)
     )
 
@@ -121,14 +125,14 @@ def user_parts(turn: transcript.Turn, /) -> tuple[int, ...]:
     return tuple(
         part
         for part, message in enumerate(turn.messages)
-        if message.role is Role.USER
+        if message.role is EvidenceRole.USER
         and message.stands_on is EvidenceAuthority.USER_ASSERTED
         and turn.is_recallable(part)
         and not similarity.is_blank(message.text)
     )
 
 
-def gleaned(
+def rule_candidates(
     turn_id: str, turn: transcript.Turn, /, *, more: Sequence[FactReader] = ()
 ) -> tuple[candidates.CandidateDraft, ...]:
     """Return what rules read in a turn's user messages, as candidates that the user vouches for.
@@ -138,9 +142,9 @@ def gleaned(
     found: list[candidates.CandidateDraft] = []
     for part in user_parts(turn):
         message = turn.messages[part]
-        for fact in rule_facts.glean(own_words(message.text), speaker=message.speaker, more=more):
+        for fact in rule_facts.read_stated_facts(own_words(message.text), speaker=message.speaker, more=more):
             proposal = candidates.FactProposal(
-                target=candidates.Target.LONG_TERM,
+                target=candidates.CandidateTarget.LONG_TERM,
                 operation=fact.operation,
                 fact_kind=fact.kind,
                 topic=fact.topic,
@@ -149,58 +153,60 @@ def gleaned(
                 observed_at=transcript.said_at(turn, message),
             )
             citation = transcript.message_id(TurnId(turn_id), part)
-            found.append(_draft(proposal, EvidenceAuthority.USER_ASSERTED, citation, OriginTag.USER, SAID_OUTRIGHT))
+            found.append(
+                _candidate_draft(proposal, EvidenceAuthority.USER_ASSERTED, citation, OriginTag.USER, SAID_OUTRIGHT)
+            )
     return tuple(found)
 
 
-def proposed(turn_id: str, turn: transcript.Turn, answer: ExtractedItems, /) -> Proposed:
+def propose_candidates(turn_id: str, turn: transcript.Turn, answer: ExtractedItems, /) -> ProposedCandidates:
     """Return what a model's answer about a turn proposes: up to four items that rest on words of the turn."""
     drafts: list[candidates.CandidateDraft] = []
     dropped: dict[str, int] = {}
     for item in answer.items:
-        reason = _flaw(item) or ("" if len(drafts) < limits.EXTRACTION_ITEMS else "too_many")
+        reason = _item_flaw(item) or ("" if len(drafts) < limits.EXTRACTION_ITEMS else "too_many")
         part = _quoted_part(item, turn) if not reason else None
         if part is None:
             dropped[reason or "rests_on_no_words"] = dropped.get(reason or "rests_on_no_words", 0) + 1
             continue
         message = turn.messages[part]
-        origin = OriginTag.USER if message.role is Role.USER else OriginTag.ASSISTANT
-        proposal = _proposal(item, transcript.said_at(turn, message))
+        origin = OriginTag.USER if message.role is EvidenceRole.USER else OriginTag.ASSISTANT
+        proposal = _item_proposal(item, transcript.said_at(turn, message))
         citation = transcript.message_id(TurnId(turn_id), part)
-        drafts.append(_draft(proposal, EvidenceAuthority.ARCHIVE_EVIDENCE, citation, origin, READ_BY_A_MODEL))
-    return Proposed(drafts=tuple(drafts), dropped=dropped)
+        drafts.append(_candidate_draft(proposal, EvidenceAuthority.ARCHIVE_EVIDENCE, citation, origin, READ_BY_A_MODEL))
+    return ProposedCandidates(drafts=tuple(drafts), dropped=dropped)
 
 
-def _flaw(item: ExtractedItem) -> str:
+def _item_flaw(item: ExtractedItem) -> str:
     """Return why an item is not even proposed; empty if it is."""
-    if item.plane is Plane.IGNORE:
+    if item.plane is ItemPlane.IGNORE:
         return "ignored"
     if similarity.is_blank(item.topic) or (similarity.is_blank(item.content) and item.op is FactOperation.UPSERT):
         return "empty"
-    too_long = limits.FACT_CHARS if item.plane is Plane.FACTUAL else limits.SKILL_CHARS
+    too_long = limits.FACT_CHARS if item.plane is ItemPlane.FACTUAL else limits.SKILL_CHARS
     return "too_long" if len(item.content) > too_long else ""
 
 
 def _quoted_part(item: ExtractedItem, turn: transcript.Turn) -> int | None:
     """Return the place of the message that has the item's quote: the user's own for facts, either side's for skills."""
-    quote = similarity.normalise(item.quote)
+    quote = similarity.normalise_text(item.quote)
     if not quote:
         return None
     own = user_parts(turn)
-    spoken = range(len(turn.messages)) if item.plane is Plane.SKILL else own
+    spoken = range(len(turn.messages)) if item.plane is ItemPlane.SKILL else own
     for part in spoken:
-        text = similarity.normalise(own_words(turn.messages[part].text))
+        text = similarity.normalise_text(own_words(turn.messages[part].text))
         if turn.is_recallable(part) and quote in text and (len(quote) >= min(QUOTE_CHARS, len(text))):
             return part
     return None
 
 
-def _proposal(item: ExtractedItem, at: Instant) -> candidates.FactProposal | candidates.SkillProposal:
+def _item_proposal(item: ExtractedItem, at: Instant) -> candidates.FactProposal | candidates.SkillProposal:
     topic = " ".join(item.topic.split())[: limits.CANDIDATE_TOPIC_CHARS]
     match item.plane:
-        case Plane.FACTUAL:
+        case ItemPlane.FACTUAL:
             return candidates.FactProposal(
-                target=candidates.Target.LONG_TERM,
+                target=candidates.CandidateTarget.LONG_TERM,
                 operation=item.op,
                 fact_kind=item.kind,
                 topic=topic,
@@ -208,10 +214,10 @@ def _proposal(item: ExtractedItem, at: Instant) -> candidates.FactProposal | can
                 confidence=item.confidence,
                 observed_at=at,
             )
-        case Plane.SKILL:
-            name = similarity.normalise(topic).replace(" ", "_")[: limits.NAME_CHARS - 20] or "procedure"
+        case ItemPlane.SKILL:
+            name = similarity.normalise_text(topic).replace(" ", "_")[: limits.NAME_CHARS - 20] or "procedure"
             return candidates.SkillProposal(
-                target=candidates.Target.PROCEDURAL,
+                target=candidates.CandidateTarget.PROCEDURAL,
                 name=name,
                 topic=topic,
                 title=topic,
@@ -219,13 +225,13 @@ def _proposal(item: ExtractedItem, at: Instant) -> candidates.FactProposal | can
                 content=item.content.strip(),
                 observed_at=at,
             )
-        case Plane.IGNORE:
+        case ItemPlane.IGNORE:
             raise AssertionError("what is ignored is not proposed")
         case _:
             assert_never(item.plane)
 
 
-def _draft(
+def _candidate_draft(
     proposal: candidates.FactProposal | candidates.SkillProposal,
     authority: EvidenceAuthority,
     citation: str,
@@ -237,9 +243,9 @@ def _draft(
         authority=authority,
         citations=(citation,),
         origins=(origin,),
-        judgement=candidates.Judgement(verdict=candidates.Verdict.ACCEPT, reason=reason),
+        judgement=candidates.CandidateJudgement(verdict=candidates.AdmissionVerdict.ACCEPT, reason=reason),
     )
 
 
-def _word(text: str | None) -> str:
+def _plain_word(text: str | None) -> str:
     return text.strip().casefold() if text is not None else ""

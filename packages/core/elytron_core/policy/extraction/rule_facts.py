@@ -14,10 +14,16 @@ from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.model import Value
-from elytron_core.planes.facts import Confidence, FactOperation, Kind
-from elytron_core.policy.extraction.fact_language import FactForm, FactLanguage, Guard, PhraseGrammar, parse_language
+from elytron_core.planes.facts import FactConfidence, FactKind, FactOperation
+from elytron_core.policy.extraction.fact_language import (
+    FactForm,
+    FactLanguage,
+    PhraseGrammar,
+    SlotGuard,
+    parse_language,
+)
 from elytron_core.text import similarity
-from elytron_core.text.phrases import Pattern
+from elytron_core.text.phrases import PhrasePattern
 
 SHIPPED: Final = ("en", "zh")
 """The languages that ship."""
@@ -26,7 +32,7 @@ _NEVER: Final = r"(?!)"
 _STOPS: Final = r"[,，:：! ]+"
 
 
-class Statement(NamedTuple):
+class StatementForm(NamedTuple):
     """A form that a clause has, with the words in its slots."""
 
     form: FactForm
@@ -42,62 +48,62 @@ class FactReader:
         self._guards = {name: self._guard(guard) for name, guard in language.guards.items()}
 
     @cached_property
-    def opening(self) -> Pattern:
+    def opening(self) -> PhrasePattern:
         """Words with which a sentence begins before it states anything."""
         openings = self._one_of(self.language.openings)
-        return Pattern(rf"\A(?:{openings}(?: [A-Z]\w+)?{_STOPS})+", re.IGNORECASE)
+        return PhrasePattern(rf"\A(?:{openings}(?: [A-Z]\w+)?{_STOPS})+", re.IGNORECASE)
 
     @cached_property
-    def request(self) -> Pattern:
+    def request(self) -> PhrasePattern:
         """A request to remember; the group `rest` is what."""
         between = " " if self.language.spaced else "[：:，, ]*"
-        return Pattern(rf"{self._one_of(self.language.requests)}{between}(?P<rest>\S.*)", re.IGNORECASE)
+        return PhrasePattern(rf"{self._one_of(self.language.requests)}{between}(?P<rest>\S.*)", re.IGNORECASE)
 
     @cached_property
-    def unsure(self) -> Pattern:
+    def unsure(self) -> PhrasePattern:
         """Signs that a sentence is no plain statement."""
         language = self.language
         said = self._word(self._one_of(language.unsure))
         others = self._word(rf"(?<!/){self._one_of(language.others)}(?!/)")
-        return Pattern(rf"{said}|{others}|{self._one_of(language.unsure_ends)}$", re.IGNORECASE)
+        return PhrasePattern(rf"{said}|{others}|{self._one_of(language.unsure_ends)}$", re.IGNORECASE)
 
     @cached_property
-    def errand(self) -> Pattern:
+    def errand(self) -> PhrasePattern:
         """The beginning of an errand."""
-        return Pattern(self._ended(self.language.errands), re.IGNORECASE)
+        return PhrasePattern(self._ended(self.language.errands), re.IGNORECASE)
 
     @cached_property
-    def own(self) -> Pattern:
+    def own(self) -> PhrasePattern:
         """The beginning of a statement about oneself."""
-        return Pattern(self._ended(self.language.own))
+        return PhrasePattern(self._ended(self.language.own))
 
     @cached_property
-    def stating(self) -> Pattern:
+    def stating(self) -> PhrasePattern:
         """Signs of a statement that is worth remembering as it was said."""
         states = self._ended(self.language.states)
         mine = self._word(self._one_of(self.language.own))
-        return Pattern(rf"(?i:{mine})|" + (rf"\w+ {states}" if self.language.spaced else states))
+        return PhrasePattern(rf"(?i:{mine})|" + (rf"\w+ {states}" if self.language.spaced else states))
 
     @cached_property
-    def joint(self) -> Pattern:
+    def joint(self) -> PhrasePattern:
         """The place in a sentence from which on another statement follows, which is no part of the one before."""
         language = self.language
         own, joints = self._one_of(language.own), self._one_of(language.joints)
         if not language.spaced:
-            return Pattern(rf"[,，；;] ?{joints}?(?={own})")
+            return PhrasePattern(rf"[,，；;] ?{joints}?(?={own})")
         subjects = self._one_of((*language.own, *language.subjects))
         goes_on = rf"(?:{subjects}\b|(?:[\w'’-]+ ){{0,4}}?{self._ended(language.verbs)})"
-        return Pattern(rf"(?:[,;，；]| [-—–])? ?\b{joints} (?={goes_on})|(?:[,;]| [-—–]) ?(?={own}\b)")
+        return PhrasePattern(rf"(?:[,;，；]| [-—–])? ?\b{joints} (?={goes_on})|(?:[,;]| [-—–]) ?(?={own}\b)")
 
     @cached_property
-    def aside(self) -> Pattern:
+    def aside(self) -> PhrasePattern:
         """The place where a statement ends and its reasons begin."""
-        return Pattern(rf",? {self._one_of(self.language.asides)}\b|[，,—–]| - ")
+        return PhrasePattern(rf",? {self._one_of(self.language.asides)}\b|[，,—–]| - ")
 
     @cached_property
-    def _small(self) -> tuple[tuple[Pattern, str], ...]:
+    def _small(self) -> tuple[tuple[PhrasePattern, str], ...]:
         return tuple(
-            (Pattern(rf"(?<![\w.-]){re.escape(word.lower())}(?=['’][a-z]{{1,2}}\b| [a-z])"), word)
+            (PhrasePattern(rf"(?<![\w.-]){re.escape(word.lower())}(?=['’][a-z]{{1,2}}\b| [a-z])"), word)
             for word in self.language.capitals
         )
 
@@ -107,7 +113,7 @@ class FactReader:
             sentence = pattern.compiled.sub(word, sentence)
         return sentence
 
-    def introduced(self, text: str, /) -> Iterator[Statement]:
+    def introduced(self, text: str, /) -> Iterator[StatementForm]:
         """Yield the name that the greeting of a message gives."""
         form = self.language.introduction
         if form is not None and (met := self._introduction.compiled.match(text)) is not None:
@@ -115,7 +121,7 @@ class FactReader:
             if found is not None:
                 yield found
 
-    def stated(self, clauses: Iterable[str], /) -> Iterator[Statement]:
+    def stated(self, clauses: Iterable[str], /) -> Iterator[StatementForm]:
         """Yield each form that takes a clause whole, clause by clause."""
         for clause in clauses:
             for form, pattern in self._forms:
@@ -124,28 +130,28 @@ class FactReader:
                 if found is not None:
                     yield found
 
-    def _statement(self, form: FactForm, met: re.Match[str]) -> Statement | None:
+    def _statement(self, form: FactForm, met: re.Match[str]) -> StatementForm | None:
         slots = {name: (value or "").strip(" ,.'’") for name, value in met.groupdict().items()}
         if not slots["x"] or not all(self._guards[name](slots["x"]) for name in form.guards):
             return None
-        return Statement(form, {"y": "", "z": "", **slots})
+        return StatementForm(form, {"y": "", "z": "", **slots})
 
     @cached_property
-    def _forms(self) -> tuple[tuple[FactForm, Pattern], ...]:
-        return tuple((form, Pattern(self._grammar.expression(form.says))) for form in self.language.facts)
+    def _forms(self) -> tuple[tuple[FactForm, PhrasePattern], ...]:
+        return tuple((form, PhrasePattern(self._grammar.expression(form.says))) for form in self.language.facts)
 
     @cached_property
-    def _introduction(self) -> Pattern:
+    def _introduction(self) -> PhrasePattern:
         form = self.language.introduction
         if form is None:
-            return Pattern(_NEVER)
+            return PhrasePattern(_NEVER)
         follows = rf"| {self._one_of(form.follows)}\b" if form.follows else ""
-        return Pattern(rf"\s*{self._grammar.expression(form.says)}(?=[.,!;\n。，！]{follows}|\s*\Z)")
+        return PhrasePattern(rf"\s*{self._grammar.expression(form.says)}(?=[.,!;\n。，！]{follows}|\s*\Z)")
 
-    def _guard(self, guard: Guard) -> Callable[[str], bool]:
+    def _guard(self, guard: SlotGuard) -> Callable[[str], bool]:
         contains, ends, equals = map(self._one_of, (guard.contains, guard.ends, guard.equals))
         forms = rf"\A{self._ended(guard.begins)}|{self._word(contains)}|{ends}\Z|\A{equals}\Z"
-        wrong = Pattern(forms, re.IGNORECASE)
+        wrong = PhrasePattern(forms, re.IGNORECASE)
 
         def holds(slot: str) -> bool:
             if wrong.compiled.search(slot) or (guard.words_most is not None and len(slot.split()) > guard.words_most):
@@ -169,10 +175,10 @@ class FactReader:
 @cache
 def shipped_readers() -> tuple[FactReader, ...]:
     """Return the readers of the languages that ship."""
-    return tuple(map(_shipped, SHIPPED))
+    return tuple(map(_shipped_reader, SHIPPED))
 
 
-def _shipped(language: str) -> FactReader:
+def _shipped_reader(language: str) -> FactReader:
     name = f"facts.{language}.toml"
     data = files("elytron_core.policy.extraction").joinpath("data", name).read_bytes()
     return FactReader(parse_language(data, name=name))
@@ -184,34 +190,38 @@ SENTENCE_CHARS: Final = 240
 FACTS_PER_MESSAGE: Final = 8
 SOMEBODY: Final = "The user"
 
-_CODE: Final = Pattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
-_FENCE: Final = Pattern(r"<(?P<tag>[\w:-]{1,60})[^>\n]{0,200}>.*?(?:</(?P=tag)>|\Z)", re.DOTALL)
-_BLACKED: Final = Pattern(r"\[redacted:\w{1,40}\]")
+_CODE: Final = PhrasePattern(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_FENCE: Final = PhrasePattern(r"<(?P<tag>[\w:-]{1,60})[^>\n]{0,200}>.*?(?:</(?P=tag)>|\Z)", re.DOTALL)
+_BLACKED: Final = PhrasePattern(r"\[redacted:\w{1,40}\]")
 """The mark of a removed secret: the sentence around it is left out, those beside it are read."""
-_QUOTE_LINES: Final = Pattern(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
-_QUOTES: Final = Pattern(
+_QUOTE_LINES: Final = PhrasePattern(r"^[ \t]*(?:>|\|).*$", re.MULTILINE)
+_QUOTES: Final = PhrasePattern(
     r"[\"“”«»„][^\"“”«»„\n]{1,400}[\"“”«»„]|「[^」\n]{1,400}」|『[^』\n]{1,400}』|《[^》\n]{1,100}》|(?<!\w)'[^'\n]{2,200}'(?!\w)"
 )
-_SPEECH_LINES: Final = Pattern(r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t].*$|^[^\n:：]{1,40}[:：][ \t]*\S.*$", re.MULTILINE)
-_URL: Final = Pattern(r"(?<!\S)(?=\S+?://\S)\S++")
-_SENTENCES: Final = Pattern(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
+_SPEECH_LINES: Final = PhrasePattern(
+    r"^[ \t]*(?:[-*•]|\d{1,3}[.)])[ \t].*$|^[^\n:：]{1,40}[:：][ \t]*\S.*$", re.MULTILINE
+)
+_URL: Final = PhrasePattern(r"(?<!\S)(?=\S+?://\S)\S++")
+_SENTENCES: Final = PhrasePattern(r"[^.!?。！？；;\n]*[.!?。！？；;\n]?")
 _GAP: Final = "\u0000"
 """Replaces what was cut out: a sentence that lost a part is no longer what was said."""
 _DOT: Final = "\u0001"
 """Replaces the full stop of an abbreviation."""
 
 
-class Gleaned(Value):
+class StatedFact(Value):
     """A fact that a user stated."""
 
     operation: FactOperation
-    kind: Kind
+    kind: FactKind
     topic: str
     content: str
-    confidence: Confidence = Confidence.HIGH
+    confidence: FactConfidence = FactConfidence.HIGH
 
 
-def glean(text: str, /, *, speaker: str | None = None, more: Sequence[FactReader] = ()) -> tuple[Gleaned, ...]:
+def read_stated_facts(
+    text: str, /, *, speaker: str | None = None, more: Sequence[FactReader] = ()
+) -> tuple[StatedFact, ...]:
     """Return the facts that a user's message states outright, in its order; of one topic, the last.
 
     `more` are readers of languages that do not ship. Topics carry the speaker's name if one is known, so that two
@@ -220,23 +230,23 @@ def glean(text: str, /, *, speaker: str | None = None, more: Sequence[FactReader
     if len(text) > READ_CHARS:
         return ()
     readers = (*shipped_readers(), *more)
-    found: dict[tuple[Kind, str], Gleaned] = {}
-    read = (_read(sentence, readers, speaker) for sentence in _sentences(text, readers))
-    for fact in chain(_introduced(text, readers, speaker), *read):
+    found: dict[tuple[FactKind, str], StatedFact] = {}
+    read = (_read_sentence(sentence, readers, speaker) for sentence in _split_sentences(text, readers))
+    for fact in chain(_introduced_names(text, readers, speaker), *read):
         found.pop((fact.kind, fact.topic), None)
         found[fact.kind, fact.topic] = fact
     return tuple(found.values())[:FACTS_PER_MESSAGE]
 
 
-def sentences(text: str) -> Iterator[str]:
+def own_sentences(text: str) -> Iterator[str]:
     """Yield the sentences of the user's own voice."""
-    return _sentences(text, shipped_readers())
+    return _split_sentences(text, shipped_readers())
 
 
-def _sentences(text: str, readers: tuple[FactReader, ...]) -> Iterator[str]:
+def _split_sentences(text: str, readers: tuple[FactReader, ...]) -> Iterator[str]:
     for part in (_BLACKED, _CODE, _FENCE, _QUOTE_LINES, _QUOTES, _URL):
         text = part.compiled.sub(_GAP, text)
-    abbreviation = _abbreviation(readers)
+    abbreviation = _abbreviation_pattern(readers)
     for line in text.splitlines():
         # A list or a script is material, unless it asks to remember what follows the colon.
         if _SPEECH_LINES.compiled.fullmatch(line) and not _is_addressed(line, readers):
@@ -253,20 +263,20 @@ def _is_addressed(line: str, readers: tuple[FactReader, ...]) -> bool:
 
 
 @cache
-def _abbreviation(readers: tuple[FactReader, ...]) -> re.Pattern[str]:
+def _abbreviation_pattern(readers: tuple[FactReader, ...]) -> re.Pattern[str]:
     known = [re.escape(word) for reader in readers for word in reader.language.abbreviations]
     return re.compile(rf"\b(?:{'|'.join(known)})\.") if known else re.compile("(?!)")
 
 
-def _introduced(text: str, readers: tuple[FactReader, ...], speaker: str | None) -> Iterator[Gleaned]:
+def _introduced_names(text: str, readers: tuple[FactReader, ...], speaker: str | None) -> Iterator[StatedFact]:
     """Yield the name in the greeting of a message that begins with an introduction."""
     for reader in readers:
-        fact = _gleaned(reader.introduced(text), speaker)
+        fact = _first_stated_fact(reader.introduced(text), speaker)
         if fact is not None:
             yield fact
 
 
-def _read(sentence: str, readers: tuple[FactReader, ...], speaker: str | None) -> Iterator[Gleaned]:
+def _read_sentence(sentence: str, readers: tuple[FactReader, ...], speaker: str | None) -> Iterator[StatedFact]:
     """Yield what each statement of a sentence says; if it was to be remembered and one says nothing, all of it."""
     if sentence[-1] in "?？":
         return
@@ -280,14 +290,14 @@ def _read(sentence: str, readers: tuple[FactReader, ...], speaker: str | None) -
         parts = [part.strip() for part in reader.joint.compiled.split(stated) if part.strip()]
         # "In summer, I live in Nice" states nothing: what goes before decides how the rest is meant.
         meant = parts if reader.own.compiled.match(stated) else parts[:1]
-        stating = (_gleaned(reader.stated(_clauses(part, reader)), speaker) for part in meant)
+        stating = (_first_stated_fact(reader.stated(_statement_clauses(part, reader)), speaker) for part in meant)
         facts = [fact for fact in stating if fact is not None]
         yield from facts
         if asked and len(facts) < len(parts):
             yield from _as_asked(stated, reader, speaker)
 
 
-def _clauses(stated: str, reader: FactReader) -> Iterator[str]:
+def _statement_clauses(stated: str, reader: FactReader) -> Iterator[str]:
     """Yield the whole statement, then its first part if it goes on with more."""
     yield stated
     head = reader.aside.compiled.split(stated, maxsplit=1)[0].strip()
@@ -295,28 +305,28 @@ def _clauses(stated: str, reader: FactReader) -> Iterator[str]:
         yield head
 
 
-def _gleaned(statements: Iterable[Statement], speaker: str | None) -> Gleaned | None:
+def _first_stated_fact(statements: Iterable[StatementForm], speaker: str | None) -> StatedFact | None:
     """Return the first fact whose topic fits its slot: cut, it could meet another matter there."""
     for form, slots in statements:
-        topic = _topic(form.topic.format(**{name: value.casefold() for name, value in slots.items()}), speaker)
+        topic = _speaker_topic(form.topic.format(**{name: value.casefold() for name, value in slots.items()}), speaker)
         if len(topic) <= limits.CANDIDATE_TOPIC_CHARS:
             content = " ".join(form.content.format(who=speaker or SOMEBODY, **slots).split())
-            return Gleaned(
+            return StatedFact(
                 operation=form.operation, kind=form.kind, topic=topic, content=content, confidence=form.confidence
             )
     return None
 
 
-def _as_asked(stated: str, reader: FactReader, speaker: str | None) -> Iterator[Gleaned]:
+def _as_asked(stated: str, reader: FactReader, speaker: str | None) -> Iterator[StatedFact]:
     """Yield what was asked to be remembered, in its words, if it is a statement and no errand."""
     is_short = len(stated) < 8 or (stated.isascii() and len(stated.split()) < 3)
     if is_short or reader.errand.compiled.match(stated) or not reader.stating.compiled.search(stated):
         return
-    topic = " ".join(similarity.normalise(stated).split()[:6]) or stated[:20]
+    topic = " ".join(similarity.normalise_text(stated).split()[:6]) or stated[:20]
     content = reader.language.note.format(who=speaker or SOMEBODY, x=stated)
-    cut = _topic(f"note: {topic}", speaker)[: limits.CANDIDATE_TOPIC_CHARS]
-    yield Gleaned(operation=FactOperation.UPSERT, kind=Kind.FACT, topic=cut, content=content)
+    cut = _speaker_topic(f"note: {topic}", speaker)[: limits.CANDIDATE_TOPIC_CHARS]
+    yield StatedFact(operation=FactOperation.UPSERT, kind=FactKind.FACT, topic=cut, content=content)
 
 
-def _topic(topic: str, speaker: str | None) -> str:
+def _speaker_topic(topic: str, speaker: str | None) -> str:
     return topic if speaker is None else f"{speaker}: {topic}"

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.model import Value
-from elytron_core.policy.extraction.rule_facts import sentences
+from elytron_core.policy.extraction.rule_facts import own_sentences
 from elytron_core.policy.projection.sections import WishItem
 from elytron_core.text.features import READ_CHARS
 
@@ -62,7 +62,7 @@ _SLOTS: Final = (
 """Language, units, name, length and tone: of these there is one at a time."""
 
 
-class Said(Value):
+class PersonMessage(Value):
     """A message of a person, not of an assistant."""
 
     id: str
@@ -71,7 +71,7 @@ class Said(Value):
     at: Instant | None = None
 
 
-class _Later(NamedTuple):
+class _LaterSentence(NamedTuple):
     """A sentence that may take back what was said before it."""
 
     speaker: str | None
@@ -79,22 +79,24 @@ class _Later(NamedTuple):
     is_wish: bool
 
 
-def standing_wishes(latest_first: Iterable[Said], /, *, is_standing: Callable[[str], bool]) -> tuple[WishItem, ...]:
+def standing_wishes(
+    latest_first: Iterable[PersonMessage], /, *, is_standing: Callable[[str], bool]
+) -> tuple[WishItem, ...]:
     """Return what still holds, latest first: of each message what no later sentence took back.
 
     `is_standing` returns whether a sentence says what is to hold from now on.
     """
-    later: list[_Later] = []
+    later: list[_LaterSentence] = []
     wishes: list[WishItem] = []
     for said in latest_first:
-        own = [sentence for sentence in sentences(said.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))]
+        own = [sentence for sentence in own_sentences(said.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))]
         kept: list[str] = []
         for sentence in reversed(own):
             is_wish = is_standing(sentence)
-            if is_wish and not any(_replaces(each, sentence) for each in later if each.speaker == said.speaker):
+            if is_wish and not any(_replaces_wish(each, sentence) for each in later if each.speaker == said.speaker):
                 kept.append(sentence)
             if is_wish or _TAKEN_BACK.search(sentence) or _OTHERWISE.search(sentence):
-                later.append(_Later(said.speaker, sentence, is_wish))
+                later.append(_LaterSentence(said.speaker, sentence, is_wish))
         if kept:
             text = " ".join(reversed(kept))
             is_whole = len(text) >= len(said.text.strip())
@@ -102,12 +104,12 @@ def standing_wishes(latest_first: Iterable[Said], /, *, is_standing: Callable[[s
     return tuple(wishes)
 
 
-def _replaces(later: _Later, wish: str) -> bool:
+def _replaces_wish(later: _LaterSentence, wish: str) -> bool:
     """Return whether a later sentence repeats, changes or revokes what a wish said."""
     _, text, is_wish = later
     if is_wish and any(slot.search(text) and slot.search(wish) for slot in _SLOTS):
         return True
-    new, old = _matter(text), _matter(wish)
+    new, old = _matter_words(text), _matter_words(wish)
     shared = len(new & old)
     if not shared or shared < SAME * len(old):
         return False
@@ -116,7 +118,7 @@ def _replaces(later: _Later, wish: str) -> bool:
     return shared >= SAME * len(new) and (is_wish or _OTHERWISE.search(text) is not None)
 
 
-def _matter(sentence: str) -> frozenset[str]:
+def _matter_words(sentence: str) -> frozenset[str]:
     """Return the words that say what a sentence is about, plural and singular alike."""
     found: set[str] = set()
     for word in _WORD.findall(sentence.replace("’", "'").lower()):

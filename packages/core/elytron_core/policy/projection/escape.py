@@ -69,7 +69,7 @@ _BARE = str.maketrans({"[": "(", "<": "\u2039", "\uff1c": "\u2039", "\ufe64": "\
 _UNSEEN = frozenset({"Cc", "Cf", "Cs"})
 
 
-def escape(text: str, /) -> str:
+def escape_line(text: str, /) -> str:
     """Return `text` as one line that cannot be taken for a fence: no breaks, no controls, no opening of a fence tag.
 
     Also removed are tokens that mark the beginning of another part for a model, runs of invisible characters, and
@@ -82,35 +82,35 @@ def escape(text: str, /) -> str:
     if text.isascii():
         text = _FENCE.sub("\u2039", text) if "<" in text else text
     elif _SUSPECT.search(text) is not None:
-        text = _UNSEEN_RUN.sub(_first, _FENCE.sub("\u2039", text))
+        text = _UNSEEN_RUN.sub(_first_character, _FENCE.sub("\u2039", text))
     if "[" in text or "]~" in text:
         text = _BRACKETS.sub("(", text)
     return text.replace("![", "! [") if "](" in text else text
 
 
-def unlinked(text: str, /) -> str:
+def escape_links(text: str, /) -> str:
     """Return `text` escaped, and no address in it a link: it can be read, and what shows it makes nothing to follow.
 
     A page could otherwise have an answer that repeats it carry something out at a click, or by a preview of the link.
     """
-    return _LINK.sub(lambda found: _UNLINKED.get(found[0], f"[{found[0]}]"), escape(text))
+    return _LINK.sub(lambda found: _UNLINKED.get(found[0], f"[{found[0]}]"), escape_line(text))
 
 
-def shown(text: str, *, is_outside: bool) -> str:
+def escape_shown(text: str, *, is_outside: bool) -> str:
     """Return `text` escaped, and without links if it came from outside."""
-    return unlinked(text) if is_outside else escape(text)
+    return escape_links(text) if is_outside else escape_line(text)
 
 
-def _first(run: re.Match[str]) -> str:
+def _first_character(run: re.Match[str]) -> str:
     return run[0][0]
 
 
-def bare(text: str) -> str:
+def unescape_line(text: str) -> str:
     """Return an escaped text without what escaping makes of the text beside."""
     plain = _BARE_OUT.sub("", text.translate(_BARE)).replace("! (", "!(")
     return plain.replace("(:]", ":").replace("(.]", ".").replace("] (", "](")
 
 
-def clip(text: str, size: int) -> str:
+def clip_text(text: str, size: int) -> str:
     """Return the first `size` characters, the last of them an ellipsis."""
     return text[: size - len(ELLIPSIS)] + ELLIPSIS

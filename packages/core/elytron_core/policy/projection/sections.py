@@ -7,13 +7,13 @@ from typing import Final
 
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.projection import ProjectionLayer, ProjectionSection, SectionName
-from elytron_core.contracts.recall import Plane
-from elytron_core.evidence import Role
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.facts import FreshnessHint
-from elytron_core.policy.projection.escape import ELLIPSIS, JOINERS, bare, clip, escape, shown
-from elytron_core.profiles import Pressure
+from elytron_core.policy.projection.escape import ELLIPSIS, JOINERS, clip_text, escape_line, escape_shown, unescape_line
+from elytron_core.profiles import MemoryPressure
 
 ITEM_CHARS_MAX: Final = 1_200
 """The longest text of one memory; what is longer is clipped however much room there is."""
@@ -24,7 +24,7 @@ LABEL_CHARS: Final = 48
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class SectionLine:
     """A memory as one line: its labels before the text, and the text, both escaped."""
 
     id: str
@@ -44,18 +44,18 @@ class Line:
         """True if the line says what its memory says, or its beginning if it was clipped, and nothing else."""
         told = self.text.removesuffix(ELLIPSIS) if self.clipped else self.text
         if not self.parts:
-            return shown(self.source[: 8 * ITEM_CHARS_MAX], is_outside=self.is_outside).startswith(told)
-        said = [bare(escape(self.source[start:end])) for start, end in self.parts]
-        return all(any(bare(part).strip() in each for each in said) for part in told.split(ELLIPSIS))
+            return escape_shown(self.source[: 8 * ITEM_CHARS_MAX], is_outside=self.is_outside).startswith(told)
+        said = [unescape_line(escape_line(self.source[start:end])) for start, end in self.parts]
+        return all(any(unescape_line(part).strip() in each for each in said) for part in told.split(ELLIPSIS))
 
-    def fitted(self, room: int) -> "Line | None":
+    def fitted(self, room: int) -> "SectionLine | None":
         """Return the line in at most `room` characters: whole, clipped to no less than a text may have, or none."""
         left = room - len(self.head)
         if len(self.text) <= left:
             return self
         if left < ITEM_CHARS_MIN:
             return None
-        return replace(self, text=clip(self.text, left), clipped=True)
+        return replace(self, text=clip_text(self.text, left), clipped=True)
 
 
 def line_of(
@@ -66,7 +66,7 @@ def line_of(
     parts: Sequence[tuple[int, int]] = (),
     most: int = ITEM_CHARS_MAX,
     is_outside: bool = False,
-) -> Line:
+) -> SectionLine:
     """Return a memory as one line, its text, or `parts` of it, escaped and clipped to the longest a line may have.
 
     In what came from outside no link is left.
@@ -74,14 +74,14 @@ def line_of(
     label = " ".join(part for part in labels if part)
     source = text
     if parts:
-        text = excerpt(text, parts)
+        text = excerpt_text(text, parts)
     # White space and invisible characters go before the length counts, so more than the longest text is looked at.
-    escaped = shown(text[: 4 * ITEM_CHARS_MAX], is_outside=is_outside)
+    escaped = escape_shown(text[: 4 * ITEM_CHARS_MAX], is_outside=is_outside)
     is_clipped = len(escaped) > most or len(text) > 4 * ITEM_CHARS_MAX
-    return Line(
+    return SectionLine(
         id=memory,
         head=f"- [{label}] " if label else "- ",
-        text=clip(escaped, most) if is_clipped else escaped,
+        text=clip_text(escaped, most) if is_clipped else escaped,
         clipped=is_clipped,
         source=source,
         parts=tuple(parts),
@@ -89,24 +89,24 @@ def line_of(
     )
 
 
-def excerpt(text: str, parts: Sequence[tuple[int, int]], /) -> str:
+def excerpt_text(text: str, parts: Sequence[tuple[int, int]], /) -> str:
     """Return the parts of a text, with a mark wherever something is left out."""
     told = f" {ELLIPSIS} ".join(text[start:end].strip() for start, end in parts)
     before = f"{ELLIPSIS} " if parts[0][0] else ""
     return f"{before}{told} {ELLIPSIS}" if parts[-1][1] < len(text) else before + told
 
 
-def minute(at: Instant | None) -> str:
+def format_minute(at: Instant | None) -> str:
     """Return a time as lines show it, nothing for none."""
     return as_datetime(at).strftime("%Y-%m-%d %H:%M") if at is not None else ""
 
 
 def label_of(speaker: str) -> str:
     """Return a name as it is written in the brackets of a line."""
-    return escape(speaker[: 4 * LABEL_CHARS]).replace("]", ")")[:LABEL_CHARS]
+    return escape_line(speaker[: 4 * LABEL_CHARS]).replace("]", ")")[:LABEL_CHARS]
 
 
-def seen(lines: Iterable[Line]) -> list[Line]:
+def visible_lines(lines: Iterable[SectionLine]) -> list[SectionLine]:
     """Return the lines that show anything."""
     return [line for line in lines if line.text.strip(JOINERS)]
 
@@ -160,7 +160,7 @@ SHARES_PERCENT: Final = {
 }
 RULES_SHARE: Final = 4
 """Each rule beside the policy text may take one part in four of the room; else what needs it is left out."""
-PRESSURE_PERCENT: Final = {Pressure.NORMAL: 100, Pressure.CAUTIOUS: 60, Pressure.CRITICAL: 35}
+PRESSURE_PERCENT: Final = {MemoryPressure.NORMAL: 100, MemoryPressure.CAUTIOUS: 60, MemoryPressure.CRITICAL: 35}
 RECALLED_CHARS_MIN: Final = 500
 RECALLED_CHARS_MAX: Final = 4_800
 """The least and the most characters in which a recalled message is shown, if it has them."""
@@ -169,7 +169,7 @@ BEST_SHARE: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Filled:
+class FilledSection:
     """A section with what fitted into its room, in the order it is shown."""
 
     name: SectionName
@@ -177,7 +177,7 @@ class Filled:
     text: str = ""
     included: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
-    lines: tuple[Line, ...] = ()
+    lines: tuple[SectionLine, ...] = ()
 
     @property
     def clipped(self) -> int:
@@ -198,12 +198,12 @@ class Filled:
         )
 
 
-def fill(name: SectionName, lines: Sequence[Line], *, room: int, note: str = "") -> Filled:
+def fill_section(name: SectionName, lines: Sequence[SectionLine], *, room: int, note: str = "") -> FilledSection:
     """Return the section with what fits into `room`, its heading, `note` included, paid by the first line."""
     latest_first = name is SectionName.RECENT
     heading = f"{HEADINGS[name].removesuffix(':')} ({note}):" if note else HEADINGS[name]
     left = room - len(heading) - 1
-    kept: list[Line] = []
+    kept: list[SectionLine] = []
     dropped: list[str] = []
     for line in reversed(lines) if latest_first else lines:
         fitted = None if latest_first and dropped else line.fitted(left - 1)
@@ -215,7 +215,7 @@ def fill(name: SectionName, lines: Sequence[Line], *, room: int, note: str = "")
     if latest_first:
         kept.reverse()
         dropped.reverse()
-    return Filled(
+    return FilledSection(
         name=name,
         room=room,
         text="".join(f"\n{part}" for part in (heading, *(line.head + line.text for line in kept))) if kept else "",
@@ -234,7 +234,7 @@ def recalled_chars(place: int, budget: int, /) -> int:
     return max(RECALLED_CHARS_MIN, min(RECALLED_CHARS_MAX, budget // (BEST_SHARE * place)))
 
 
-def budget_of(max_chars: int, pressure: Pressure, room_percent: int = 100) -> int:
+def budget_of(max_chars: int, pressure: MemoryPressure, room_percent: int = 100) -> int:
     """Return how many characters a block may have: the request's bound, shrunk by pressure or by the host's room."""
     return max(max_chars, 0) * min(PRESSURE_PERCENT[pressure], room_percent) // 100
 
@@ -243,7 +243,7 @@ class StandingFact(Value):
     """A fact that is in every block; `at` is when it was last observed."""
 
     id: str
-    kind: facts.Kind
+    kind: facts.FactKind
     topic: str
     content: str
     at: Instant | None = None
@@ -283,7 +283,7 @@ class RecentMessage(Value):
     """One of the conversation's latest messages."""
 
     id: str
-    role: Role
+    role: EvidenceRole
     text: str
     speaker: str | None = None
     at: Instant | None = None
@@ -295,7 +295,7 @@ class RecalledItem(Value):
     """A memory recalled for this turn."""
 
     id: str
-    plane: Plane
+    plane: RecallPlane
     text: str
     speaker: str | None = None
     at: Instant | None = None

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from elytron_core.text import features
-from elytron_core.text.features import Trait
+from elytron_core.text.features import TextTrait
 
 READ_CHARS: Final = 40_000
 """The part of a text that is looked through."""
@@ -57,7 +57,7 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
     sentences = [(found.start(), found.end()) for found in SENTENCE.finditer(head) if found[0].strip()]
     if len(text) <= size or not sentences:
         return ((0, min(size, len(text))),)
-    own = _worths(head, sentences, terms)
+    own = _sentence_worths(head, sentences, terms)
     worths = [
         worth + BESIDE * max(own[place - 1] if place else 0.0, own[place + 1] if place + 1 < len(own) else 0.0)
         for place, worth in enumerate(own)
@@ -71,10 +71,10 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
             left -= length
     if not chosen:
         return ((0, size),)
-    return _joined([sentences[place] for place in sorted(chosen)])
+    return _join_spans([sentences[place] for place in sorted(chosen)])
 
 
-def _worths(text: str, sentences: Sequence[Span], terms: Sequence[str]) -> list[float]:
+def _sentence_worths(text: str, sentences: Sequence[Span], terms: Sequence[str]) -> list[float]:
     """Return what each sentence holds of the terms."""
     wanted = sorted({term for term in terms[:TERMS_MOST] if len(term) > 1}, key=lambda term: (-len(term), term))
     if not wanted:
@@ -85,7 +85,7 @@ def _worths(text: str, sentences: Sequence[Span], terms: Sequence[str]) -> list[
     return [sum(counts[term] ** -0.5 for term in sorted(terms)) for terms in held]
 
 
-def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
+def _join_spans(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Return the spans, those that meet as one."""
     joined = [spans[0]]
     for start, end in spans[1:]:
@@ -104,10 +104,10 @@ FITS: Final = 0.5
 """The share that is added to a sentence's worth if it has what the answer is likely to have,"""
 ASKS: Final = 0.3
 """and the share taken off if it asks: a question states nothing."""
-_ASKS: Final = int(Trait.ASKS)
+_ASKS: Final = int(TextTrait.ASKS)
 
 
-class Sentence(NamedTuple):
+class ScoredSentence(NamedTuple):
     """The terms of a sentence, its traits, and how informative it is."""
 
     terms: tuple[str, ...]
@@ -116,14 +116,14 @@ class Sentence(NamedTuple):
     told: float
 
 
-class Sought(NamedTuple):
+class SoughtWords(NamedTuple):
     """Words of a query to look for: for each term the words that it matches and how far, and the worth of each word."""
 
     stands_for: Mapping[str, Sequence[tuple[int, float]]]
     worths: Sequence[float]
 
 
-class Nearest(NamedTuple):
+class NearestSentence(NamedTuple):
     """Comparison of the sentence that is nearest to a query with the whole message."""
 
     gain: float
@@ -134,13 +134,15 @@ class Nearest(NamedTuple):
     """The information in the sentence, as `features` counts it."""
 
 
-def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[Sentence, ...]:
+def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[ScoredSentence, ...]:
     """Return the sentences of `text`, whose terms `terms` gives."""
     said = (found[0].strip() for found in SENTENCE.finditer(text[:SENTENCE_READ_CHARS]))
-    return tuple(_read(each, terms) for each in said if each)
+    return tuple(_read_sentence(each, terms) for each in said if each)
 
 
-def nearest(sentences: Sequence[Sentence], sought: Sought, fits: Trait, /) -> Nearest | None:
+def nearest_sentence(
+    sentences: Sequence[ScoredSentence], sought: SoughtWords, fits: TextTrait, /
+) -> NearestSentence | None:
     """Return how the nearest of a message's `sentences` compares with all; None if none has what is looked for.
 
     `fits` is what the answer is likely to have.
@@ -171,9 +173,9 @@ def nearest(sentences: Sequence[Sentence], sought: Sought, fits: Trait, /) -> Ne
         return None
     worth, holds, told = best
     together = sum(worths[word] * share for word, share in whole.items()) * (1.0 + FITS * fits_anywhere)
-    return Nearest((worth - together) / every, holds / every, told)
+    return NearestSentence((worth - together) / every, holds / every, told)
 
 
-def _read(text: str, terms: Callable[[str], Sequence[str]]) -> Sentence:
-    traits, told = features.read(text)
-    return Sentence(tuple(dict.fromkeys(terms(text))), int(traits), told)
+def _read_sentence(text: str, terms: Callable[[str], Sequence[str]]) -> ScoredSentence:
+    traits, told = features.read_traits(text)
+    return ScoredSentence(tuple(dict.fromkeys(terms(text))), int(traits), told)

@@ -20,7 +20,7 @@ from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.facts import FreshnessState
 from elytron_core.policy.temporal import time_ranges
-from elytron_core.policy.temporal.validity import freshness
+from elytron_core.policy.temporal.validity import fact_freshness
 from elytron_core.text import similarity
 
 WEAK_CHARS: Final = 6
@@ -62,14 +62,14 @@ class FactWeights(Value):
     evidence_each: float = 6
     evidence_citation: float = 2
     evidence_max: float = 64
-    authority: Mapping[facts.Authority, float] = {
-        facts.Authority.USER_ASSERTED: 12,
-        facts.Authority.OPERATOR: 10,
-        facts.Authority.PROGRAM: 8,
-        facts.Authority.RUNTIME: 8,
-        facts.Authority.EXTRACTED: 4,
-        facts.Authority.IMPORTED: 2,
-        facts.Authority.ASSISTANT_SELF_CLAIM: 0,
+    authority: Mapping[facts.FactAuthority, float] = {
+        facts.FactAuthority.USER_ASSERTED: 12,
+        facts.FactAuthority.OPERATOR: 10,
+        facts.FactAuthority.PROGRAM: 8,
+        facts.FactAuthority.RUNTIME: 8,
+        facts.FactAuthority.EXTRACTED: 4,
+        facts.FactAuthority.IMPORTED: 2,
+        facts.FactAuthority.ASSISTANT_SELF_CLAIM: 0,
     }
     """Far inside the bound of 64, so that who said it decides between facts that match alike."""
     same_chat: float = 6
@@ -77,10 +77,10 @@ class FactWeights(Value):
     recent_month: float = 3
     confirmed_week: float = 4
     confirmed_month: float = 2
-    confidence: Mapping[facts.Confidence, float] = {
-        facts.Confidence.LOW: 0,
-        facts.Confidence.MEDIUM: 2,
-        facts.Confidence.HIGH: 4,
+    confidence: Mapping[facts.FactConfidence, float] = {
+        facts.FactConfidence.LOW: 0,
+        facts.FactConfidence.MEDIUM: 2,
+        facts.FactConfidence.HIGH: 4,
     }
     stale: float = -24
     review: float = -8
@@ -114,12 +114,12 @@ class ScoredFact(NamedTuple):
     @property
     def score(self) -> float:
         """Return all its points."""
-        return sum(_worth(self.fact, self.query, self.weights), self.match)
+        return sum(_worth_points(self.fact, self.query, self.weights), self.match)
 
     @property
     def signals(self) -> dict[str, float]:
         """Return each part that is not 0."""
-        parts = (*self.matching, *_worth(self.fact, self.query, self.weights), self.favour)
+        parts = (*self.matching, *_worth_points(self.fact, self.query, self.weights), self.favour)
         return {name: points for name, points in zip(_SIGNALS, parts, strict=True) if points}
 
 
@@ -132,7 +132,7 @@ _SIGNALS: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PreparedQuery:
     """A query made ready to be compared with many texts."""
 
     text: str
@@ -141,14 +141,14 @@ class Asked:
     phrase: tuple[str, ...]
     """The signs of the whole text."""
     grams: frozenset[str]
-    marks: similarity.Grams
+    marks: similarity.TrigramDigest
     """Of these."""
     grounding: str
-    dates: tuple[time_ranges.Named, ...]
+    dates: tuple[time_ranges.NamedDate, ...]
 
 
 @dataclass(frozen=True)
-class Told:
+class PreparedFact:
     """A fact, and what it says in normal form, its words padded to be looked through."""
 
     fact: facts.Fact
@@ -158,28 +158,28 @@ class Told:
     entities: tuple[str, ...]
 
     @cached_property
-    def topic_grams(self) -> similarity.Grams:
+    def topic_grams(self) -> similarity.TrigramDigest:
         return _grams_of(self.topic)
 
     @cached_property
-    def content_grams(self) -> similarity.Grams:
+    def content_grams(self) -> similarity.TrigramDigest:
         """Return the trigrams of what it says; most facts say too much to be compared as a whole."""
         return _grams_of(self.content)
 
 
-def told(fact: facts.Fact, /) -> Told:
+def prepare_fact(fact: facts.Fact, /) -> PreparedFact:
     """Return `fact` with what it says, made ready to be compared with many queries."""
-    return Told(
+    return PreparedFact(
         fact,
-        topic=similarity.padded(similarity.normalise(fact.topic)),
-        content=similarity.padded(similarity.normalise(fact.content)),
+        topic=similarity.pad_words(similarity.normalise_text(fact.topic)),
+        content=similarity.pad_words(similarity.normalise_text(fact.content)),
         # No sign has a line break, so that none is found across two keywords.
-        keywords="\n".join(similarity.padded(similarity.normalise(keyword)) for keyword in fact.keywords),
-        entities=tuple(similarity.normalise(entity) for entity in fact.entities),
+        keywords="\n".join(similarity.pad_words(similarity.normalise_text(keyword)) for keyword in fact.keywords),
+        entities=tuple(similarity.normalise_text(entity) for entity in fact.entities),
     )
 
 
-class _Term(NamedTuple):
+class _QueryTerm(NamedTuple):
     """A term's signs, twice the same if it has one, and its points in the topic, content and keywords of a fact."""
 
     sign: str
@@ -189,12 +189,12 @@ class _Term(NamedTuple):
     in_keyword: float
 
 
-class _Comparison(NamedTuple):
+class _QueryComparison(NamedTuple):
     """A query beside the weights that its terms are worth."""
 
-    asked: Asked
+    asked: PreparedQuery
     weights: FactWeights
-    terms: tuple[_Term, ...]
+    terms: tuple[_QueryTerm, ...]
     topic: str | None
     """The topic that the query is, padded; None where it holds nothing."""
     longest: int
@@ -207,29 +207,33 @@ def is_weak(text: str, /) -> bool:
     return len(bare) <= WEAK_CHARS or (len(bare) <= WEAK_SHORT_CHARS and len(bare.split()) <= WEAK_SHORT_WORDS)
 
 
-def read(query: FactQuery, /, *, grounding_share: float) -> Asked:
+def prepare_query(query: FactQuery, /, *, grounding_share: float) -> PreparedQuery:
     """Return `query` ready for comparing; the grounding counts only if the query is weak."""
-    text = similarity.normalise(query.text)
-    terms = {term: 1.0 for given in query.terms[: limits.QUERY_TERMS] if (term := similarity.normalise(given))}
-    grounding = similarity.normalise(query.grounding) if is_weak(query.text) else ""
+    text = similarity.normalise_text(query.text)
+    terms = {term: 1.0 for given in query.terms[: limits.QUERY_TERMS] if (term := similarity.normalise_text(given))}
+    grounding = similarity.normalise_text(query.grounding) if is_weak(query.text) else ""
     for word in similarity.words_of(grounding, limit=limits.QUERY_TERMS):
         terms.setdefault(word, grounding_share)
     signs = tuple((similarity.signs_of(term), share) for term, share in terms.items())
     phrase = similarity.phrase_of(text)
-    grams = similarity.trigrams(text)
-    return Asked(text, signs, phrase, grams, similarity.grams_of(grams), grounding, time_ranges.named_in(query.text))
+    grams = similarity.text_trigrams(text)
+    return PreparedQuery(
+        text, signs, phrase, grams, similarity.grams_of(grams), grounding, time_ranges.named_in(query.text)
+    )
 
 
-def score_facts(facts: Sequence[Told], query: FactQuery, *, weights: FactWeights = STANDARD) -> list[ScoredFact]:
+def score_facts(
+    facts: Sequence[PreparedFact], query: FactQuery, *, weights: FactWeights = STANDARD
+) -> list[ScoredFact]:
     """Return the facts that match, in the order given; of the slot that `kind:topic` names; or all if none matches."""
     slot = _slot_named(query.text)
     named = [said for said in facts if _slot_of(said.fact) == slot] if slot else []
     if named:
         query = query.model_copy(update={"text": query.text.partition(":")[2], "grounding": ""})
-    comparison = _comparison(read(query, grounding_share=weights.grounding_share), weights)
+    comparison = _make_comparison(prepare_query(query, grounding_share=weights.grounding_share), weights)
     scored: list[ScoredFact] = []
     for said in named or facts:
-        matching = _matching(said, comparison)
+        matching = _matching_points(said, comparison)
         scored.append(ScoredFact(said.fact, sum(matching), matching, query, weights))
     return [item for item in scored if item.match > 0] or scored
 
@@ -242,7 +246,7 @@ def best_first(scored: Iterable[ScoredFact], /) -> list[ScoredFact]:
     return sorted(scored, key=lambda item: (-item.score, -item.fact.observed_at, item.fact.id))
 
 
-def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
+def diversify_facts(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
     """Return up to `limit` of `scored`: all of them as they come, else best first, taken in three passes.
 
     First the best of each kind (and of no topic twice), then the best of each topic, then what is left.
@@ -252,7 +256,7 @@ def diversify(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
     scored = best_first(scored)
     keys = [facts.topic_key(item.fact.topic) for item in scored]
     taken: set[int] = set()
-    kinds: set[facts.Kind] = set()
+    kinds: set[facts.FactKind] = set()
     topics: set[str] = set()
     for kind_is_new, topic_is_new in ((True, True), (False, True), (False, False)):
         for place, (item, topic) in enumerate(zip(scored, keys, strict=True)):
@@ -275,12 +279,12 @@ def _slot_named(text: str) -> tuple[str, str] | None:
     return (kind.strip().casefold(), facts.topic_key(topic)) if sign else None
 
 
-def _comparison(asked: Asked, weights: FactWeights) -> _Comparison:
-    return _Comparison(
+def _make_comparison(asked: PreparedQuery, weights: FactWeights) -> _QueryComparison:
+    return _QueryComparison(
         asked,
         weights,
         tuple(
-            _Term(
+            _QueryTerm(
                 signs[0],
                 signs[-1],
                 share * weights.term_topic,
@@ -289,12 +293,12 @@ def _comparison(asked: Asked, weights: FactWeights) -> _Comparison:
             )
             for signs, share in asked.terms
         ),
-        topic=similarity.padded(asked.text) if asked.text else None,
-        longest=weights.trigram_reach * len(asked.text) + len(similarity.padded("")),
+        topic=similarity.pad_words(asked.text) if asked.text else None,
+        longest=weights.trigram_reach * len(asked.text) + len(similarity.pad_words("")),
     )
 
 
-def _matching(said: Told, comparison: _Comparison) -> tuple[float, ...]:
+def _matching_points(said: PreparedFact, comparison: _QueryComparison) -> tuple[float, ...]:
     """Return the points for matching, in the order of their names."""
     asked, weights, terms, whole, longest = comparison
     topic, content, keywords = said.topic, said.content, said.keywords
@@ -314,13 +318,17 @@ def _matching(said: Told, comparison: _Comparison) -> tuple[float, ...]:
         weights.topic_contains if not is_topic and similarity.has_any(topic, asked.phrase) else 0.0,
         weights.content_contains if similarity.has_any(content, asked.phrase) else 0.0,
         found,
-        _trigram(said, asked, weights, longest=longest),
-        min(sum([_entity(name, asked, weights) for name in said.entities]), weights.entity_max) if said.entities else 0,
-        min(sum([_date(said.fact, date, weights) for date in asked.dates]), weights.temporal_max) if asked.dates else 0,
+        _trigram_points(said, asked, weights, longest=longest),
+        min(sum([_entity_points(name, asked, weights) for name in said.entities]), weights.entity_max)
+        if said.entities
+        else 0,
+        min(sum([_date_points(said.fact, date, weights) for date in asked.dates]), weights.temporal_max)
+        if asked.dates
+        else 0,
     )
 
 
-def _trigram(said: Told, asked: Asked, weights: FactWeights, *, longest: int) -> float:
+def _trigram_points(said: PreparedFact, asked: PreparedQuery, weights: FactWeights, *, longest: int) -> float:
     """Return the points for the likeness by trigrams of the query and the topic or content, whichever is likest."""
     floor, best = weights.trigram_floor, 0.0
     if len(said.topic) <= longest and similarity.likeness_at_most(asked.marks, said.topic_grams) >= floor:
@@ -330,23 +338,23 @@ def _trigram(said: Told, asked: Asked, weights: FactWeights, *, longest: int) ->
     return weights.trigram_max * best if best >= floor else 0.0
 
 
-def _grams_of(padded: str) -> similarity.Grams:
-    return similarity.grams_of(similarity.trigrams(padded[1:-1]))
+def _grams_of(padded: str) -> similarity.TrigramDigest:
+    return similarity.grams_of(similarity.text_trigrams(padded[1:-1]))
 
 
-def _entity(name: str, asked: Asked, weights: FactWeights) -> float:
+def _entity_points(name: str, asked: PreparedQuery, weights: FactWeights) -> float:
     if not name:
         return 0
     if name == asked.text:
         return weights.entity_is_query
-    if similarity.mentions(asked.text, name):
+    if similarity.has_phrase(asked.text, name):
         return weights.entity_in_query
-    if any(len(word) > 2 and similarity.mentions(asked.text, word) for word in name.split()):
+    if any(len(word) > 2 and similarity.has_phrase(asked.text, word) for word in name.split()):
         return weights.entity_word_in_query
-    return weights.entity_in_grounding if similarity.mentions(asked.grounding, name) else 0
+    return weights.entity_in_grounding if similarity.has_phrase(asked.grounding, name) else 0
 
 
-def _date(fact: facts.Fact, date: time_ranges.Named, weights: FactWeights) -> float:
+def _date_points(fact: facts.Fact, date: time_ranges.NamedDate, weights: FactWeights) -> float:
     told = [
         *time_ranges.named_in(fact.content),
         *(time_ranges.day_of(at) for at in (fact.valid_from, fact.valid_to) if at is not None),
@@ -358,7 +366,7 @@ def _date(fact: facts.Fact, date: time_ranges.Named, weights: FactWeights) -> fl
     return weights.day_shared if date.day else weights.month_shared
 
 
-def _worth(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> tuple[float, ...]:
+def _worth_points(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> tuple[float, ...]:
     """Return the points for what it is worth, in the order of their names."""
     evidence = weights.evidence_each * fact.evidence_count + weights.evidence_citation * len(fact.citations)
     return (
@@ -373,7 +381,7 @@ def _worth(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> tuple[fl
 
 
 def _by_freshness(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> float:
-    match freshness(fact, query.now).state:
+    match fact_freshness(fact, query.now).state:
         case FreshnessState.STALE:
             return weights.stale
         case FreshnessState.AGING:

@@ -13,14 +13,14 @@ from typing import Final, NamedTuple
 
 from elytron_core.clock import Instant
 from elytron_core.text import analyser
-from elytron_core.text.phrases import table
+from elytron_core.text.phrases import pattern_table
 
 WINDOW: Final = 10
 """The best hits that are looked at, under any limit, so that a page goes on where the one before it ended."""
 HELD: Final = 0.5
 """The least share of the query's words, counted by rarity, that both hold."""
 
-_PHRASES: Final = table("changes")
+_PHRASES: Final = pattern_table("changes")
 _WORD: Final = re.compile(r"[a-z]+")
 _ENDING: Final = re.compile(r"(?:ing|ed|es|s)\Z")
 _NUMBER: Final = re.compile(r"\d")
@@ -29,7 +29,7 @@ _TELLS: Final = re.compile(r"[^.!?。！？\s][^.!?。！？]*(?:[.!。！]|\Z)"
 """A sentence that is no question."""
 
 
-class Told(NamedTuple):
+class BestMessage(NamedTuple):
     """A message among the best: whose it is, when it was said, and the share of the query's words that it holds."""
 
     speaker: str | None
@@ -49,9 +49,9 @@ def asks_how_things_are(query: str, /) -> bool:
     return _PHRASES["present"].search(lowered) is not None
 
 
-def last_words(told: Sequence[Told | None], query: str, /) -> dict[int, int]:
+def last_words(told: Sequence[BestMessage | None], query: str, /) -> dict[int, int]:
     """Return for the places of messages that were overtaken the place of the last word on what `query` asks for."""
-    asked = _asked(query)
+    asked = _question_pattern(query)
     overtaken: dict[int, int] = {}
     changes = [place for place, each in enumerate(told) if each is not None and _speaks_of_change(each.text)]
     changed: dict[int, frozenset[bool]] = {}
@@ -61,15 +61,17 @@ def last_words(told: Sequence[Told | None], query: str, /) -> dict[int, int]:
             continue
         for other in later:
             if other not in changed:
-                changed[other] = _numbered(filter(_PHRASES["change"].search, _telling(told[other], asked)))
-        of_older = _numbered(_telling(older, asked))
+                changed[other] = _number_signs(
+                    filter(_PHRASES["change"].search, _telling_sentences(told[other], asked))
+                )
+        of_older = _number_signs(_telling_sentences(older, asked))
         later = [other for other in later if not changed[other].isdisjoint(of_older)]
         if later:
-            overtaken[place] = max(later, key=lambda other: (_coverage(told[other]), -other))
-    return {place: _last(place, overtaken) for place in overtaken}
+            overtaken[place] = max(later, key=lambda other: (_query_coverage(told[other]), -other))
+    return {place: _last_word_place(place, overtaken) for place in overtaken}
 
 
-def _last(place: int, overtaken: dict[int, int]) -> int:
+def _last_word_place(place: int, overtaken: dict[int, int]) -> int:
     """Return the last word behind a message; each is later than the one before it, so there is an end."""
     while place in overtaken:
         place = overtaken[place]
@@ -90,35 +92,35 @@ def in_succession(count: int, overtaken: dict[int, int], /) -> list[int]:
 
 def _speaks_of_change(text: str) -> bool:
     lowered = text.lower()
-    if text.isascii() and _changing().isdisjoint(_WORD.findall(lowered)):
+    if text.isascii() and _unchanging_words().isdisjoint(_WORD.findall(lowered)):
         return False
     return _PHRASES["change"].search(lowered) is not None
 
 
 @cache
-def _changing() -> frozenset[str]:
+def _unchanging_words() -> frozenset[str]:
     """Return words without one of which an English text speaks of no change: looked for first, for it takes less."""
     return _PHRASES.words("changing")
 
 
-def _may_overtake(later: Told | None, older: Told | None) -> bool:
+def _may_overtake(later: BestMessage | None, older: BestMessage | None) -> bool:
     if later is None or older is None or min(older.coverage, later.coverage) < HELD:
         return False
     return later.at > older.at and (later.speaker, later.role) == (older.speaker, older.role)
 
 
-def _numbered(sentences: Iterable[str]) -> frozenset[bool]:
+def _number_signs(sentences: Iterable[str]) -> frozenset[bool]:
     """Return whether the sentences have numbers."""
     return frozenset(map(_has_number, sentences))
 
 
-def _asked(query: str) -> re.Pattern[str] | None:
+def _question_pattern(query: str) -> re.Pattern[str] | None:
     """Return a pattern for the words of an English question that are more than its form; None if it has none."""
     words = {_ENDING.sub("", word) for word in _WORD.findall(query.lower()) if word not in _FORM_WORDS}
     return re.compile("|".join(rf"\b{word}" for word in sorted(words) if len(word) > 2)) if words else None
 
 
-def _telling(told: Told | None, asked: re.Pattern[str] | None) -> list[str]:
+def _telling_sentences(told: BestMessage | None, asked: re.Pattern[str] | None) -> list[str]:
     """Return the sentences, in small letters, that are no questions and have a word of what is asked for."""
     sentences: list[str] = _TELLS.findall(told.text.lower()) if told is not None else []
     return [each for each in sentences if asked is None or asked.search(each)]
@@ -128,5 +130,5 @@ def _has_number(text: str) -> bool:
     return _NUMBER.search(text) is not None
 
 
-def _coverage(told: Told | None) -> float:
+def _query_coverage(told: BestMessage | None) -> float:
     return told.coverage if told is not None else 0.0

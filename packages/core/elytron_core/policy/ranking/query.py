@@ -7,11 +7,11 @@ from operator import ge, gt, le, lt
 from typing import Final, NamedTuple, assert_never
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import Comparison, Condition, Scalar, Where
+from elytron_core.contracts.recall import ComparisonOperator, FieldCondition, Scalar, Where
 from elytron_core.ids import is_role_name
-from elytron_core.policy.temporal.time_ranges import Anchor, Span, anchor_in, spans_in, without_relative
-from elytron_core.text.features import Trait
-from elytron_core.text.phrases import table
+from elytron_core.policy.temporal.time_ranges import TimeAnchor, TimeSpan, anchor_in, spans_in, without_relative
+from elytron_core.text.features import TextTrait
+from elytron_core.text.phrases import pattern_table
 
 
 class QuestionLabel(StrEnum):
@@ -25,14 +25,14 @@ class QuestionLabel(StrEnum):
     """It asks for an account of what was said: a summary, an order, the course of something."""
 
 
-class Owner(StrEnum):
+class AnswerOwner(StrEnum):
     """Side of a conversation whose words a question is after."""
 
     USER = "user"
     ASSISTANT = "assistant"
 
 
-class Version(StrEnum):
+class AnswerVersion(StrEnum):
     """Choice between several answers over time."""
 
     ANY = "any"
@@ -40,29 +40,29 @@ class Version(StrEnum):
     FIRST = "first"
 
 
-class Question(NamedTuple):
+class ReadQuestion(NamedTuple):
     """A question, with what its words say of the answer that it wants."""
 
     text: str
     """The text to look for: the question without times relative to now and without the words that ask for an account,
     if more is in it."""
-    fits: Trait
+    fits: TextTrait
     """Traits that the answer is likely to have; none if any text will do."""
-    heeds: Trait
+    heeds: TextTrait
     """The standing statements to consider: all of them if something is to be made or advised on any matter; otherwise
     those that are to hold on the occasion that the question is about."""
     wants_several: bool
     """True if the answer is likely to be in several places: a list, a count, something that two have in common."""
-    owner: Owner
-    version: Version
-    spans: tuple[Span, ...]
+    owner: AnswerOwner
+    version: AnswerVersion
+    spans: tuple[TimeSpan, ...]
     retells: bool = False
     """True if it asks for an account of what was said: a summary, an order, the course of something."""
-    anchor: Anchor | None = None
+    anchor: TimeAnchor | None = None
     """The event by which it names a time, if it names it by no date."""
 
 
-class _Opening(NamedTuple):
+class _QuestionOpening(NamedTuple):
     """Pattern for the beginning of an English question, or for any place in a Chinese one."""
 
     english: re.Pattern[str]
@@ -73,12 +73,12 @@ class _Opening(NamedTuple):
         return bool(self.english.match(lowered) or (not lowered.isascii() and self.chinese.search(lowered)))
 
 
-_WHEN = _Opening(
+_WHEN = _QuestionOpening(
     re.compile(r"(?:when|how long|since when|(?:what|which) (?:date|day|month|year|time))\b"),
     re.compile("什么时候|哪天|几点|多久"),
 )
-_COUNT = _Opening(re.compile(r"how (?:many|much|often|old|far|tall|big)\b"), re.compile("多少|几[个次只岁]"))
-_NAMED = _Opening(
+_COUNT = _QuestionOpening(re.compile(r"how (?:many|much|often|old|far|tall|big)\b"), re.compile("多少|几[个次只岁]"))
+_NAMED = _QuestionOpening(
     re.compile(r"(?:who|whose|whom|where|(?:which|what) (?:city|country|place|state|name))\b"),
     re.compile("谁|哪里|哪儿|什么名字"),
 )
@@ -89,43 +89,43 @@ _ASIDE_SIGNS: Final = (
     "everything", "all ", "know", "stage", "phase", "milestone", "event",
 )  # fmt: skip
 """A text without these has no aside that asks for an account."""
-_PHRASES: Final = table("questions")
+_PHRASES: Final = pattern_table("questions")
 
 
-def read(text: str, now: Instant, labels: Container[QuestionLabel] = (), /) -> Question:
+def read_question(text: str, now: Instant, labels: Container[QuestionLabel] = (), /) -> ReadQuestion:
     """Return what `text` asks for, as seen at `now`; `labels` are what a classifier says of it."""
     lowered = " ".join(text.lower().split())
     is_retold = QuestionLabel.RETELLING in labels
-    several = is_retold or _says("several", lowered)
-    fits = Trait.NOTHING
+    several = is_retold or _has_phrase("several", lowered)
+    fits = TextTrait.NOTHING
     if _WHEN.is_of(lowered):
-        fits |= Trait.TIME
+        fits |= TextTrait.TIME
     if _COUNT.is_of(lowered):
-        fits |= Trait.NUMBER
+        fits |= TextTrait.NUMBER
     if several or _NAMED.is_of(lowered):
-        fits |= Trait.NAME
+        fits |= TextTrait.NAME
     if several:
-        fits |= Trait.QUOTE
-    owner = Owner.ASSISTANT if QuestionLabel.ASSISTANT in labels else Owner.USER
-    is_request = _says("making", lowered) and not _says("past", lowered)
+        fits |= TextTrait.QUOTE
+    owner = AnswerOwner.ASSISTANT if QuestionLabel.ASSISTANT in labels else AnswerOwner.USER
+    is_request = _has_phrase("making", lowered) and not _has_phrase("past", lowered)
     spans = spans_in(text, now)
-    return Question(
+    return ReadQuestion(
         _looked_for(text, lowered),
         fits,
-        _heeded(owner, is_request=is_request),
+        _owner_trait(owner, is_request=is_request),
         several,
         owner,
-        _version(lowered, is_latest=QuestionLabel.LATEST in labels),
+        _answer_version(lowered, is_latest=QuestionLabel.LATEST in labels),
         spans,
         is_retold,
         None if spans or is_request else anchor_in(text, lowered),
     )
 
 
-def _heeded(owner: Owner, /, *, is_request: bool) -> Trait:
+def _owner_trait(owner: AnswerOwner, /, *, is_request: bool) -> TextTrait:
     if is_request:
-        return Trait.STANDING
-    return Trait.OCCASIONAL if owner is Owner.USER else Trait.NOTHING
+        return TextTrait.STANDING
+    return TextTrait.OCCASIONAL if owner is AnswerOwner.USER else TextTrait.NOTHING
 
 
 def without_asking(text: str, lowered: str, /) -> str:
@@ -144,14 +144,14 @@ def _looked_for(text: str, lowered: str) -> str:
     return next((bare for bare in (without_relative(told), told) if bare.strip(_NO_WORD)), text)
 
 
-def _version(lowered: str, *, is_latest: bool) -> Version:
-    is_first = _says("first", lowered)
+def _answer_version(lowered: str, *, is_latest: bool) -> AnswerVersion:
+    is_first = _has_phrase("first", lowered)
     if is_latest is is_first:
-        return Version.ANY  # neither, or both are asked for
-    return Version.FIRST if is_first else Version.LATEST
+        return AnswerVersion.ANY  # neither, or both are asked for
+    return AnswerVersion.FIRST if is_first else AnswerVersion.LATEST
 
 
-def _says(name: str, lowered: str) -> bool:
+def _has_phrase(name: str, lowered: str) -> bool:
     return _PHRASES[name].search(lowered) is not None
 
 
@@ -169,40 +169,40 @@ def encoder_query(query: str, speakers: Iterable[str], /) -> str:
     return query
 
 
-_ORDERS: Final[Mapping[Comparison, Callable[[int, int], bool]]] = {
-    Comparison.GT: gt,
-    Comparison.GTE: ge,
-    Comparison.LT: lt,
-    Comparison.LTE: le,
+_ORDERS: Final[Mapping[ComparisonOperator, Callable[[int, int], bool]]] = {
+    ComparisonOperator.GT: gt,
+    ComparisonOperator.GTE: ge,
+    ComparisonOperator.LT: lt,
+    ComparisonOperator.LTE: le,
 }
 
 
-def hold(where: Where, fields: Mapping[str, Scalar], /) -> bool:
+def filters_hold(where: Where, fields: Mapping[str, Scalar], /) -> bool:
     """Return whether each group of `where` holds for `fields`."""
-    return all(any(_holds(condition, fields) for condition in group.conditions) for group in where)
+    return all(any(_condition_holds(condition, fields) for condition in group.conditions) for group in where)
 
 
-def _holds(condition: Condition, fields: Mapping[str, Scalar]) -> bool:
+def _condition_holds(condition: FieldCondition, fields: Mapping[str, Scalar]) -> bool:
     if condition.field not in fields:
-        met = condition.comparison in {Comparison.NE, Comparison.NIN}
+        met = condition.comparison in {ComparisonOperator.NE, ComparisonOperator.NIN}
     else:
-        met = _meets(fields[condition.field], condition.comparison, condition.values)
+        met = _value_meets(fields[condition.field], condition.comparison, condition.values)
     return met is not condition.negated
 
 
-def _meets(value: Scalar, comparison: Comparison, wanted: tuple[Scalar, ...]) -> bool:
+def _value_meets(value: Scalar, comparison: ComparisonOperator, wanted: tuple[Scalar, ...]) -> bool:
     match comparison:
-        case Comparison.EXISTS:
+        case ComparisonOperator.EXISTS:
             return True
-        case Comparison.EQ | Comparison.IN:
+        case ComparisonOperator.EQ | ComparisonOperator.IN:
             return any(_are_equal(value, other) for other in wanted)
-        case Comparison.NE | Comparison.NIN:
+        case ComparisonOperator.NE | ComparisonOperator.NIN:
             return not any(_are_equal(value, other) for other in wanted)
-        case Comparison.GT | Comparison.GTE | Comparison.LT | Comparison.LTE:
+        case ComparisonOperator.GT | ComparisonOperator.GTE | ComparisonOperator.LT | ComparisonOperator.LTE:
             return any(_is_ordered(value, comparison, other) for other in wanted)
-        case Comparison.CONTAINS:
+        case ComparisonOperator.CONTAINS:
             return any(isinstance(value, str) and isinstance(other, str) and other in value for other in wanted)
-        case Comparison.ICONTAINS:
+        case ComparisonOperator.ICONTAINS:
             folded = value.casefold() if isinstance(value, str) else ""
             return any(isinstance(other, str) and bool(folded) and other.casefold() in folded for other in wanted)
         case _:
@@ -210,18 +210,22 @@ def _meets(value: Scalar, comparison: Comparison, wanted: tuple[Scalar, ...]) ->
 
 
 def _are_equal(value: Scalar, other: Scalar) -> bool:
-    return _kind(value) is _kind(other) and value == other
+    return _value_kind(value) is _value_kind(other) and value == other
 
 
-def _is_ordered(value: Scalar, comparison: Comparison, other: Scalar) -> bool:
+def _is_ordered(value: Scalar, comparison: ComparisonOperator, other: Scalar) -> bool:
     if isinstance(value, str) and isinstance(other, str):
         return _ORDERS[comparison]((value > other) - (value < other), 0)
-    if isinstance(value, int | float) and isinstance(other, int | float) and _kind(value) is _kind(other) is float:
+    if (
+        isinstance(value, int | float)
+        and isinstance(other, int | float)
+        and _value_kind(value) is _value_kind(other) is float
+    ):
         return _ORDERS[comparison]((value > other) - (value < other), 0)
     return False
 
 
-def _kind(value: Scalar) -> type:
+def _value_kind(value: Scalar) -> type:
     if isinstance(value, bool):
         return bool
     return float if isinstance(value, int | float) else type(value)

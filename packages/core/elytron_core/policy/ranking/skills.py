@@ -13,7 +13,7 @@ from elytron_core.ids import SkillId
 from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.skills import Skill, SkillState
-from elytron_core.policy.ranking.facts import Asked, FactQuery, by_age, read
+from elytron_core.policy.ranking.facts import FactQuery, PreparedQuery, by_age, prepare_query
 from elytron_core.policy.skills import quality
 from elytron_core.text import similarity
 
@@ -81,10 +81,10 @@ def score_skills(
     `ranks` are skills as full-text search ordered them, best first; its points choose among those that match.
     Equal points fall to the later update, then the smaller id, so the order never depends on the input's.
     """
-    asked = read(query, grounding_share=weights.grounding_share)
+    asked = prepare_query(query, grounding_share=weights.grounding_share)
     places = dict(zip(ranks, weights.full_text, strict=False))
     scored = [
-        _score(skill, asked, query, weights, full_text=places.get(skill.id, 0))
+        _score_skill(skill, asked, query, weights, full_text=places.get(skill.id, 0))
         for skill in skills
         if skill.is_recallable
     ]
@@ -96,46 +96,48 @@ def score_skills(
     return list(best.values())[:limit]
 
 
-def _score(skill: Skill, asked: Asked, query: FactQuery, weights: SkillWeights, *, full_text: float) -> ScoredSkill:
-    matching = _matching(skill, asked, weights)
+def _score_skill(
+    skill: Skill, asked: PreparedQuery, query: FactQuery, weights: SkillWeights, *, full_text: float
+) -> ScoredSkill:
+    matching = _skill_matching(skill, asked, weights)
     worth = {
         "full_text": full_text,
         "same_chat": weights.same_chat * (skill.source_chat_id is not None and skill.source_chat_id == query.chat),
         "recency": by_age(query.now - skill.updated_at, week=weights.recent_week, month=weights.recent_month),
-        "quality": quality.quality(skill) / weights.quality_divisor,
+        "quality": quality.skill_quality(skill) / weights.quality_divisor,
         "validated": weights.validated * min(skill.validated_count, weights.validated_counted),
         "use": weights.use * min(skill.use_count, weights.uses_counted),
         "citations": weights.citation * min(len(skill.citations), weights.citations_counted),
-        "governance": _governance(skill, query, weights),
+        "governance": _governance_points(skill, query, weights),
     }
     signals = {name: points for name, points in {**matching, **worth}.items() if points}
     return ScoredSkill(skill, sum(signals.values()), sum(matching.values()), signals)
 
 
-def _governance(skill: Skill, query: FactQuery, weights: SkillWeights) -> float:
+def _governance_points(skill: Skill, query: FactQuery, weights: SkillWeights) -> float:
     state = quality.state_of(skill, at=query.now)
     against = {SkillState.STALE: weights.stale, SkillState.LOW_VALUE: weights.low_value}.get(state, 0)
     against += weights.pending * skill.revision_pending
     return against or weights.proven * (skill.validated_count > 0)
 
 
-def _matching(skill: Skill, asked: Asked, weights: SkillWeights) -> dict[str, float]:
-    topic, title = similarity.normalise(skill.topic), similarity.normalise(skill.title)
+def _skill_matching(skill: Skill, asked: PreparedQuery, weights: SkillWeights) -> dict[str, float]:
+    topic, title = similarity.normalise_text(skill.topic), similarity.normalise_text(skill.title)
     places = (
-        (similarity.padded(topic), weights.term_topic),
-        (similarity.padded(title), weights.term_title),
-        (similarity.padded(similarity.normalise(skill.summary)), weights.term_summary),
-        (similarity.padded(similarity.normalise(skill.procedure)), weights.term_procedure),
+        (similarity.pad_words(topic), weights.term_topic),
+        (similarity.pad_words(title), weights.term_title),
+        (similarity.pad_words(similarity.normalise_text(skill.summary)), weights.term_summary),
+        (similarity.pad_words(similarity.normalise_text(skill.procedure)), weights.term_procedure),
     )
     return {
         "topic_exact": weights.topic_exact * (bool(topic) and topic == asked.text),
-        "title_contains": weights.title_contains * similarity.mentions(title, asked.text),
+        "title_contains": weights.title_contains * similarity.has_phrase(title, asked.text),
         "terms": term_points(asked, places),
-        "trigram": alike(asked, (topic, title), weights),
+        "trigram": text_likeness(asked, (topic, title), weights),
     }
 
 
-def term_points(asked: Asked, places: Sequence[tuple[str, float]], /) -> float:
+def term_points(asked: PreparedQuery, places: Sequence[tuple[str, float]], /) -> float:
     """Return the points for the terms of a query, each in its best place; a place is a padded text and its points."""
     return sum(
         share * max((points for text, points in places if similarity.has_any(text, signs)), default=0)
@@ -143,11 +145,11 @@ def term_points(asked: Asked, places: Sequence[tuple[str, float]], /) -> float:
     )
 
 
-def alike(asked: Asked, texts: Sequence[str], weights: SkillWeights, /) -> float:
+def text_likeness(asked: PreparedQuery, texts: Sequence[str], weights: SkillWeights, /) -> float:
     """Return the points for the likeness by trigrams of the query and the likest of `texts`."""
     reach = weights.trigram_reach * len(asked.text)
-    near = [similarity.trigrams(text) for text in texts if len(text) <= reach]
-    best = max((similarity.likeness(asked.grams, grams) for grams in near), default=0.0)
+    near = [similarity.text_trigrams(text) for text in texts if len(text) <= reach]
+    best = max((similarity.trigram_likeness(asked.grams, grams) for grams in near), default=0.0)
     return weights.trigram_max * best if best >= weights.trigram_floor else 0.0
 
 
@@ -156,19 +158,22 @@ AGENT_SKILLS_MAX: Final = 4
 
 def score_agent_skills(skills: Iterable[AgentSkillSummary], query: FactQuery) -> tuple[AgentSkillHit, ...]:
     """Return up to four agent skills that match, best first; equal ones by name."""
-    asked = read(query, grounding_share=STANDARD.grounding_share)
-    hits = [hit for skill in skills if (hit := _hit(skill, asked)).score > 0]
+    asked = prepare_query(query, grounding_share=STANDARD.grounding_share)
+    hits = [hit for skill in skills if (hit := _skill_hit(skill, asked)).score > 0]
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.name))[:AGENT_SKILLS_MAX])
 
 
-def _hit(skill: AgentSkillSummary, asked: Asked) -> AgentSkillHit:
-    name, description = similarity.normalise(skill.name), similarity.normalise(skill.description)
-    places = ((similarity.padded(name), STANDARD.term_title), (similarity.padded(description), STANDARD.term_summary))
+def _skill_hit(skill: AgentSkillSummary, asked: PreparedQuery) -> AgentSkillHit:
+    name, description = similarity.normalise_text(skill.name), similarity.normalise_text(skill.description)
+    places = (
+        (similarity.pad_words(name), STANDARD.term_title),
+        (similarity.pad_words(description), STANDARD.term_summary),
+    )
     points = {
         "name_exact": STANDARD.topic_exact * (bool(name) and name == asked.text),
-        "name_contains": STANDARD.title_contains * similarity.mentions(name, asked.text),
+        "name_contains": STANDARD.title_contains * similarity.has_phrase(name, asked.text),
         "terms": term_points(asked, places),
-        "trigram": alike(asked, (name,), STANDARD),
+        "trigram": text_likeness(asked, (name,), STANDARD),
     }
     signals = {word: value for word, value in points.items() if value}
     return AgentSkillHit(

@@ -16,18 +16,18 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, assert_never
 
 from elytron_core import limits
-from elytron_core.contracts.recall import Diversity, Plane, RecallOutcome
+from elytron_core.contracts.recall import HitDiversity, RecallOutcome, RecallPlane
 from elytron_core.model import Value
 from elytron_core.planes import facts
-from elytron_core.policy.ranking.query import Question, Version
-from elytron_core.text.phrases import table
+from elytron_core.policy.ranking.query import AnswerVersion, ReadQuestion
+from elytron_core.text.phrases import pattern_table
 
 HALF_STRENGTH: Final = 20.0
 """The points at which a fact's or skill's match is worth one half on the common scale."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weights:
+class SignalWeights:
     """Weights by which the index's signals are added up to choose the units that leave it.
 
     Text signals are divided by the best text of the search, vector signals by the span of its cosines. Qualities of a
@@ -83,32 +83,32 @@ class Weights:
     """The share of `again` that counts where people talk with assistants: one long talk goes through much there."""
 
 
-STANDARD: Final = Weights()
-WORDED: Final = Weights(text_vectors=0.0, few=0.0)
+STANDARD: Final = SignalWeights()
+WORDED: Final = SignalWeights(text_vectors=0.0, few=0.0)
 """For lookups by words alone."""
-SEVERAL: Final = Weights(speaker=0.75, again=0.2)
+SEVERAL: Final = SignalWeights(speaker=0.75, again=0.2)
 """For questions whose answer is in several conversations: the pieces have in common whose they are."""
-WIDE: Final = Weights(again=0.4)
-RETOLD: Final = Weights(window=0.4, told=1.4, owner=1.2)
+WIDE: Final = SignalWeights(again=0.4)
+RETOLD: Final = SignalWeights(window=0.4, told=1.4, owner=1.2)
 """For accounts of what was said: each piece counts by itself, its neighbours are not the answer."""
 LATER: Final = 0.6
 """The weight of the last word on a matter if the query asks what holds now."""
 
 
-def weights_for(question: Question, diversity: Diversity, /) -> Weights:
+def weights_for(question: ReadQuestion, diversity: HitDiversity, /) -> SignalWeights:
     """Return the weights by which `question` is answered."""
     match diversity:
-        case Diversity.AUTO:
+        case HitDiversity.AUTO:
             weights = SEVERAL if question.wants_several else STANDARD
-        case Diversity.OFF:
+        case HitDiversity.OFF:
             weights = STANDARD
-        case Diversity.WIDE:
+        case HitDiversity.WIDE:
             weights = WIDE
         case _:
             assert_never(diversity)
     if question.retells:
         weights = replace(weights, window=RETOLD.window, told=RETOLD.told, owner=RETOLD.owner)
-    later = {Version.LATEST: LATER, Version.FIRST: -LATER}.get(question.version)
+    later = {AnswerVersion.LATEST: LATER, AnswerVersion.FIRST: -LATER}.get(question.version)
     return replace(weights, later=later) if later is not None else weights
 
 
@@ -121,7 +121,7 @@ COMPARED: Final = 10
 """The number of best hits among which the answer is looked for."""
 
 
-class Signs(NamedTuple):
+class AnswerSigns(NamedTuple):
     """Signs in a search's result that it has an answer."""
 
     strength: float
@@ -138,7 +138,7 @@ class Signs(NamedTuple):
         return self.strength * self.agreement
 
 
-class Estimate(NamedTuple):
+class EstimateNumbers(NamedTuple):
     """The numbers of a score."""
 
     intercept: float
@@ -150,25 +150,25 @@ class Estimate(NamedTuple):
     """The pieces that an answer consists of."""
 
 
-WORDED_ANSWER_SCORE: Final = Estimate(-2.09, 5.54, 13.0, 1.5)
+WORDED_ANSWER_SCORE: Final = EstimateNumbers(-2.09, 5.54, 13.0, 1.5)
 """Without an encoder."""
-ENCODED: Final = Estimate(-1.59, 3.44, 15.0, 1.5)
+ENCODED: Final = EstimateNumbers(-1.59, 3.44, 15.0, 1.5)
 """With one."""
 
 
-def answered(signs: Signs, /, *, is_encoded: bool) -> float:
+def answer_chance(signs: AnswerSigns, /, *, is_encoded: bool) -> float:
     """Return the estimate that one of the best hits answers."""
     estimate = ENCODED if is_encoded else WORDED_ANSWER_SCORE
     return 1.0 / (1.0 + math.exp(-(estimate.intercept + estimate.evidence * signs.evidence)))
 
 
-def scores(signs: Signs, /, *, is_encoded: bool) -> list[float]:
+def hit_scores(signs: AnswerSigns, /, *, is_encoded: bool) -> list[float]:
     """Return the score of each hit, best first; none is above the one before it."""
-    chance = answered(signs, is_encoded=is_encoded)
-    return [chance * share for share in shares(signs, ENCODED if is_encoded else WORDED_ANSWER_SCORE)]
+    chance = answer_chance(signs, is_encoded=is_encoded)
+    return [chance * share for share in hit_shares(signs, ENCODED if is_encoded else WORDED_ANSWER_SCORE)]
 
 
-def shares(signs: Signs, estimate: Estimate, /) -> list[float]:
+def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
     """Return for each hit the chance that it answers if one of the best does."""
     rate = estimate.sharpness * signs.strength
     weights = [math.exp(-rate * behind) for behind in signs.behind]
@@ -181,14 +181,14 @@ def of_any(found: Iterable[float], /) -> float:
     return 1.0 - math.prod(1.0 - score for score in islice(found, COMPARED))
 
 
-def outcome(score: float, /) -> RecallOutcome:
+def recall_outcome(score: float, /) -> RecallOutcome:
     """Return the outcome for an estimate that one of the best hits answers."""
     if score >= limits.FOUND_SCORE:
         return RecallOutcome.FOUND
     return RecallOutcome.DOUBTFUL if score >= limits.PROJECTED_SCORE else RecallOutcome.NOTHING
 
 
-class Intent(StrEnum):
+class QueryIntent(StrEnum):
     """Purpose of a query."""
 
     FACTUAL = "factual"
@@ -198,53 +198,58 @@ class Intent(StrEnum):
     MIXED = "mixed"
 
 
-class Route(Value):
+class PlaneRoute(Value):
     """Order of the planes for a query, and the points by which each of them is favoured."""
 
-    intent: Intent
-    planes: tuple[Plane, ...]
-    bonus: dict[Plane, float] = {}
+    intent: QueryIntent
+    planes: tuple[RecallPlane, ...]
+    bonus: dict[RecallPlane, float] = {}
     slot: str | None = None
     """The slot that the query names as `kind:topic`, in its plain form."""
 
-    def place(self, plane: Plane, /) -> int:
+    def place(self, plane: RecallPlane, /) -> int:
         """Return the place of `plane` among the planes; the last of all for one that it does not name."""
         return self.planes.index(plane) if plane in self.planes else len(self.planes)
 
-    def favour(self, plane: Plane, /) -> float:
+    def favour(self, plane: RecallPlane, /) -> float:
         """Return the points that a match in `plane` gets on top."""
         return self.bonus.get(plane, 0.0)
 
 
-_FACTS, _SKILLS, _TURNS = Plane.LONG_TERM, Plane.PROCEDURAL, Plane.TRANSCRIPT
-_CAPSULES, _STATE, _SUMMARY, _NOTES = Plane.CONTINUITY, Plane.EXECUTION, Plane.SUMMARY, Plane.ARCHIVE
+_FACTS, _SKILLS, _TURNS = RecallPlane.LONG_TERM, RecallPlane.PROCEDURAL, RecallPlane.TRANSCRIPT
+_CAPSULES, _STATE, _SUMMARY, _NOTES = (
+    RecallPlane.CONTINUITY,
+    RecallPlane.EXECUTION,
+    RecallPlane.SUMMARY,
+    RecallPlane.ARCHIVE,
+)
 
 ORDER: Final = MappingProxyType(
     {
-        Intent.FACTUAL: (_FACTS, _TURNS, _CAPSULES, _SUMMARY, _NOTES, _STATE, _SKILLS),
-        Intent.PROCEDURAL: (_SKILLS, _STATE, _FACTS, _CAPSULES, _TURNS, _NOTES, _SUMMARY),
-        Intent.CONTINUITY: (_CAPSULES, _STATE, _SUMMARY, _TURNS, _NOTES, _FACTS, _SKILLS),
-        Intent.EVIDENCE: (_TURNS, _NOTES, _SUMMARY, _FACTS, _CAPSULES, _STATE, _SKILLS),
-        Intent.MIXED: (_FACTS, _TURNS, _SKILLS, _CAPSULES, _STATE, _SUMMARY, _NOTES),
+        QueryIntent.FACTUAL: (_FACTS, _TURNS, _CAPSULES, _SUMMARY, _NOTES, _STATE, _SKILLS),
+        QueryIntent.PROCEDURAL: (_SKILLS, _STATE, _FACTS, _CAPSULES, _TURNS, _NOTES, _SUMMARY),
+        QueryIntent.CONTINUITY: (_CAPSULES, _STATE, _SUMMARY, _TURNS, _NOTES, _FACTS, _SKILLS),
+        QueryIntent.EVIDENCE: (_TURNS, _NOTES, _SUMMARY, _FACTS, _CAPSULES, _STATE, _SKILLS),
+        QueryIntent.MIXED: (_FACTS, _TURNS, _SKILLS, _CAPSULES, _STATE, _SUMMARY, _NOTES),
     }
 )
 """The order of the planes if their memories are worth the same."""
 BONUS: Final = MappingProxyType(
     {
-        Intent.FACTUAL: {_FACTS: 18.0},
-        Intent.PROCEDURAL: {_SKILLS: 18.0, _STATE: 14.0},
-        Intent.CONTINUITY: {_CAPSULES: 20.0, _STATE: 16.0, _SUMMARY: 12.0},
-        Intent.EVIDENCE: {_TURNS: 32.0, _NOTES: 32.0},
-        Intent.MIXED: {},
+        QueryIntent.FACTUAL: {_FACTS: 18.0},
+        QueryIntent.PROCEDURAL: {_SKILLS: 18.0, _STATE: 14.0},
+        QueryIntent.CONTINUITY: {_CAPSULES: 20.0, _STATE: 16.0, _SUMMARY: 12.0},
+        QueryIntent.EVIDENCE: {_TURNS: 32.0, _NOTES: 32.0},
+        QueryIntent.MIXED: {},
     }
 )
 
-_SIGNS: Final = (Intent.PROCEDURAL, Intent.CONTINUITY, Intent.EVIDENCE, Intent.FACTUAL)
+_SIGNS: Final = (QueryIntent.PROCEDURAL, QueryIntent.CONTINUITY, QueryIntent.EVIDENCE, QueryIntent.FACTUAL)
 """Intents that are read from words; the words are listed in `text/data/intents.toml`."""
-_KINDS: Final = frozenset(kind.value for kind in facts.Kind)
+_KINDS: Final = frozenset(kind.value for kind in facts.FactKind)
 
 
-def lifted(strength: float, favour: float, /) -> float:
+def lift_strength(strength: float, favour: float, /) -> float:
     """Return a strength of match between 0 and 1 raised by `favour` points: good matches by more, none beyond 1.
 
     The order inside a plane stays as it is, and what does not match stays at 0.
@@ -252,22 +257,22 @@ def lifted(strength: float, favour: float, /) -> float:
     return strength + strength * (1.0 - strength) * favour / (favour + HALF_STRENGTH)
 
 
-def route(query: str, /) -> Route:
+def query_route(query: str, /) -> PlaneRoute:
     """Return where to look for what `query` is after."""
-    slot = _slot(query)
+    slot = _query_slot(query)
     if slot is not None:
-        return _after(Intent.FACTUAL).model_copy(update={"slot": slot})
-    text, signs = query.lower(), table("intents")
+        return _intent_route(QueryIntent.FACTUAL).model_copy(update={"slot": slot})
+    text, signs = query.lower(), pattern_table("intents")
     told = [intent for intent in _SIGNS if signs[intent].search(text)]
-    return _after(told[0] if len(told) == 1 else Intent.MIXED)
+    return _intent_route(told[0] if len(told) == 1 else QueryIntent.MIXED)
 
 
 @cache
-def _after(intent: Intent) -> Route:
-    return Route(intent=intent, planes=ORDER[intent], bonus=dict(BONUS[intent]))
+def _intent_route(intent: QueryIntent) -> PlaneRoute:
+    return PlaneRoute(intent=intent, planes=ORDER[intent], bonus=dict(BONUS[intent]))
 
 
-def _slot(query: str) -> str | None:
+def _query_slot(query: str) -> str | None:
     if ":" not in query:
         return None
     kind, sign, topic = query.partition(":")

@@ -54,7 +54,7 @@ class QualityPoints(Value):
 POINTS: Final = QualityPoints()
 
 
-def quality(skill: Skill, /) -> int:
+def skill_quality(skill: Skill, /) -> int:
     """Return what `skill` is worth, 0 to 100."""
     worth = (
         POINTS.base
@@ -90,7 +90,7 @@ def state_of(skill: Skill, *, at: Instant) -> SkillState:
     stale = is_stale(skill, at=at)
     if skill.state is SkillState.RETIRED or (stale and has_lineage(skill) and is_unused(skill)):
         return SkillState.RETIRED
-    if quality(skill) < (LOW_VALUE_STALE if stale else LOW_VALUE):
+    if skill_quality(skill) < (LOW_VALUE_STALE if stale else LOW_VALUE):
         return SkillState.LOW_VALUE
     return SkillState.STALE if stale else SkillState.ACTIVE
 
@@ -106,7 +106,7 @@ def is_prunable(skill: Skill, *, at: Instant) -> bool:
     )
 
 
-class Fate(StrEnum):
+class SkillFate(StrEnum):
     """Change of a skill by governance."""
 
     KEEP = "keep"
@@ -115,16 +115,16 @@ class Fate(StrEnum):
     PRUNE = "prune"
 
 
-def fate_of(skill: Skill, *, at: Instant) -> Fate:
+def fate_of(skill: Skill, *, at: Instant) -> SkillFate:
     """Return what is to become of `skill`; a forgotten one is left alone, for it can still be brought back."""
     if skill.forgotten_at is not None:
-        return Fate.KEEP
+        return SkillFate.KEEP
     if is_prunable(skill, at=at):
-        return Fate.PRUNE
-    return Fate.MOVE if state_of(skill, at=at) is not skill.state else Fate.KEEP
+        return SkillFate.PRUNE
+    return SkillFate.MOVE if state_of(skill, at=at) is not skill.state else SkillFate.KEEP
 
 
-def touched(skill: Skill, *, at: Instant) -> Skill:
+def touch_skill(skill: Skill, *, at: Instant) -> Skill:
     """Return `skill` used once more at `at`, or itself where its last use counts for this one too."""
     if skill.last_used_at is not None and at - skill.last_used_at < TOUCH_MS:
         return skill
@@ -146,7 +146,7 @@ def with_outcome(skill: Skill, outcome: ReuseOutcome, *, at: Instant, note: str 
     return skill.model_copy(update=update)
 
 
-def revised(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Skill:
+def revise_skill(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Skill:
     """Return `new` as the next revision of `old`, whose evidence it takes over; `digest` represents the old content."""
     node = LineageNode(
         name=old.name,
@@ -160,10 +160,12 @@ def revised(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Skill:
         update={
             "revision_count": revision,
             "recorded_at": old.recorded_at,
-            "citations": joined(old.citations, new.citations, most=limits.CITATIONS),
-            "supersedes": joined(old.supersedes, new.supersedes, most=limits.SUPERSEDED_NAMES),
+            "citations": join_unique(old.citations, new.citations, most=limits.CITATIONS),
+            "supersedes": join_unique(old.supersedes, new.supersedes, most=limits.SUPERSEDED_NAMES),
             "predecessors": (*old.predecessors, node)[-(limits.LINEAGE_NODES - 1) :],
-            "diffs": (*old.diffs, *_diffs(old, new, revision=revision, reason=reason))[-limits.STRATEGY_DIFFS :],
+            "diffs": (*old.diffs, *_strategy_diffs(old, new, revision=revision, reason=reason))[
+                -limits.STRATEGY_DIFFS :
+            ],
             "use_count": old.use_count,
             "validated_count": old.validated_count,
             "mismatch_count": old.mismatch_count,
@@ -174,7 +176,7 @@ def revised(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Skill:
     )
 
 
-def merged(kept: Skill, given_up: Skill, *, digest: str) -> Skill:
+def merge_skills(kept: Skill, given_up: Skill, *, digest: str) -> Skill:
     """Return `kept` with the evidence of `given_up`, which it supersedes."""
     node = LineageNode(
         name=given_up.name,
@@ -186,8 +188,10 @@ def merged(kept: Skill, given_up: Skill, *, digest: str) -> Skill:
     predecessors = sorted((*given_up.predecessors, node, *kept.predecessors), key=lambda one: one.at)
     return kept.model_copy(
         update={
-            "citations": joined(given_up.citations, kept.citations, most=limits.CITATIONS),
-            "supersedes": joined(kept.supersedes, (*given_up.supersedes, given_up.name), most=limits.SUPERSEDED_NAMES),
+            "citations": join_unique(given_up.citations, kept.citations, most=limits.CITATIONS),
+            "supersedes": join_unique(
+                kept.supersedes, (*given_up.supersedes, given_up.name), most=limits.SUPERSEDED_NAMES
+            ),
             "predecessors": tuple(predecessors[-(limits.LINEAGE_NODES - 1) :]),
             "use_count": kept.use_count + given_up.use_count,
             "validated_count": kept.validated_count + given_up.validated_count,
@@ -199,24 +203,24 @@ def merged(kept: Skill, given_up: Skill, *, digest: str) -> Skill:
     )
 
 
-def retired(skill: Skill, *, by: str) -> Skill:
+def retire_skill(skill: Skill, *, by: str) -> Skill:
     """Return `skill` as superseded by the one called `by`; it can be brought back."""
     return skill.model_copy(update={"state": SkillState.RETIRED, "superseded_by": by})
 
 
-def lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
+def skill_lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
     """Return the revisions of `skill` that are known, oldest first, itself last."""
     status = LineageStatus.RETIRED if skill.state is SkillState.RETIRED else LineageStatus.ACTIVE
     own = LineageNode(name=skill.name, revision=skill.revision_count, digest=digest, status=status, at=skill.updated_at)
     return (*skill.predecessors, own)
 
 
-def joined(old: tuple[str, ...], new: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
+def join_unique(old: tuple[str, ...], new: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
     """Return both without repeats, the latest `most` of them."""
     return tuple(dict.fromkeys((*old, *new)))[-most:]
 
 
-def _diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> list[StrategyDiff]:
+def _strategy_diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> list[StrategyDiff]:
     changes = (
         (StrategyChange.DOCTRINE_REVISION, f"{old.topic}: {old.title}", f"{new.topic}: {new.title}"),
         (StrategyChange.SUMMARY_REVISION, old.summary, new.summary),
@@ -241,10 +245,10 @@ def _lines_apart(old: str, new: str) -> tuple[str, str]:
     if old == new:
         return "", ""
     before, after = old.splitlines(), new.splitlines()
-    gone, come = _without(before, after), _without(after, before)
+    gone, come = _lines_without(before, after), _lines_without(after, before)
     return (gone, come) if gone or come else (old, new)
 
 
-def _without(lines: list[str], others: list[str]) -> str:
+def _lines_without(lines: list[str], others: list[str]) -> str:
     left = set(others)
     return "\n".join(line for line in lines if line not in left)

@@ -25,14 +25,14 @@ _DAY: Final = r"(?:[-/.月](?P<day>0?[1-9]|[12]\d|3[01])(?!\d))?"
 _NUMERIC = re.compile(rf"(?<![\w.]){_YEAR}(?:[-/.年](?P<month>0?[1-9]|1[0-2])(?!\d){_DAY}|(?!\w))", re.ASCII)
 
 
-class Named(NamedTuple):
+class NamedDate(NamedTuple):
     """A named date; 0 for a month or day that was not named."""
 
     year: int
     month: int = 0
     day: int = 0
 
-    def is_met_by(self, other: "Named") -> bool:
+    def is_met_by(self, other: "NamedDate") -> bool:
         """Return whether `other` names at least as much, and the same."""
         return (
             self.year == other.year
@@ -41,10 +41,10 @@ class Named(NamedTuple):
         )
 
 
-def named_in(text: str, /) -> tuple[Named, ...]:
+def named_in(text: str, /) -> tuple[NamedDate, ...]:
     """Return the distinct dates that `text` names in digits (2025-03-02, 2025/3, 2025年3月2日, 2025) or English."""
     written = [
-        Named(
+        NamedDate(
             int(match["year"]),
             MONTHS.index(match["name"][:3].lower()) + 1,
             int(match["before"] or match["after"] or 0),
@@ -52,19 +52,19 @@ def named_in(text: str, /) -> tuple[Named, ...]:
         for match in _WRITTEN.finditer(text)
     ]
     numeric = [
-        Named(int(match["year"]), int(match["month"] or 0), int(match["day"] or 0))
+        NamedDate(int(match["year"]), int(match["month"] or 0), int(match["day"] or 0))
         for match in _NUMERIC.finditer(_WRITTEN.sub(" ", text))
     ]
     return tuple(dict.fromkeys(written + numeric))
 
 
-def day_of(at: Instant, /) -> Named:
+def day_of(at: Instant, /) -> NamedDate:
     """Return the day of `at`, UTC."""
     moment = as_datetime(at)
-    return Named(moment.year, moment.month, moment.day)
+    return NamedDate(moment.year, moment.month, moment.day)
 
 
-class Span(NamedTuple):
+class TimeSpan(NamedTuple):
     """A time that is spoken of, from `start` until before `end`; `worth` is 1, less for a loose time."""
 
     start: int
@@ -115,101 +115,105 @@ _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "sat
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
 
-def spans_in(text: str, now: Instant, /) -> tuple[Span, ...]:
+def spans_in(text: str, now: Instant, /) -> tuple[TimeSpan, ...]:
     """Return the distinct times that `text` speaks of, as seen at `now`, in order."""
     is_chinese = not text.isascii()
-    has_month, is_relative = (is_chinese or _holds(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
+    has_month, is_relative = (is_chinese or _has_sign(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
     full = named_in(text) if _YEAR_WORD.search(text) else ()
     if not (full or has_month or is_relative):
         return ()
     today = as_datetime(now).date()
-    found: list[Span] = []
+    found: list[TimeSpan] = []
     for named in full:
         found += _of_named(named, None)
     for named in _without_year(text) if has_month else ():
         if not any(other.month == named.month and other.day == named.day for other in full):
-            found += (span for year in _years(today) for span in _of_named(named, year))
-    found += _relative(text, today) if is_relative else ()
+            found += (span for year in _plausible_years(today) for span in _of_named(named, year))
+    found += _relative_spans(text, today) if is_relative else ()
     return tuple(dict.fromkeys(span for span in found if span.start < span.end))
 
 
 def without_relative(text: str, /) -> str:
     """Return `text` without times relative to now: "last spring" is no word that was said last spring."""
-    if text.isascii() and not _holds(text, _RELATIVE_SIGNS):
+    if text.isascii() and not _has_sign(text, _RELATIVE_SIGNS):
         return text
     for expression in (_NEAR_WORD, _AGO, _RELATIVE, _CHINESE_RELATIVE_WORD):
         text = expression.sub(" ", text)
     return text
 
 
-def _holds(text: str, signs: Sequence[str]) -> bool:
+def _has_sign(text: str, signs: Sequence[str]) -> bool:
     return any(map(text.lower().__contains__, signs))
 
 
-def _years(today: date) -> range:
+def _plausible_years(today: date) -> range:
     return range(today.year - YEARS_BACK, today.year + 2)
 
 
-def _without_year(text: str) -> Iterator[Named]:
+def _without_year(text: str) -> Iterator[NamedDate]:
     for match in _BARE.finditer(text):
-        yield Named(0, MONTHS.index(match["month"][:3].lower()) + 1, int(match["before"] or match["after"] or 0))
+        yield NamedDate(0, MONTHS.index(match["month"][:3].lower()) + 1, int(match["before"] or match["after"] or 0))
     for match in _CHINESE.finditer(text):
-        yield Named(0, int(match["month"]), int(match["day"] or 0))
+        yield NamedDate(0, int(match["month"]), int(match["day"] or 0))
 
 
-def _of_named(named: Named, year: int | None) -> list[Span]:
+def _of_named(named: NamedDate, year: int | None) -> list[TimeSpan]:
     year = named.year if year is None else year
     try:
         if not named.month:
-            return [_span(date(year, 1, 1), date(year + 1, 1, 1), YEAR_WORTH)]
+            return [_make_span(date(year, 1, 1), date(year + 1, 1, 1), YEAR_WORTH)]
         if named.day:
-            return [_span(date(year, named.month, named.day), date(year, named.month, named.day) + _DAY_WORD)]
-        return [_span(date(year, named.month, 1), _next_month(date(year, named.month, 1)))]
+            return [_make_span(date(year, named.month, named.day), date(year, named.month, named.day) + _DAY_WORD)]
+        return [_make_span(date(year, named.month, 1), _next_month(date(year, named.month, 1)))]
     except ValueError:  # 30 February, or a year beyond the calendar
         return []
 
 
-def _relative(text: str, today: date) -> Iterator[Span]:
+def _relative_spans(text: str, today: date) -> Iterator[TimeSpan]:
     for sign, words in _CHINESE_RELATIVE.items():
         text = text.replace(sign, f" {words} ")
     for match in _NEAR_WORD.finditer(text):
         day = today + _NEAR[match[0].lower()] * _DAY_WORD
-        yield _span(day, day + _DAY_WORD)
+        yield _make_span(day, day + _DAY_WORD)
     for match in _AGO.finditer(text):
         counted = match["count"].lower()
         unit = match["unit"].lower()
         count = COUNTS.get(counted) or int(counted)
         day = today - count * _DAYS_OF[unit] * _DAY_WORD
-        yield _span(day - _SLACK_OF[unit] * _DAY_WORD, day + (_SLACK_OF[unit] + 1) * _DAY_WORD)
+        yield _make_span(day - _SLACK_OF[unit] * _DAY_WORD, day + (_SLACK_OF[unit] + 1) * _DAY_WORD)
     for match in _RELATIVE.finditer(text):
         yield _of_unit(match["unit"].lower(), today, is_this=match["which"].lower() == "this")
 
 
-def _of_unit(unit: str, today: date, *, is_this: bool) -> Span:
+def _of_unit(unit: str, today: date, *, is_this: bool) -> TimeSpan:
     monday = today - today.weekday() * _DAY_WORD
     if unit in _WEEKDAYS:
         day = today - ((today.weekday() - _WEEKDAYS.index(unit) - 1) % 7 + 1) * _DAY_WORD
-        return _span(day, day + _DAY_WORD)
+        return _make_span(day, day + _DAY_WORD)
     if unit in _SEASONS:
         start = date(today.year, _SEASONS[unit], 1)
         while _season_end(start) > today and not (is_this and start <= today):
             start = start.replace(year=start.year - 1)
-        return _span(start, _season_end(start))
+        return _make_span(start, _season_end(start))
     match unit:
         case "night":
-            return _span(today - _DAY_WORD, today + _DAY_WORD)
+            return _make_span(today - _DAY_WORD, today + _DAY_WORD)
         case "week":
             start = monday if is_this else monday - 7 * _DAY_WORD
-            return _span(start, start + 7 * _DAY_WORD)
+            return _make_span(start, start + 7 * _DAY_WORD)
         case "weekend":
             start = monday + 5 * _DAY_WORD if is_this else monday - 2 * _DAY_WORD
-            return _span(start, start + 2 * _DAY_WORD)
+            return _make_span(start, start + 2 * _DAY_WORD)
         case "month":
             first = today.replace(day=1)
-            return _span(first, _next_month(first)) if is_this else _span((first - _DAY_WORD).replace(day=1), first)
+            return (
+                _make_span(first, _next_month(first))
+                if is_this
+                else _make_span((first - _DAY_WORD).replace(day=1), first)
+            )
         case _:
             first = date(today.year if is_this else today.year - 1, 1, 1)
-            return _span(first, date(first.year + 1, 1, 1))
+            return _make_span(first, date(first.year + 1, 1, 1))
 
 
 def _season_end(start: date) -> date:
@@ -221,27 +225,27 @@ def _next_month(first: date) -> date:
     return (first + 31 * _DAY_WORD).replace(day=1)
 
 
-def _span(start: date, end: date, worth: float = 1.0) -> Span:
-    return Span(_instant(start), _instant(end), worth)
+def _make_span(start: date, end: date, worth: float = 1.0) -> TimeSpan:
+    return TimeSpan(_day_instant(start), _day_instant(end), worth)
 
 
-def _instant(day: date) -> int:
+def _day_instant(day: date) -> int:
     moment = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
     return min(max(moment, limits.EARLIEST_MS), limits.LATEST_MS)
 
 
-class Side(StrEnum):
+class AnchorSide(StrEnum):
     """Side of its anchor on which a time is."""
 
     BEFORE = "before"
     AFTER = "after"
 
 
-class Anchor(NamedTuple):
+class TimeAnchor(NamedTuple):
     """An event by which a time is named."""
 
     text: str
-    side: Side
+    side: AnchorSide
     reach_ms: int
     """The distance from the anchor up to which messages count."""
 
@@ -267,29 +271,29 @@ _UNIT_DAYS: Final = {"day": 1, "week": 7, "month": 31, "year": 366}
 _BEFORE_EVENT: Final = frozenset({"before", "prior to", "until"})
 
 
-def anchor_in(text: str, lowered: str, /) -> Anchor | None:
+def anchor_in(text: str, lowered: str, /) -> TimeAnchor | None:
     """Return the event by which `text`, `lowered` in small letters, names a time; None if it names none so."""
     if not any(sign in lowered for sign in _SIGNS):
         return None
     found = _ANCHOR.search(text)
     if found is None:
         return None
-    side = Side.BEFORE if found["side"].lower() in _BEFORE_EVENT else Side.AFTER
-    return Anchor(found["what"], side, max(_REACH_MS, _away(found["count"], found["unit"])))
+    side = AnchorSide.BEFORE if found["side"].lower() in _BEFORE_EVENT else AnchorSide.AFTER
+    return TimeAnchor(found["what"], side, max(_REACH_MS, _anchor_distance(found["count"], found["unit"])))
 
 
-def spans_of(anchor: Anchor, at: Instant, /) -> tuple[Span, Span]:
+def spans_of(anchor: TimeAnchor, at: Instant, /) -> tuple[TimeSpan, TimeSpan]:
     """Return the times that `anchor`, spoken of at `at`, can mean: near to it, and all on its side of it."""
     match anchor.side:
-        case Side.BEFORE:
+        case AnchorSide.BEFORE:
             end = at + _TALK_MS
-            return Span(at - anchor.reach_ms, end, _WORTH), Span(limits.EARLIEST_MS, end, _FAR_WORTH)
-        case Side.AFTER:
+            return TimeSpan(at - anchor.reach_ms, end, _WORTH), TimeSpan(limits.EARLIEST_MS, end, _FAR_WORTH)
+        case AnchorSide.AFTER:
             start = at - _TALK_MS
-            return Span(start, at + anchor.reach_ms, _WORTH), Span(start, limits.LATEST_MS, _FAR_WORTH)
+            return TimeSpan(start, at + anchor.reach_ms, _WORTH), TimeSpan(start, limits.LATEST_MS, _FAR_WORTH)
 
 
-def _away(count: str | None, unit: str | None) -> int:
+def _anchor_distance(count: str | None, unit: str | None) -> int:
     """Return the distance from the anchor in milliseconds, and half as much again: people say round numbers."""
     if count is None or unit is None:
         return 0

@@ -8,10 +8,10 @@ from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import FactId
 from elytron_core.model import Value
 from elytron_core.planes import facts
-from elytron_core.planes.facts import Fact, FreshnessHint, FreshnessState, State
+from elytron_core.planes.facts import Fact, FactState, FreshnessHint, FreshnessState
 
 
-def holds(fact: facts.Fact, /, *, as_of: Instant, known_at: Instant | None = None) -> bool:
+def fact_holds(fact: facts.Fact, /, *, as_of: Instant, known_at: Instant | None = None) -> bool:
     """Return whether a fact is valid at `as_of`, and was believed at `known_at` (without one, is believed)."""
     valid_to = fact.valid_to
     if known_at is None:
@@ -37,11 +37,11 @@ def replaceable_versions(versions: Sequence[Fact], /, *, at: Instant) -> tuple[F
     return tuple(fact for fact in reversed(versions) if is_replaceable(fact, at=at))
 
 
-def replaced(fact: Fact, /, *, began: Instant, at: Instant, because: str, by: FactId) -> Fact | None:
+def replace_version(fact: Fact, /, *, began: Instant, at: Instant, because: str, by: FactId) -> Fact | None:
     """Return a version as a value leaves it that holds since `began`; None if it ends before that."""
     if not fact.is_current and fact.valid_to is not None and fact.valid_to <= began:
         return None
-    closed = facts.close(fact, at=at, because=because, state=State.SUPERSEDED, by=by)
+    closed = facts.close_fact(fact, at=at, because=because, state=FactState.SUPERSEDED, by=by)
     ends = began if fact.valid_to is None else min(fact.valid_to, began)
     return closed.model_copy(update={"valid_to": ends})
 
@@ -53,10 +53,10 @@ def is_past(fact: Fact, /, *, at: Instant) -> bool:
 
 def is_taken(fact: Fact, versions: Iterable[Fact], /) -> bool:
     """Return whether another version is believed to hold at a time at which `fact` would hold."""
-    return any(version.id != fact.id and version.is_believed and _overlap(version, fact) for version in versions)
+    return any(version.id != fact.id and version.is_believed and _spans_overlap(version, fact) for version in versions)
 
 
-def _overlap(one: Fact, other: Fact) -> bool:
+def _spans_overlap(one: Fact, other: Fact) -> bool:
     return _begins_before_end(one, other) and _begins_before_end(other, one)
 
 
@@ -71,7 +71,7 @@ def _is_empty(fact: Fact) -> bool:
     return fact.valid_from is not None and fact.valid_to is not None and fact.valid_to <= fact.valid_from
 
 
-class Pace(StrEnum):
+class ChangePace(StrEnum):
     """Pace at which a kind of fact changes."""
 
     STABLE = "stable"
@@ -79,7 +79,7 @@ class Pace(StrEnum):
     VOLATILE = "volatile"
 
 
-class Ages(NamedTuple):
+class FreshnessAges(NamedTuple):
     """From how many days on a fact is aging, and stale."""
 
     aging: int
@@ -87,32 +87,36 @@ class Ages(NamedTuple):
 
 
 PACES: Final = {
-    facts.Kind.PREFERENCE: Pace.STABLE,
-    facts.Kind.PROFILE: Pace.STABLE,
-    facts.Kind.RELATIONSHIP: Pace.STABLE,
-    facts.Kind.CONSTRAINT: Pace.STABLE,
-    facts.Kind.FACT: Pace.STABLE,
-    facts.Kind.PROJECT: Pace.DYNAMIC,
-    facts.Kind.TASK: Pace.VOLATILE,
+    facts.FactKind.PREFERENCE: ChangePace.STABLE,
+    facts.FactKind.PROFILE: ChangePace.STABLE,
+    facts.FactKind.RELATIONSHIP: ChangePace.STABLE,
+    facts.FactKind.CONSTRAINT: ChangePace.STABLE,
+    facts.FactKind.FACT: ChangePace.STABLE,
+    facts.FactKind.PROJECT: ChangePace.DYNAMIC,
+    facts.FactKind.TASK: ChangePace.VOLATILE,
 }
 """Identity and preferences change seldom, a project within weeks, a task within days."""
 
-AGES: Final = {Pace.STABLE: Ages(90, 365), Pace.DYNAMIC: Ages(14, 90), Pace.VOLATILE: Ages(3, 21)}
+AGES: Final = {
+    ChangePace.STABLE: FreshnessAges(90, 365),
+    ChangePace.DYNAMIC: FreshnessAges(14, 90),
+    ChangePace.VOLATILE: FreshnessAges(3, 21),
+}
 
 
-class Freshness(Value):
+class FactFreshness(Value):
     """Freshness of a fact, and the hint for its reader."""
 
     state: FreshnessState
     hint: FreshnessHint
 
 
-FRESH: Final = Freshness(state=FreshnessState.FRESH, hint=FreshnessHint.NONE)
-AGING: Final = Freshness(state=FreshnessState.AGING, hint=FreshnessHint.REVIEW)
-STALE: Final = Freshness(state=FreshnessState.STALE, hint=FreshnessHint.VERIFY)
+FRESH: Final = FactFreshness(state=FreshnessState.FRESH, hint=FreshnessHint.NONE)
+AGING: Final = FactFreshness(state=FreshnessState.AGING, hint=FreshnessHint.REVIEW)
+STALE: Final = FactFreshness(state=FreshnessState.STALE, hint=FreshnessHint.VERIFY)
 
 
-def freshness(fact: facts.Fact, now: Instant) -> Freshness:
+def fact_freshness(fact: facts.Fact, now: Instant) -> FactFreshness:
     """Return how fresh `fact` is by its kind and the days since it was last observed or confirmed.
 
     A fact whose validity has ended, or that was marked stale, is stale at once.
