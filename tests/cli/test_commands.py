@@ -282,7 +282,8 @@ class TestInspect:
         report = elytron.json("inspect", "--check", expect=13)
         assert report["store_check"]["ok"] is False
         assert "DAMAGED" in elytron("inspect", "--check", "--no-json", expect=13).stdout
-        repaired = elytron.json("inspect", "--repair", expect=13)
+        repaired = elytron.json("inspect", "--repair")
+        assert repaired["store_check"]["repaired"]
         assert [problem["quarantined"] for problem in repaired["store_check"]["problems"]]
 
     def test_an_empty_space_is_said_to_be_one(self, elytron: CommandLine) -> None:

@@ -35,12 +35,11 @@ from elytron_store.conformance.examples import (
     spaces,
     write_blob,
 )
-from elytron_store.engine import DocumentPage
+from elytron_store.engine import LOST_REF, DocumentPage
 from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS
 from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
-from elytron_store.file.generation import LOST_REF
 from elytron_store.file.space import FileSpace
 
 pytestmark = pytest.mark.anyio

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, StoreClosed
 from elytron_core.ids import SpaceId
 from elytron_core.lazy import GarbagePause, freeze_objects
@@ -124,6 +125,15 @@ def stand_in(run: CompactedRun, entries: Sequence[JournalEntry], /) -> JournalEn
     if len(entries) == 1 and entries[0] != made:
         raise missing_run(run)
     return made
+
+
+LOST_REF = DocumentRef("lost", "0")
+"""Named by entries that keep the place of others, which are lost."""
+
+
+def lost_entry(sequence: int, at: Instant, /) -> JournalEntry:
+    """Return the entry that keeps the place of one lost to damage."""
+    return JournalEntry(sequence, at, JournalAction.MAINTENANCE, LOST_REF, "")
 
 
 def compacted_journal(entries: Iterable[JournalEntry], runs: Sequence[CompactedRun], /) -> Iterator[JournalEntry]:

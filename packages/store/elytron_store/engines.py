@@ -1,5 +1,6 @@
 """Engines of stores by a URL or a path; the only module that knows all of them."""
 
+import asyncio
 import os
 import re
 from collections.abc import Awaitable, Callable
@@ -13,10 +14,10 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit, urlunsplit
 
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid
+from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid, Unsupported
 from elytron_core.errors.foreign_names import scheme_instead
 from elytron_core.ids import IdSource, RandomIds, SpaceId
-from elytron_core.ports.store import DocumentRef, KeyProvider, Store
+from elytron_core.ports.store import CheckReport, DocumentRef, KeyProvider, Store
 from elytron_store import manifest
 from elytron_store.engine import WriteDurability
 
@@ -167,6 +168,29 @@ async def open_as_made(
         if error.profile is None:
             raise
         return await opened(error.profile)
+
+
+async def rescue_store(url: str, /, *, clock: Clock, repair: bool) -> CheckReport:
+    """Return what a damaged store still holds, below its engine: it need not open.
+
+    With `repair` it opens afterwards: what is whole is served, and the damaged bytes are kept beside it, or in the
+    folder's `quarantine`. Raises StoreMissing, StoreForeign if nothing there is a store's, StoreBusy while a process
+    holds it, and Unsupported for a store that is not in a file or folder of this machine.
+    """
+    address = parse_url(url)
+    if address.path is None:
+        raise Unsupported("only a store in a file or folder of this machine can be repaired while it does not open")
+    if _is_nothing(address.path):
+        raise StoreMissing(place=str(address.path.absolute()))
+    if address.engine == "sqlite":
+        from elytron_store.sqlite.salvage import read_damaged, rebuild_file, report_of
+
+        if repair:
+            return await asyncio.to_thread(rebuild_file, address.path, at=clock.now())
+        return report_of(await asyncio.to_thread(read_damaged, address.path), clock.now())
+    from elytron_store.file.repair import rescue_folder
+
+    return await asyncio.to_thread(rescue_folder, address.path, at=clock.now(), repair=repair)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,20 @@ import click
 from pydantic import Field
 
 from elytron.journal.verification import VerifiedSpace, verify_store
+from elytron.ops.inspection import shown_check
 from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.failures import EXIT_DAMAGE, failure_of, reject_error
 from elytron_cli.commands.config import ConfigItem
 from elytron_cli.config import RunSettings
-from elytron_cli.input.files import read_value, replace_file
+from elytron_cli.input.files import read_value, replace_file, valid_value
 from elytron_cli.input.options import PageGroup, common_but_profile, common_options, page_command, page_options
 from elytron_cli.input.profile_names import profile_option
 from elytron_cli.refusal import OperationRefused
-from elytron_cli.runner import answer_request, run_output, run_settings
-from elytron_cli.session import keys_of, open_session
+from elytron_cli.runner import answer_request, run_output, run_settings, run_work
+from elytron_cli.session import CommandSession, keys_of, open_session, scope_fields
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables.common import show_pairs
-from elytron_cli.terminal.output import safe_line
+from elytron_cli.terminal.output import CommandOutput, safe_line
 from elytron_core import limits
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.inspection import (
@@ -38,14 +39,14 @@ from elytron_core.contracts.inspection import (
     MemorySpacesRequest,
     StoreCheck,
 )
-from elytron_core.errors import ElytronError, LimitExceeded, StoreMissing
+from elytron_core.errors import ElytronError, LimitExceeded, StoreCorrupt, StoreForeign, StoreMissing, Unsupported
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.policy.host import profile_snapshot
 from elytron_core.profiles import ProfileName, StoreCapabilities
-from elytron_core.scope import Space
+from elytron_core.scope import Scope, Space
 from elytron_core.strict_json import canonical_bytes
-from elytron_store import WhenMissing, open_as_made
+from elytron_store import WhenMissing, open_as_made, rescue_store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -60,10 +61,57 @@ def inspect_command(*, check: bool, repair: bool, head: str | None) -> int | Non
     """Say what the space holds.
 
     Exits with 13 where a check finds damage, or anything that the journal did not tell of, and where the space does not
-    hold the head: an older state was put back.
+    hold the head: an older state was put back. With --repair, with 0 if nothing damaged is left; what is lost is named.
+    A store that does not open is checked and repaired too, while nothing else has it open: what is whole is served
+    again, and the damaged file is kept beside it.
     """
     request = MemoryInspectionRequest(check=check or repair, repair=repair, head=head)
-    return answer_request(request, tables_common.show_inspection, code=_check_code)
+    report, refused = _read_space(request)
+    left = report.store_check if report is not None else None
+    if refused is not None or (repair and left is not None and not left.repaired):
+        try:
+            found = asyncio.run(rescue_store(run_settings().store.value, clock=SystemClock(), repair=repair))
+        except (Unsupported, StoreForeign) as error:
+            if refused is not None:
+                raise (
+                    error if isinstance(refused, StoreCorrupt) and isinstance(error, StoreForeign) else refused
+                ) from None
+        else:
+            if not repair:
+                run_output().report(shown_check(found, _own_space(), repaired=False), tables_common.show_check)
+                return EXIT_DAMAGE
+            report, refused = _read_space(request.model_copy(update={"repair": False}))
+            if refused is not None:
+                raise refused
+            if report is not None and report.store_check is not None:
+                rescued = shown_check(found, _own_space(), repaired=report.store_check.ok)
+                report = report.model_copy(update={"store_check": rescued})
+    assert report is not None
+    # The catalog of what can be done here has a command of its own, and would be four fifths of the report.
+    run_output().report(report.model_copy(update={"capabilities": None}), tables_common.show_inspection)
+    return None if repair and report.store_check is not None and report.store_check.repaired else _check_code(report)
+
+
+def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionReport | None, Exception | None]:
+    """Return the report, or the error of a damaged store that cannot be opened or read."""
+    found: list[MemoryInspectionReport] = []
+
+    async def work(session: CommandSession, _: CommandOutput) -> None:
+        found.append(await session.call(request, MemoryInspectionReport))
+
+    try:
+        run_work(work)
+    except (StoreCorrupt, StoreForeign) as refused:
+        return None, refused
+    except OperationRefused as refused:
+        if not request.check or refused.rejected.error_key != StoreCorrupt.key:
+            raise
+        return None, refused
+    return found[0], None
+
+
+def _own_space() -> SpaceId:
+    return valid_value(Scope, **scope_fields(run_settings())).space
 
 
 def _check_code(report: MemoryInspectionReport) -> int | None:

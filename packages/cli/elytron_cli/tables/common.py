@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, cast
 from elytron_cli.terminal.output import safe_line, safe_text
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
-from elytron_core.contracts.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport
+from elytron_core.contracts.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport, StoreCheck
 from elytron_core.contracts.projection import MemoryProjectionReport, MissReason
 from elytron_core.contracts.recall import RecallHit
 from elytron_core.contracts.transcript import MemoryWriteReport
@@ -147,14 +147,19 @@ def show_inspection(console: "Console", report: MemoryInspectionReport, /) -> No
     )
     show_table(console, ("conversation", "turns", "from", "to", "title"), rows, numbers=("turns",))
     if report.store_check is not None:
-        checked = report.store_check
-        seen = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
-        console.print(f"store: {'sound' if checked.ok else 'DAMAGED'}; {seen}")
-        for problem in checked.problems:
-            aside = " (moved aside)" if problem.quarantined else ""
-            console.print(f"  {problem.damage}: {safe_line(problem.what)}{aside}", soft_wrap=True)
+        show_check(console, report.store_check)
     if report.journal_account is not None:
         console.print(f"journal: {account_text(report.journal_account)}", soft_wrap=True)
+
+
+def show_check(console: "Console", checked: StoreCheck, /) -> None:
+    """Show what reading the whole store found, and what a repair did about it."""
+    seen = f"{checked.documents} documents, {checked.entries} entries, {checked.blobs} blobs read"
+    state = "sound" if checked.ok else "repaired" if checked.repaired else "DAMAGED"
+    console.print(f"store: {state}; {seen}")
+    for problem in checked.problems:
+        aside = " (moved aside)" if problem.quarantined else ""
+        console.print(f"  {problem.damage}: {safe_line(problem.what)}{aside}", soft_wrap=True)
 
 
 def _vectors_text(report: MemoryInspectionReport) -> str:

@@ -201,6 +201,8 @@ class StoreCheck(Value):
     blobs: int
     problems: tuple[DamageItem, ...] = ()
     clipped: bool = False
+    repaired: bool = False
+    """A repair left nothing damaged: what it could not save is named, and no longer in the way."""
 
 
 class HeadStanding(StrEnum):

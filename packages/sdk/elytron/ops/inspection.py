@@ -105,10 +105,11 @@ def _is_built_in(package: str) -> bool:
 async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
     """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
     found = await ctx.store.repair() if repair else await ctx.store.check()
-    return _shown_check(found, space)
+    return shown_check(found, space, repaired=repair and (found.ok or (await ctx.store.check()).ok))
 
 
-def _shown_check(report: CheckReport, space: SpaceId) -> StoreCheck:
+def shown_check(report: CheckReport, space: SpaceId, /, *, repaired: bool) -> StoreCheck:
+    """Return a store's report as the owner of `space` may see it."""
     return StoreCheck(
         ok=report.ok,
         documents=report.documents,
@@ -123,6 +124,7 @@ def _shown_check(report: CheckReport, space: SpaceId) -> StoreCheck:
             for problem in report.problems
         ),
         clipped=report.clipped,
+        repaired=repaired,
     )
 
 

@@ -56,6 +56,8 @@ class HeadCache:
         self._kept: LruCache[tuple[SpaceId, ConversationTag], KnownHead] = LruCache(HEADS_KEPT)
         self._unmet: dict[tuple[SpaceId, ConversationTag], int] = {}
         """For broken lines that went on: the first sequence whose turns the stored head may lack."""
+        self._refused: set[tuple[SpaceId, ConversationTag]] = set()
+        """Conversations with a refused write: their stored head may be behind their turns, after a repair."""
 
     async def of(self, space: SpaceId, tag: ConversationTag, key: ConversationKey, /) -> KnownHead:
         """Return the head of a conversation and its revision; a fresh one at revision 0 if there is none."""
@@ -65,12 +67,16 @@ class HeadCache:
         found = await read_head(self._store, space, tag)
         if found is not None:
             found = await self._whole(space, tag, found[0]), found[1]
+        if (space, tag) in self._refused:
+            self._refused.discard((space, tag))
+            head, revision = found or (_fresh_head(key), 0)
+            found = await self._caught_up(space, tag, head), revision
         # Another writer may have gone ahead while this one was reading.
         kept = self._kept.get((space, tag))
         if kept is not None:
             return kept
         if found is None:
-            return KnownHead(transcript.Conversation(channel=key.channel, conversation=key.conversation), 0, HeadLine())
+            return KnownHead(_fresh_head(key), 0, HeadLine())
         return KnownHead(*found, HeadLine())
 
     async def _whole(
@@ -79,12 +85,25 @@ class HeadCache:
         """Return `head` with all turns met."""
         first = self._unmet.get((space, tag), head.next_sequence)
         for start in range(first, head.next_sequence, limits.SCAN_MAX):
-            page = range(start, min(start + limits.SCAN_MAX, head.next_sequence))
-            refs = [DocumentRef(transcript.TURNS, transcript.turn_id(tag, sequence)) for sequence in page]
-            found = await self._store.get(space, refs)
-            turns = [transcript.Turn.from_bytes(document.body) for document in found if document is not None]
-            head = transcript.note_turns(head, turns)
+            turns = await self._turns(space, tag, start, min(start + limits.SCAN_MAX, head.next_sequence))
+            head = transcript.note_turns(head, list(turns.values()))
         return head
+
+    async def _caught_up(
+        self, space: SpaceId, tag: ConversationTag, head: transcript.Conversation
+    ) -> transcript.Conversation:
+        """Return `head` with the turns that are stored behind its end: damage took newer heads, and left the turns."""
+        while turns := await self._turns(space, tag, head.next_sequence, head.next_sequence + limits.SCAN_MAX):
+            head = transcript.append_turns(head, list(turns.values()))
+            head = head.model_copy(update={"next_sequence": max(turns) + 1})
+        return head
+
+    async def _turns(self, space: SpaceId, tag: ConversationTag, first: int, end: int) -> dict[int, transcript.Turn]:
+        """Return the stored turns from sequence `first` to before `end`."""
+        page = range(first, end)
+        refs = [DocumentRef(transcript.TURNS, transcript.turn_id(tag, sequence)) for sequence in page]
+        found = zip(page, await self._store.get(space, refs), strict=True)
+        return {at: transcript.Turn.from_bytes(document.body) for at, document in found if document is not None}
 
     def expect(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Assume that `grown` will be stored, and build on it."""
@@ -95,6 +114,7 @@ class HeadCache:
     def drop(self, space: SpaceId, grown: GrownHead, /) -> None:
         """Stop building on `grown`: read the conversation's head again at next use."""
         place = space, grown.tag
+        self._refused.add(place)
         kept = self._kept.get(place)
         if kept is not None and kept.line is grown.line:
             del self._kept[place]
@@ -112,6 +132,11 @@ class HeadCache:
         for kept in (self._kept, self._unmet):
             for key in [key for key in kept if key[0] == space]:
                 del kept[key]
+        self._refused = {place for place in self._refused if place[0] != space}
+
+
+def _fresh_head(key: ConversationKey) -> transcript.Conversation:
+    return transcript.Conversation(channel=key.channel, conversation=key.conversation)
 
 
 async def read_head(

@@ -41,7 +41,7 @@ def prepare_folder(where: StorePaths, /, *, at: Instant, profile: str | None, se
             with locked_file(where.locks / "store", wait_s=busy_wait_s):
                 # Looked at once more: another process may have made the store in the meantime.
                 if _matching_manifest(where, profile=profile, sealed=sealed) is None:
-                    disk.write_file(where.manifest, _new_manifest(at=at, profile=profile, sealed=sealed).to_bytes())
+                    disk.write_file(where.manifest, new_manifest(at=at, profile=profile, sealed=sealed).to_bytes())
         disk.make_folder(where.spaces)
 
 
@@ -91,7 +91,8 @@ def _matching_manifest(where: StorePaths, *, profile: str | None, sealed: bool) 
     return found
 
 
-def _new_manifest(*, at: Instant, profile: str | None, sealed: bool) -> StoreManifest:
+def new_manifest(*, at: Instant, profile: str | None, sealed: bool) -> StoreManifest:
+    """Return the manifest of a store that is made at `at`."""
     return StoreManifest(engine=ENGINE, profile=profile or DEFAULT_PROFILE, sealed=sealed, created_at=at, opened_at=at)
 
 

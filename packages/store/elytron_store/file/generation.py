@@ -31,7 +31,6 @@ from elytron_store.ledger import LedgerStage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
 _FRAME_ITEMS = 1_000
-LOST_REF = DocumentRef("lost", "0")
 """Subject of an entry in the place of one lost to damage."""
 
 Rewrite = Callable[[Iterator[JournalEntry]], Iterable[JournalEntry]]
@@ -185,14 +184,9 @@ def _gapless_entries(found: Iterable[FrameBlock | LogHole]) -> Iterator[JournalE
             continue
         for entry in entries_of(block):
             for lost in range(wanted, entry.first):
-                yield lost_entry(lost, entry.at)
+                yield engine.lost_entry(lost, entry.at)
             yield entry
             wanted = entry.sequence + 1
-
-
-def lost_entry(sequence: int, at: Instant, /) -> JournalEntry:
-    """Return the entry that keeps the place of one lost to damage."""
-    return JournalEntry(sequence, at, JournalAction.MAINTENANCE, LOST_REF, "")
 
 
 def _body_frames(log: GenerationLog, contents: LogContents, without: frozenset[DocumentRef]) -> Iterator[NewFrame]:

@@ -8,15 +8,28 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elytron_core import limits
-from elytron_core.errors import StoreCorrupt
+from elytron_core.clock import Instant
+from elytron_core.errors import StoreCorrupt, StoreForeign
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, DamageKind, DocumentRef, StoreProblem
 from elytron_store.file import blobs, disk, frame, generation
-from elytron_store.file.disk import StorePaths, locked_file, move_durably, sync_folder, while_writing
+from elytron_store.file.disk import (
+    StorePaths,
+    folder_name,
+    locked_file,
+    make_folder,
+    move_durably,
+    sync_folder,
+    while_reading,
+    while_writing,
+)
+from elytron_store.file.folder import new_manifest
 from elytron_store.file.generation import NewFrame
 from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_sealed
 from elytron_store.ledger import AnsweredRequest
-from elytron_store.manifest import is_folder
+from elytron_store.limits import BUSY_WAIT_S
+from elytron_store.manifest import is_folder, read_manifest
+from elytron_store.sealed.records import KEYRING
 
 _STRETCH = "log."
 
@@ -167,6 +180,38 @@ def repair_space(where: StorePaths, name: str, /, *, busy_wait_s: float) -> Spac
             with log:
                 _mend_log(where, name, log)
         return findings
+
+
+def rescue_folder(path: Path, /, *, at: Instant, repair: bool) -> CheckReport:
+    """Return what the store in the folder `path` holds and what is damaged; nothing of it need be open.
+
+    With `repair`, damaged pieces are moved aside, and a manifest that cannot be read has a new one in its place.
+    Blocks: call it in a worker thread. Raises StoreForeign if the folder has no space of a store, StoreBusy.
+    """
+    where = StorePaths(path)
+    with while_reading("the store"):
+        names = sorted(place.name for place in where.spaces.iterdir()) if is_folder(where.spaces) else []
+    if not names:
+        raise StoreForeign("nothing in this folder is a store's: restore it from a backup")
+    problems: list[StoreProblem] = []
+    try:
+        read_manifest(where.manifest.read_bytes())
+    except (OSError, StoreForeign):
+        problems.append(StoreProblem(DamageKind.ENGINE, None, "the manifest", quarantined=repair))
+        if repair:
+            with while_writing("repairing"):
+                if where.manifest.exists():
+                    make_folder(where.quarantine)
+                    move_durably(where.manifest, where.quarantine / f"manifest.{os.urandom(8).hex()}")
+                is_sealed = where.log_of(folder_name(KEYRING)).exists()
+                disk.write_file(where.manifest, new_manifest(at=at, profile=None, sealed=is_sealed).to_bytes())
+    found: list[SpaceFindings] = []
+    for name in names:
+        each = repair_space(where, name, busy_wait_s=BUSY_WAIT_S) if repair else examine_space(where, name)
+        if each is not None:
+            found.append(each)
+            problems.extend(each.problems(repaired=repair))
+    return findings_report(found, problems)
 
 
 def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:

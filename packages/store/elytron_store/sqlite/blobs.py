@@ -152,7 +152,7 @@ def is_blob_damaged(raw: Raw, space: str, key: str, row: tuple[int, int, int, by
     left = size
     expected = 0
     for part, body, chunk_check in found:
-        if part != expected or chunk_check != _check_of(space, upload, part, body):
+        if part != expected or chunk_check != check_of_chunk(space, upload, part, body):
             return True
         left -= len(body)
         expected += 1
@@ -164,13 +164,14 @@ def _write_chunks(raw: Raw, upload: BlobUpload, first: int, chunks: Iterable[byt
     raw.executemany(
         _STAGE,
         (
-            (space, number, part, _check_of(space, number, part, chunk), chunk)
+            (space, number, part, check_of_chunk(space, number, part, chunk), chunk)
             for part, chunk in enumerate(chunks, first)
         ),
     )
 
 
-def _check_of(space: str, upload: int, part: int, body: bytes) -> bytes:
+def check_of_chunk(space: str, upload: int, part: int, body: bytes, /) -> bytes:
+    """Return the checksum of a part of an upload."""
     # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
     return schema.check_of(space, upload, part, len(body), crc32(body))
 
@@ -212,6 +213,6 @@ def _chunk_window(raw: Raw, space: str, key: str, blob: StoredBlob, first: int) 
     end = min(first + WINDOW_PARTS, blob.parts)
     found = raw.execute(_PARTS, (space, blob.upload, first, end)).fetchall()
     whole = [part for part, _, _ in found] == list(range(first, end))
-    if not whole or any(check != _check_of(space, blob.upload, part, body) for part, body, check in found):
+    if not whole or any(check != check_of_chunk(space, blob.upload, part, body) for part, body, check in found):
         raise StoreCorrupt(what=f"blob {key}")
     return [body for _, body, _ in found]

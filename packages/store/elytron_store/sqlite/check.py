@@ -70,11 +70,11 @@ def _read_all(raw: Raw) -> _PassTally:
     for part in (_check_engine, _check_documents, _check_journal, _check_blobs):
         try:
             tally.found.extend(part(raw, tally))
-        except ERRORS:
-            # If SQLite itself cannot go on, the rest of that table is unread; the others may be whole.
-            tally.found.append(
-                FoundDamage(StoreProblem(DamageKind.ENGINE, None, f"the file, while reading its {part.__name__[1:]}"))
-            )
+        except (*ERRORS, TypeError, ValueError):
+            # If SQLite itself cannot go on, or gives values of other types, the rest of that table is unread; the
+            # others may be whole.
+            what = f"the file, while reading its {part.__name__.rpartition('_')[2]}"
+            tally.found.append(FoundDamage(StoreProblem(DamageKind.ENGINE, None, what)))
     return tally
 
 

@@ -1,0 +1,124 @@
+"""A damaged store is checked and repaired whatever the damage: a report, then a store that serves what is whole."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import elytron
+from elytron_cli.app import elytron_group
+from elytron_core.clock import SystemClock
+from elytron_core.errors import StoreForeign, Unsupported
+from elytron_store import rescue_store
+
+pytestmark = pytest.mark.anyio
+SAID = [f"The boat {number} lies at berth {number * 7}." for number in range(30)]
+BOTH = ("ada", "bob")
+Damage = Callable[[bytearray, Random], bytes]
+
+
+def zeroed(data: bytearray, random: Random) -> bytes:
+    start = random.randrange(len(data))
+    end = min(start + random.choice((1, 60, 2_000, 9_000)), len(data))
+    return bytes(data[:start]) + bytes(end - start) + bytes(data[end:])
+
+
+def overwritten(data: bytearray, random: Random) -> bytes:
+    start = random.randrange(len(data))
+    foreign = random.randbytes(random.choice((4, 100, 3_000)))[: len(data) - start]
+    return bytes(data[:start]) + foreign + bytes(data[start + len(foreign) :])
+
+
+def flipped(data: bytearray, random: Random) -> bytes:
+    data[random.randrange(len(data))] ^= 1 << random.randrange(8)
+    return bytes(data)
+
+
+def cut(data: bytearray, random: Random) -> bytes:
+    return bytes(data[: random.randrange(100, len(data))])
+
+
+DAMAGE: tuple[Damage, ...] = (zeroed, overwritten, flipped, cut)
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a database and a file store of two spaces each."""
+    folder = tmp_path_factory.mktemp("stores")
+    for url in (f"sqlite:{folder}/m.db", f"file:{folder}/m"):
+        for space in BOTH:
+            with elytron.open(url, space=space) as memory:
+                for first in range(0, len(SAID), 10):
+                    memory.add(SAID[first : first + 10], speaker="Ada")
+    return folder
+
+
+def damaged_copy(stores: Path, engine: str, random: Random) -> str:
+    """Return the URL of a copy of which one file is damaged in one place."""
+    place = stores / "copy"
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    if engine == "sqlite":
+        file = Path(shutil.copy(stores / "m.db", place / "m.db"))
+        url = f"sqlite:{place}/m.db"
+    else:
+        shutil.copytree(stores / "m", place / "m")
+        file, url = random.choice([*sorted((place / "m").rglob("log")), place / "m/manifest.json"]), f"file:{place}/m"
+    file.write_bytes(random.choice(DAMAGE)(bytearray(file.read_bytes()), random))
+    return url
+
+
+def run_words(url: str, *words: str, space: str = "ada") -> int:
+    done = CliRunner().invoke(elytron_group, ["--store", url, "--space", space, *words])
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "file"])
+@settings(max_examples=10)  # each runs six commands
+@given(seed=st.integers(0, 10**9))
+def test_a_repair_leaves_a_store_that_is_read_and_written_again(stores: Path, engine: str, seed: int) -> None:
+    url = damaged_copy(stores, engine, Random(seed))
+    assert run_words(url, "inspect", "--check") in {0, 13}
+    assert run_words(url, "inspect", "--repair") == 0
+    for space in BOTH:
+        assert run_words(url, "recall", "which berth has boat 7?", space=space) == 0
+        assert run_words(url, "add", "It was repaired.", space=space) == 0
+
+
+def test_what_is_whole_is_served_again_and_the_damaged_file_is_kept(stores: Path, tmp_path: Path) -> None:
+    data = (stores / "m.db").read_bytes()
+    (tmp_path / "m.db").write_bytes(bytes(4_096) + data[4_096:])  # the header and the schema are gone
+    assert run_words(f"sqlite:{tmp_path}/m.db", "inspect", "--repair") == 0
+    with elytron.open(tmp_path / "m.db", space="ada") as memory:
+        assert {hit.text for hit in memory.list(limit=100).items} == set(SAID)
+    assert (tmp_path / "m.db.damaged-1").read_bytes()[4_096:] == data[4_096:]
+
+
+async def test_what_waits_in_the_wal_is_saved_too(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir()
+    async with elytron.open(tmp_path / "open/m.db", space="ada") as memory:
+        for text in SAID:
+            await memory.add(text)
+        shutil.copytree(tmp_path / "open", tmp_path / "as-it-was")
+    place = tmp_path / "as-it-was/m.db"
+    with place.open("r+b") as file:
+        file.write(bytes(200))
+    report = await rescue_store(f"sqlite:{place}", clock=SystemClock(), repair=True)
+    assert [problem.what for problem in report.problems] == ["the sqlite file"]
+    async with elytron.open(place, space="ada") as memory:
+        assert {hit.text for hit in (await memory.list(limit=100)).items} == set(SAID)
+
+
+async def test_a_file_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "m.db").write_bytes(b"SQLite format 3\0" + bytes(8_000))
+    with pytest.raises(StoreForeign):
+        await rescue_store(f"sqlite:{tmp_path}/m.db", clock=SystemClock(), repair=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.db"]
+    with pytest.raises(Unsupported):
+        await rescue_store("memory:", clock=SystemClock(), repair=True)
