@@ -70,6 +70,29 @@ async def test_the_calls_of_a_tool_loop_have_one_block_and_become_one_turn(diale
 
 
 @EACH
+async def test_the_block_of_a_turn_with_tools_stays_where_it_was_in_later_turns(dialect: str) -> None:
+    async with proxying(*(recorded(name) for name in (f"{dialect}-tools", dialect, dialect))) as proxied:
+        await knowing(proxied)
+        body = asked(dialect, BOAT, tools=[weather(dialect)])
+        await proxied.post(PATHS[dialect], body)
+        await proxied.app.idle()
+        messages_of(dialect, body).extend(tool_loop(dialect))
+        await proxied.post(PATHS[dialect], body)
+        await proxied.app.idle()
+        said = [{"role": "assistant", "content": TEXT}, {"role": "user", "content": "And what of the weather?"}]
+        messages_of(dialect, body).extend(said)
+        await proxied.post(PATHS[dialect], body)
+        first, second, third = (messages_of(dialect, sent.body) for sent in proxied.upstream.asked)
+        assert third[: len(second)] == second
+        assert second[: len(first)] == first
+        # An erasure takes the memory out of the block of that turn too.
+        (boat,) = (await proxied.memory.recall("Petrel", user_id="default", limit=1)).hits
+        await proxied.memory.erase([boat.id], user_id="default")
+        await proxied.post(PATHS[dialect], body)
+        assert "called Petrel" not in str(proxied.upstream.asked[3].body)
+
+
+@EACH
 async def test_a_tool_loop_that_ends_without_an_answer_leaves_what_the_person_said(dialect: str) -> None:
     async with proxying(recorded(f"{dialect}-tools"), recorded(dialect)) as proxied:
         await proxied.post(PATHS[dialect], asked(dialect, "My boat is called Petrel."))

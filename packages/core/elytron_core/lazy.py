@@ -1,17 +1,15 @@
 """Packages whose names are loaded when they are first used.
 
-The stub beside the `__init__` of such a package is its one list of public names: type checkers read it, and so does
-`lazy_exports`.
+The stub beside the `__init__` of such a package is its list of public names for type checkers, and equal to the table
+that `lazy_exports` is given.
 """
 
 import gc
-import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from opcode import opmap
-from pkgutil import get_data
 from types import FrameType, TracebackType
 
 
@@ -43,25 +41,23 @@ def freeze_objects() -> None:
         gc.unfreeze()
 
 
-_EXPORT = re.compile(r"^from (\S+) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
-
-
 def _is_import(frame: FrameType) -> bool:
     """Return whether `frame` runs `from package import name`, which puts a text of its own for an AttributeError."""
     return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
 
 
-def lazy_exports(package: str, /) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def lazy_exports(
+    package: str, exports: Mapping[str, str], /
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of `package`: each name comes from its home and then stays in the package.
 
-    Homes are as the package's `__init__.pyi` has them, a line "from home import name as name" each.
+    `exports` has the names that come from each module, with spaces between them; the package's `__init__.pyi` says the
+    same to type checkers.
     """
 
     @cache
     def homes() -> dict[str, str]:
-        stub = get_data(package, "__init__.pyi")
-        assert stub is not None  # loaders that read modules read what is beside them
-        return {name: home for home, name in _EXPORT.findall(stub.decode())}
+        return {name: home for home, names in exports.items() for name in names.split()}
 
     def names() -> list[str]:
         return sorted(homes(), key=lambda name: (0 if name.isupper() else 1 if name[:1].isupper() else 2, name))

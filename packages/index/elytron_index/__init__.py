@@ -5,4 +5,12 @@ Names are loaded when they are first used.
 
 from elytron_core.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(__name__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "elytron_index.query": (
+            "METADATA Bm25Parameters DocumentChange EmbeddedDocument FoundCandidates IndexQuery SearchUnit "
+            "UnitCandidate UnitFilters UnitPlace UnitSignals UnitView"
+        ),
+    },
+)

@@ -5,4 +5,10 @@ Names are loaded when they are first used.
 
 from elytron_core.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(__name__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "elytron_proxy.app": "ProxyApp",
+        "elytron_proxy.settings": "BlockPlacement MemoryUse ModelUpstream ProxySettings upstreams_of",
+    },
+)

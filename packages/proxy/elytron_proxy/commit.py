@@ -11,7 +11,7 @@ from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequ
 from elytron_core.errors import ElytronError
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.records import COPIES_OF_BLOCKS
-from elytron_core.planes.transcript import Message, ToolObservation, TurnDelivery, TurnSource
+from elytron_core.planes.transcript import PRIVATE, Message, ToolObservation, TurnDelivery, TurnSource
 from elytron_core.ports.chat import FinishReason
 from elytron_models.stream_parser import json_text
 from elytron_proxy import limits
@@ -132,17 +132,26 @@ class ExchangeCommit:
             await conversations.close(caller, thread)
         if not thread.is_named:
             await conversations.note(caller, thread, end)
+        conversations.note_said(caller, self.prompt, said)
         return thread, ProxyFigure.COMMITTED if report.changed else ProxyFigure.DUPLICATE
 
     def _turn(
         self, thread: RequestThread, said: str, *, uses_tools: bool, delivery: TurnDelivery = TurnDelivery.DELIVERED
     ) -> TurnDraft:
-        user = Message(role=EvidenceRole.USER, text=self.prompt.said)
+        is_task = self.prompt.is_task
+        # A program's words are no person's word: it has the trust of a tool's result, and a task is private.
+        told = Message(role=EvidenceRole.TOOL if is_task else EvidenceRole.USER, text=self.prompt.said)
+        beside = (
+            (Message(role=EvidenceRole.TOOL, text=self.prompt.beside[: core_limits.MESSAGE_CHARS]),)
+            if self.prompt.beside
+            else ()
+        )
+        answer = (Message(role=EvidenceRole.ASSISTANT, text=said),) if said else ()
         return TurnDraft(
             host_id=thread.turn,
-            messages=(user, Message(role=EvidenceRole.ASSISTANT, text=said)) if said else (user,),
+            messages=(told, *beside, *answer),
             delivery=delivery,
-            metadata={CONVERSATION: thread.conversation},
+            metadata={CONVERSATION: thread.conversation, **({PRIVATE: True} if is_task else {})},
             source=TurnSource(
                 ingress=CHANNEL,
                 protocol=self.dialect,
@@ -152,7 +161,7 @@ class ExchangeCommit:
             ),
             tool_observations=_prompt_observations(self.prompt),
             # A tool's result may have anyone's words, and the model's answer rests on it.
-            external_content_used=self.prompt.has_tools_used or uses_tools,
+            external_content_used=is_task or bool(beside) or self.prompt.has_tools_used or uses_tools,
         )
 
 

@@ -64,6 +64,7 @@ class ConversationFinder:
     def __init__(self, memory: ProxyMemory, /) -> None:
         self._memory = memory
         self._blocks: LruCache[tuple[str, bytes], PromptBlock] = LruCache(limits.BLOCKS)
+        self._said: LruCache[str, list[tuple[str, str]]] = LruCache(limits.BLOCKS)
         self._open: LruCache[tuple[str, bytes], _OpenTurn] = LruCache(limits.BLOCKS)
 
     async def find(self, caller: ProxyCaller, prompt: CallPrompt, /, *, named: str | None) -> RequestThread:
@@ -138,7 +139,26 @@ class ConversationFinder:
         """
         if await self._opened(caller, thread.asked) is None:
             return await self._held(caller, thread)
-        item = await self._read(caller, _BLOCKS, thread.asked)
+        return await self._stored(caller, thread.asked)
+
+    async def blocks_before(self, caller: ProxyCaller, prompt: CallPrompt, /) -> list[tuple[int, PromptBlock]]:
+        """Return the blocks of earlier turns in which tools ran, with the places of their messages, oldest first.
+
+        They stay in their places: all that the tools gave is behind them, and the provider has cached it with them.
+        An erasure takes them as it takes memories. Raises MemoryDown.
+        """
+        places: list[tuple[int, bytes]] = []
+        digest = _START
+        for exchange in prompt.earlier:
+            asked = _link_digest(digest, "user", exchange.said)
+            digest = end_of(asked, exchange.answered)
+            if exchange.has_tools_used and exchange.at >= 0:
+                places.append((exchange.at, asked))
+        found = [(at, await self._stored(caller, asked)) for at, asked in places[-limits.BLOCKS_BEFORE :]]
+        return [(at, block) for at, block in found if block is not None and block.text]
+
+    async def _stored(self, caller: ProxyCaller, asked: bytes) -> PromptBlock | None:
+        item = await self._read(caller, _BLOCKS, asked)
         if item is None:
             return None
         kept: Fields = object_fields(item.value)
@@ -148,6 +168,16 @@ class ConversationFinder:
     def remember(self, caller: ProxyCaller, thread: RequestThread, block: PromptBlock, /) -> None:
         """Hold the block of a turn for its further calls."""
         self._blocks[caller.space, thread.asked] = block
+
+    def note_said(self, caller: ProxyCaller, prompt: CallPrompt, answer: str, /) -> None:
+        """Remember what a person and the model said last, as a program may quote it."""
+        if not prompt.is_task and len(prompt.said) + len(answer) >= limits.QUOTED_CHARS:
+            self._said[caller.space] = [*self._said.get(caller.space, []), (prompt.said, answer)][-limits.QUOTED :]
+
+    def is_quoted(self, caller: ProxyCaller, prompt: CallPrompt, /) -> bool:
+        """Return whether a first message quotes a turn, both sides of it: a program asks about the chat, no person."""
+        said = () if prompt.earlier else self._said.get(caller.space, ())
+        return any(answer and asked in prompt.said and answer in prompt.said for asked, answer in said)
 
     async def reopened(self, caller: ProxyCaller, thread: RequestThread, /) -> RequestThread | None:
         """Return `thread` as the open turn that asked the same before it; None if there is none. Raises MemoryDown."""
@@ -173,12 +203,10 @@ class ConversationFinder:
             await self.note(caller, thread, end_of(thread.asked, ""))
 
     async def close(self, caller: ProxyCaller, thread: RequestThread, /) -> None:
-        """Forget that the turn's tools run. Raises MemoryDown."""
+        """Forget that the turn's tools run; its block stays for the turns behind it. Raises MemoryDown."""
         self._open.pop((caller.space, thread.asked), None)
         self._blocks.pop((caller.space, thread.asked), None)
-        key = await self._key(caller, thread.asked)
-        await self._memory.erase(caller, _OPEN_TURNS, key)
-        await self._memory.erase(caller, _BLOCKS, key)
+        await self._memory.erase(caller, _OPEN_TURNS, await self._key(caller, thread.asked))
 
     async def _held(self, caller: ProxyCaller, thread: RequestThread) -> PromptBlock | None:
         """Return the block of a turn that this process holds: what is not stored, no erasure reaches."""

@@ -20,7 +20,7 @@ from elytron_proxy.dialects.responses import unseal_request
 from elytron_proxy.figures import ProxyFigure
 from elytron_proxy.memory import MemoryDown, PromptBlock
 from elytron_proxy.response_store import ContinuedRequest, NotContinued
-from elytron_proxy.settings import MemoryUse
+from elytron_proxy.settings import BlockPlacement, MemoryUse
 from elytron_proxy.wire.relay import (
     AnswerCopy,
     AnswerHeaders,
@@ -67,6 +67,8 @@ class ProxyExchange:
         self._prompt: CallPrompt | None = None
         self._thread: RequestThread | None = None
         self._block = PromptBlock()
+        self._placed_blocks: list[tuple[int, PromptBlock]] = []
+        """Blocks by the place of their message: those of earlier turns, then this turn's own."""
         self._model = ""
         self.keeping: asyncio.Task[None] | None = None
         """The commit of the answer, once its end marker was seen. It goes on if the client leaves."""
@@ -90,10 +92,11 @@ class ProxyExchange:
             is_continuing = self._continuation is not None and self._continuation.is_continuing
             await self._pass(await self._written(body) if is_continuing else self._asked)
             return
+        if self._parts.conversations.is_quoted(self._caller, self._prompt):
+            self._prompt = replace(self._prompt, is_task=True)
         await self._remembered(self._prompt)
-        placed = body
+        placed = self._placed(body, self._prompt)
         if self._block.text:
-            placed = self._placed(body, self._prompt)
             self._parts.figures.count(ProxyFigure.RECALLED)
         sent = await self._written(placed)
         response = await self._passage.ask(sent, model=self._model)
@@ -148,8 +151,12 @@ class ProxyExchange:
         began = time.perf_counter()
         try:
             self._thread = await self._found(prompt)
-            if self._caller.use.reads:
+            if self._caller.use.reads and not prompt.is_task:
                 self._block = await self._recalled(prompt, self._thread)
+                if self._parts.settings.placement is BlockPlacement.TAIL:
+                    self._placed_blocks = await self._parts.conversations.blocks_before(self._timed, prompt)
+                if self._block.text:
+                    self._placed_blocks.append((prompt.at, self._block))
                 self._told.recalled = self._block.recalled
                 self._told.recall_ms = (time.perf_counter() - began) * 1000
             self._parts.memory.judge(self._caller, is_down=False)
@@ -186,14 +193,16 @@ class ProxyExchange:
 
     def _placed(self, body: Body, prompt: CallPrompt) -> Body:
         try:
-            return self._dialect.place(body, prompt, self._block.text, self._parts.settings.placement)
+            for at, block in self._placed_blocks:
+                body = self._dialect.place(body, replace(prompt, at=at), block.text, self._parts.settings.placement)
+            return body
         except InvalidInput as error:
             raise RefusedCall(CallRefusal(400, error.key, error.message)) from None
 
     async def _written(self, body: Body) -> AskedCall:
         """Return the request with `body`; one that was not changed goes on with its own bytes."""
         is_continued = self._continuation is not None and self._continuation.is_changed
-        if not self._block.text and not is_continued:
+        if not self._placed_blocks and not is_continued:
             return self._asked
         return await self._rewritten(body)
 

@@ -20,6 +20,11 @@ BLOCK_CHARS: Final = 1_500
 """Default size of the block: little beside a chat, so that most of a request stays cached."""
 BLOCKS: Final = 4_096
 """Blocks of user turns that are held in memory."""
+BLOCKS_BEFORE: Final = 16
+"""Earlier turns with tools whose blocks stay in their places."""
+QUOTED: Final = 8
+QUOTED_CHARS: Final = 40
+"""Last turns that a task of a program may quote, and how long one must be to tell."""
 OPEN_TURN_TTL_S: Final = 24 * 3600
 """So long an answer completes the turn whose tools ran; later it is a turn of its own."""
 NODE_TTL_S: Final = 90 * 24 * 3600

@@ -52,4 +52,17 @@ first used.
 
 from elytron_core.lazy import lazy_exports
 
-__getattr__, __dir__ = lazy_exports(__name__)
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "elytron_core.errors.tree": (
+            "Conflict ElytronError GatewayRefused IdempotencyConflict InvalidInput InvalidJson KeyDestroyed "
+            "KeyMissing LimitExceeded MissingExtra ModelError ModelRefused ModelUnavailable NotFound "
+            "Overloaded PayloadTooLarge PermissionRefused PreconditionFailed RateLimited ScopeMissing "
+            "SealBroken SealError SpaceIncomplete SpaceInUse StillRunning StoreBudgetExceeded StoreBusy "
+            "StoreClosed StoreCorrupt StoreError StoreFailed StoreForeign StoreFull StoreMissing StoreNewer "
+            "StoreReadOnly StoreUnavailable StoreUrlInvalid ThreadBusy TurnConflict Unauthorized Unreachable "
+            "UnreadableFile Unsupported UnsupportedMedia"
+        ),
+    },
+)

@@ -13,6 +13,11 @@ TAG: Final = FenceTag.PROXY.value
 _BLOCK: Final = re.compile(rf"<{TAG}\b[^>\n]{{0,40}}>.*?</{TAG}>", re.DOTALL)
 _BLOCK_ENDED: Final = re.compile(rf"\A.*</{TAG}>", re.DOTALL)
 _BLOCK_BEGUN: Final = re.compile(rf"<{TAG}\b.*\Z", re.DOTALL)
+_PROGRAMS_PART: Final = re.compile(
+    r"^[ \t]*<([a-z]+(?:[-_][a-z]+)+)(?:[ \t][^>\n]{0,400})?>.*?</\1>[ \t]*$\n?", re.DOTALL | re.MULTILINE
+)
+"""An element on lines of its own with a name of two words, such as `<system-reminder>`: only programs write so."""
+_PROGRAMS_TASK: Final = re.compile(r"\A#{1,6} Task\b", re.IGNORECASE)
 _THOUGHT: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
 
@@ -38,17 +43,23 @@ class SaidTurn:
 
     said: str
     answered: str = ""
+    at: int = -1
+    """Place of the person's message in the list of messages."""
+    has_tools_used: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class CallPrompt:
     """Prompt of a request. `at` is the place of the last user message in the list of messages; -1: it is a text.
 
+    `beside`: what a program put into that message; `is_task`: all of it is a program's, such as a request for a title;
     `begun`: the beginning of its answer, which the client gives the model to go on with; `has_tools_used`: tools
     already took part in it; `is_single`: one answer is asked for.
     """
 
     said: str
+    beside: str = ""
+    is_task: bool = False
     earlier: tuple[SaidTurn, ...] = ()
     at: int = -1
     begun: str = ""
@@ -87,17 +98,19 @@ def prompt_of(
     """
     earlier: list[SaidTurn] = []
     last: PromptStep | None = None
+    beside = ""
     answer: list[str] = []
     uses: list[ToolUse] = []
     has_tools_used = False
     for step in steps:
         match step.kind:
             case StepKind.USER:
-                if not (said := without_blocks(step.text)):
+                said, programs = split_programs(without_blocks(step.text))
+                if not said:
                     continue
                 if last is not None:
-                    earlier.append(SaidTurn(last.text, "".join(answer)))
-                last = replace(step, text=said)
+                    earlier.append(SaidTurn(last.text, "".join(answer), last.at, has_tools_used))
+                last, beside = replace(step, text=said), programs
                 answer, uses, has_tools_used = [], [], False
             case StepKind.ASSISTANT:
                 answer.append(step.text)
@@ -109,6 +122,8 @@ def prompt_of(
         return None
     return CallPrompt(
         said=last.text,
+        beside=beside,
+        is_task=_PROGRAMS_TASK.match(last.text) is not None,
         earlier=tuple(earlier),
         at=last.at,
         begun="".join(answer),
@@ -117,6 +132,14 @@ def prompt_of(
         tools=tools,
         is_single=is_single,
     )
+
+
+def split_programs(said: str, /) -> tuple[str, str]:
+    """Return the person's part of a user message, and what a program put into it; a task of a program stays whole."""
+    if "</" not in said or _PROGRAMS_TASK.match(said):
+        return said, ""
+    parts = [found[0].strip() for found in _PROGRAMS_PART.finditer(said)]
+    return (_PROGRAMS_PART.sub("", said).strip(), "\n".join(parts)) if parts else (said, "")
 
 
 def spoken_answer(answer: str, /) -> str:

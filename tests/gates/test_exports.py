@@ -1,0 +1,64 @@
+"""Where the names of a package come from is written twice, for programs and for type checkers, and is the same.
+
+    python -m tests.gates.test_exports
+
+writes the tables of every `__init__.py` again from the stub beside it.
+"""
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from tests.gates.tree import ROOT
+
+STUBS = sorted((ROOT / "packages").rglob("__init__.pyi"))
+_EXPORT = re.compile(r"^from (\S+) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
+_TABLE = re.compile(r"lazy_exports\(\n    __name__,\n.*?\n\)\n|lazy_exports\(__name__\)\n", re.DOTALL)
+
+
+def homes_of(stub: Path) -> dict[str, list[str]]:
+    """Return the names that come from each module, as a stub has them."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for home, name in _EXPORT.findall(stub.read_text(encoding="utf-8")):
+        homes[home].append(name)
+    return dict(homes)
+
+
+def written(stub: Path) -> str:
+    """Return the text of the `__init__.py` beside a stub, with its table as it should be."""
+    lines: list[str] = []
+    for home, names in sorted(homes_of(stub).items()):
+        whole = f'        "{home}": "{" ".join(names)}",'
+        if len(whole) <= 120:
+            lines.append(whole)
+            continue
+        lines.append(f'        "{home}": (')
+        row = ""
+        for name in names:
+            if row and len(row) + len(name) > 96:
+                lines.append(f'            "{row} "')
+                row = ""
+            row = f"{row} {name}" if row else name
+        lines += [f'            "{row}"', "        ),"]
+    table = "\n".join(["lazy_exports(", "    __name__,", "    {", *lines, "    },", ")", ""])
+    return _TABLE.sub(lambda _: table, stub.with_suffix(".py").read_text(encoding="utf-8"))
+
+
+def table_of(module: Path) -> dict[str, list[str]]:
+    """Return the names that come from each module, as a package's `__init__.py` has them."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "lazy_exports":
+            return {home: names.split() for home, names in ast.literal_eval(node.args[1]).items()}
+    return {}
+
+
+@pytest.mark.parametrize("stub", STUBS, ids=lambda stub: stub.parent.name)
+def test_the_table_of_a_package_is_that_of_its_stub(stub: Path) -> None:
+    assert table_of(stub.with_suffix(".py")) == homes_of(stub), "python -m tests.gates.test_exports"
+
+
+if __name__ == "__main__":
+    for each in STUBS:
+        each.with_suffix(".py").write_text(written(each), encoding="utf-8")

@@ -1,0 +1,114 @@
+"""What a caller gets who leaves something out is recorded: a default, a bound or an exit code changes on purpose.
+
+    python -m tests.gates.test_recorded_defaults
+
+writes `tests/data/defaults.json` again. A change of it is one for users, and belongs into the changelog.
+"""
+
+import dataclasses
+import enum
+import inspect
+import json
+import types
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+from tests.gates.test_public_names import types_of_requests
+
+import elytron
+from elytron.api.base import CallFace
+from elytron.registry import OPERATIONS
+from elytron_adapter.failures import FAILURES
+from elytron_agent import AgentSettings
+from elytron_cli.app import LazyCommands, _load_command, elytron_group
+from elytron_cli.terminal.help_page import COMMANDS
+from elytron_proxy import ProxySettings
+
+RECORDED = Path(__file__).parents[1] / "data/defaults.json"
+LIMITS = (
+    "elytron_core.limits", "elytron_store.limits", "elytron_agent.limits", "elytron_gateway.limits",
+    "elytron_proxy.limits", "elytron_http_shell.limits",
+)  # fmt: skip
+"""Modules of bounds."""
+CALLS = (elytron.open, elytron.connect, elytron.import_transcript, elytron.MemoryRuntime, elytron.SyncMemoryRuntime)
+
+
+def shown(value: Any) -> str:
+    """Return a default as text that is the same on every machine."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if isinstance(value, frozenset | set):
+        return f"{{{', '.join(sorted(map(shown, value)))}}}"
+    return repr(value) if isinstance(value, int | float | str | bytes | tuple | list | dict | None) else "..."
+
+
+def of_fields(kind: type) -> Iterator[tuple[str, str]]:
+    """Yield the fields of a model or data class that have a default."""
+    if issubclass(kind, BaseModel):
+        for name, field in kind.model_fields.items():
+            if field.default is not PydanticUndefined:
+                yield f"{kind.__name__}.{name}", shown(field.default)
+            elif field.default_factory is not None:
+                yield f"{kind.__name__}.{name}", "made anew"
+    elif dataclasses.is_dataclass(kind):
+        for field in dataclasses.fields(kind):
+            if field.default is not dataclasses.MISSING:
+                yield f"{kind.__name__}.{field.name}", shown(field.default)
+
+
+def of_calls(owner: Any) -> Iterator[tuple[str, str]]:
+    """Yield the parameters of a function, or of a class's public methods, that have a default."""
+    methods = [owner] if isinstance(owner, types.FunctionType) else [
+        value for name, value in inspect.getmembers(owner, inspect.isfunction) if not name.startswith("_")
+    ]  # fmt: skip
+    for method in methods:
+        for name, parameter in inspect.signature(method).parameters.items():
+            if parameter.default is not parameter.empty:
+                yield f"{method.__qualname__}({name})", shown(parameter.default)
+
+
+def of_commands(command: click.Command, path: str) -> Iterator[tuple[str, str]]:
+    """Yield the options of a command and its subcommands."""
+    for option in command.params:
+        if isinstance(option, click.Option):
+            bounds = f" {option.type.min}..{option.type.max}" if isinstance(option.type, click.IntRange) else ""
+            yield f"{path} {'/'.join(option.opts)}", f"{shown(option.default)}{bounds}"
+    if isinstance(command, click.Group) and not isinstance(command, LazyCommands):
+        for name, below in sorted(command.commands.items()):
+            yield from of_commands(below, f"{path} {name}")
+
+
+def found_defaults() -> dict[str, str]:
+    """Return everything that is recorded, by a name."""
+    found: dict[str, str] = {}
+    for kind in (*types_of_requests(), AgentSettings, ProxySettings):
+        found |= of_fields(kind)
+    for call in (*CALLS, *CallFace.__subclasses__()):
+        found |= of_calls(call)
+    for name in COMMANDS:
+        found |= of_commands(_load_command(name), f"elytron {name}")
+    shared = {option.rpartition(" ")[2] for option, _ in of_commands(elytron_group, "elytron")}
+    found = {name: value for name, value in found.items() if name.rpartition(" ")[2] not in shared}
+    found |= of_commands(elytron_group, "elytron")
+    for name in LIMITS:
+        module = import_module(name)
+        found |= {f"{name}.{key}": shown(value) for key, value in vars(module).items() if key.isupper()}
+    found |= {f"failure {key}": f"{row.status} {row.rpc} {row.exit}" for key, row in FAILURES.items()}
+    found |= {
+        f"operation {op.name}": f"{op.role.name} {op.repeat.name} {op.grave} {op.mutates} {op.is_local}"
+        for op in OPERATIONS
+    }
+    return dict(sorted(found.items()))
+
+
+def test_what_is_left_out_means_what_it_meant() -> None:
+    assert found_defaults() == json.loads(RECORDED.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    RECORDED.write_text(json.dumps(found_defaults(), indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
