@@ -1,6 +1,7 @@
 """What an operation takes and gives has its name in `elytron`, so that what the docs name can be imported."""
 
 import enum
+import inspect
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -12,7 +13,7 @@ from elytron.registry import OPERATIONS
 
 def types_in(annotation: Any) -> Iterator[type]:
     """Yield the models and enumerations that an annotation names."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel | enum.Enum):
+    if inspect.isclass(annotation) and issubclass(annotation, BaseModel | enum.Enum):
         yield annotation
     for part in (*get_args(annotation), getattr(annotation, "__value__", None)):
         if part is not None:

@@ -25,7 +25,7 @@ from elytron.api.base import CallFace
 from elytron.registry import OPERATIONS
 from elytron_adapter.failures import FAILURES
 from elytron_agent import AgentSettings
-from elytron_cli.app import LazyCommands, _load_command, elytron_group
+from elytron_cli.app import LazyCommands, load_command, elytron_group
 from elytron_cli.terminal.help_page import COMMANDS
 from elytron_proxy import ProxySettings
 
@@ -40,11 +40,12 @@ CALLS = (elytron.open, elytron.connect, elytron.import_transcript, elytron.Memor
 
 def shown(value: Any) -> str:
     """Return a default as text that is the same on every machine."""
+    kind: type = type(value)
     if isinstance(value, enum.Enum):
-        return f"{type(value).__name__}.{value.name}"
-    if isinstance(value, frozenset | set):
+        return f"{kind.__name__}.{value.name}"
+    if kind in {frozenset, set}:
         return f"{{{', '.join(sorted(map(shown, value)))}}}"
-    return repr(value) if isinstance(value, int | float | str | bytes | tuple | list | dict | None) else "..."
+    return repr(value) if kind in {bool, int, float, str, bytes, tuple, list, dict, type(None)} else "..."
 
 
 def of_fields(kind: type) -> Iterator[tuple[str, str]]:
@@ -55,10 +56,11 @@ def of_fields(kind: type) -> Iterator[tuple[str, str]]:
                 yield f"{kind.__name__}.{name}", shown(field.default)
             elif field.default_factory is not None:
                 yield f"{kind.__name__}.{name}", "made anew"
-    elif dataclasses.is_dataclass(kind):
-        for field in dataclasses.fields(kind):
+    else:
+        given: dict[str, dataclasses.Field[Any]] = getattr(kind, "__dataclass_fields__", {})
+        for name, field in given.items():
             if field.default is not dataclasses.MISSING:
-                yield f"{kind.__name__}.{field.name}", shown(field.default)
+                yield f"{kind.__name__}.{name}", shown(field.default)
 
 
 def of_calls(owner: Any) -> Iterator[tuple[str, str]]:
@@ -91,7 +93,7 @@ def found_defaults() -> dict[str, str]:
     for call in (*CALLS, *CallFace.__subclasses__()):
         found |= of_calls(call)
     for name in COMMANDS:
-        found |= of_commands(_load_command(name), f"elytron {name}")
+        found |= of_commands(load_command(name), f"elytron {name}")
     shared = {option.rpartition(" ")[2] for option, _ in of_commands(elytron_group, "elytron")}
     found = {name: value for name, value in found.items() if name.rpartition(" ")[2] not in shared}
     found |= of_commands(elytron_group, "elytron")

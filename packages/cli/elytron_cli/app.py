@@ -30,7 +30,7 @@ class LazyCommands(PageGroup):
         if meant:
             ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
         name, command, rest = super().resolve_command(ctx, args)
-        return name, _load_command(name) if name in COMMANDS else command, rest
+        return name, load_command(name) if name in COMMANDS else command, rest
 
     def main(
         self,
@@ -57,7 +57,8 @@ class LazyCommands(PageGroup):
         sys.exit(exit_code(run, as_json=json_choice(given)))
 
 
-def _load_command(name: str) -> click.Command:
+def load_command(name: str, /) -> click.Command:
+    """Return the command called `name`, whose module is imported now."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     command = getattr(import_module(f"elytron_cli.commands.{module}"), attribute)
     assert isinstance(command, click.Command)
