@@ -1,7 +1,6 @@
 """What an operation takes and gives has its name in `elytron`, so that what the docs name can be imported."""
 
 import enum
-import inspect
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -13,7 +12,7 @@ from elytron.registry import OPERATIONS
 
 def types_in(annotation: Any) -> Iterator[type]:
     """Yield the models and enumerations that an annotation names."""
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel | enum.Enum):
+    if BaseModel in (kinds := getattr(annotation, "__mro__", ())) or enum.Enum in kinds:
         yield annotation
     for part in (*get_args(annotation), getattr(annotation, "__value__", None)):
         if part is not None:

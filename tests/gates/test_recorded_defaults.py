@@ -25,7 +25,7 @@ from elytron.api.base import CallFace
 from elytron.registry import OPERATIONS
 from elytron_adapter.failures import FAILURES
 from elytron_agent import AgentSettings
-from elytron_cli.app import LazyCommands, load_command, elytron_group
+from elytron_cli.app import LazyCommands, elytron_group, load_command
 from elytron_cli.terminal.help_page import COMMANDS
 from elytron_proxy import ProxySettings
 
@@ -48,7 +48,7 @@ def shown(value: Any) -> str:
     return repr(value) if kind in {bool, int, float, str, bytes, tuple, list, dict, type(None)} else "..."
 
 
-def of_fields(kind: type) -> Iterator[tuple[str, str]]:
+def of_fields(kind: Any) -> Iterator[tuple[str, str]]:
     """Yield the fields of a model or data class that have a default."""
     if issubclass(kind, BaseModel):
         for name, field in kind.model_fields.items():
