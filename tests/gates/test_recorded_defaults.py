@@ -40,7 +40,7 @@ CALLS = (elytron.open, elytron.connect, elytron.import_transcript, elytron.Memor
 
 def shown(value: Any) -> str:
     """Return a default as text that is the same on every machine."""
-    kind: Any = type(value)
+    kind: Any = value.__class__
     if isinstance(value, enum.Enum):
         return f"{kind.__name__}.{value.name}"
     if kind in {frozenset, set}:
