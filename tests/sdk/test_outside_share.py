@@ -47,7 +47,7 @@ async def test_lines_of_a_tool_that_repeat_the_question_leave_the_users_words_in
 ) -> None:
     await told_by_tool(memory, *lines(count))
     hits = (await memory.recall(QUESTION)).hits
-    assert [place for place, hit in enumerate(hits, 1) if hit.text == SAID] == [4]
+    assert [place for place, hit in enumerate(hits, 1) if hit.text == SAID] == [2]
     assert len(hits) == 8
     assert SAID in [hit.text for hit in (await memory.recall(QUESTION, limit=10)).hits]
     assert sorted((hit.score for hit in hits), reverse=True) == [hit.score for hit in hits]

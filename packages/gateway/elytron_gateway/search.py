@@ -1,6 +1,7 @@
 """Search over the scopes, merged into one order, with overrides and tombstones applied."""
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -44,11 +45,23 @@ class MemorySearch:
         merged: dict[str, SearchResult] = {}
         scopes = [self._in_scope(owner, request, scope) for scope in request.scopes]
         # At once, so that an upstream that is slow is waited for as long as for one scope.
-        for found in await asyncio.gather(*scopes) if len(scopes) > 1 else [await scopes[0]]:
+        lists = await asyncio.gather(*scopes) if len(scopes) > 1 else [await scopes[0]]
+        for found in lists:
             for result in found:
                 merged.setdefault(result.id, result)
-        best = sorted(merged.values(), key=lambda result: (-result.score, result.id))
+        results: Iterable[SearchResult] = merged.values()
+        if sum(map(bool, lists)) > 1 and self._upstream is self._local:
+            common = await self._common_scores(owner, request, count=len(merged))
+            results = [_at_common_score(result, common) for result in results]
+        best = sorted(results, key=lambda result: (-result.score, result.id))
         return SearchAnswer(results=tuple(best[: request.top_k]))
+
+    async def _common_scores(
+        self, owner: MemoryOwner, request: GatewaySearchRequest, *, count: int
+    ) -> dict[str, float]:
+        """Return the scores of one recall over all of the owner's memory, by id: a score is comparable in its recall."""
+        found, _ = await self._found(owner, request, "all_user_memory", SearchWhere(), limit=count + EXTRA)
+        return {result.id: result.score for result in found}
 
     async def _in_scope(self, owner: MemoryOwner, request: GatewaySearchRequest, scope: Scope) -> list[SearchResult]:
         where = await self._where(owner, request, scope)
@@ -115,6 +128,12 @@ class MemorySearch:
                 return SearchWhere(tag=RESOURCE_TAG, sessions=sessions) if sessions else None
             case "all_user_memory":
                 return SearchWhere()
+
+
+def _at_common_score(result: SearchResult, common: dict[str, float]) -> SearchResult:
+    """Return the result with its score in the common recall; behind all of that recall, if it is not among its best."""
+    least = min(common.values(), default=0.0)
+    return result.model_copy(update={"score": common.get(result.id, min(result.score, least))})
 
 
 def _hit_target(item: FoundMemory) -> str:

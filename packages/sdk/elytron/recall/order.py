@@ -289,7 +289,7 @@ def _nearest_sentence(item: UnitCandidate, said: NearestSentence, weights: Signa
     return item._replace(signals=item.signals._replace(sentence=said.gain, told=said.told), score=item.score + more)
 
 
-RUN = 4
+RUN = 2
 """In each run of this many places, the last is for text that is not from outside."""
 
 

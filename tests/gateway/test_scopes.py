@@ -1,0 +1,46 @@
+"""Results of several scopes are in the order of one recall over all that the user keeps."""
+
+import pytest
+from tests.gateway.asking import CHAT, add
+
+from elytron_gateway.resources import GivenFile
+from elytron_gateway.service import MemoryGateway
+from elytron_gateway.wire import GatewaySearchRequest, PlacedRequest, SearchResult
+
+pytestmark = pytest.mark.anyio
+
+SAID = "The payment terms with Heron Ltd are thirty days net."
+RECIPE = b"# Bread\n\nKnead the dough for ten minutes and let it rest.\n\n## Crust\n\nTerms of art: crumb, crust, payment in loaves."
+
+
+async def found(gateway: MemoryGateway, who: dict[str, str], query: str, *scopes: str) -> tuple[SearchResult, ...]:
+    asked = {**who, "query": query, "scope": list(scopes), "conversation_id": "c_456", "top_k": 8}
+    return (await gateway.search(GatewaySearchRequest.model_validate(asked))).results
+
+
+@pytest.fixture
+async def kept(gateway: MemoryGateway, ada: dict[str, str]) -> MemoryGateway:
+    await gateway.add(add(ada, "I saw the sea today.", SAID, "We moved the desks on Monday."))
+    await gateway.add(add(ada, "The invoice for Wren Ltd went out.", session="chat:other"))
+    await gateway.upload(PlacedRequest(**ada), GivenFile(RECIPE, file_name="bread.md"))
+    return gateway
+
+
+async def test_the_answer_of_the_chat_goes_before_a_stray_word_of_a_file(
+    kept: MemoryGateway, ada: dict[str, str]
+) -> None:
+    results = await found(kept, ada, "payment terms Heron", "current_chat", "resources")
+    assert results[0].text == SAID
+    assert {result.source_scope for result in results} == {"current_chat", "resources"}
+
+
+async def test_scores_of_several_scopes_are_those_of_the_whole(kept: MemoryGateway, ada: dict[str, str]) -> None:
+    whole = {one.id: one.score for one in await found(kept, ada, "payment terms Heron", "all_user_memory")}
+    parts = await found(kept, ada, "payment terms Heron", "current_chat", "resources")
+    assert {one.id: one.score for one in parts} == {one.id: whole[one.id] for one in parts}
+
+
+async def test_one_scope_alone_keeps_its_own_scores(kept: MemoryGateway, ada: dict[str, str]) -> None:
+    alone = await found(kept, ada, "payment terms Heron", "current_chat")
+    assert alone[0].text == SAID
+    assert CHAT == alone[0].session_id
