@@ -2,8 +2,8 @@
 
 python -m benchmarks.planted
 
-The small spaces of `benchmarks/quality_data/small` in English, half "fit". "Alone" is the space as it is. "Planted" has,
-for each question, eight lines of a tool that hold its words. "From a tool" turns it round: the answer itself comes
+The small spaces of `benchmarks/quality_data/small` in English, half "fit". "Alone" is the space as it is. "Planted"
+has, for each question, eight lines of a tool that hold its words. "From a tool" turns it round: the answer itself comes
 from a tool among what the person said, and should stay in its place.
 """
 
@@ -11,10 +11,9 @@ import asyncio
 import sys
 from typing import Literal
 
+import elytron
 from benchmarks.quality_ordinary import small
 from benchmarks.quality_sets import Question, Told
-
-import elytron
 
 FIRST = 5
 LINES = 8

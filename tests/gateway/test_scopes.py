@@ -10,7 +10,7 @@ from elytron_gateway.wire import GatewaySearchRequest, PlacedRequest, SearchResu
 pytestmark = pytest.mark.anyio
 
 SAID = "The payment terms with Heron Ltd are thirty days net."
-RECIPE = b"# Bread\n\nKnead the dough for ten minutes and let it rest.\n\n## Crust\n\nTerms of art: crumb, crust, payment in loaves."
+RECIPE = b"# Bread\n\nKnead the dough for ten minutes.\n\n## Crust\n\nTerms of art: crumb, crust, payment in loaves."
 
 
 async def found(gateway: MemoryGateway, who: dict[str, str], query: str, *scopes: str) -> tuple[SearchResult, ...]:
@@ -43,4 +43,4 @@ async def test_scores_of_several_scopes_are_those_of_the_whole(kept: MemoryGatew
 async def test_one_scope_alone_keeps_its_own_scores(kept: MemoryGateway, ada: dict[str, str]) -> None:
     alone = await found(kept, ada, "payment terms Heron", "current_chat")
     assert alone[0].text == SAID
-    assert CHAT == alone[0].session_id
+    assert alone[0].session_id == CHAT

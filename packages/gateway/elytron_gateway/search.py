@@ -59,7 +59,7 @@ class MemorySearch:
     async def _common_scores(
         self, owner: MemoryOwner, request: GatewaySearchRequest, *, count: int
     ) -> dict[str, float]:
-        """Return the scores of one recall over all of the owner's memory, by id: a score is comparable in its recall."""
+        """Return the scores of one recall over all of the owner's memory, by id: scores compare within a recall."""
         found, _ = await self._found(owner, request, "all_user_memory", SearchWhere(), limit=count + EXTRA)
         return {result.id: result.score for result in found}
 
