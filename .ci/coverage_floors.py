@@ -1,4 +1,4 @@
-"""Hold each package to its floor of covered branches. Reads the JSON report of coverage; exits 1 below a floor.
+"""Hold each package to its floor of covered branches. Reads the JSON report of slipcover; exits 1 below a floor.
 
 python .ci/coverage_floors.py coverage.json
 """
@@ -26,17 +26,17 @@ def main(report: Path) -> int:
     below = 0
     for package, count in sorted(counts.items()):
         floor = FLOORS.get(package, FLOOR)
-        branches = share(count["covered_branches"], count["num_branches"])
-        lines = share(count["covered_lines"], count["num_statements"])
+        branches = share(count["covered_branches"], count["missing_branches"])
+        lines = share(count["covered_lines"], count["missing_lines"])
         below += branches < floor
         verdict = "ok" if branches >= floor else "TOO LOW"
         print(f"{package:12} branches {branches:6.2f} % (floor {floor:.0f})  lines {lines:6.2f} %  {verdict}")
     return min(below, 1) if counts else 1
 
 
-def share(part: int, whole: int) -> float:
-    """Return what share of `whole` the `part` is, in per cent."""
-    return 100.0 * part / whole if whole else 100.0
+def share(covered: int, missing: int) -> float:
+    """Return the share of what is covered, in per cent."""
+    return 100.0 * covered / (covered + missing) if covered + missing else 100.0
 
 
 if __name__ == "__main__":

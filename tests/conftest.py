@@ -37,27 +37,10 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     named = config.option
     if hasattr(config, "workerinput"):
         return  # one of the processes already: it would share its part among processes again, without end
-    if getattr(named, "cov_source", None):
-        return  # pytest-cov has settled by now how it measures: beside `--cov`, `-n` says whether to share
     if getattr(named, "numprocesses", 0) is None and all(Path(part).is_dir() for part in config.args):
         named.numprocesses, named.maxprocesses = "logical", named.maxprocesses or WORKERS_MAX
         # Halves in order, so that what a module's tests share is made once, until one has none left and takes others'.
         named.dist = "worksteal" if named.dist == "no" else named.dist
-
-
-UNMEASURED = (
-    "gates", "rigs", "agent/loop/test_long_turn.py", "agent/test_hostile_texts.py", "core/test_hostile_texts.py",
-    "http_shell/test_anything.py", "replay/test_matrix.py", "sdk/test_recall_quality.py",
-)  # fmt: skip
-"""Folders and modules of which coverage is not measured: others run the same lines, and measuring takes a minute."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave coverage off where it shows nothing that other tests do not."""
-    unmeasured = tuple(str(Path(__file__).parent / part) for part in UNMEASURED)
-    for item in items:
-        if str(item.path).startswith(unmeasured):
-            item.add_marker(pytest.mark.no_cover)
 
 
 def pytest_collection_finish() -> None:

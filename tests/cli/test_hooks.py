@@ -171,3 +171,17 @@ def test_paths_in_the_hooks_are_plain(elytron: CommandLine) -> None:
     (elytron.folder / "inner").mkdir()
     told = elytron.json("hooks", "claude-code", "install", "--project", "--store", "inner/../hk.db")
     assert f"sqlite://{elytron.folder.resolve().as_posix()}/hk.db" in told["recall"]
+
+
+def test_a_server_needs_no_resident_process(elytron: CommandLine) -> None:
+    result = elytron(
+        "hooks", "claude-code", "install", "--project", "--resident", "--url", "http://127.0.0.1:1", expect=2
+    )
+    assert "a server answers by itself" in result.stderr
+    assert list(elytron.folder.iterdir()) == []
+
+
+def test_the_hook_of_a_prompt_is_configured_with_a_resident_process(elytron: CommandLine) -> None:
+    told = elytron.json("hooks", "claude-code", "install", "--project", "--resident")
+    assert "hooks recall --resident" in told["recall"]
+    assert "--resident" not in told["keep"]

@@ -25,6 +25,8 @@ from elytron_cli.agents.hooks import (
     turns_of,
 )
 from elytron_cli.agents.hosts import KEY, setting_options
+from elytron_cli.agents.prompt_client import RESIDENT, resident_address
+from elytron_cli.agents.prompt_server import PromptServer, start_resident
 from elytron_cli.exit_codes import FAILURE
 from elytron_cli.input.options import PageGroup, common_options, size_option
 from elytron_cli.refusal import OperationRefused
@@ -33,12 +35,17 @@ from elytron_cli.session import open_session
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionReport
 from elytron_core.contracts.transcript import MemoryWriteReport
-from elytron_core.errors import ElytronError
+from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.model import Request, Value
 from elytron_store import WhenMissing
 
 ReportT = TypeVar("ReportT", bound=Value)
 
+_RESIDENT = click.option(
+    "--resident",
+    is_flag=True,
+    help="Have a process stay between prompts, with the memory open: a tenth of a second each.",
+)
 _URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key is in {KEY}.")
 
 
@@ -56,17 +63,19 @@ def claude_code() -> None:
 
 @claude_code.command("install")
 @click.option("--project", is_flag=True, help="For this folder alone: .claude/settings.local.json.")
+@_RESIDENT
 @_URL
 @common_options
-def install_command(*, project: bool, url: str | None) -> None:
+def install_command(*, project: bool, resident: bool, url: str | None) -> None:
     """Have Claude Code recall at each prompt and keep each turn. Other hooks in its settings stay."""
+    _require_local(url, resident=resident)
     folder = Path.cwd() if project else Path.home()
     file = folder / ".claude" / ("settings.local.json" if project else "settings.json")
     found = run_settings()
     place = ["--url", url, "--space", found.space.value] if url is not None else setting_options(found)
     program = shutil.which("elytron") or "elytron"
-    commands = {verb: shlex.join([program, "hooks", verb, *place]) for verb in ("recall", "keep")}
-    made = configure_hooks(file, recall=commands["recall"], keep=commands["keep"])
+    recall = [program, "hooks", "recall", *([RESIDENT] if resident else []), *place]
+    made = configure_hooks(file, recall=shlex.join(recall), keep=shlex.join([program, "hooks", "keep", *place]))
     done = "written to" if made.changed else "is so already in"
     run_output().report(made, lambda console, _: console.print(f"{done} {made.file}", soft_wrap=True))
 
@@ -91,12 +100,16 @@ def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
 
 @hooks_group.command("recall")
 @size_option(CONTEXT_CHARS, "Size of the block.")
+@_RESIDENT
 @_URL
 @common_options
 @_harmless_errors
-def recall_command(*, max_chars: int, url: str | None) -> None:
+def recall_command(*, max_chars: int, resident: bool, url: str | None) -> None:
     """Answer the hook of a prompt, read from standard input, with what may help; with nothing if nothing does."""
+    _require_local(url, resident=resident)
     event = _hook_event()
+    if resident:
+        start_resident(sys.argv[1:])
     request = projection_of(event, scope_of(event, run_settings().space.value), max_chars=max_chars)
     if request is None:
         return
@@ -104,6 +117,33 @@ def recall_command(*, max_chars: int, url: str | None) -> None:
     told = context_of(report)
     if told is not None:
         print(told)
+
+
+@hooks_group.command("resident")
+@size_option(CONTEXT_CHARS, "Size of the block.")
+@common_options
+@_harmless_errors
+def resident_command(*, max_chars: int) -> None:
+    """Stay, with the memory open, and answer the prompts of `hooks recall --resident` with the same options.
+
+    That command starts it by itself. It ends half an hour after the last prompt, and when the store is another one.
+    """
+    address = resident_address(sys.argv[1:])
+    if address is None:
+        raise InvalidInput(field="hooks resident", problem="needs local sockets in a folder of your own, not had here")
+    found = run_settings()
+
+    async def stay() -> None:
+        async with open_session(found, when_missing=WhenMissing.REFUSE) as session:
+            server = PromptServer(session, found.space.value, found.store.value, max_chars=max_chars)
+            await server.serve(address, ready=lambda: print(f"answers at {address}", flush=True))
+
+    asyncio.run(stay())
+
+
+def _require_local(url: str | None, *, resident: bool) -> None:
+    if url is not None and resident:
+        raise InvalidInput(field=RESIDENT, problem="is for a store on this machine: a server answers by itself")
 
 
 @hooks_group.command("keep")

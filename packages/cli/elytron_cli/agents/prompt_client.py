@@ -1,0 +1,88 @@
+"""Asks the resident process of a hook for its answer. Loaded before all else at a prompt, with few modules."""
+
+import hashlib
+import io
+import os
+import socket
+import stat
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+RESIDENT = "--resident"
+_VERBS = frozenset(("recall", "resident", RESIDENT))
+WAIT_S = 10.0
+"""Claude Code gives a hook at a prompt 15 seconds."""
+READ_BYTES = 32 * 1024 * 1024
+_ANSWERED = b"\x06"
+"""First byte of an answer; without it, the command works by itself."""
+
+
+def print_resident_answer(arguments: Sequence[str], /) -> bool:
+    """Print what the resident process of these arguments answers; return whether it did.
+
+    If not, the command has to answer by itself: what was read of standard input is put back.
+    """
+    address = resident_address(arguments)
+    if address is None or not address.exists():
+        return False
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.settimeout(WAIT_S)
+        try:
+            caller.connect(str(address))
+        except OSError:
+            return False
+        event = sys.stdin.buffer.read(READ_BYTES)
+        answer = _answer_to(caller, event)
+    if not answer.startswith(_ANSWERED):
+        sys.stdin = io.TextIOWrapper(io.BytesIO(event), encoding="utf-8")
+        return False
+    sys.stdout.buffer.write(answer[len(_ANSWERED) :])
+    sys.stdout.flush()
+    return True
+
+
+def _answer_to(caller: socket.socket, event: bytes) -> bytes:
+    try:
+        caller.sendall(event)
+        caller.shutdown(socket.SHUT_WR)
+        parts = iter(lambda: caller.recv(65_536), b"")
+        return b"".join(parts)
+    except OSError:
+        return b""
+
+
+def answer_bytes(text: str | None, /) -> bytes:
+    """Return what the resident process sends for a block, or for none."""
+    return _ANSWERED + (f"{text}\n".encode() if text is not None else b"")
+
+
+def resident_address(arguments: Sequence[str], /) -> Path | None:
+    """Return the socket's file for a command with these arguments, in this folder, under these settings and this build.
+
+    None if this system has no such sockets, or if the folder for them is not this user's alone.
+    """
+    if not hasattr(socket, "AF_UNIX"):
+        return None
+    folder = _own_folder()
+    if folder is None:
+        return None
+    settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("ELYTRON_"))
+    named = (item for item in arguments if item not in _VERBS)
+    parts = (*named, "", *settings, "", str(Path.cwd()), str(Path(__file__).stat().st_mtime_ns))
+    digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
+    return folder / digest
+
+
+def _own_folder() -> Path | None:
+    """Return a folder that only this user may enter, made if it is not there."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    folder = Path(runtime, "elytron") if runtime else Path(tempfile.gettempdir(), f"elytron-{os.getuid()}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return None
+    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder if is_own else None
