@@ -43,6 +43,17 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
         named.dist = "worksteal" if named.dist == "no" else named.dist
 
 
+MEASURES = ("tracemalloc", "process_time")
+"""By these, modules of tests measure memory and processor time, which they would share with a measure of coverage."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that measure, for the run with coverage to leave them to one without."""
+    for item in items:
+        if isinstance(item, pytest.Function) and any(hasattr(item.module, name) for name in MEASURES):
+            item.add_marker("measuring")
+
+
 def pytest_collection_finish() -> None:
     """Search less often for garbage among ten thousand tests and their modules, which stay to the end."""
     gc.set_threshold(20_000, 20, 20)

@@ -3,10 +3,12 @@
 import gzip
 import hashlib
 import sqlite3
+import tarfile
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.store.sealing import KEYS
 
 import elytron
 from elytron_core.errors import StoreCorrupt
@@ -42,6 +44,31 @@ async def test_a_store_of_an_earlier_build_opens_with_all_that_it_held(old_store
         assert len((await memory.list()).items) == len(texts) + 1
     assert sorted(path.name for path in tmp_path.glob("m.db*")) == ["m.db", "m.db.schema-1.bak"]
     assert all(b"to be erased soon" not in path.read_bytes() for path in tmp_path.glob("m.db*"))
+
+
+FRAMES = {
+    "file-frames": ("file", False),
+    "sealed-file": ("file", True),
+    "sealed-rows": ("sqlite", True),
+}
+"""Samples of another engine and of sealing, as a build of today wrote them: a changed form needs a step."""
+
+
+@pytest.mark.parametrize("name", FRAMES)
+async def test_a_folder_and_a_sealed_store_of_an_earlier_build_open(name: str, tmp_path: Path) -> None:
+    engine, is_sealed = FRAMES[name]
+    with tarfile.open(SAMPLES / f"{name}.tar.xz") as sample:
+        sample.extractall(tmp_path, filter="data")
+    keys = KEYS if is_sealed else None
+    for _ in range(2):
+        async with elytron.open(f"{engine}://{tmp_path.as_posix()}/store", space="ada", keys=keys) as memory:
+            texts = {item.text for item in (await memory.list()).items}
+            assert {"I work as a nurse at the city hospital.", "Our cat hates the new stairs.", "nurse"} <= texts
+            assert "cat" in (await memory.recall("what does the cat hate?")).hits[0].text
+            found = (await memory.inspect(check=True)).store_check
+            assert found is not None
+            assert found.ok
+            await memory.add("The stairs are gone.")
 
 
 def change(path: Path, statement: str) -> bytes:

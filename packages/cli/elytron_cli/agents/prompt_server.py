@@ -90,13 +90,13 @@ async def _is_answered(address: Path) -> bool:
 
 
 def store_identity(store: str, /) -> tuple[int, int] | None:
-    """Return what tells the file or folder of a store from another at its path; None if there is none."""
+    """Return the identity of a store's file or folder, which another one there does not have; None without one."""
     path = parse_url(store).path
     return file_identity(path) if path is not None else None
 
 
 def file_identity(path: Path, /) -> tuple[int, int] | None:
-    """Return what tells a file from another at its path; None if there is none."""
+    """Return the identity of a file, which another one at its path does not have; None if there is none."""
     try:
         found = path.stat()
     except OSError:
