@@ -118,6 +118,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "another process runs the thread 'main' now: wait for its answer, and try again",
         {"thread": "main"},
     ),
+    (errors.TransportOff(transport="mcp"), "the operator of this server has switched 'mcp' off", {"transport": "mcp"}),
     (errors.Overloaded(), "there are more calls than can be answered now: try again in a moment", {}),
     (
         errors.RateLimited(limit=600, retry_after_s=3),

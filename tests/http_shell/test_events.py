@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -14,9 +15,9 @@ from tests.http_shell.test_websocket import TEA, Doormen
 from tests.transports.live import Live
 
 from elytron import MemoryRuntime
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.cookie_sessions import CookieSessions
 from elytron_core import limits
-from elytron_http_shell.streams.events import COOKIE, EventSessions
+from elytron_http_shell.streams.events import COOKIE, SESSION_COOKIE
 from elytron_http_shell.streams.subscriptions import StreamBounds
 
 pytestmark = pytest.mark.anyio
@@ -199,33 +200,28 @@ class TestSessions:
         ) as page:
             assert (await page.get("/v1/events")).status_code == 401
 
-    async def test_the_oldest_makes_room(self, runtime: MemoryRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(limits, "EVENT_SESSIONS", 1)
-        sessions = EventSessions(CallerEntrance(OperationDispatcher(runtime), authenticator=Doormen()))
+    async def test_the_oldest_makes_room(self, runtime: MemoryRuntime) -> None:
+        sessions = CookieSessions(runtime.context.ids, replace(SESSION_COOKIE, most=1))
         first = sessions.open("ada", "Bearer s3cret")
         second = sessions.open("bob", "Bearer other")
         shown = [sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) for token in (first, second)]
         assert shown == [None, "Bearer other"]
 
-    async def test_a_holder_has_so_many_and_pushes_out_no_one_elses(
-        self, live: Live, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(limits, "EVENT_SESSIONS_EACH", 1)
-        bob = {"Authorization": "Bearer bob"}
-        async with httpx.AsyncClient(base_url=live.url, headers=bob, trust_env=False, timeout=60) as other:
-            kept = (await other.post("/v1/events/session")).cookies[COOKIE]
-        first, second = [(await client.post("/v1/events/session")).cookies[COOKIE] for _ in range(2)]
-        statuses: list[int] = []
-        for token in (kept, first, second):
-            async with (
-                httpx.AsyncClient(base_url=live.url, cookies={COOKIE: token}, trust_env=False, timeout=60) as page,
-                page.stream("GET", "/v1/events") as stream,
-            ):
-                statuses.append(stream.status_code)
-        assert statuses == [200, 401, 200]
+    async def test_a_holder_has_so_many_and_pushes_out_no_one_elses(self, runtime: MemoryRuntime) -> None:
+        sessions = CookieSessions(runtime.context.ids, replace(SESSION_COOKIE, each=1))
+        kept = sessions.open("bob", "Bearer bob")
+        first, second = sessions.open("ada", "Bearer ada"), sessions.open("ada", "Bearer ada")
+        shown = [sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) for token in (kept, first, second)]
+        assert shown == ["Bearer bob", None, "Bearer ada"]
+
+    async def test_an_ended_one_opens_nothing(self, runtime: MemoryRuntime) -> None:
+        sessions = CookieSessions(runtime.context.ids, SESSION_COOKIE)
+        headers = Headers({"cookie": f"other=1; {COOKIE}={sessions.open('ada', 'Bearer s3cret')}"})
+        sessions.end(headers)
+        assert sessions.credential(headers) is None
 
     async def test_no_key_is_kept(self, runtime: MemoryRuntime) -> None:
-        sessions = EventSessions(CallerEntrance(OperationDispatcher(runtime), authenticator=Doormen()))
+        sessions = CookieSessions(runtime.context.ids, SESSION_COOKIE)
         token = sessions.open("ada", "Bearer s3cret")
         assert sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) == "Bearer s3cret"
         assert "s3cret" not in repr(vars(sessions))

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from elytron_a2a_shell.bridge import PeerBridge
 from elytron_a2a_shell.messages import PeerAnswer, PeerMessage
 from elytron_a2a_shell.uploads import PeerUploads
 from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import CallTransport
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.errors import MissingExtra
 
@@ -82,10 +83,11 @@ def a2a_surfaces(address: str | None, /) -> Family:
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
         served = a2a_app(entrance, address=address)
-        return (
+        surfaces = (
             Surface(CARD_PATH, served.card, SurfaceAccess.PUBLIC, ("GET",), running=served.running, told=_CARD),
             Surface(RPC_PATH, served.rpc, SurfaceAccess.MEMBER, ("POST",), told=_RPC),
             Surface(MESSAGE_PATH, served.message, SurfaceAccess.MEMBER, ("POST",), told=_MESSAGE),
         )
+        return tuple(replace(surface, transport=CallTransport.A2A.value) for surface in surfaces)
 
     return family

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 import traceback
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -11,6 +12,7 @@ from elytron.registry import AnyOperation, CallerRole, by_name
 from elytron.runtime import MemoryRuntime
 from elytron_adapter import envelope
 from elytron_adapter.admission_control import LoadShedding, NoShedding
+from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.envelope import (
     LOCAL,
     AuthKind,
@@ -25,6 +27,7 @@ from elytron_adapter.failures import reject_error
 from elytron_adapter.idempotency import RepeatedCalls
 from elytron_adapter.identity.access_keys import Authenticator, Principal
 from elytron_adapter.identity.key_quotas import KeyQuotas, WrongAttempts
+from elytron_adapter.transport_switches import TransportSwitches
 from elytron_core import limits
 from elytron_core.contracts.archive import ArchiveWord, ImportMode
 from elytron_core.contracts.control import MemoryEraseRequest
@@ -237,6 +240,8 @@ class CallerEntrance:
         """Wrong credentials, for shells to count by the address that they came from."""
         self.authenticator = authenticator
         self.shedding = shedding or NoShedding()
+        self.transports = TransportSwitches(dispatcher.runtime.context)
+        self.figures = CallFigures(dispatcher.runtime.context.clock)
         self._quotas = KeyQuotas(dispatcher.runtime.context)
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
@@ -263,7 +268,9 @@ class CallerEntrance:
         may_disclose: bool = True,
     ) -> Response:
         """Return the answer to one call of `principal`; every failure is returned as Rejected."""
+        began = time.perf_counter()
         try:
+            self.transports.require_on(transport)
             envelope = Envelope(
                 request_id=request_id,
                 transport=transport,
@@ -280,9 +287,16 @@ class CallerEntrance:
                 size_bytes = len(payload if isinstance(payload, bytes) else payload.to_bytes())
                 await self._quotas.charge(principal, size_bytes)
             async with self.shedding.place(principal):
-                return await self.dispatcher.dispatch(envelope)
+                answer = await self.dispatcher.dispatch(envelope)
         except ElytronError as error:
-            return reject_error(error, request_id=request_id)
+            answer = reject_error(error, request_id=request_id)
+        self.figures.count_call(
+            transport,
+            operation,
+            refused=isinstance(answer, RejectedAnswer),
+            seconds=time.perf_counter() - began,
+        )
+        return answer
 
 
 @lru_cache(limits.ACCESS_KEYS_CACHED)

@@ -106,6 +106,9 @@ class CallTransport(StrEnum):
     WSS = "wss"
     MCP = "mcp"
     A2A = "a2a"
+    LLM = "llm"
+    """Memory of the model APIs that a server relays."""
+    CONSOLE = "console"
 
 
 LOCAL = frozenset({CallTransport.SDK, CallTransport.CLI})

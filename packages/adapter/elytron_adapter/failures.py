@@ -45,6 +45,7 @@ FAILURES: dict[str, FailureStatus] = {
     "payload_too_large": FailureStatus(413, -32031, 7, "Payload too large"),
     "rate_limited": FailureStatus(429, -32032, 7, "Too many requests"),
     "overloaded": FailureStatus(503, -32033, 9, "Overloaded"),
+    "transport_off": FailureStatus(503, -32085, 9, "Switched off"),
     "unauthorized": FailureStatus(401, -32042, 5, "Unauthorized"),
     "permission_refused": FailureStatus(403, -32040, 5, "Permission refused"),
     "unsupported": FailureStatus(422, -32601, 8, "Unsupported"),

@@ -122,6 +122,8 @@ class Surface:
     """True if a second call changes nothing more: an idempotency key is harmless then."""
     figures: Figures | None = None
     """Metrics of it at `/metrics`, beside the server's own."""
+    transport: str | None = None
+    """The transport that it belongs to, which an operator may switch off; None: it always answers."""
 
 
 Family = Callable[[CallerEntrance], Iterable[Surface]]

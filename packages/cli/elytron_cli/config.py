@@ -101,7 +101,7 @@ ALSO_READ = {"agent_skill_dirs": "BM_AGENT_SKILL_DIRS"}
 
 def resolve_settings(options: Mapping[str, str], /, *, environment: Mapping[str, str], folder: Path) -> RunSettings:
     """Return the settings. Raises InvalidInput for an unknown key in the file, UnreadableFile if it is no TOML."""
-    file = _file_settings(folder / FILE)
+    file = file_settings(folder / FILE)
     found: dict[str, FoundSetting] = {}
     for name in OPTIONS:
         variable = f"ELYTRON_{name.upper()}"
@@ -152,7 +152,8 @@ def default_store() -> Path:
     return user_data_path("elytron", appauthor=False) / "memory.db"
 
 
-def _file_settings(path: Path) -> dict[str, str]:
+def file_settings(path: Path, /) -> dict[str, str]:
+    """Return the settings in a file, nothing if there is none. Raises UnreadableFile, InvalidInput."""
     try:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES + 1)

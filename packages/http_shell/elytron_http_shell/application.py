@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,7 +14,7 @@ from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.envelope import RejectedAnswer
+from elytron_adapter.envelope import CallTransport, RejectedAnswer
 from elytron_adapter.failures import (
     INTERNAL,
     METHOD_NOT_ALLOWED,
@@ -138,12 +139,15 @@ def build_application(
     """Return the application with a route for each operation, those that describe and watch it, and `further` ones."""
     metrics = ServerMetrics(entrance, figures=figures)
     told_to = SurfaceAccess.PUBLIC if is_described_to_all else SurfaceAccess.MEMBER
-    surfaces = [
+    memory_routes = (
         *operation_surfaces(entrance, body_bytes=body_bytes),
         *flat_routes(entrance, body_bytes=body_bytes),
         *archive_surfaces(entrance),
         *seed_routes(entrance, body_bytes=body_bytes),
         *webhook_surfaces(entrance, keys, body_bytes=body_bytes),
+    )
+    surfaces = [
+        *(replace(surface, transport=CallTransport.HTTP.value) for surface in memory_routes),
         *access_routes(keys, body_bytes=body_bytes),
         shutdown_route(entrance),
         *watching_surfaces(entrance, metrics, told_to=told_to),
@@ -152,10 +156,12 @@ def build_application(
     for surface in surfaces:
         if surface.figures is not None:
             metrics.bring(surface.figures)
+    entrance.transports.show((surface.transport, surface.path) for surface in surfaces if surface.transport is not None)
     surfaces += describing_surfaces(tuple(surfaces), told_to=told_to)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
+        await entrance.transports.load()
         async with AsyncExitStack() as stack:
             for surface in surfaces:
                 if surface.running is not None:

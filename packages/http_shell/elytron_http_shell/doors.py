@@ -24,7 +24,7 @@ from elytron_adapter.http.responses import request_id_of, turn_away
 from elytron_adapter.identity.access_keys import OPERATORS, Principal
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits
-from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, Unauthorized
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, TransportOff, Unauthorized
 from elytron_core.ids import IdSource
 
 _UNAUTHORIZED = 401
@@ -59,9 +59,14 @@ class SurfaceDoor:
             surface.is_repeatable or surface.kind is SurfaceProtocol.WEBSOCKET or IDEMPOTENCY_KEY in heard
         )
         self.access = surface.access
+        self._transport = surface.transport
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["state"]["route"] = self._path
+        if self._transport is not None and not self._entrance.transports.is_on(self._transport):
+            refused = TransportOff(transport=self._transport)
+            await turn_away(reject_error(refused, request_id=request_id_of(scope)), scope, receive, send)
+            return
         match self.access:
             case SurfaceAccess.PUBLIC:
                 await self._app(scope, receive, send)

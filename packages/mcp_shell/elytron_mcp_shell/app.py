@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.envelope import AuthKind
+from elytron_adapter.envelope import AuthKind, CallTransport
 from elytron_adapter.identity.access_keys import DevelopmentCallers, Principal
 from elytron_adapter.surface import Family, JsonBody, Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.errors import MissingExtra
@@ -136,7 +136,16 @@ def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool
         body = JsonBody(entrance.dispatcher.runtime.context.profile.budget.http_body_bytes, require_message)
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
         return (
-            Surface(_PATH, served.app, SurfaceAccess.MEMBER, ("POST",), running=served.running, told=_TOLD, body=body),
+            Surface(
+                _PATH,
+                served.app,
+                SurfaceAccess.MEMBER,
+                ("POST",),
+                running=served.running,
+                told=_TOLD,
+                body=body,
+                transport=CallTransport.MCP.value,
+            ),
         )
 
     return family

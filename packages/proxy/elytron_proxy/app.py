@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import CallTransport
 from elytron_adapter.failures import failure_of
 from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page
 from elytron_adapter.identity.access_keys import OPERATORS, DevelopmentCallers
@@ -364,6 +365,7 @@ def llm_surfaces(settings: ProxySettings, /) -> Family:
                 running=app.running,
                 is_repeatable=True,
                 figures=app.figures.shown,
+                transport=CallTransport.LLM.value,
             ),
         )
 

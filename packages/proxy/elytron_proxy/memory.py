@@ -156,7 +156,7 @@ class ProxyMemory:
             caller,
             lambda: self._entrance.call(
                 caller.principal,
-                transport=CallTransport.HTTP,
+                transport=CallTransport.LLM,
                 operation=by_request(request).name,
                 request_id=caller.request_id,
                 payload=request,

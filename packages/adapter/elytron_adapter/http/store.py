@@ -5,6 +5,7 @@ passed the rules of the runtime that wrote it, not those of this one.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,7 @@ from elytron_store.gateway.wire import ANSWERS, HEALTH_ANSWERS, Handler, PortRou
 from elytron_store.sealed.records import KEYRING, SHARED
 
 _GROUP = "shared store"
+_TRANSPORT = "store"
 
 
 def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
@@ -51,7 +53,7 @@ def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
         )
 
     octets = "application/octet-stream"
-    return (
+    surfaces = (
         *(_route_surface(store, route, handler, SurfaceAccess.MEMBER, removable) for route, handler in ANSWERS),
         *(
             _route_surface(store, route, handler, SurfaceAccess.OPERATOR, removable)
@@ -69,6 +71,7 @@ def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
                       group=_GROUP),
         ),
     )  # fmt: skip
+    return tuple(replace(surface, transport=_TRANSPORT) for surface in surfaces)
 
 
 def _route_surface(

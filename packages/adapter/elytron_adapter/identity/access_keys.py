@@ -154,6 +154,12 @@ class AccessQuotaRequest(AccessKeyRequest):
     quota: KeyQuota | None = None
 
 
+class AccessLabelRequest(AccessKeyRequest):
+    """Give a key another label."""
+
+    label: Name
+
+
 class AccessListRequest(Request):
     """Ask for a page of keys."""
 
@@ -264,6 +270,20 @@ class AccessKeys:
             return _open_key(key).model_copy(update={"quota": request.quota})
 
         _, key = await self._change(request.id, bounded)
+        return _shown_key(key)
+
+    async def set_label(self, request: AccessLabelRequest, /) -> AccessKeyReport:
+        """Give a key another label. Raises NotFound, also for a revoked key."""
+
+        def labelled(key: AccessKey, _: SpaceRecord) -> AccessKey:
+            return _open_key(key).model_copy(update={"label": request.label})
+
+        _, key = await self._change(request.id, labelled)
+        return _shown_key(key)
+
+    async def find(self, request: AccessKeyRequest, /) -> AccessKeyReport:
+        """Return one key, also a revoked one. Raises NotFound."""
+        _, key, _ = await self._kept(request.id)
         return _shown_key(key)
 
     async def list(self, request: AccessListRequest | None = None, /) -> AccessKeyList:

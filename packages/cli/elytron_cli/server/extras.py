@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from elytron_mcp_shell.app import mcp_surfaces
 if TYPE_CHECKING:
     from elytron.context import OperationContext
     from elytron_adapter.surface import Family
+    from elytron_console import ConsoleHost
     from elytron_proxy import ProxySettings
 
 
@@ -67,6 +68,7 @@ class WantedSurfaces:
     public_url: str | None = None
     work: bool = False
     projection_events: bool = False
+    console: "ConsoleHost | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,8 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
         shared = (store_surfaces,) if wanted.share_store else ()
         spoken = [found for found in _spoken_protocols(wanted) if profile_allows(runtime.context, found.entry)]
         models = (llm_surfaces(wanted.llm),) if wanted.llm is not None else ()
+        protocols = ("http", "websocket", "sse", *(found.name for found in spoken), *(("llm",) if models else ()))
+        console = (_console_family(wanted.console, protocols),) if wanted.console is not None else ()
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
         if models:
             require_entry(runtime.context, "llm_gateway")
@@ -127,10 +131,16 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
         runtime.context.entries.update(entries)
         stack.callback(runtime.context.entries.difference_update, entries)
         yield SurfacesBeside(
-            further=(gateway_surfaces(gateway), *(found.family for found in spoken), *models, *shared),
+            further=(gateway_surfaces(gateway), *(found.family for found in spoken), *models, *shared, *console),
             known=(UserKeys(gateway.users),),
-            protocols=("http", "websocket", "sse", *(found.name for found in spoken), *(("llm",) if models else ())),
+            protocols=(*protocols, *(("console",) if console else ())),
         )
+
+
+def _console_family(host: "ConsoleHost", protocols: tuple[str, ...]) -> "Family":
+    from elytron_console import console_surfaces
+
+    return console_surfaces(replace(host, protocols=protocols))
 
 
 def _media_types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:

@@ -71,6 +71,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Serve and connect": {
         "serve": ("servers.serve:serve_command", "Serve the store over HTTP."),
+        "console": ("servers.console:console_command", "Show the store in a browser: see, search, correct, erase."),
         "proxy": ("servers.server:proxy_command", "Serve a model server's API with memory added."),
         "server": ("servers.server:server_group", "End a server that runs on this machine."),
         "mcp": ("servers.serve:mcp_group", "Serve the space to an MCP host; print what to paste into it."),

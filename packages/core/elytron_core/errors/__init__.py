@@ -19,6 +19,7 @@
     │   ├── PayloadTooLarge       payload_too_large          more bytes than one request or file may have
     │   └── RateLimited           rate_limited               more calls than a caller may make now (retryable)
     ├── Overloaded                overloaded                 no place for another call now (retryable)
+    ├── TransportOff              transport_off              an operator switched this transport of the server off
     ├── Unauthorized              unauthorized               no credential, or none that is known here
     ├── PermissionRefused         permission_refused
     ├── Unsupported               unsupported                an operation, engine or extra that is not there
@@ -61,8 +62,8 @@ __getattr__, __dir__ = lazy_exports(
             "Overloaded PayloadTooLarge PermissionRefused PreconditionFailed RateLimited ScopeMissing "
             "SealBroken SealError SpaceIncomplete SpaceInUse StillRunning StoreBudgetExceeded StoreBusy "
             "StoreClosed StoreCorrupt StoreError StoreFailed StoreForeign StoreFull StoreMissing StoreNewer "
-            "StoreReadOnly StoreUnavailable StoreUrlInvalid ThreadBusy TurnConflict Unauthorized Unreachable "
-            "UnreadableFile Unsupported UnsupportedMedia"
+            "StoreReadOnly StoreUnavailable StoreUrlInvalid ThreadBusy TransportOff TurnConflict Unauthorized "
+            "Unreachable UnreadableFile Unsupported UnsupportedMedia"
         ),
     },
 )

@@ -37,6 +37,7 @@ from elytron_core.errors.tree import StoreReadOnly as StoreReadOnly
 from elytron_core.errors.tree import StoreUnavailable as StoreUnavailable
 from elytron_core.errors.tree import StoreUrlInvalid as StoreUrlInvalid
 from elytron_core.errors.tree import ThreadBusy as ThreadBusy
+from elytron_core.errors.tree import TransportOff as TransportOff
 from elytron_core.errors.tree import TurnConflict as TurnConflict
 from elytron_core.errors.tree import Unauthorized as Unauthorized
 from elytron_core.errors.tree import Unreachable as Unreachable

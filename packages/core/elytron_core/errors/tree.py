@@ -191,6 +191,15 @@ class Overloaded(ElytronError):
         super().__init__("there are more calls than can be answered now: try again in a moment")
 
 
+class TransportOff(ElytronError):
+    key = "transport_off"
+    told = ("transport",)
+
+    def __init__(self, *, transport: str) -> None:
+        super().__init__(f"the operator of this server has switched {transport!r} off")
+        self.transport = transport
+
+
 class Unauthorized(ElytronError):
     key = "unauthorized"
 

@@ -245,6 +245,13 @@ class SpaceRecord(Value):
 
 ACCESS_KEYS: Final = "access_keys"
 ACCESS_USAGE: Final = "access_usage"
+TRANSPORTS: Final = "transports"
+
+
+class ClosedTransports(Value):
+    """The transports that an operator switched off, by name. The system space has one document of them."""
+
+    names: tuple[Name, ...] = ()
 
 
 class PrincipalKind(StrEnum):

@@ -40,6 +40,7 @@ from elytron_gateway.routes.forms import (
 from elytron_gateway.service import MemoryGateway
 
 FORM = "multipart/form-data"
+TRANSPORT = "gateway"
 _NO_USER = "invalid user credentials"
 _NO_OPERATOR = "invalid provisioning credential: this needs an operator's key"
 
@@ -55,7 +56,8 @@ def gateway_surfaces(given: MemoryGateway | None = None, /) -> Callable[[CallerE
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
         gateway = given or MemoryGateway(entrance.dispatcher.runtime)
         places = CallPlaces(gateway, entrance)
-        return [*_body_routes(gateway, places), *_resource_routes(places), *_operator_routes(gateway, places)]
+        surfaces = (*_body_routes(gateway, places), *_resource_routes(places), *_operator_routes(gateway, places))
+        return [replace(surface, transport=TRANSPORT) for surface in surfaces]
 
     return family
 

@@ -25,7 +25,7 @@ Refs = Mapping[tuple[Any, JsonSchemaMode], Json]
 
 _NO_CONTENT = frozenset({204, 307})
 _REFS = f"{REF}{{model}}"
-_BESIDE = frozenset({"gateway", "pages", "paths that hosts know", "protocols", "webhooks"})
+_BESIDE = frozenset({"console", "gateway", "pages", "paths that hosts know", "protocols", "webhooks"})
 """Groups that speak what others have laid down, or say once more what operations do: no client is generated of them."""
 _IN_PATH = re.compile(r"\{(\w+)(?::\w+)?\}")
 _ID = {"type": "string", "minLength": 1, "maxLength": limits.NAME_CHARS}

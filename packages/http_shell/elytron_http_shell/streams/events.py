@@ -6,11 +6,8 @@ alone, cannot be read by scripts, and ends after an hour, with the key, or with 
 """
 
 import asyncio
-import hashlib
 import re
-import time
-from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator
 from typing import assert_never
 
 from pydantic import ValidationError
@@ -19,16 +16,16 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import CallTransport
 from elytron_adapter.failures import reject_error
 from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
+from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core import scope as elytron_scope
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
 from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent
 from elytron_core.ids import SpaceId
-from elytron_core.lru_cache import LruCache
 from elytron_http_shell.streams.subscriptions import ServerStreams, follower_entries, space_of
 
 COOKIE = "elytron_events"
@@ -48,55 +45,13 @@ _SESSION_TOLD = SurfaceDescription(
     answer="The cookie, which opens the stream of events alone.",
     status=204,
 )
+SESSION_COOKIE = SessionCookie(COOKIE, PATH, limits.EVENT_SESSION_S, limits.EVENT_SESSIONS, limits.EVENT_SESSIONS_EACH)
 _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
-
-
-@dataclass(frozen=True, slots=True)
-class _EventSession:
-    holder: str
-    masked: bytes
-    """The holder's credential under a mask that only the cookie gives."""
-    until: float
-
-
-class EventSessions:
-    """Cookies by digest: this process's memory contains no cookie and no key.
-
-    Each holder has a bounded number, so that one cannot push out those of others.
-    """
-
-    def __init__(self, entrance: CallerEntrance, /) -> None:
-        self._ids = entrance.dispatcher.runtime.context.ids
-        self._open: LruCache[str, _EventSession] = LruCache(limits.EVENT_SESSIONS)
-
-    def open(self, holder: str, authorization: str, /) -> str:
-        """Return a new cookie for the holder of `authorization`; the holder's oldest makes room."""
-        now = time.monotonic()
-        for digest in [digest for digest, session in self._open.items() if session.until <= now]:
-            del self._open[digest]
-        own = [digest for digest, session in self._open.items() if session.holder == holder]
-        for digest in own[: max(0, len(own) + 1 - limits.EVENT_SESSIONS_EACH)]:
-            del self._open[digest]
-        token = self._ids.secret(32).hex()
-        masked = _mask_token(token, authorization.encode("latin-1", "replace"))
-        self._open[_token_digest(token)] = _EventSession(holder, masked, now + limits.EVENT_SESSION_S)
-        return token
-
-    def credential(self, headers: Mapping[str, str], /) -> str | None:
-        """Return the `Authorization` of a request, else the one of its cookie."""
-        given = headers.get("authorization")
-        token = _session_cookie(headers.get("cookie", ""))
-        if given is not None or token is None:
-            return given
-        session = self._open.get(_token_digest(token))
-        if session is None or session.until <= time.monotonic():
-            return None
-        return _mask_token(token, session.masked).decode("latin-1")
 
 
 def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
     """Return the stream of events, and the session that lets an EventSource in."""
-    sessions = EventSessions(streams.entrance)
+    sessions = CookieSessions(streams.entrance.dispatcher.runtime.context.ids, SESSION_COOKIE)
 
     async def session(request: Request) -> Response:
         answer = Response(status_code=204)
@@ -121,6 +76,7 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
             ("GET",),
             credential=sessions.credential,
             told=_TOLD,
+            transport=CallTransport.HTTP.value,
         ),
         shown_surface(f"{PATH}/session", session, access=SurfaceAccess.MEMBER, methods=("POST",), told=_SESSION_TOLD),
     )
@@ -129,7 +85,7 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
 class EventStream:
     """Answers with the journal behind `Last-Event-ID` (or `?after=`), and then with what comes."""
 
-    def __init__(self, streams: ServerStreams, sessions: EventSessions, /) -> None:
+    def __init__(self, streams: ServerStreams, sessions: CookieSessions, /) -> None:
         self._streams = streams
         self._sessions = sessions
 
@@ -237,21 +193,3 @@ def _asked_scope(request: Request) -> elytron_scope.Scope | None:
         return elytron_scope.Scope(space=SpaceId(space)) if space is not None else None
     except ValidationError:
         raise InvalidInput(field="space", problem="is not the name of a space") from None
-
-
-def _session_cookie(header: str) -> str | None:
-    for part in header.split(";"):
-        name, _, value = part.strip().partition("=")
-        if name == COOKIE:
-            return value
-    return None
-
-
-def _mask_token(token: str, data: bytes) -> bytes:
-    """Return `data` under the mask of a cookie, or without it. A cookie masks one credential alone."""
-    mask = hashlib.shake_256(b"events" + token.encode()).digest(len(data))
-    return bytes(one ^ other for one, other in zip(data, mask, strict=True))
-
-
-def _token_digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

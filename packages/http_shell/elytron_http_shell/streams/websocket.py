@@ -74,7 +74,7 @@ def websocket_surface(streams: ServerStreams, /) -> Surface:
         with streams.place(principal_of(scope)):
             await SocketConnection(WebSocket(scope, receive, send), streams).run()
 
-    return Surface(PATH, serve, SurfaceAccess.MEMBER, kind=SurfaceProtocol.WEBSOCKET)
+    return Surface(PATH, serve, SurfaceAccess.MEMBER, kind=SurfaceProtocol.WEBSOCKET, transport=CallTransport.WSS.value)
 
 
 class SocketConnection:

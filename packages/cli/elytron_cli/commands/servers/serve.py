@@ -6,17 +6,20 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from elytron_cli.agents.hosts import McpHost, config_of
+from elytron_cli.config import RunSettings
 from elytron_cli.input.options import Body, OneOf, PageGroup, common_options, page_command
 from elytron_cli.input.server_address import address_kept
 from elytron_cli.runner import run_output, run_settings
-from elytron_cli.server.extras import WantedSurfaces, require_entry, surfaces_beside
-from elytron_cli.session import open_session, without_core_dumps
+from elytron_cli.server.console_host import console_host
+from elytron_cli.server.extras import SurfacesBeside, WantedSurfaces, require_entry, surfaces_beside
+from elytron_cli.session import CommandSession, open_session, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput, safe_text
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
@@ -174,6 +177,7 @@ def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
 @listening_options(8010)
 @click.option("--development", is_flag=True, help="Require no key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
+@click.option("--console/--no-console", default=True, show_default=True, help="Show the console, a page at /console.")
 @logging_options("info", "From which level on is logged; requests are at info.")
 @click.option("--otel", "spans", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
 @several_options(*_REACH)
@@ -192,6 +196,7 @@ def serve_command(
     llm_upstreams: tuple[str, ...],
     llm_peers: tuple[str, ...],
     llm_passed: tuple[str, ...],
+    console: bool,
     **given: Any,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
@@ -200,7 +205,6 @@ def serve_command(
     """
     from elytron_adapter.admission_control import LoadBounds
     from elytron_http_shell.server import ServingSettings
-    from elytron_http_shell.server import serve_http as served
 
     log_to_stderr(style, log_level)
     without_core_dumps()
@@ -216,24 +220,46 @@ def serve_command(
     wanted = WantedSurfaces(llm=_proxy_settings(llm_upstreams, llm_peers, llm_passed), secret=secret, **given)
 
     async def work() -> None:
-        async with (
-            open_session(found, when_missing=WhenMissing.MAKE, projection_events=wanted.projection_events) as session,
-            surfaces_beside(session.runtime, wanted) as more,
-        ):
-            with ExitStack() as stack:
-
-                def started(told: "StartedServer") -> None:
-                    stack.enter_context(address_kept(found.store.value, told.address))
-                    _tell_ready(out, _serve_report(told, found.store.value, more.protocols), serving)
-
-                figures = (lambda: store_figures(found.store.value),)
-                await served(
-                    session.runtime, serving, started=started, further=more.further, known=more.known, figures=figures
-                )
+        async with open_session(
+            found, when_missing=WhenMissing.MAKE, projection_events=wanted.projection_events
+        ) as session:
+            shown = console_host(found, session.runtime) if console else None
+            async with surfaces_beside(session.runtime, replace(wanted, console=shown)) as more:
+                await serve_session(session, serving, more, found, out)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(work())
     return None
+
+
+async def serve_session(
+    session: CommandSession,
+    serving: "ServingSettings",
+    beside: SurfacesBeside,
+    found: RunSettings,
+    out: CommandOutput,
+    /,
+    *,
+    ready: Callable[[str], object] | None = None,
+) -> None:
+    """Serve the store of `session` with the surfaces beside its operations, until it is ended. Raises as servers do.
+
+    `ready` is given the address of the console when it can be opened.
+    """
+    from elytron_http_shell.server import serve_http as served
+
+    with ExitStack() as stack:
+
+        def started(told: "StartedServer") -> None:
+            stack.enter_context(address_kept(found.store.value, told.address))
+            _tell_ready(out, _serve_report(told, found.store.value, beside.protocols), serving)
+            if ready is not None:
+                ready(f"{told.address}/console")
+
+        figures = (lambda: store_figures(found.store.value),)
+        await served(
+            session.runtime, serving, started=started, further=beside.further, known=beside.known, figures=figures
+        )
 
 
 def _serve_report(told: "StartedServer", store: str, protocols: tuple[str, ...]) -> ServeReport:
@@ -303,6 +329,7 @@ def _tell_ready(out: CommandOutput, report: ServeReport, serving: "ServingSettin
         f"  who may call: {report.mode}",
         f"  speaks: {', '.join(report.protocols)}",
         f"  try it: {report.address}/docs",
+        *([f"  see and correct what it knows: {report.address}/console"] if "console" in report.protocols else []),
         f"  stop it: Ctrl-C, or kill {report.pid}",
     ]
     if report.operator_key is not None:

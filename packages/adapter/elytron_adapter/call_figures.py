@@ -1,0 +1,69 @@
+"""Figures of the calls through one entrance since it was made: by transport, by operation, and by the minute."""
+
+from collections import Counter, deque
+from dataclasses import dataclass
+
+from elytron.registry import OPERATIONS
+from elytron_core.clock import Clock, Instant
+
+MINUTES_KEPT = 60
+UNKNOWN = "unknown"
+_NAMES = frozenset(operation.name for operation in OPERATIONS)
+_MINUTE_MS = 60_000
+
+
+@dataclass(slots=True)
+class OperationFigures:
+    """Calls of one operation: how many, how many of them were refused, and how long they took."""
+
+    calls: int = 0
+    refused: int = 0
+    seconds: float = 0.0
+    longest_s: float = 0.0
+
+
+@dataclass(slots=True)
+class MinuteFigures:
+    """Calls of one minute, which began at `at`."""
+
+    at: Instant
+    calls: int = 0
+    refused: int = 0
+
+
+class CallFigures:
+    """Counts calls as they are answered; nothing is stored."""
+
+    def __init__(self, clock: Clock, /) -> None:
+        self._clock = clock
+        self.began_at = clock.now()
+        self.transports: Counter[str] = Counter()
+        self.operations: dict[str, OperationFigures] = {}
+        self._minutes: deque[MinuteFigures] = deque(maxlen=MINUTES_KEPT)
+
+    def count_call(self, transport: str, operation: str, /, *, refused: bool, seconds: float) -> None:
+        """Count a call that was answered after `seconds`."""
+        self.transports[transport] += 1
+        # A caller may name any operation; only those that there are get a row of their own.
+        operation = operation if operation in _NAMES else UNKNOWN
+        of_it = self.operations.get(operation)
+        if of_it is None:
+            of_it = self.operations[operation] = OperationFigures()
+        of_it.calls += 1
+        of_it.refused += refused
+        of_it.seconds += seconds
+        of_it.longest_s = max(of_it.longest_s, seconds)
+        minute = self._minute(self._clock.now())
+        minute.calls += 1
+        minute.refused += refused
+
+    def minutes(self) -> tuple[MinuteFigures, ...]:
+        """Return the last hour, oldest minute first; minutes without a call have no row."""
+        oldest = self._clock.now() - MINUTES_KEPT * _MINUTE_MS
+        return tuple(minute for minute in self._minutes if minute.at > oldest)
+
+    def _minute(self, now: Instant) -> MinuteFigures:
+        at = Instant(now - now % _MINUTE_MS)
+        if not self._minutes or self._minutes[-1].at < at:
+            self._minutes.append(MinuteFigures(at))
+        return self._minutes[-1]

@@ -1,0 +1,89 @@
+"""Transports of a server: which there are, and which an operator has switched off."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from elytron.context import OperationContext
+from elytron.state.conflict_retry import LostRaces
+from elytron.state.space_records import opening_changes
+from elytron_core.errors import Conflict, TransportOff
+from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.planes.space import TRANSPORTS, ClosedTransports
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
+
+_REF = DocumentRef(TRANSPORTS, "0")
+
+
+class TransportSwitches:
+    """The transports that one server shows, by name. What is switched off is stored, and off from then on.
+
+    Another server of the same store reads it when it starts.
+    """
+
+    def __init__(self, context: OperationContext, /) -> None:
+        self._context = context
+        self._paths: dict[str, list[str]] = defaultdict(list)
+        self._off: frozenset[str] = frozenset()
+
+    @property
+    def paths(self) -> Mapping[str, list[str]]:
+        """Return the paths of each transport that this server shows."""
+        return self._paths
+
+    def show(self, paths: Iterable[tuple[str, str]], /) -> None:
+        """Note that this server shows these transports, each at its path."""
+        for name, path in paths:
+            if path not in self._paths[name]:
+                self._paths[name].append(path)
+
+    def is_on(self, name: str, /) -> bool:
+        """Return whether the transport answers."""
+        return name not in self._off
+
+    def require_on(self, name: str, /) -> None:
+        """Raise TransportOff if the transport is switched off."""
+        if name in self._off:
+            raise TransportOff(transport=name)
+
+    async def load(self) -> None:
+        """Switch off what is stored as switched off."""
+        closed, _ = await self._stored()
+        self._off = frozenset(closed.names)
+
+    async def switch(self, name: str, /, *, on: bool) -> None:
+        """Store whether the transport answers, and let it be so from now on."""
+        race = LostRaces()
+        while True:
+            closed, revision = await self._stored()
+            names = frozenset(closed.names) - {name} if on else frozenset(closed.names) | {name}
+            try:
+                if names != frozenset(closed.names):
+                    await self._put(ClosedTransports(names=tuple(sorted(names))), revision)
+            except Conflict as conflict:
+                self._context.spaces.forget(SYSTEM_SPACE)
+                await race.lost(conflict)
+                continue
+            self._off = names
+            return
+
+    async def _stored(self) -> tuple[ClosedTransports, int]:
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (_REF,))
+        return (
+            (ClosedTransports(), 0)
+            if document is None
+            else (ClosedTransports.from_bytes(document.body), document.revision)
+        )
+
+    async def _put(self, closed: ClosedTransports, revision: int) -> None:
+        context, body = self._context, closed.to_bytes()
+        record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
+        puts, requires, entries = opening_changes(record, is_new=is_new)
+        await context.store.commit(
+            Batch(
+                space=SYSTEM_SPACE,
+                at=context.clock.now(),
+                puts=(*puts, PutChange(_REF, body, revision)),
+                requires=requires,
+                entries=(*entries, EntryDraft(JournalAction.OPERATOR, _REF, record.digest(body))),
+            )
+        )

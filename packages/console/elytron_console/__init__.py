@@ -1,0 +1,14 @@
+"""The console: a page on which people see, search, explain, correct and erase what is remembered."""
+
+from elytron_core.lazy import lazy_exports
+
+__getattr__, __dir__ = lazy_exports(
+    __name__,
+    {
+        "elytron_console.host": (
+            "ConsoleHost ModelConfig ModelConfigChange ModelSetting ModelSettings SmokeCheck StorageReport "
+            "models_in_use"
+        ),
+        "elytron_console.surfaces": "console_surfaces",
+    },
+)

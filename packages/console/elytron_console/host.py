@@ -1,0 +1,93 @@
+"""The host of a console: the program that serves it, and what that program lets it show and change."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from elytron.context import RuntimeModels
+from elytron_core.clock import Instant
+from elytron_core.model import Request, Value
+from elytron_core.scope import Name
+
+
+class StorageReport(Value):
+    """Size of the store on this machine, and the room on its device. What is not known is left out."""
+
+    store_bytes: int | None = None
+    free_bytes: int | None = None
+    device_bytes: int | None = None
+    backed_up_at: Instant | None = None
+
+
+class ModelSetting(Value):
+    """A model by its setting: in use now, and from the next start on."""
+
+    in_use: str | None = None
+    """The name that the model gives itself; None if the server runs without one."""
+    setting: str | None = None
+    """The setting that the next start reads; passwords are masked."""
+    origin: str | None = None
+    """Source of the setting: an option, a variable of the environment, or the file."""
+    is_changeable: bool = False
+    """True if the file decides, so that a change of it counts at the next start."""
+
+
+class ModelConfig(Value):
+    """The models of a server."""
+
+    embedder: ModelSetting
+    language_model: ModelSetting
+    file: str | None = None
+    """The file that a change is written to."""
+    note: str = ""
+
+
+def models_in_use(models: RuntimeModels, /) -> ModelConfig:
+    """Return the models of a runtime, without any setting."""
+    embedder = models.embedder.info.model if models.embedder is not None else None
+    language = models.language.name if models.language is not None else None
+    return ModelConfig(embedder=ModelSetting(in_use=embedder), language_model=ModelSetting(in_use=language))
+
+
+class ModelConfigChange(Request):
+    """Change the settings of models in the server's file. An empty text takes a setting out; None leaves it."""
+
+    embedder: str | None = None
+    language_model: str | None = None
+
+
+class ModelSettings(Protocol):
+    """The settings of models, as the program that serves keeps them."""
+
+    def read(self) -> ModelConfig:
+        """Return the settings as the next start reads them."""
+        ...
+
+    def change(self, change: ModelConfigChange, /) -> None:
+        """Write the settings. Raises InvalidInput for a model that is none, PermissionRefused if they cannot be set."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SmokeCheck:
+    """A fixed command of the command line that shows whether a part works. Nothing of a request gets into it."""
+
+    id: Name
+    title: str
+    arguments: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleHost:
+    """Parts of the serving program that its console may show. Each may be missing: the console then says so."""
+
+    store: str = ""
+    """The store as people read it, without passwords."""
+    protocols: tuple[str, ...] = ()
+    storage: Callable[[], StorageReport] | None = None
+    models: ModelSettings | None = None
+    command: tuple[str, ...] = ()
+    """Start of the command line's program; without it there are no smoke checks."""
+    checks: tuple[SmokeCheck, ...] = ()
+    rule_commands: tuple[str, ...] = ()
+    """Commands that export rules for agents, for people to copy."""

@@ -1,0 +1,101 @@
+"""The journal of a space, newest entries first: what changed and when, never what it says."""
+
+from collections import Counter
+from collections.abc import Collection
+
+from elytron.journal.follower import StoreJournals, event_of
+from elytron_adapter.dispatch import CallerEntrance, auth_of, bind_space
+from elytron_adapter.identity.access_keys import Principal
+from elytron_console import limits
+from elytron_core import limits as core_limits
+from elytron_core.clock import DAY_MS, Instant
+from elytron_core.events import JournalEvent
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.scope import Scope, ScopedRequest
+
+
+class JournalPage(Value):
+    """Entries of a journal, newest first. `next_before` continues with older ones, if there may be any."""
+
+    space: str
+    items: tuple[JournalEvent, ...]
+    sequence: int
+    """Length of the whole journal."""
+    next_before: int | None = None
+
+
+class TodayFigures(Value):
+    """Entries of a journal since midnight, UTC, by action and by plane."""
+
+    since: Instant
+    entries: int = 0
+    actions: dict[str, int] = {}
+    planes: dict[str, int] = {}
+    clipped: bool = False
+    """There are more; the newest were counted."""
+
+
+class JournalReader:
+    """Reads the journals of a server's store for its console."""
+
+    def __init__(self, entrance: CallerEntrance, /) -> None:
+        self._entrance = entrance
+        context = entrance.dispatcher.runtime.context
+        self._journals = StoreJournals(context.store, context.commits)
+
+    def space_of(self, principal: Principal, space: str | None, /) -> SpaceId:
+        """Return the space that `principal` asks for, else its own. Raises PermissionRefused, ScopeMissing."""
+        asked = bind_space(auth_of(principal), ScopedRequest(scope=Scope(space=space) if space is not None else None))
+        assert isinstance(asked, ScopedRequest)
+        return self._entrance.dispatcher.runtime.context.scope_of(asked).space
+
+    async def page(
+        self, space: SpaceId, /, *, before: int | None, limit: int, actions: Collection[str] = ()
+    ) -> JournalPage:
+        """Return up to `limit` entries before the sequence `before`, of `actions` alone if some are named."""
+        last = await self._journals.last(space, 0)
+        sequence = last.sequence if last is not None else 0
+        end = min(sequence, before - 1) if before is not None else sequence
+        found: list[JournalEvent] = []
+        looked = 0
+        while end > 0 and len(found) < limit and looked < limits.JOURNAL_LOOKED:
+            start = max(0, end - core_limits.EVENTS_PAGE)
+            entries = [
+                entry
+                for entry in await self._journals.read(space, start, core_limits.EVENTS_PAGE)
+                if entry.sequence <= end
+            ]
+            for entry in reversed(entries):
+                if len(found) == limit:
+                    break
+                end = entry.first - 1
+                if not actions or entry.action.value in actions:
+                    found.append(event_of(space, entry))
+            else:
+                end = min(start, end)
+            looked += core_limits.EVENTS_PAGE
+        return JournalPage(space=space, items=tuple(found), sequence=sequence, next_before=end + 1 if end > 0 else None)
+
+    async def today(self, space: SpaceId, now: Instant, /) -> TodayFigures:
+        """Return the figures of the entries since midnight."""
+        since = Instant(now - now % DAY_MS)
+        last = await self._journals.last(space, 0)
+        end = last.sequence if last is not None else 0
+        actions: Counter[str] = Counter()
+        planes: Counter[str] = Counter()
+        is_clipped = False
+        while end > 0 and not is_clipped:
+            start = max(0, end - core_limits.EVENTS_PAGE)
+            read = await self._journals.read(space, start, core_limits.EVENTS_PAGE)
+            events = [event_of(space, entry) for entry in read if entry.sequence <= end]
+            todays = [event for event in events if event.at >= since]
+            actions.update(event.action for event in todays)
+            planes.update(event.plane for event in todays)
+            if len(todays) < len(events):
+                break
+            end = start
+            is_clipped = actions.total() >= limits.JOURNAL_LOOKED and end > 0
+        return TodayFigures(
+            since=since, entries=actions.total(), actions=dict(actions), planes=dict(planes), clipped=is_clipped
+        )

@@ -1,0 +1,20 @@
+"""Bounds of the console: its sessions, what one page asks for, and what a smoke check may do."""
+
+from typing import Final
+
+SESSION_S: Final = 12 * 3_600.0
+"""Lifetime of a session; it ends earlier with its key, or with the server."""
+SESSIONS, SESSIONS_EACH = 1_000, 16
+BODY_BYTES: Final = 1024 * 1024
+JOURNAL_PAGE: Final = 200
+"""Journal entries that one answer has at most."""
+JOURNAL_LOOKED: Final = 10_000
+"""Journal entries that are looked at for one answer; a page that ends before says where to go on."""
+RECENT_EVENTS: Final = 12
+SPACES_COUNTED: Final = 2_000
+KEYS_COUNTED: Final = 2_000
+SMOKE_OUTPUT_BYTES: Final = 8 * 1024
+"""Bytes of each output of a smoke check that are shown; the end is kept, because failures come last."""
+SMOKE_DEADLINE_S: Final = 30.0
+SMOKE_RUNS: Final = 2
+"""Smoke checks that run at once."""

@@ -1,0 +1,289 @@
+"""Routes of the console for every caller: the session, the operations, the journal, and learned skills."""
+
+from collections.abc import Iterable
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elytron.registry import WIRE_OPERATIONS
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import CallTransport
+from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, read_body, require_json
+from elytron_adapter.http.responses import principal_of, render_answer, request_id_of
+from elytron_adapter.identity.access_keys import OPERATORS, AccessKeyRequest, AccessKeys, Principal
+from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_console import limits
+from elytron_console.journal import JournalPage, JournalReader
+from elytron_console.overview import SessionReport, is_development, package_version
+from elytron_console.sessions import COOKIE, GROUP, ROOT, ConsoleDoor
+from elytron_core import limits as core_limits
+from elytron_core.contracts.skills import (
+    RuntimeSkillDeleteRequest,
+    RuntimeSkillDetailReport,
+    RuntimeSkillDetailRequest,
+    RuntimeSkillEditRequest,
+    RuntimeSkillListReport,
+    RuntimeSkillListRequest,
+    RuntimeSkillMutationReport,
+    RuntimeSkillSetEnabledRequest,
+    Summary,
+)
+from elytron_core.errors import ElytronError, InvalidInput, NotFound
+from elytron_core.ids import is_reserved
+from elytron_core.model import Request as OperationRequest
+from elytron_core.model import Value
+from elytron_core.planes import skills
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.ports.store import JournalAction
+from elytron_core.scope import Reason, Scope
+
+_NAMES = frozenset(operation.name for operation in WIRE_OPERATIONS)
+_ACTIONS = frozenset(action.value for action in JournalAction)
+
+
+class SkillEdit(OperationRequest):
+    """Revise a learned skill; what is left out stays."""
+
+    title: skills.Title | None = None
+    topic: skills.Title | None = None
+    summary: Summary | None = None
+    procedure: str | None = None
+    edit_reason: Reason = ""
+
+
+class SkillSwitch(OperationRequest):
+    """Let recall show a learned skill, or not."""
+
+    enabled: bool
+    reason: Reason = ""
+
+
+def session_surfaces(entrance: CallerEntrance, door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]:
+    """Return the surfaces that begin, show and end a session."""
+
+    async def shown(request: Request) -> Response:
+        token = door.token_of(request.scope)
+        return value_response(await _session_report(entrance, keys, principal_of(request.scope), token))
+
+    async def begun(request: Request) -> Response:
+        authorization = request.headers.get("authorization")
+        principal = principal_of(request.scope)
+        cookie = door.sessions.open(principal.id, authorization) if authorization is not None else None
+        token = door.token_for(cookie) if cookie is not None else door.token_of(request.scope)
+        answer = value_response(await _session_report(entrance, keys, principal, token))
+        if cookie is not None:
+            answer.set_cookie(
+                COOKIE,
+                cookie,
+                max_age=int(limits.SESSION_S),
+                path=ROOT,
+                secure=request.url.scheme == "https",
+                httponly=True,
+                samesite="strict",
+            )
+        return answer
+
+    async def ended(request: Request) -> Response:
+        door.sessions.end(request.headers)
+        answer = Response(status_code=204)
+        answer.delete_cookie(COOKIE, path=ROOT, httponly=True, samesite="strict")
+        return answer
+
+    return (
+        door.surface(
+            "GET", "/session", shown, _describe_route("console_session", "Say who is signed in.", given=SessionReport)
+        ),
+        door.surface(
+            "POST",
+            "/session",
+            begun,
+            _describe_route(
+                "console_sign_in", "Begin a session of a page: its cookie opens the console alone.", given=SessionReport
+            ),
+            is_repeatable=True,
+        ),
+        door.surface(
+            "DELETE",
+            "/session",
+            ended,
+            _describe_route("console_sign_out", "End the session.", status=204),
+            is_repeatable=True,
+        ),
+    )
+
+
+def memory_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: JournalReader, /) -> Iterable[Surface]:
+    """Return the surfaces of operations and of the journal."""
+
+    async def performed(request: Request) -> Response:
+        require_json(request.headers)
+        name = request.path_params["name"]
+        if name not in _NAMES:
+            raise NotFound(what="operation", name=name)
+        answer = await entrance.call(
+            principal_of(request.scope),
+            transport=CallTransport.CONSOLE,
+            operation=name,
+            request_id=request_id_of(request.scope),
+            payload=await read_body(request.scope, request.receive, limit=limits.BODY_BYTES),
+            idempotency_key=idempotency_key(request.headers),
+        )
+        return render_answer(answer)
+
+    async def entries(request: Request) -> Response:
+        query = request.query_params
+        space = journal.space_of(principal_of(request.scope), query.get("space"))
+        actions = frozenset(part for part in query.get("actions", "").split(",") if part)
+        if not actions <= _ACTIONS:
+            raise InvalidInput(
+                field="actions", problem=f"has one that is none: there are {', '.join(sorted(_ACTIONS))}"
+            )
+        before = _whole_number(query.get("before"), "before", least=1, most=10**15)
+        limit = _whole_number(query.get("limit"), "limit", least=1, most=limits.JOURNAL_PAGE) or 50
+        return value_response(await journal.page(space, before=before, limit=limit, actions=actions))
+
+    return (
+        door.surface(
+            "POST",
+            "/operations/{name}",
+            performed,
+            _describe_route(
+                "console_operation", "Perform one operation for a page.", headers=("X-Audit-ID", IDEMPOTENCY_KEY)
+            ),
+            is_repeatable=True,
+        ),
+        door.surface(
+            "GET",
+            "/journal",
+            entries,
+            _describe_route(
+                "console_journal",
+                "Read a space's journal, newest entries first.",
+                given=JournalPage,
+                query=("space", "before", "limit", "actions"),
+            ),
+        ),
+    )
+
+
+def skill_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:
+    """Return the surfaces of learned skills."""
+
+    async def call(request: Request, operation: str, asked: Value) -> Response:
+        answer = await entrance.call(
+            principal_of(request.scope),
+            transport=CallTransport.CONSOLE,
+            operation=operation,
+            request_id=request_id_of(request.scope),
+            payload=asked,
+        )
+        return render_answer(answer)
+
+    async def sent(request: Request, model: type[Value]) -> dict[str, object]:
+        require_json(request.headers)
+        body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
+        given = envelope.decode_as(model, body)
+        return {name: value for name, value in given if value is not None}
+
+    def place(request: Request) -> dict[str, object]:
+        space = request.query_params.get("space")
+        return {"scope": Scope(space=space)} if space is not None else {}
+
+    def named(request: Request) -> dict[str, object]:
+        return {"name": request.path_params["name"], **place(request)}
+
+    async def listed(request: Request) -> Response:
+        every = {"include_disabled": True, "include_retired": True, "limit": core_limits.PAGE_MAX}
+        return await call(
+            request, "list_runtime_skills", _build_request(RuntimeSkillListRequest, every | place(request))
+        )
+
+    async def one(request: Request) -> Response:
+        return await call(request, "get_runtime_skill", _build_request(RuntimeSkillDetailRequest, named(request)))
+
+    async def edited(request: Request) -> Response:
+        asked = _build_request(RuntimeSkillEditRequest, named(request) | await sent(request, SkillEdit))
+        return await call(request, "edit_runtime_skill", asked)
+
+    async def switched(request: Request) -> Response:
+        asked = _build_request(RuntimeSkillSetEnabledRequest, named(request) | await sent(request, SkillSwitch))
+        return await call(request, "set_runtime_skill_enabled", asked)
+
+    async def deleted(request: Request) -> Response:
+        return await call(request, "delete_runtime_skill", _build_request(RuntimeSkillDeleteRequest, named(request)))
+
+    at, change = "/skills/{name}", RuntimeSkillMutationReport
+    return (
+        door.surface("GET", "/skills", listed, _describe_skill("list", "List learned skills.", RuntimeSkillListReport)),
+        door.surface("GET", at, one, _describe_skill("detail", "Read one skill.", RuntimeSkillDetailReport)),
+        door.surface("PATCH", at, edited, _describe_skill("edit", "Revise a skill.", change, SkillEdit)),
+        door.surface(
+            "PATCH", f"{at}/enabled", switched, _describe_skill("enable", "Switch a skill.", change, SkillSwitch)
+        ),
+        door.surface("DELETE", at, deleted, _describe_skill("delete", "Remove a skill.", change)),
+    )
+
+
+def value_response(value: Value, /) -> Response:
+    """Return `value` as JSON, under its fields' outer names."""
+    return Response(value.model_dump_json(exclude_none=True, by_alias=True), media_type="application/json")
+
+
+def _build_request(model: type[OperationRequest], fields: dict[str, object]) -> OperationRequest:
+    return model(**fields)
+
+
+def _describe_route(name: str, summary: str, **more: object) -> SurfaceDescription:
+    return SurfaceDescription(name, summary, group=GROUP, **more)  # pyright: ignore[reportArgumentType]
+
+
+def _describe_skill(
+    name: str, summary: str, given: type[Value], taken: type[Value] | None = None
+) -> SurfaceDescription:
+    return SurfaceDescription(f"console_skill_{name}", summary, taken, given, (), ("space",), group=GROUP)
+
+
+def _whole_number(given: str | None, field: str, *, least: int, most: int) -> int | None:
+    if given is None:
+        return None
+    if not given.isascii() or not given.isdecimal() or len(given) > 16 or not least <= int(given) <= most:
+        raise InvalidInput(field=field, problem=f"is no number from {least} to {most}")
+    return int(given)
+
+
+async def _session_report(
+    entrance: CallerEntrance, keys: AccessKeys, principal: Principal, token: str
+) -> SessionReport:
+    context = entrance.dispatcher.runtime.context
+    is_operator = principal.kind in OPERATORS
+    spaces: list[str] = [principal.space] if principal.space is not None else []
+    clipped = False
+    if is_operator:
+        found = await context.store.spaces(limit=limits.SPACES_COUNTED)
+        spaces = [name for name in found if not is_reserved(name)]
+        clipped = len(found) == limits.SPACES_COUNTED
+    scope = context.default_scope
+    return SessionReport(
+        principal=principal.id,
+        kind=principal.kind,
+        space=principal.space,
+        label=await _label_of(keys, principal),
+        operator=is_operator,
+        development=is_development(entrance),
+        default_space=principal.space or (scope.space if scope is not None and is_operator else None),
+        spaces=tuple(spaces),
+        spaces_clipped=clipped,
+        token=token,
+        version=package_version(),
+        now=context.clock.now(),
+    )
+
+
+async def _label_of(keys: AccessKeys, principal: Principal) -> str:
+    if principal.kind is PrincipalKind.DEVELOPER:
+        return "developer of this machine"
+    try:
+        return (await keys.find(AccessKeyRequest(id=principal.id))).label
+    except ElytronError:
+        return ""  # a gateway's user, say, whose key is no access key

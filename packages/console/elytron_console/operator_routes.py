@@ -1,0 +1,344 @@
+"""Routes of the console for operators: the server's state, its transports, devices, models and smoke checks."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from pydantic import ConfigDict, Field
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.http.requests import read_body, require_json
+from elytron_adapter.http.responses import principal_of
+from elytron_adapter.identity.access_keys import (
+    AccessAddRequest,
+    AccessKeyIssued,
+    AccessKeyList,
+    AccessKeyReport,
+    AccessKeyRequest,
+    AccessKeys,
+    AccessLabelRequest,
+    AccessListRequest,
+)
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_console import limits
+from elytron_console.host import ConsoleHost, ModelConfig, ModelConfigChange, models_in_use
+from elytron_console.journal import JournalReader
+from elytron_console.member_routes import value_response
+from elytron_console.overview import OverviewReport, SpaceReport, server_overview
+from elytron_console.sessions import GROUP, ConsoleDoor, Handler
+from elytron_console.smoke_checks import SmokeCheckReport, SmokeRunner
+from elytron_core.clock import Instant
+from elytron_core.errors import InvalidInput, NotFound, ScopeMissing, Unsupported
+from elytron_core.model import Request as OperationRequest
+from elytron_core.model import Value
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.scope import Name, Space
+
+ValueT = TypeVar("ValueT", bound=Value)
+_CONSOLE = "console"
+_TITLES = {
+    "http": "HTTP API",
+    "wss": "WebSocket",
+    "mcp": "MCP",
+    "a2a": "A2A",
+    "llm": "Model APIs with memory",
+    "gateway": "Memory Gateway",
+    "store": "Shared store",
+}
+
+
+class DeviceReport(Value):
+    """An access key as lists show it: its fingerprint, never the key."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    id: str
+    kind: PrincipalKind
+    space: str | None = None
+    label: str
+    state: str
+    app_key_fingerprint: str = Field(serialization_alias="appKeyFingerprint")
+    created_at: Instant
+    rotated_at: Instant | None = None
+    revoked_at: Instant | None = None
+    last_used_at: Instant | None = None
+
+
+class DeviceIssued(Value):
+    """A device with its key, which is shown this once."""
+
+    model_config = ConfigDict(serialize_by_alias=True)
+
+    device: DeviceReport
+    app_key_once: str = Field(serialization_alias="appKeyOnce")
+
+
+class DeviceList(Value):
+    """A page of keys, in the order of their ids."""
+
+    items: tuple[DeviceReport, ...]
+    next_cursor: str | None = None
+
+
+class DeviceDraft(OperationRequest):
+    """Make a key: a device's, unless `kind` says another."""
+
+    label: Name
+    space: Space | None = None
+    kind: PrincipalKind = PrincipalKind.DEVICE
+
+
+class DeviceChange(OperationRequest):
+    """Change a key's label, or let it open nothing any more; that cannot be undone."""
+
+    label: Name | None = None
+    state: str | None = None
+
+
+class TransportReport(Value):
+    """A transport of this server."""
+
+    id: str
+    title: str
+    enabled: bool
+    paths: tuple[str, ...]
+    calls: int | None = None
+    """Operations that it asked for since the start; None if it asks for none."""
+
+
+class TransportList(Value):
+    """The transports that this server shows. The console itself is none of them."""
+
+    items: tuple[TransportReport, ...]
+
+
+class TransportChange(OperationRequest):
+    """Switch a transport on or off, at once and for later starts."""
+
+    enabled: bool
+
+
+class GatewayEndpoint(Value):
+    """A way in for programs that speak with models."""
+
+    title: str
+    path: str
+    enabled: bool
+
+
+class SmokeCheckShown(Value):
+    """A smoke check that can be run, and the command that it is."""
+
+    id: str
+    title: str
+    command: str
+
+
+class LlmGatewayReport(Value):
+    """Ways in for models' programs, commands that export rules for agents, and smoke checks."""
+
+    endpoints: tuple[GatewayEndpoint, ...]
+    rule_commands: tuple[str, ...]
+    smoke_checks: tuple[SmokeCheckShown, ...]
+
+
+def server_surfaces(
+    entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHost, keys: AccessKeys, journal: JournalReader, /
+) -> Iterable[Surface]:
+    """Return the surfaces of the server's state, its transports and its models."""
+
+    async def overview(request: Request) -> Response:
+        space = await _space_report(entrance, journal, request)
+        return value_response(await server_overview(entrance, host, keys, space))
+
+    async def transports(_request: Request) -> Response:
+        return value_response(TransportList(items=_transport_rows(entrance)))
+
+    async def switched(request: Request) -> Response:
+        name = request.path_params["id"]
+        change = await _sent_value(request, TransportChange)
+        if name == _CONSOLE:
+            raise InvalidInput(field="id", problem="is the console, which does not switch itself off")
+        if name not in entrance.transports.paths:
+            raise NotFound(what="transport", name=name)
+        await entrance.transports.switch(name, on=change.enabled)
+        (found,) = (one for one in _transport_rows(entrance) if one.id == name)
+        return value_response(found)
+
+    async def models(_request: Request) -> Response:
+        models = entrance.dispatcher.runtime.context.models
+        return value_response(host.models.read() if host.models is not None else models_in_use(models))
+
+    async def models_changed(request: Request) -> Response:
+        change = await _sent_value(request, ModelConfigChange)
+        if host.models is None:
+            raise Unsupported("the program that serves this console does not let its models be changed")
+        host.models.change(change)
+        return value_response(host.models.read())
+
+    return (
+        _operator_surface(door, "GET", "/overview", overview,
+                  SurfaceDescription("console_overview", "Give the figures of the server.", None, OverviewReport, (),
+                                     ("space",), group=GROUP)),
+        _operator_surface(door, "GET", "/transports", transports,
+                  SurfaceDescription("console_transports", "List the transports.", None, TransportList, group=GROUP)),
+        _operator_surface(door, "PATCH", "/transports/{id}", switched,
+                  SurfaceDescription("console_switch_transport", "Switch a transport.", TransportChange,
+                                     TransportReport, group=GROUP)),
+        _operator_surface(door, "GET", "/model-config", models,
+                  SurfaceDescription("console_models", "Show the models and their settings.", None, ModelConfig,
+                                     group=GROUP)),
+        _operator_surface(door, "PATCH", "/model-config", models_changed,
+                  SurfaceDescription("console_change_models", "Set the models of the next start.", ModelConfigChange,
+                                     ModelConfig, group=GROUP)),
+    )  # fmt: skip
+
+
+def smoke_surfaces(entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHost, /) -> Iterable[Surface]:
+    """Return the surfaces of the ways in for models' programs, and of the smoke checks."""
+    runner = SmokeRunner(host)
+    named = {"llm": "OpenAI, Anthropic and Ollama APIs with memory", "mcp": "MCP over HTTP", "a2a": "A2A"}
+
+    async def shown(_request: Request) -> Response:
+        paths = entrance.transports.paths
+        endpoints = [
+            GatewayEndpoint(title=title, path=path, enabled=entrance.transports.is_on(name))
+            for name, title in named.items()
+            for path in paths.get(name, ())
+        ]
+        checks = [
+            SmokeCheckShown(id=check.id, title=check.title, command=" ".join(("elytron", *check.arguments)))
+            for check in runner.checks.values()
+        ]
+        return value_response(
+            LlmGatewayReport(endpoints=tuple(endpoints), rule_commands=host.rule_commands, smoke_checks=tuple(checks))
+        )
+
+    async def run(request: Request) -> Response:
+        return value_response(await runner.run(request.path_params["id"]))
+
+    return (
+        _operator_surface(door, "GET", "/llm-gateway", shown,
+                  SurfaceDescription("console_llm_gateway", "Show the ways in for models' programs.", None,
+                                     LlmGatewayReport, group=GROUP)),
+        _operator_surface(door, "POST", "/llm-gateway/smoke-checks/{id}/run", run,
+                  SurfaceDescription("console_smoke_check", "Run a fixed smoke check.", None, SmokeCheckReport,
+                                     group=GROUP)),
+    )  # fmt: skip
+
+
+def device_surfaces(door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]:
+    """Return the surfaces of the keys that devices, users and operators hold."""
+
+    async def listed(request: Request) -> Response:
+        cursor = request.query_params.get("cursor")
+        return value_response(_device_list(await keys.list(AccessListRequest(cursor=cursor))))
+
+    async def added(request: Request) -> Response:
+        draft = await _sent_value(request, DeviceDraft)
+        made = AccessAddRequest(kind=draft.kind, space=draft.space, label=draft.label)
+        return value_response(_issued_device(await keys.add(made)))
+
+    async def changed(request: Request) -> Response:
+        change = await _sent_value(request, DeviceChange)
+        key_id = request.path_params["id"]
+        found = await keys.find(AccessKeyRequest(id=key_id))
+        if change.state not in {None, "active", "revoked"}:
+            raise InvalidInput(field="state", problem="is neither active nor revoked")
+        if change.state == "active" and found.revoked_at is not None:
+            raise InvalidInput(field="state", problem="stays revoked: make another key for this device")
+        if change.label is not None:
+            found = await keys.set_label(AccessLabelRequest(id=key_id, label=change.label))
+        if change.state == "revoked":
+            found = await keys.revoke(AccessKeyRequest(id=key_id))
+        return value_response(_device_report(found))
+
+    async def rotated(request: Request) -> Response:
+        return value_response(_issued_device(await keys.rotate(AccessKeyRequest(id=request.path_params["id"]))))
+
+    async def revoked(request: Request) -> Response:
+        return value_response(_device_report(await keys.revoke(AccessKeyRequest(id=request.path_params["id"]))))
+
+    one = "/devices/{id}"
+    return (
+        _operator_surface(door, "GET", "/devices", listed,
+                  SurfaceDescription("console_devices", "List keys by fingerprint.", None, DeviceList, (),
+                                     ("cursor",), group=GROUP)),
+        _operator_surface(door, "POST", "/devices", added,
+                  SurfaceDescription("console_add_device", "Make a key, shown this once.", DeviceDraft, DeviceIssued,
+                                     group=GROUP)),
+        _operator_surface(door, "PATCH", one, changed,
+                  SurfaceDescription("console_change_device", "Change a key's label or state.", DeviceChange,
+                                     DeviceReport, group=GROUP)),
+        _operator_surface(door, "POST", f"{one}/rotate-key", rotated,
+                  SurfaceDescription("console_rotate_device", "Give a key a new secret, shown this once.", None,
+                                     DeviceIssued, group=GROUP)),
+        _operator_surface(door, "DELETE", one, revoked,
+                  SurfaceDescription("console_revoke_device", "Let a key open nothing more.", None, DeviceReport,
+                                     group=GROUP)),
+    )  # fmt: skip
+
+
+def _operator_surface(
+    door: ConsoleDoor,
+    method: str,
+    path: str,
+    handler: Handler,
+    told: SurfaceDescription,
+) -> Surface:
+    return door.surface(method, path, handler, told, access=SurfaceAccess.OPERATOR)
+
+
+async def _sent_value(request: Request, model: type[ValueT]) -> ValueT:
+    require_json(request.headers)
+    return envelope.decode_as(model, await read_body(request.scope, request.receive, limit=limits.BODY_BYTES))
+
+
+async def _space_report(entrance: CallerEntrance, journal: JournalReader, request: Request) -> SpaceReport | None:
+    """Return today's figures of the space that is asked for; None if none is, and there is no usual one."""
+    try:
+        space = journal.space_of(principal_of(request.scope), request.query_params.get("space"))
+    except ScopeMissing:
+        return None
+    now = entrance.dispatcher.runtime.context.clock.now()
+    page = await journal.page(space, before=None, limit=limits.RECENT_EVENTS)
+    return SpaceReport(space=space, today=await journal.today(space, now), recent=page.items)
+
+
+def _transport_rows(entrance: CallerEntrance) -> tuple[TransportReport, ...]:
+    counts = entrance.figures.transports
+    return tuple(
+        TransportReport(
+            id=name,
+            title=_TITLES.get(name, name),
+            enabled=entrance.transports.is_on(name),
+            paths=tuple(sorted(paths)),
+            calls=counts.get(name, 0) if name not in {"gateway", "store"} else None,
+        )
+        for name, paths in sorted(entrance.transports.paths.items())
+    )
+
+
+def _device_report(key: AccessKeyReport) -> DeviceReport:
+    return DeviceReport(
+        id=key.id,
+        kind=key.kind,
+        space=key.space,
+        label=key.label,
+        state="active" if key.revoked_at is None else "revoked",
+        app_key_fingerprint=key.fingerprint,
+        created_at=key.created_at,
+        rotated_at=key.rotated_at,
+        revoked_at=key.revoked_at,
+        last_used_at=key.last_used_at,
+    )
+
+
+def _device_list(found: AccessKeyList) -> DeviceList:
+    return DeviceList(items=tuple(map(_device_report, found.items)), next_cursor=found.next_cursor)
+
+
+def _issued_device(made: AccessKeyIssued) -> DeviceIssued:
+    return DeviceIssued(device=_device_report(made.access), app_key_once=made.key)

@@ -1,0 +1,287 @@
+"""The overview of a server: its calls, its machine, its store and its keys, each counted when it is asked for."""
+
+import os
+import platform
+import sys
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+
+from elytron.ops.inspection import catalog_of
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.identity.access_keys import AccessKeyList, AccessKeys, AccessListRequest, DevelopmentCallers
+from elytron_console import limits
+from elytron_console.host import ConsoleHost, StorageReport
+from elytron_console.journal import TodayFigures
+from elytron_core.clock import Instant
+from elytron_core.contracts.inspection import CapabilityState
+from elytron_core.errors import ElytronError
+from elytron_core.events import JournalEvent
+from elytron_core.ids import is_reserved
+from elytron_core.model import Value
+from elytron_core.planes.space import PrincipalKind
+
+_KIB = 1_024
+
+
+class SessionReport(Value):
+    """The caller of a console, and the token that its changes repeat."""
+
+    principal: str
+    kind: PrincipalKind
+    space: str | None = None
+    """The only space that the caller may use; None: any."""
+    label: str = ""
+    operator: bool
+    development: bool
+    """True if this server asks for no key, on its own machine alone."""
+    default_space: str | None = None
+    """The space of calls that name none."""
+    spaces: tuple[str, ...] = ()
+    """Spaces that the caller may use, by name; the first of many."""
+    spaces_clipped: bool = False
+    token: str
+    version: str
+    now: Instant
+
+
+class RuntimeShape(Value):
+    """The runtime that answers."""
+
+    version: str
+    python: str
+    pid: int
+    store: str
+    engine: str
+    profile: str
+    protocols: tuple[str, ...]
+    started_at: Instant
+    uptime_ms: int
+    ready: bool
+    """True if the store answers now."""
+
+
+class SystemReport(Value):
+    """The machine. What it does not tell is left out."""
+
+    system: str
+    machine: str
+    cpus: int | None = None
+    load: float | None = None
+    """Processes that want a processor, averaged over a minute."""
+    memory_bytes: int | None = None
+    available_bytes: int | None = None
+    process_bytes: int | None = None
+    time: Instant
+
+
+class OperationRow(Value):
+    """Calls of one operation since the server started."""
+
+    operation: str
+    calls: int
+    refused: int
+    mean_ms: float
+    longest_ms: float
+
+
+class MinuteRow(Value):
+    """Calls of one minute."""
+
+    at: Instant
+    calls: int
+    refused: int
+
+
+class CallsReport(Value):
+    """Calls since the server started, by transport and by operation, and those of the last hour by the minute."""
+
+    since: Instant
+    total: int
+    refused: int
+    running: int
+    waiting: int
+    transports: dict[str, int]
+    operations: tuple[OperationRow, ...]
+    minutes: tuple[MinuteRow, ...]
+
+
+class KeysReport(Value):
+    """Keys that open something, by kind, and the number of revoked ones."""
+
+    open: dict[str, int] = {}
+    revoked: int = 0
+    clipped: bool = False
+
+
+class KernelReport(Value):
+    """Parts of the runtime that answer recall."""
+
+    indexes: int
+    index_bytes: int
+    embedder: str | None = None
+    language_model: str | None = None
+    reranker: str | None = None
+
+
+class SpaceReport(Value):
+    """The space that was asked for: today's figures and the newest entries of its journal."""
+
+    space: str
+    today: TodayFigures
+    recent: tuple[JournalEvent, ...]
+
+
+class OverviewReport(Value):
+    """State of a server. Each figure is counted for this answer; nothing of it is kept."""
+
+    at: Instant
+    runtime: RuntimeShape
+    system: SystemReport
+    storage: StorageReport
+    calls: CallsReport
+    keys: KeysReport
+    kernel: KernelReport
+    spaces: int
+    spaces_clipped: bool = False
+    capabilities: dict[str, bool]
+    """Abilities that this runtime has, and those that it lacks."""
+    space: SpaceReport | None = None
+
+
+async def server_overview(
+    entrance: CallerEntrance, host: ConsoleHost, keys: AccessKeys, space: SpaceReport | None, /
+) -> OverviewReport:
+    """Return the overview of the server. Raises ElytronError if its store does not answer."""
+    context = entrance.dispatcher.runtime.context
+    spaces = await context.store.spaces(limit=limits.SPACES_COUNTED)
+    return OverviewReport(
+        at=context.clock.now(),
+        runtime=_runtime_shape(entrance, host),
+        system=_system_report(context.clock.now()),
+        storage=host.storage() if host.storage is not None else StorageReport(),
+        calls=_calls_report(entrance),
+        keys=await _keys_report(keys),
+        kernel=_kernel_report(entrance),
+        spaces=len([one for one in spaces if not is_reserved(one)]),
+        spaces_clipped=len(spaces) == limits.SPACES_COUNTED,
+        capabilities=_capability_flags(entrance),
+        space=space,
+    )
+
+
+@cache
+def package_version() -> str:
+    """Return the version of this distribution."""
+    return version("elytron")
+
+
+def is_development(entrance: CallerEntrance, /) -> bool:
+    """Return whether the server asks for no key."""
+    return isinstance(entrance.authenticator, DevelopmentCallers)
+
+
+def _runtime_shape(entrance: CallerEntrance, host: ConsoleHost) -> RuntimeShape:
+    context = entrance.dispatcher.runtime.context
+    began = entrance.figures.began_at
+    return RuntimeShape(
+        version=package_version(),
+        python=platform.python_version(),
+        pid=os.getpid(),
+        store=host.store,
+        engine=context.engine,
+        profile=context.profile.name.value,
+        protocols=host.protocols,
+        started_at=began,
+        uptime_ms=max(0, context.clock.now() - began),
+        ready=not context.closing,
+    )
+
+
+def _system_report(now: Instant) -> SystemReport:
+    memory = _proc_values("/proc/meminfo")
+    own = _proc_values("/proc/self/status")
+    return SystemReport(
+        system=f"{platform.system()} {platform.release()}".strip() or sys.platform,
+        machine=platform.machine(),
+        cpus=os.cpu_count(),
+        load=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+        memory_bytes=memory.get("MemTotal"),
+        available_bytes=memory.get("MemAvailable"),
+        process_bytes=own.get("VmRSS"),
+        time=now,
+    )
+
+
+def _proc_values(path: str) -> dict[str, int]:
+    """Return the lines of a file of the kernel's that give kibibytes, as bytes; nothing on other systems."""
+    try:
+        lines = Path(path).read_text("ascii", "replace").splitlines()
+    except OSError:
+        return {}
+    parts = [(name, value.split()) for name, _, value in (line.partition(":") for line in lines)]
+    return {name: int(told[0]) * _KIB for name, told in parts if len(told) == 2 and told[1] == "kB"}
+
+
+def _calls_report(entrance: CallerEntrance) -> CallsReport:
+    figures = entrance.figures
+    rows = sorted(figures.operations.items(), key=lambda row: (-row[1].calls, row[0]))
+    return CallsReport(
+        since=figures.began_at,
+        total=figures.transports.total(),
+        refused=sum(of_it.refused for _, of_it in rows),
+        running=entrance.shedding.running,
+        waiting=entrance.shedding.waiting,
+        transports=dict(figures.transports),
+        operations=tuple(
+            OperationRow(
+                operation=name,
+                calls=of_it.calls,
+                refused=of_it.refused,
+                mean_ms=round(of_it.seconds / of_it.calls * 1_000, 3),
+                longest_ms=round(of_it.longest_s * 1_000, 3),
+            )
+            for name, of_it in rows
+        ),
+        minutes=tuple(
+            MinuteRow(at=minute.at, calls=minute.calls, refused=minute.refused) for minute in figures.minutes()
+        ),
+    )
+
+
+async def _keys_report(keys: AccessKeys) -> KeysReport:
+    found: dict[str, int] = {}
+    revoked = counted = 0
+    page: AccessKeyList | None = None
+    while (page is None or page.next_cursor is not None) and counted < limits.KEYS_COUNTED:
+        page = await keys.list(AccessListRequest(cursor=page.next_cursor if page is not None else None))
+        for key in page.items:
+            counted += 1
+            if key.revoked_at is not None:
+                revoked += 1
+            else:
+                found[key.kind.value] = found.get(key.kind.value, 0) + 1
+    return KeysReport(open=found, revoked=revoked, clipped=page is not None and page.next_cursor is not None)
+
+
+def _kernel_report(entrance: CallerEntrance) -> KernelReport:
+    context = entrance.dispatcher.runtime.context
+    indexes, index_bytes = context.folds.held
+    models = context.models
+    return KernelReport(
+        indexes=indexes,
+        index_bytes=index_bytes,
+        embedder=models.embedder.info.model if models.embedder is not None else None,
+        language_model=models.language.name if models.language is not None else None,
+        reranker=models.reranker.name if models.reranker is not None else None,
+    )
+
+
+def _capability_flags(entrance: CallerEntrance) -> dict[str, bool]:
+    """Return by name whether each ability of the catalog is there."""
+    try:
+        catalog = catalog_of(entrance.dispatcher.runtime.context)
+    except ElytronError:
+        return {}
+    found = {name: value.visible for name, value in catalog if isinstance(value, CapabilityState)}
+    return {name.rstrip("_"): is_there for name, is_there in found.items()}

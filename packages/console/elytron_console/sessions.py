@@ -1,0 +1,91 @@
+"""Sessions of the console, and the guard before everything that it changes."""
+
+import hashlib
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import request_response
+from starlette.types import Scope
+
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.http.requests import SAFE_METHODS, heads_of, is_own_page
+from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_console import limits
+from elytron_core.errors import PermissionRefused
+
+ROOT: Final = "/console"
+COOKIE: Final = "elytron_console"
+TOKEN: Final = "X-Console-Token"  # noqa: S105 - the name of a header
+"""Header in which a page of the console repeats what its session gave it; a foreign page cannot read that."""
+GROUP: Final = "console"
+_KEY_BYTES: Final = 32
+_REFUSED: Final = (
+    "changes come from a page of this console alone: sign in again, and let no proxy change Origin or the token"
+)
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class ConsoleDoor:
+    """Makes the surfaces of a console: each takes its cookie, and a change the session's token and origin too.
+
+    A caller with an `Authorization` header of its own is no page, and needs neither.
+    """
+
+    def __init__(self, entrance: CallerEntrance, /) -> None:
+        ids = entrance.dispatcher.runtime.context.ids
+        cookie = SessionCookie(COOKIE, ROOT, limits.SESSION_S, limits.SESSIONS, limits.SESSIONS_EACH)
+        self.sessions = CookieSessions(ids, cookie)
+        self._key = ids.secret(_KEY_BYTES)
+
+    def surface(
+        self,
+        method: str,
+        path: str,
+        handler: Handler,
+        told: SurfaceDescription,
+        /,
+        *,
+        access: SurfaceAccess = SurfaceAccess.MEMBER,
+        is_repeatable: bool = False,
+    ) -> Surface:
+        """Return the surface at `path` below the console, with the guard before `handler`."""
+
+        async def guarded(request: Request) -> Response:
+            self._require_own(request.scope)
+            return await handler(request)
+
+        app = request_response(guarded)
+        return Surface(
+            f"{ROOT}{path}",
+            app,
+            access,
+            (method,),
+            credential=self.sessions.credential,
+            told=told,
+            is_repeatable=is_repeatable,
+        )
+
+    def token_of(self, scope: Scope, /) -> str:
+        """Return the token of a request's session; without a session, that of this process."""
+        cookie = self.sessions.token(heads_of(scope)) or ""
+        return self.token_for(cookie)
+
+    def token_for(self, cookie: str, /) -> str:
+        """Return the token of the session that `cookie` opens."""
+        return hashlib.blake2b(cookie.encode(), key=self._key, digest_size=24).hexdigest()
+
+    def _require_own(self, scope: Scope) -> None:
+        """Raise PermissionRefused for a change that another site may have made a browser ask for."""
+        headers = heads_of(scope)
+        if scope["method"] in SAFE_METHODS or "authorization" in headers:
+            return
+        if not is_own_page(scope, headers):
+            raise PermissionRefused(_REFUSED)
+        given = headers.get(TOKEN, "")
+        if not hmac.compare_digest(given.encode(), self.token_of(scope).encode()):
+            raise PermissionRefused(_REFUSED)

@@ -1,0 +1,158 @@
+// The frame: who is signed in, the space that is shown, the pages and the way between them.
+import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, keepToken, linkTo, render, useAction, useAddress, useCallback, useEffect, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
+
+const PAGES = [
+  ["Look", [
+    ["overview", "Overview"],
+  ]],
+  ["Decide", [
+    ["skills", "Skills"],
+  ]],
+  ["Server", [
+    ["devices", "Keys and devices", true],
+    ["server", "Server", true],
+  ]],
+];
+const KNOWN = new Map(PAGES.flatMap(([, pages]) => pages.map((page) => [page[0], page])));
+const SPACE = "elytron.space";
+const THEME = "elytron.theme";
+
+const kept = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
+const keep = (name, value) => { try { localStorage.setItem(name, value); } catch { /* a browser that stores nothing */ } };
+
+function SignIn({ onIn, note }) {
+  const [key, setKey] = useState("");
+  const input = useRef(null);
+  useEffect(() => { document.title = "Sign in · Elytron"; input.current?.focus(); }, []);
+  const { busy, error, run } = useAction(async () => {
+    const session = await ask("POST", "/session", undefined, { key: key.trim() });
+    setKey("");
+    onIn(session);
+  });
+  return html`
+    <main class="sign-in">
+      <form onSubmit=${(event) => { event.preventDefault(); run(); }}>
+        <${Brand} />
+        <h1>Sign in</h1>
+        <p class="soft">${note ?? "With an access key of this server. An operator makes one with: elytron access add."}</p>
+        <label for="key">Access key</label>
+        <input id="key" ref=${input} type="password" autocomplete="off" spellcheck="false" required placeholder="ely_…"
+          value=${key} onInput=${(event) => setKey(event.currentTarget.value)} />
+        <button class="primary" type="submit" disabled=${busy || !key.trim()}>${busy ? "Signing in…" : "Sign in"}</button>
+        ${error && html`<div class="note bad" role="alert">${error.status === 401 ? "This key opens nothing here." : error.message}</div>`}
+      </form>
+    </main>`;
+}
+
+const Brand = () => html`
+  <span class="brand"><svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7" /><path d="M9 8h14v4H13v2h8v4h-8v2h10v4H9z" /></svg>Elytron</span>`;
+
+function Spaces({ session, space, onSpace }) {
+  const [other, setOther] = useState(false);
+  if (!session.operator) return html`<span class="space-name" title="The space of your key"><bdi>${space}</bdi></span>`;
+  const names = [...new Set([...(space ? [space] : []), ...session.spaces])].sort();
+  if (other || !names.length) {
+    return html`
+      <form class="space-form" onSubmit=${(event) => { event.preventDefault(); const name = new FormData(event.currentTarget).get("space").trim(); if (name) { setOther(false); onSpace(name); } }}>
+        <input name="space" aria-label="Name of a space" placeholder="Name of a space" autocomplete="off" />
+        <button type="submit">Show</button>
+      </form>`;
+  }
+  const options = [...names.map((name) => [name, name]), ["", session.spaces_clipped ? "Another (not all are listed)…" : "Another…"]];
+  return html`<${Select} aria-label="Space" class="space-select" value=${space} options=${options} onChange=${(name) => (name ? onSpace(name) : setOther(true))} />`;
+}
+
+function Theme() {
+  const [theme, setTheme] = useState(kept(THEME) ?? "auto");
+  useEffect(() => {
+    document.documentElement.style.colorScheme = theme === "auto" ? "light dark" : theme;
+    keep(THEME, theme);
+  }, [theme]);
+  return html`<${Select} aria-label="Colours" class="theme" value=${theme} onChange=${setTheme}
+    options=${[["auto", "System colours"], ["light", "Light"], ["dark", "Dark"]]} />`;
+}
+
+function Loaded({ page }) {
+  const [found, setFound] = useState({ page: null, View: null, error: null });
+  useEffect(() => {
+    let gone = false;
+    import(`./pages/${page}.mjs`).then(
+      (module) => gone || setFound({ page, View: module.default, error: null }),
+      () => gone || setFound({ page, View: null, error: { message: "This part of the console cannot be read.", status: 0 } }),
+    );
+    return () => { gone = true; };
+  }, [page]);
+  if (found.page !== page) return html`<${Waiting} />`;
+  return found.View ? html`<${found.View} />` : html`<${Failure} error=${found.error} />`;
+}
+
+function Frame({ session, onOut }) {
+  const { page, query } = useAddress();
+  const [space, setSpace] = useState(() => {
+    const wanted = query.get("space") ?? kept(SPACE);
+    if (!session.operator) return session.space;
+    return wanted && (session.spaces.includes(wanted) || session.spaces_clipped) ? wanted : session.default_space ?? session.spaces[0] ?? null;
+  });
+  const [open, setOpen] = useState(false);
+  const main = useRef(null);
+  const value = useMemo(() => ({ ...session, space }), [session, space]);
+  const choose = useCallback((name) => { setSpace(name); keep(SPACE, name); }, []);
+  useEffect(() => {
+    setOpen(false);
+    main.current?.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }, [page]);
+  const known = KNOWN.get(page);
+  const allowed = known && (!known[2] || session.operator);
+  return html`
+    <${Session.Provider} value=${value}>
+      <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current?.focus(); }}>To the content</a>
+      <header class="top">
+        <button type="button" class="icon menu" aria-expanded=${open ? "true" : "false"} aria-controls="nav" aria-label="Pages" onClick=${() => setOpen(!open)}>☰</button>
+        <${Brand} />
+        <div class="top-space"><${Spaces} session=${session} space=${space} onSpace=${choose} /></div>
+        <div class="top-end">
+          <${Theme} />
+          <span class="who" title=${session.principal}>${session.label || words(session.kind)}</span>
+          ${!session.development && html`<button type="button" class="quiet" onClick=${onOut}>Sign out</button>`}
+        </div>
+      </header>
+      <nav id="nav" class=${cx("nav", open && "open")} aria-label="Pages">
+        ${PAGES.map(([group, pages]) => {
+          const shown = pages.filter(([, , operators]) => !operators || session.operator);
+          return shown.length > 0 && html`
+            <div key=${group}><h2>${group}</h2><ul>${shown.map(([name, title]) => html`
+              <li key=${name}><a href=${linkTo(name)} aria-current=${name === page ? "page" : undefined}>${title}</a></li>`)}</ul></div>`;
+        })}
+        <p class="nav-foot">Version ${session.version}<br /><a href="/docs">API</a></p>
+      </nav>
+      <main id="main" ref=${main} tabindex="-1">
+        ${!known ? html`<${Page} title="No such page"><p>The address names no page of the console.</p><//>`
+          : !allowed ? html`<${Page} title=${known[1]} error=${{ status: 403, message: "" }} />`
+          : !space && !known[2] && page !== "overview" ? html`<${Page} title=${known[1]}><p class="empty-title">Choose a space first.</p><p class="soft">This key opens every space of the server. Name one above.</p><//>`
+          : html`<${Loaded} key=${`${page} ${space}`} page=${page} />`}
+      </main>
+    <//>`;
+}
+
+function App() {
+  const [state, setState] = useState({ phase: "asking" });
+  const enter = useCallback((session) => { keepToken(session.token); setState({ phase: "in", session }); }, []);
+  useEffect(() => {
+    whenSignedOut(() => setState((before) => ({ phase: "out", note: before.phase === "in" ? "Your session has ended. Sign in again; the page stays." : undefined })));
+    ask("GET", "/session").then(enter, (error) => { if (error.status !== 401) setState({ phase: "broken", error }); });
+  }, []);
+  const leave = async () => {
+    try { await ask("DELETE", "/session"); } catch { /* it is over here in any case */ }
+    keepToken("");
+    setState({ phase: "out", note: "You are signed out." });
+  };
+  if (state.phase === "in") return html`<${Frame} session=${state.session} onOut=${leave} />`;
+  if (state.phase === "out") return html`<${SignIn} onIn=${enter} note=${state.note} />`;
+  if (state.phase === "broken") return html`<main class="sign-in"><div><${Brand} /><${Failure} error=${state.error} /><p><button type="button" onClick=${() => location.reload()}>Try again</button></p></div></main>`;
+  return html`<main class="sign-in"><${Waiting} /></main>`;
+}
+
+const root = document.getElementById("app");
+root.replaceChildren();
+render(html`<${App} />`, root);

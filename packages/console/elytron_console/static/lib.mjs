@@ -1,0 +1,330 @@
+// What pages share: calls, the address, times and texts as people read them, and the few parts that pages are made of.
+import { h, render, Fragment, createContext } from "./vendor/preact.mjs";
+import { useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
+import htm from "./vendor/htm.mjs";
+
+export { Fragment, createContext, render, useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useState };
+export const html = htm.bind(h);
+
+// Calls ---------------------------------------------------------------------------------------------------------------
+
+const TOKEN = "X-Console-Token";
+let token = "";
+let onSignedOut = () => {};
+
+export const keepToken = (given) => { token = given ?? ""; };
+export const whenSignedOut = (act) => { onSignedOut = act; };
+
+export class Refusal extends Error {
+  constructor(problem) {
+    super(problem.detail ?? problem.title ?? "the server refused");
+    Object.assign(this, { status: problem.status ?? 0, code: problem.code ?? "", details: problem.details ?? {} });
+  }
+}
+
+/** Ask the console's own routes. Raises Refusal for what the server refuses, and where it does not answer. */
+export async function ask(method, path, body, { key, signal } = {}) {
+  const headers = {};
+  if (key !== undefined) headers.Authorization = `Bearer ${key}`;
+  if (method !== "GET") headers[TOKEN] = token;
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let answer;
+  try {
+    answer = await fetch(`/console${path}`, {
+      method, headers, signal, credentials: "same-origin", cache: "no-store",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refusal({ detail: "The server does not answer.", code: "unreachable" });
+  }
+  const text = answer.status === 204 ? "" : await answer.text();
+  let told = {};
+  try { told = text ? JSON.parse(text) : {}; } catch { told = { detail: "The answer cannot be read." }; }
+  if (answer.ok) return told;
+  if (answer.status === 401 && key === undefined) onSignedOut();
+  throw new Refusal({ status: answer.status, ...told });
+}
+
+export const Session = createContext(null);
+export const useSession = () => useContext(Session);
+
+/** Return a function that performs an operation in the space that the page shows. */
+export function useOperation() {
+  const { space } = useSession();
+  return useCallback(
+    (name, request = {}, scope = {}, options) =>
+      ask("POST", `/operations/${name}`, { ...request, scope: { space, ...scope } }, options),
+    [space],
+  );
+}
+
+/** What `load` gives, asked again when `deps` change. What was there before stays, with the time it is from. */
+export function useLoad(load, deps) {
+  const [state, setState] = useState({ data: null, error: null, loading: true, at: null });
+  const [round, setRound] = useState(0);
+  useEffect(() => {
+    const stop = new AbortController();
+    setState((before) => ({ ...before, loading: true }));
+    Promise.resolve(load({ signal: stop.signal })).then(
+      (data) => stop.signal.aborted || setState({ data, error: null, loading: false, at: Date.now() }),
+      (error) => stop.signal.aborted || setState((before) => ({ ...before, error, loading: false })),
+    );
+    return () => stop.abort();
+  }, [...deps, round]);
+  return { ...state, reload: useCallback(() => setRound((before) => before + 1), []) };
+}
+
+/** What a form does when it is sent: whether it is under way, and what was refused. */
+export function useAction(act) {
+  const [state, setState] = useState({ busy: false, error: null });
+  const run = async (...given) => {
+    setState({ busy: true, error: null });
+    try {
+      const done = await act(...given);
+      setState({ busy: false, error: null });
+      return done;
+    } catch (error) {
+      setState({ busy: false, error });
+      return undefined;
+    }
+  };
+  return { ...state, run, clear: () => setState({ busy: false, error: null }) };
+}
+
+// The address ---------------------------------------------------------------------------------------------------------
+
+const parse = () => {
+  const [path, query] = location.hash.replace(/^#\/?/, "").split("?");
+  return { page: path || "overview", query: new URLSearchParams(query ?? "") };
+};
+
+export const linkTo = (page, query = {}) => {
+  const kept = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return `#/${page}${kept.length ? `?${new URLSearchParams(kept)}` : ""}`;
+};
+
+export function useAddress() {
+  const [address, setAddress] = useState(parse);
+  useEffect(() => {
+    const changed = () => setAddress(parse());
+    addEventListener("hashchange", changed);
+    return () => removeEventListener("hashchange", changed);
+  }, []);
+  return address;
+}
+
+/** Change parts of the query of this page; the entry in the history is replaced where `quiet`. */
+export function setQuery(changes, { quiet = false } = {}) {
+  const { page, query } = parse();
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const next = `#/${page}${query.size ? `?${query}` : ""}`;
+  if (!quiet) location.hash = next;
+  else {
+    history.replaceState(null, "", next);
+    dispatchEvent(new HashChangeEvent("hashchange"));
+  }
+}
+
+// Times and texts -----------------------------------------------------------------------------------------------------
+
+const DAY = new Intl.DateTimeFormat(undefined, { year: "numeric", month: "short", day: "numeric" });
+const MOMENT = new Intl.DateTimeFormat(undefined, {
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
+});
+const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const COUNT = new Intl.NumberFormat();
+
+export const day = (at) => (at === null || at === undefined ? "" : DAY.format(at));
+export const moment = (at) => (at === null || at === undefined ? "" : MOMENT.format(at));
+export const clock = (at) => CLOCK.format(at);
+export const count = (number) => (number === null || number === undefined ? "–" : COUNT.format(number));
+export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
+export const words = (name) => String(name ?? "").replaceAll("_", " ");
+
+export function bytes(number) {
+  if (number === null || number === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let value = number;
+  let unit = 0;
+  while (value >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
+  return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
+}
+
+export function span(ms) {
+  const seconds = Math.floor(ms / 1000);
+  const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const first = parts.findIndex(([size]) => seconds >= size);
+  if (first < 0) return `${Math.round(ms)} ms`;
+  const [size, unit] = parts[first];
+  const rest = parts[first + 1] ? Math.floor((seconds % size) / parts[first + 1][0]) : 0;
+  return `${Math.floor(seconds / size)} ${unit}${rest ? ` ${rest} ${parts[first + 1][1]}` : ""}`;
+}
+
+/** Milliseconds of what a field of a form says, in this machine's zone; null if it says nothing. */
+export const fieldTime = (text) => {
+  const at = text ? new Date(text).getTime() : NaN;
+  return Number.isNaN(at) ? null : at;
+};
+/** What a field of a form shows for milliseconds. */
+export const timeField = (at) => {
+  if (at === null || at === undefined) return "";
+  const local = new Date(at - new Date(at).getTimezoneOffset() * 60_000);
+  return local.toISOString().slice(0, 16);
+};
+
+const MARKS = /[\u202A-\u202E\u2066-\u2069\u200E\u200F\u061C\u200B\u2060\uFEFF]/g;
+// eslint-disable-next-line no-control-regex
+const CONTROLS = /[\u0000-\u0008\u000B-\u001F\u007F]/g;
+/** A stored text as it is shown: what steers the eye or a terminal is named in its place. */
+export const visible = (text) =>
+  String(text ?? "")
+    .replace(CONTROLS, (mark) => (mark === "\u007F" ? "\u2421" : String.fromCharCode(0x2400 + mark.charCodeAt(0))))
+    .replace(MARKS, (mark) => `\u27E8U+${mark.charCodeAt(0).toString(16).toUpperCase().padStart(4, "0")}\u27E9`);
+
+// Parts ---------------------------------------------------------------------------------------------------------------
+
+export const cx = (...names) => names.filter(Boolean).join(" ");
+
+export function Page({ title, question, actions, children, loading, error, at }) {
+  useEffect(() => { document.title = `${title} · Elytron`; }, [title]);
+  return html`
+    <div class="page" aria-busy=${loading ? "true" : "false"}>
+      <header class="page-head">
+        <div>
+          <h1 tabindex="-1">${title}</h1>
+          ${question && html`<p class="question">${question}</p>`}
+        </div>
+        ${actions && html`<div class="actions">${actions}</div>`}
+      </header>
+      <${Failure} error=${error} at=${at} />
+      ${children}
+    </div>`;
+}
+
+export function Failure({ error, at }) {
+  if (!error) return null;
+  const title = error.status === 403 ? "This is not for your key" : error.code === "unreachable" ? "No answer" : "Refused";
+  return html`
+    <div class="note bad" role="alert">
+      <strong>${title}.</strong> ${error.status === 403 ? "An operator's key opens it." : sentence(error.message)}
+      ${at ? html` <span class="soft">Shown is what was known at ${clock(at)}.</span>` : null}
+    </div>`;
+}
+
+const sentence = (text) => {
+  const told = visible(text);
+  return `${told.charAt(0).toUpperCase()}${told.slice(1)}${/[.?!]$/.test(told) ? "" : "."}`;
+};
+
+export const Panel = ({ title, aside, children, flush, label }) => html`
+  <section class=${cx("panel", flush && "flush")} aria-label=${label ?? title}>
+    ${(title || aside) && html`<div class="panel-head"><h2>${title}</h2>${aside && html`<div class="aside">${aside}</div>`}</div>`}
+    ${children}
+  </section>`;
+
+export const Empty = ({ children, title }) => html`
+  <div class="empty"><p class="empty-title">${title}</p>${children && html`<p>${children}</p>`}</div>`;
+
+export const Waiting = ({ children = "Reading…" }) => html`<p class="waiting" role="status">${children}</p>`;
+
+export const Badge = ({ tone, children, title }) => html`<span class=${cx("badge", tone)} title=${title}>${children}</span>`;
+
+const STATE_TONES = {
+  active: "good", stored: "good", done: "good", accepted: "good", fresh: "good", vouched: "good",
+  superseded: "soft", corrected: "soft", merged: "soft", retired: "soft", revoked: "soft", closed: "soft",
+  forgotten: "warn", deferred: "warn", stale: "warn", aging: "warn", waiting: "warn", handed_off: "warn", outside: "warn",
+  deleted: "bad", failed: "bad", rejected: "bad", erased: "bad", given_up: "bad", blocked: "bad",
+};
+export const State = ({ state }) => html`<${Badge} tone=${STATE_TONES[state] ?? ""}>${words(state)}<//>`;
+
+const BOUND = 3_000;
+/** A stored text: bounded, whole on demand, and never anything but text. */
+export function Text({ text, lines, whole = false, inline = false }) {
+  const [open, setOpen] = useState(false);
+  const told = String(text ?? "");
+  const shown = whole && (open || told.length <= BOUND) ? told : told.slice(0, whole ? BOUND : 600);
+  const rest = told.length > shown.length;
+  if (inline) return html`<bdi class="text">${visible(shown)}${rest ? "…" : ""}</bdi>`;
+  return html`
+    <div class=${cx("text", lines && "clamp")} dir="auto" style=${lines ? { "--lines": lines } : undefined}>${visible(shown)}${rest ? "…" : ""}</div>
+    ${whole && rest && html`<button type="button" class="quiet" onClick=${() => setOpen(true)}>Show all ${count(told.length)} characters</button>`}`;
+}
+
+export const Field = ({ label, hint, children, wide }) => {
+  const id = useId();
+  const child = Array.isArray(children) ? children[0] : children;
+  return html`
+    <div class=${cx("field", wide && "wide")}>
+      <label for=${id}>${label}</label>
+      ${h(child.type, { ...child.props, id, "aria-describedby": hint ? `${id}h` : undefined })}
+      ${hint && html`<small id=${`${id}h`}>${hint}</small>`}
+    </div>`;
+};
+
+export const Select = ({ value, options, onChange, ...rest }) => html`
+  <select ...${rest} value=${value} onChange=${(event) => onChange(event.currentTarget.value)}>
+    ${options.map(([key, label]) => html`<option key=${key} value=${key} selected=${key === value}>${label}</option>`)}
+  </select>`;
+
+export const Check = ({ label, checked, onChange, disabled }) => html`
+  <label class="check"><input type="checkbox" checked=${checked} disabled=${disabled}
+    onChange=${(event) => onChange(event.currentTarget.checked)} /><span>${label}</span></label>`;
+
+export const Button = ({ kind, busy, children, ...rest }) => html`
+  <button type="button" class=${kind} disabled=${busy} aria-busy=${busy ? "true" : undefined} ...${rest}>${children}</button>`;
+
+export const Pairs = ({ rows }) => html`
+  <dl class="pairs">${rows.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([name, value]) => html`
+    <div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+
+export const Figure = ({ label, value, note, tone }) => html`
+  <div class=${cx("figure", tone)}><span class="figure-label">${label}</span><span class="figure-value">${value}</span>
+    ${note && html`<span class="figure-note">${note}</span>`}</div>`;
+
+/** A modal window. Escape and the button close it; the focus goes back to where it was. */
+export function Dialog({ title, onClose, children, wide }) {
+  const ref = useRef(null);
+  const id = useId();
+  useLayoutEffect(() => {
+    const node = ref.current;
+    const before = document.activeElement;
+    node.showModal();
+    return () => { if (node.open) node.close(); if (before?.isConnected) before.focus?.(); };
+  }, []);
+  return html`
+    <dialog ref=${ref} class=${cx("dialog", wide && "wide")} aria-labelledby=${id} onCancel=${(event) => { event.preventDefault(); onClose(); }}>
+      <div class="dialog-head"><h2 id=${id}>${title}</h2><button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button></div>
+      <div class="dialog-body">${children}</div>
+    </dialog>`;
+}
+
+/** A table of rows that may be opened. `columns` are [heading, cell of a row, class]. */
+export const Table = ({ columns, rows, keyOf, label, onOpen, current }) => html`
+  <div class="table-wrap"><table class="table" aria-label=${label}>
+    <thead><tr>${columns.map(([heading, , kind]) => html`<th scope="col" class=${kind} key=${heading}>${heading}</th>`)}</tr></thead>
+    <tbody>${rows.map((row) => html`
+      <tr key=${keyOf(row)} class=${cx(onOpen && "opens", current === keyOf(row) && "current")} onClick=${onOpen ? (event) => { if (!event.target.closest("a,button,input,select,label")) onOpen(row); } : undefined}>
+        ${columns.map(([heading, cell, kind]) => html`<td class=${kind} data-label=${heading} key=${heading}>${cell(row)}</td>`)}</tr>`)}</tbody>
+  </table></div>`;
+
+/** Bars of numbers over time; drawn, and said in a sentence for those who do not see it. */
+export function Bars({ values, label, height = 36 }) {
+  const most = Math.max(1, ...values);
+  const width = 100 / values.length;
+  return html`
+    <svg class="bars" viewBox="0 0 100 ${height}" preserveAspectRatio="none" role="img" aria-label=${label}>
+      ${values.map((value, place) => {
+        const tall = value ? Math.max(1.5, (value / most) * (height - 2)) : 0.5;
+        return html`<rect key=${place} class=${value ? "" : "none"} x=${place * width} y=${height - tall} width=${width * 0.72} height=${tall} />`;
+      })}
+    </svg>`;
+}
+
+/** A share of a whole as a bar with its figures beside it. */
+export const Meter = ({ label, part, whole, note }) => html`
+  <div class="meter"><div class="meter-text"><span>${label}</span><span class="soft">${note}</span></div>
+    <div class="meter-track"><div class="meter-fill" style=${{ width: `${whole ? Math.min(100, (part / whole) * 100) : 0}%` }}></div></div></div>`;

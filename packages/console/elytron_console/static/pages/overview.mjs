@@ -1,0 +1,135 @@
+// Overview: is it well, and what did it do today?
+import { Badge, Bars, Empty, Figure, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
+
+const MINUTE = 60_000;
+
+const lastHour = (minutes, now) => {
+  const begin = now - (now % MINUTE) - 59 * MINUTE;
+  const values = Array.from({ length: 60 }, () => 0);
+  for (const row of minutes) {
+    const place = Math.round((row.at - begin) / MINUTE);
+    if (place >= 0 && place < 60) values[place] = row.calls;
+  }
+  return values;
+};
+
+export default function Overview() {
+  const session = useSession();
+  return session.operator ? html`<${ServerOverview} />` : html`<${SpaceOverview} />`;
+}
+
+function ServerOverview() {
+  const { space } = useSession();
+  const { data, error, loading, at, reload } = useLoad(
+    ({ signal }) => ask("GET", `/overview${space ? `?space=${encodeURIComponent(space)}` : ""}`, undefined, { signal }), [space]);
+  const actions = html`<span class="soft small">${at ? `Counted at ${clock(at)}` : ""}</span><button type="button" onClick=${reload}>Count again</button>`;
+  return html`
+    <${Page} title="Overview" question="Is it well, and what did it do today?" actions=${actions} loading=${loading} error=${error} at=${data && at}>
+      ${!data ? loading && html`<${Waiting} />` : html`<${Server} data=${data} space=${space} />`}
+    <//>`;
+}
+
+function Server({ data, space }) {
+  const { runtime, calls, storage, system, kernel, keys } = data;
+  const row = (name) => calls.operations.find((found) => found.operation === name);
+  const values = lastHour(calls.minutes, data.at);
+  const open = Object.entries(keys.open);
+  const lacking = Object.entries(data.capabilities).filter(([, there]) => !there);
+  return html`
+    <div class="figures" role="group" aria-label="Figures">
+      <${Figure} label="Journal entries today" value=${data.space ? count(data.space.today.entries) : "–"} note=${data.space ? "in this space, since midnight UTC" : "choose a space"} />
+      <${Figure} label="Recalls" value=${count(row("recall")?.calls ?? 0)} note=${row("recall") ? `${row("recall").mean_ms} ms on average` : "none since the start"} />
+      <${Figure} label="Projections" value=${count(row("project")?.calls ?? 0)} note=${row("project") ? `${row("project").mean_ms} ms on average` : "none since the start"} />
+      <${Figure} label="Refused calls" tone=${calls.refused ? "warn" : ""} value=${count(calls.refused)} note=${`of ${count(calls.total)} since the start`} />
+      <${Figure} label="Spaces" value=${`${count(data.spaces)}${data.spaces_clipped ? "+" : ""}`} note="in the store" />
+      <${Figure} label="Store" value=${bytes(storage.store_bytes)} note=${storage.free_bytes !== undefined ? `${bytes(storage.free_bytes)} free` : "no size is known"} />
+    </div>
+    <div class="grid calls">
+      <${Panel} title="Calls in the last hour" flush aside=${`${plural(calls.running, "running", "running")}, ${count(calls.waiting)} waiting`}>
+        <div class="inset"><${Bars} values=${values} label=${`Calls by the minute in the last hour: ${count(values.reduce((sum, value) => sum + value, 0))} in all, ${count(Math.max(...values))} in the busiest minute`} />
+        <div class="axis"><span>an hour ago</span><span>now</span></div></div>
+        ${calls.operations.length ? html`
+          <${Table} label="Calls by operation" rows=${calls.operations.slice(0, 8)} keyOf=${(found) => found.operation} columns=${[
+            ["Operation", (found) => words(found.operation), "grow"],
+            ["Calls", (found) => count(found.calls), "num"],
+            ["Refused", (found) => count(found.refused), "num"],
+            ["Mean", (found) => `${found.mean_ms} ms`, "num"],
+            ["Longest", (found) => `${found.longest_ms} ms`, "num"],
+          ]} />` : html`<${Empty} title="No call yet">Since ${moment(calls.since)}.<//>`}
+      <//>
+      <${Panel} title="Newest entries of the journal" aside=${data.space ? html`<bdi>${data.space.space}</bdi>` : "no space is chosen"} flush>
+        ${data.space?.recent.length ? html`
+          <ul class="list">${data.space.recent.slice(0, 8).map((entry) => html`
+            <li key=${entry.sequence}><div class="row between"><span>${words(entry.action)} <span class="soft">${words(entry.plane)}</span></span><span class="soft small">${moment(entry.at)}</span></div></li>`)}</ul>`
+          : html`<${Empty} title="Nothing was stored here yet" />`}
+      <//>
+    </div>
+    <div class="grid">
+      <${Panel} title="Runtime" aside=${html`<${Badge} tone=${runtime.ready ? "good" : "bad"}>${runtime.ready ? "ready" : "not ready"}<//>`}>
+        <${Pairs} rows=${[
+          ["Running for", span(runtime.uptime_ms)],
+          ["Version", runtime.version],
+          ["Store", runtime.store && html`<span class="mono">${runtime.store}</span>`],
+          ["Engine", runtime.engine],
+          ["Profile", runtime.profile],
+          ["Speaks", runtime.protocols.join(", ")],
+          ["Last backup", storage.backed_up_at ? moment(storage.backed_up_at) : "not known"],
+        ]} />
+      <//>
+      <${Panel} title="Machine">
+        <${Pairs} rows=${[
+          ["System", `${system.system}, ${system.machine}`],
+          ["Processors", count(system.cpus)],
+          ["Load", system.load],
+          ["Memory free", system.memory_bytes ? `${bytes(system.available_bytes)} of ${bytes(system.memory_bytes)}` : null],
+          ["This process", system.process_bytes ? bytes(system.process_bytes) : null],
+          ["Its clock", moment(system.time)],
+        ]} />
+      <//>
+      <${Panel} title="Recall" aside=${html`<a href=${linkTo("server")}>Models</a>`}>
+        <${Pairs} rows=${[
+          ["Indexes in memory", `${count(kernel.indexes)}, ${bytes(kernel.index_bytes)}`],
+          ["Embedder", kernel.embedder ?? "none: by words alone"],
+          ["Language model", kernel.language_model ?? "none: by rules"],
+          ["Reranker", kernel.reranker ?? "none"],
+          ["Not here", lacking.length ? lacking.map(([name]) => words(name)).join(", ") : "nothing is missing"],
+        ]} />
+      <//>
+      <${Panel} title="Keys" aside=${html`<a href=${linkTo("devices")}>All keys</a>`}>
+        <${Pairs} rows=${[
+          ...open.map(([kind, number]) => [`${words(kind)} keys`, count(number)]),
+          ["Revoked", count(keys.revoked)],
+          ["Transports used", Object.entries(calls.transports).map(([name, number]) => `${name} ${count(number)}`).join(", ") || "none yet"],
+        ]} />
+      <//>
+    </div>
+    ${space && html`<${SpaceFigures} />`}`;
+}
+
+function SpaceOverview() {
+  return html`<${Page} title="Overview" question="What does your memory hold?"><${SpaceFigures} /><//>`;
+}
+
+function SpaceFigures() {
+  const { space } = useSession();
+  const operation = useOperation();
+  const { data, error, loading, at, reload } = useLoad(({ signal }) => operation("inspect", {}, {}, { signal }), [operation]);
+  const planes = data ? Object.entries(data.planes).filter(([, number]) => number) : [];
+  return html`
+    <${Panel} title=${html`What the space <bdi>${space}</bdi> holds`} label="What the space holds" aside=${html`${at ? `counted at ${clock(at)}` : ""}<button type="button" class="quiet" onClick=${reload}>Count again</button>`}>
+      ${error && html`<div class="note bad" role="alert">${error.message}</div>`}
+      ${loading && !data && html`<${Waiting}>Reading the whole space…<//>`}
+      ${data && (data.exists && planes.length ? html`
+        <div class="grid">
+          <${Pairs} rows=${planes.map(([plane, number]) => [words(plane), count(number)])} />
+          <${Pairs} rows=${[
+            ["Conversations", `${count(data.conversations.length)}${data.conversations_clipped ? "+" : ""}`],
+            ["Speakers", data.speakers.length ? html`<bdi>${data.speakers.slice(0, 8).join(", ")}</bdi>` : "none named"],
+            ["First", moment(data.first_at)],
+            ["Latest", moment(data.last_at)],
+            ["Jobs", `${words(data.work)}${Object.keys(data.jobs).length ? `: ${Object.entries(data.jobs).map(([state, number]) => `${number} ${words(state)}`).join(", ")}` : ""}`],
+            ["Without a vector", data.compared_model ? count(data.unembedded_units) : "no vectors are made"],
+          ]} />
+        </div>` : html`<${Empty} title="The space is empty">What agents and programs store appears here. Try: elytron add "Ada likes green tea."<//>`)}
+    <//>`;
+}

@@ -1,0 +1,33 @@
+"""The console as a family of surfaces: its page and parts, and the routes that they ask."""
+
+from collections.abc import Iterable
+
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.identity.access_keys import AccessKeys
+from elytron_adapter.surface import Family, Surface
+from elytron_console.console_page import page_surfaces
+from elytron_console.host import ConsoleHost
+from elytron_console.journal import JournalReader
+from elytron_console.member_routes import memory_surfaces, session_surfaces, skill_surfaces
+from elytron_console.operator_routes import device_surfaces, server_surfaces, smoke_surfaces
+from elytron_console.sessions import ConsoleDoor
+
+
+def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
+    """Return the family that shows the console of `host`."""
+    shown = host or ConsoleHost()
+
+    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+        door, journal = ConsoleDoor(entrance), JournalReader(entrance)
+        keys = AccessKeys(entrance.dispatcher.runtime.context)
+        return (
+            *page_surfaces(),
+            *session_surfaces(entrance, door, keys),
+            *memory_surfaces(entrance, door, journal),
+            *skill_surfaces(entrance, door),
+            *server_surfaces(entrance, door, shown, keys, journal),
+            *smoke_surfaces(entrance, door, shown),
+            *device_surfaces(door, keys),
+        )
+
+    return family

@@ -1,0 +1,130 @@
+"""A server with a console, its keys, and pages of a real browser."""
+
+import os
+import shutil
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import pytest
+from playwright.async_api import ConsoleMessage, Page, Request, async_playwright
+from tests.transports.serving import Served, served
+
+from elytron_cli.server.extras import WantedSurfaces
+from elytron_console import ConsoleHost, SmokeCheck
+from elytron_core.planes.space import PrincipalKind
+
+PROGRAM = next((found for name in ("chromium", "google-chrome") if (found := shutil.which(name))), None)
+NO_BROWSER = "no Chromium on this machine: install the package `chromium`"
+CHECKS = (
+    SmokeCheck("right", "It works", ("-c", "print('it works')")),
+    SmokeCheck("wrong", "It fails", ("-c", "import sys; print('x' * 20000); sys.exit('broken')")),
+)
+SETTLED = """() => document.querySelector(".sign-in form") !== null
+  || (document.querySelector(".page[aria-busy=false]") !== null && document.querySelector(".waiting") === null)"""
+HOST = ConsoleHost(store="memory:", command=(sys.executable,), checks=CHECKS, rule_commands=("elytron rules export",))
+
+
+@dataclass
+class Watched:
+    """A page, and everything that it said, asked for beyond its server, or was refused by its policy."""
+
+    page: Page
+    url: str
+    said: list[str] = field(default_factory=list[str])
+    asked: list[str] = field(default_factory=list[str])
+    opened: int = 0
+
+    def hear(self, message: ConsoleMessage) -> None:
+        self.said.append(f"{message.type}: {message.text}")
+
+    def note(self, request: Request) -> None:
+        self.asked.append(request.url)
+
+    @property
+    def foreign(self) -> list[str]:
+        """Return the addresses beyond the server that were asked for."""
+        return [url for url in self.asked if not url.startswith(self.url)]
+
+    async def go(self, address: str) -> None:
+        """Open a page of the console; all that it asks for is answered when this returns."""
+        self.opened += 1
+        # Another query makes the browser load the page again, where another fragment alone would not.
+        await self.page.goto(f"{self.url}/console?{self.opened}#/{address}")
+        await self.settled()
+
+    async def settled(self) -> None:
+        """Return when the page shows what it asked for, or the form to sign in."""
+        await self.page.wait_for_function(SETTLED)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Keys of an operator, of the user of the space "ada", and of another user."""
+
+    operator: str
+    user: str
+    stranger: str
+
+
+def bearer(key: str) -> dict[str, str]:
+    """Return the header that presents `key`."""
+    return {"Authorization": f"Bearer {key}"}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    async with served(WantedSurfaces(console=HOST)) as running:
+        yield running
+
+
+@pytest.fixture
+async def open_server() -> AsyncIterator[Served]:
+    """Serve in development mode."""
+    async with served(WantedSurfaces(console=HOST), development=True) as running:
+        yield running
+
+
+@pytest.fixture
+async def keys(server: Served) -> Keys:
+    return Keys(
+        operator=await server.key(PrincipalKind.OPERATOR, None),
+        user=await server.key(PrincipalKind.USER, "ada"),
+        stranger=await server.key(PrincipalKind.USER, "bob"),
+    )
+
+
+@pytest.fixture
+async def client(server: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as connected:
+        yield connected
+
+
+@asynccontextmanager
+async def browser_page(url: str, /) -> AsyncGenerator[Watched]:
+    """Give a page of a new browser that makes no calls of its own."""
+    if PROGRAM is None:
+        pytest.skip(NO_BROWSER)
+    switches = ["--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-gpu"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        switches.append("--no-sandbox")  # root has none
+    async with async_playwright() as driver:
+        browser = await driver.chromium.launch(executable_path=PROGRAM, args=switches)
+        page = await browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
+        page.set_default_timeout(60_000)
+        watched = Watched(page, url)
+        page.on("console", watched.hear)
+        page.on("pageerror", lambda error: watched.said.append(f"error: {error}"))
+        page.on("request", watched.note)
+        try:
+            yield watched
+        finally:
+            await browser.close()
+
+
+@pytest.fixture
+async def page(open_server: Served) -> AsyncIterator[Watched]:
+    async with browser_page(open_server.url) as watched:
+        yield watched

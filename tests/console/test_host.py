@@ -1,0 +1,106 @@
+"""The command line as a console's host: settings of models in its file, checks with a deadline, storage."""
+
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_cli.config import RunSettings, resolve_settings
+from elytron_cli.server.console_host import FileModelSettings, console_host
+from elytron_console import ConsoleHost, ModelConfigChange, SmokeCheck
+from elytron_console.smoke_checks import SmokeRunner
+from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[MemoryRuntime]:
+    async with elytron.open("memory:", space="ada") as memory:
+        yield memory
+
+
+def settings_of(folder: Path, **environment: str) -> RunSettings:
+    return resolve_settings({"store": str(folder / "m.db")}, environment=environment, folder=folder)
+
+
+class TestModels:
+    async def test_a_change_is_written_and_other_lines_stay(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
+        file = tmp_path / "elytron.toml"
+        file.write_text('# ours\nspace = "ada"\nembedder = "minilm"\n')
+        models = FileModelSettings(settings_of(tmp_path), runtime, file)
+        models.change(ModelConfigChange(embedder="", language_model=" ollama:llama3.2 "))
+        assert file.read_text() == '# ours\nspace = "ada"\nlanguage_model = "ollama:llama3.2"\n'
+        shown = models.read().language_model
+        assert (shown.in_use, shown.setting, shown.origin, shown.is_changeable) == (
+            None,
+            "ollama:llama3.2",
+            "elytron.toml",
+            True,
+        )
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"language_model": "nonsense"},
+            {"language_model": 'openai:x"\nstore = "y'},
+            {"embedder": "no-model-of-this-name"},
+            {"embedder": "http://127.0.0.1:1/v1"},
+        ],
+    )
+    async def test_what_is_no_model_is_refused_and_nothing_is_written(
+        self, runtime: MemoryRuntime, tmp_path: Path, change: dict[str, str]
+    ) -> None:
+        file = tmp_path / "elytron.toml"
+        with pytest.raises(InvalidInput):
+            FileModelSettings(settings_of(tmp_path), runtime, file).change(ModelConfigChange(**change))
+        assert not file.exists()
+
+    async def test_a_variable_outweighs_the_file(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
+        settings = settings_of(tmp_path, ELYTRON_LANGUAGE_MODEL="ollama:llama3.2")
+        models = FileModelSettings(settings, runtime, tmp_path / "elytron.toml")
+        assert models.read().language_model.is_changeable is False
+        with pytest.raises(PermissionRefused):
+            models.change(ModelConfigChange(language_model="ollama:other"))
+
+
+class TestChecks:
+    async def test_one_that_takes_too_long_is_ended_with_what_it_started(self) -> None:
+        code = "import subprocess, sys; print('begun', flush=True); subprocess.run([sys.executable, '-c', 'input()'])"
+        # Its child waits for an input that never comes, and holds the outputs open.
+        slow = SmokeCheck(
+            "slow", "Slow", ("-c", code.replace("'input()'", "'import select; select.select([], [], [])'"))
+        )
+        runner = SmokeRunner(ConsoleHost(command=(sys.executable,), checks=(slow,)), deadline_s=1.0)
+        told = await runner.run("slow")
+        assert (told.timed_out, told.exit_code) == (True, None)
+
+    async def test_without_a_command_there_are_none(self) -> None:
+        runner = SmokeRunner(ConsoleHost(checks=(SmokeCheck("one", "One", ()),)))
+        with pytest.raises(NotFound):
+            await runner.run("one")
+
+    async def test_the_store_is_checked_where_it_is_a_file(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
+        on_disk = console_host(settings_of(tmp_path), runtime)
+        in_memory = console_host(resolve_settings({"store": "memory:"}, environment={}, folder=tmp_path), runtime)
+        told = [[check.id for check in host.checks] for host in (on_disk, in_memory)]
+        assert told == [
+            ["version", "store", "model-api", "rules", "capabilities"],
+            ["version", "model-api", "rules", "capabilities"],
+        ]
+
+    async def test_the_command_line_is_what_a_check_runs(self, runtime: MemoryRuntime, tmp_path: Path) -> None:
+        told = await SmokeRunner(console_host(settings_of(tmp_path), runtime)).run("version")
+        assert (told.exit_code, told.stdout.startswith("{") or told.stdout.startswith("elytron")) == (0, True)
+
+
+async def test_storage_is_that_of_the_stores_device(runtime: MemoryRuntime, tmp_path: Path) -> None:
+    (tmp_path / "m.db").write_bytes(b"x" * 10)
+    host = console_host(settings_of(tmp_path), runtime)
+    assert host.storage is not None
+    found = host.storage()
+    assert (found.store_bytes, found.backed_up_at) == (10, None)
+    assert found.free_bytes is not None

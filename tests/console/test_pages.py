@@ -1,0 +1,141 @@
+"""The pages in a real browser: nothing foreign, no complaint, and what is stored is only ever text."""
+
+import pytest
+from tests.console.conftest import Watched, browser_page
+from tests.transports.serving import Served
+
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.planes.space import PrincipalKind
+
+pytestmark = pytest.mark.anyio
+
+PAGES = ("overview", "skills", "devices", "server")
+PAYLOADS = (
+    "<img src=x onerror=\"document.title='owned'\">",
+    "<script>document.title='owned'</script>",
+    "</textarea><svg onload=document.title='owned'>",
+    "javascript:document.title='owned'",
+    "\u202egnp.exe\u202c",
+    "bell\u0007 escape\u001b[31m",
+    "${document.title='owned'}",
+)
+
+
+async def write(server: Served, write: dict[str, object], **scope: str) -> MemoryWriteReport:
+    request = MemoryWriteRequest.model_validate({"write": write, "scope": {"space": "ada", **scope}})
+    return await server.memory.operate(request, MemoryWriteReport)
+
+
+async def plant(server: Served) -> None:
+    """Store payloads in every field that people read."""
+    for place, text in enumerate(PAYLOADS):
+        message = {"text": text, "speaker": text[:40].replace("\u0007", "").replace("\u001b", "").replace("\u202e", "")}
+        message["speaker"] = "".join(one for one in message["speaker"] if one.isprintable()).strip()
+        turn = {"messages": [message]}
+        await write(
+            server, {"kind": "transcript", "turns": [turn], "title": f"<b>{place}</b>"}, conversation="<i>c</i>"
+        )
+        fact = {"topic": f"<u>{place}</u>", "content": text, "authority": "user_asserted"}
+        await write(server, {"kind": "long_term", "facts": [fact]})
+    skill = {"name": "hostile", "topic": PAYLOADS[0], "title": PAYLOADS[1], "summary": PAYLOADS[2]}
+    content = f"1. Run {PAYLOADS[0]}.\n2. Check the pages.\n3. Upload them with the release script."
+    await write(server, {"kind": "procedural", "writes": [{**skill, "content": content}]})
+
+
+async def test_every_page_opens_without_a_complaint_and_asks_no_other_server(
+    open_server: Served, page: Watched
+) -> None:
+    await plant(open_server)
+    for name in PAGES:
+        await page.go(name)
+        assert await page.page.locator("h1").count() == 1
+        assert await page.page.get_by_role("alert").all_inner_texts() == []
+        assert "owned" not in await page.page.title()
+    assert (page.said, page.foreign) == ([], [])
+    assert await page.page.locator("main script, main img, main svg[onload], main b, main i, main u").count() == 0
+
+
+async def test_pages_fit_narrow_and_wide_screens(open_server: Served, page: Watched) -> None:
+    await plant(open_server)
+    for width in (360, 768, 1440):
+        await page.page.set_viewport_size({"width": width, "height": 800})
+        for name in PAGES:
+            await page.go(name)
+            beyond = await page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert beyond <= 0, (name, width)
+
+
+async def test_a_key_signs_in_and_out_and_the_address_stays(server: Served) -> None:
+    key = await server.key(PrincipalKind.OPERATOR, None)
+    async with browser_page(server.url) as found:
+        await found.go("devices")
+        await found.page.get_by_label("Access key").fill(key)
+        await found.page.keyboard.press("Enter")
+        await found.page.get_by_role("heading", name="Keys and devices").wait_for()
+        assert found.page.url.endswith("#/devices")
+        await found.page.get_by_role("button", name="Sign out").click()
+        await found.page.get_by_text("You are signed out.").wait_for()
+        assert key not in await found.page.content()
+        # The browser itself notes an answer of 401 in its console.
+        assert [line for line in found.said if "401" not in line] == []
+
+
+async def test_a_user_sees_no_operators_page(server: Served) -> None:
+    key = await server.key(PrincipalKind.USER, "ada")
+    async with browser_page(server.url) as found:
+        await found.go("server")
+        await found.page.get_by_label("Access key").fill(key)
+        await found.page.keyboard.press("Enter")
+        await found.page.get_by_text("This is not for your key").wait_for()
+        links = await found.page.get_by_role("navigation").get_by_role("link").all_inner_texts()
+        assert {"Server", "Keys and devices"}.isdisjoint(links)
+        assert not any("/transports" in url or "/devices" in url for url in found.asked)
+
+
+async def test_a_device_gets_its_key_and_a_transport_is_switched(open_server: Served, page: Watched) -> None:
+    await page.go("devices")
+    await page.page.get_by_role("button", name="New key").click()
+    await page.page.get_by_label("Label").fill("Ada's phone")
+    await page.page.get_by_role("button", name="Make the key").click()
+    key = await page.page.locator(".once").inner_text()
+    assert key.startswith("ely_device_")
+    await page.page.get_by_role("button", name="It is stored safely").click()
+    await page.page.get_by_role("cell", name="Ada's phone", exact=True).wait_for()
+    assert key not in await page.page.content()
+    await page.go("server")
+    switch = page.page.get_by_role("switch", name="MCP")
+    await switch.click()
+    await page.page.locator("[role=switch][aria-label=MCP][aria-checked=false]").wait_for()
+    assert page.said == []
+
+
+async def test_the_keyboard_reaches_everything(open_server: Served, page: Watched) -> None:
+    for name in PAGES:
+        await page.go(name)
+        controls = "main button:not(:disabled), main a, main input, main select, main textarea, main summary"
+        wanted = await page.page.locator(controls).count()
+        reached = await page.page.evaluate(
+            """async () => {
+              const seen = new Set();
+              const all = [...document.querySelectorAll("main button, main a, main input, main select, main textarea")];
+              for (const node of all) { node.focus(); if (document.activeElement === node) seen.add(node); }
+              return seen.size;
+            }"""
+        )
+        assert reached == wanted, name
+
+
+async def test_five_pages_are_named_for_readers_of_screens(open_server: Served, page: Watched) -> None:
+    for name, parts in SNAPSHOTS.items():
+        await page.go(name)
+        told = await page.page.locator("#app").aria_snapshot()
+        for part in parts:
+            assert part in told, (name, part, told)
+
+
+SNAPSHOTS = {
+    "overview": ('heading "Overview" [level=1]', 'group "Figures"', 'region "Runtime"', 'combobox "Space"'),
+    "server": ('switch "MCP" [checked]', 'table "Transports"', 'button "Run: It works"'),
+    "devices": ('button "New key"', 'navigation "Pages"'),
+    "skills": ('region "Learned skills"',),
+}
