@@ -74,6 +74,12 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         "file 'talk.jsonl' is empty",
         {"field": "file 'talk.jsonl'", "problem": "is empty"},
     ),
+    (
+        errors.EventIdInvalid(),
+        "Last-Event-ID is no id that an event of this stream can have",
+        {"field": "Last-Event-ID", "problem": "is no id that an event of this stream can have"},
+    ),
+    (errors.AgentDisabled(way_out="wait"), "the agent is switched off here: wait", {"what": "agent"}),
     (errors.NotFound(what="fact", name="f1"), "no fact of this name in this scope", {"what": "fact"}),
     (
         errors.NotFound(what="model", name="m", way_out="there are a"),
@@ -115,7 +121,7 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (errors.StillRunning(), "the first call under this idempotency key still runs: ask again with the same key", {}),
     (
         errors.ThreadBusy(thread="main"),
-        "another process runs the thread 'main' now: wait for its answer, and try again",
+        "the thread 'main' is busy with other turns: wait for their answers, and try again",
         {"thread": "main"},
     ),
     (errors.TransportOff(transport="mcp"), "the operator of this server has switched 'mcp' off", {"transport": "mcp"}),

@@ -31,7 +31,8 @@ from elytron_proxy import ProxySettings
 
 RECORDED = Path(__file__).parents[1] / "data/defaults.json"
 LIMITS = (
-    "elytron_core.limits", "elytron_store.limits", "elytron_agent.limits", "elytron_gateway.limits",
+    "elytron_core.limits", "elytron_store.limits", "elytron_agent.limits", "elytron_agent.service.limits",
+    "elytron_gateway.limits",
     "elytron_proxy.limits", "elytron_http_shell.limits",
 )  # fmt: skip
 """Modules of bounds."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -57,13 +57,23 @@ class FakeServer:
     url: str = ""
     connections: int = 0
     go_on: asyncio.Event = field(default_factory=asyncio.Event)
+    gate: asyncio.Event | None = None
+    """All requests wait for it, if there is one."""
+    reply: Callable[[Asked], Sent | None] | None = None
+    """Makes the answer to a request, in the place of `answers`."""
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
             while (asked := await _read(reader)) is not None:
                 self.asked.append(asked)
-                answer = self.answers[min(len(self.asked), len(self.answers)) - 1]
+                if self.gate is not None:
+                    await self.gate.wait()
+                answer = (
+                    self.reply(asked)
+                    if self.reply is not None
+                    else self.answers[min(len(self.asked), len(self.answers)) - 1]
+                )
                 if answer is None or not await _write(writer, answer, self.go_on):
                     break
         except (ConnectionError, asyncio.IncompleteReadError):

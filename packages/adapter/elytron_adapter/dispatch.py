@@ -4,7 +4,8 @@ import asyncio
 import logging
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from typing import assert_never
 
@@ -250,6 +251,17 @@ class CallerEntrance:
         A shell that keeps a connection asks again with the same value: keys are revoked while it is open.
         """
         return await self.authenticator.authenticate(authorization)
+
+    @asynccontextmanager
+    async def admitted(self, principal: Principal, /, *, size_bytes: int = 0) -> AsyncGenerator[None]:
+        """Hold the place of one call that is no operation, charged to the quota of its key.
+
+        Raises RateLimited, Overloaded.
+        """
+        if principal.quota is not None:
+            await self._quotas.charge(principal, size_bytes)
+        async with self.shedding.place(principal):
+            yield
 
     async def call(
         self,

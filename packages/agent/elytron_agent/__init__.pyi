@@ -29,8 +29,9 @@ from elytron_agent.hooks.turn_hooks import HookedTurn as HookedTurn
 from elytron_agent.hooks.turn_hooks import TurnHooks as TurnHooks
 from elytron_agent.hooks.turn_record import HookMetrics as HookMetrics
 from elytron_agent.loop.agent import Agent as Agent
-from elytron_agent.loop.agent import AgentRemoval as AgentRemoval
-from elytron_agent.loop.agent import delete_agent as delete_agent
+from elytron_agent.loop.removal import AgentRemoval as AgentRemoval
+from elytron_agent.loop.removal import SharedMemory as SharedMemory
+from elytron_agent.loop.removal import delete_agent as delete_agent
 from elytron_agent.loop.tools.mcp_tools import McpToolServer as McpToolServer
 from elytron_agent.loop.tools.mcp_tools import mcp_tools as mcp_tools
 from elytron_agent.loop.tools.run_tools import MemoryMode as MemoryMode

@@ -171,6 +171,9 @@ WEB_SEARCH_S = 15.0
 WEB_ANSWER_BYTES = 4 * 1024 * 1024
 SUBAGENTS = 64
 SUBAGENT_NAME_CHARS, SUBAGENT_PURPOSE_CHARS = 80, 2_000
+LOCALE_CHARS = 35
+NEAR_NAME_CHARS = 64
+"""So much of an unknown name of a zone or language is compared with the known ones."""
 EPOCH_DIGITS, STEP_DIGITS = 6, 4
 COUNT_DEADLINE_S = 2.0
 """So long a run waits for a model's own count of tokens before it compacts by an estimate."""

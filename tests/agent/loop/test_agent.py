@@ -224,3 +224,9 @@ async def test_an_agent_that_is_not_enabled_and_an_empty_text_are_refused(memory
         await Agent(memory, ScriptedChat(text("No.")), settings=AgentSettings()).say("Hello")
     with pytest.raises(InvalidInput):
         await agent_of(memory, ScriptedChat(text("No."))).say("  ")
+
+
+async def test_a_run_id_that_looks_like_a_credential_is_refused(memory: MemoryFace) -> None:
+    agent = Agent(memory, ScriptedChat(text("Hello.")))
+    with pytest.raises(InvalidInput, match="run_id looks like a credential"):
+        await agent.say("Hello", run_id="key-0123456789abcdef0123456789abcdef")

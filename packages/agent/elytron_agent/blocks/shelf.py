@@ -224,10 +224,10 @@ class BlockShelf:
         return None if label in self._shared else self._agent
 
     def _namespace(self, label: str) -> tuple[str, ...]:
-        return _namespace_of(self._owner(label))
+        return namespace_of(self._owner(label))
 
     async def _of(self, agent: str | None) -> "list[MemoryBlock]":
-        report = await self._memory.search_records(_namespace_of(agent), limit=limits.BLOCKS)
+        report = await self._memory.search_records(namespace_of(agent), limit=limits.BLOCKS)
         return [_block_of(item, agent) for item in report.items]
 
     async def _item(self, label: str) -> RecordItem:
@@ -246,7 +246,8 @@ class BlockShelf:
         return _block_of(report.record, self._owner(label))
 
 
-def _namespace_of(agent: str | None) -> tuple[str, ...]:
+def namespace_of(agent: str | None, /) -> tuple[str, ...]:
+    """Return the namespace of an agent's own blocks; None: of those that agents share."""
     return _SHARED if agent is None else (*_OWN, agent)
 
 

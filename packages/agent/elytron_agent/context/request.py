@@ -3,9 +3,10 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import Field
 
@@ -135,20 +136,29 @@ _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 def zone_of(name: str, /, *, field: str = "timezone") -> str:
     """Return `name` if it is a time zone of the IANA database, such as Europe/Lisbon. Raises InvalidInput."""
     try:
-        _time_zone(name)
+        time_zone(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise InvalidInput(field=field, problem="is no time zone: write one such as Europe/Lisbon or UTC") from None
+        near = near_names(name, available_timezones())
+        raise InvalidInput(field=field, problem=f"is no time zone: the nearest are {near}") from None
     return name
+
+
+def near_names(name: str, known: Iterable[str], /) -> str:
+    """Return the three of `known` that are most like `name`, for a message."""
+    plain = {one.casefold(): one for one in sorted(known)}
+    found = get_close_matches(name[: limits.NEAR_NAME_CHARS].casefold(), plain, n=3, cutoff=0.0)
+    return ", ".join(plain[one] for one in found)
 
 
 def local_time(at: Instant, zone: str, /) -> str:
     """Return `at` to the minute as clocks in `zone` show it, with the day of the week: `Tue 2026-01-06 09:14`."""
-    moment = as_datetime(at).astimezone(_time_zone(zone))
+    moment = as_datetime(at).astimezone(time_zone(zone))
     return f"{_DAYS[moment.weekday()]} {moment:%Y-%m-%d %H:%M}"
 
 
 @cache
-def _time_zone(name: str) -> tzinfo:
+def time_zone(name: str, /) -> tzinfo:
+    """Return a time zone by its name. Raises ZoneInfoNotFoundError, ValueError, OSError for a name of none."""
     # UTC is there even where the system has no database of zones.
     return UTC if name == "UTC" else ZoneInfo(name)
 

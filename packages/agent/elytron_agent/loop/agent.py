@@ -1,15 +1,13 @@
 """The agent: one long-running thread over a memory, a model and tools."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from elytron.api import MemoryFace
-from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.agent_file.document import HEAD, ImportedShell
 from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
@@ -20,31 +18,18 @@ from elytron_agent.loop.tools.run_tools import MemoryMode, SubagentShelf, done_t
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
 from elytron_agent.runs.compactor import ThreadCompactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason, ThreadAwaited
-from elytron_agent.runs.journal import AGENTS, RunJournal, RunRecord, journal_of
+from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, journal_of
 from elytron_agent.runs.parts import AgentModels, AgentParts, TurnRecall
 from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
-from elytron_agent.runs.source import is_first_time
+from elytron_agent.runs.source import WELCOME, is_first_time
 from elytron_agent.runs.thread import AgentThread
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
-from elytron_core import limits as elytron_core_limits
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.contracts.control import HiddenFilter, MemoryEraseRequest, MemoryListRequest
-from elytron_core.contracts.recall import RecallFilters
-from elytron_core.contracts.records import RecordSearchRequest
-from elytron_core.errors import Conflict, InvalidInput, NotFound, Overloaded
+from elytron_core.errors import Conflict, InvalidInput, Overloaded
 from elytron_core.ids import IdSource, RandomIds
-from elytron_core.model import Value
-from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
-
-MAIN: Final = "main"
-WELCOME: Final = (
-    "Hello, I am glad to meet you.",
-    "I remember what we talk about, and you can see and change what I keep at any time.",
-    "What may I call you, and what is on your mind?",
-)
 
 
 class Agent:
@@ -341,119 +326,3 @@ def _own_tools(
     own = [done_tool(), preference_tool(set_preferences)]
     own += [web_search_tool(web_search)] if web_search is not None else []
     return own + ([subagent_tool(subagents)] if subagents is not None else [])
-
-
-_RUNS = copies_of_turn("", "")[0]
-
-
-class AgentRemoval(Value):
-    """Report of an erasure, with no way back. `agents` are the agent and its subagents."""
-
-    agents: tuple[str, ...]
-    records: int = 0
-    """Documents of runs and threads, settings, own blocks, parts of an agent file."""
-    memories: int = 0
-    """Turns of its threads and of its own archive, and what its conversations keep."""
-    dry_run: bool = False
-
-
-async def delete_agent(
-    memory: MemoryFace, name: str, /, *, reason: str = "", dry_run: bool = False, journal: MemoryFace | None = None
-) -> AgentRemoval:
-    """Erase an agent and its subagents: their threads, runs, settings, own blocks, and what was said with them.
-
-    Blocks and archival memories that agents share stay, and so do facts that were drawn from what was said: they are
-    about the user. A call that was cut short is called again. `journal` is that of the agent. Raises NotFound if there
-    is no such agent, and what the memory raises.
-    """
-    if memory.scope is None:
-        raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
-    removal = _ThreadRemoval(memory, journal_of(memory, journal), memory.scope, reason)
-    agents = await removal.with_subagents(name)
-    runs = await removal.runs_of(frozenset(agents))
-    namespaces = [space for agent in agents for space in _namespaces_of(agent)]
-    records = [found for space in (*runs, *namespaces) async for found in removal.records.below(space)]
-    blocks = [found for agent in agents async for found in removal.blocks_of(agent)]
-    memories = [found for agent in agents async for found in removal.memories_of(agent)]
-    if not records and not blocks and not memories:
-        raise NotFound(what="agent", name=name)
-    if not dry_run:
-        # The head of the thread goes last: a call that was cut short finds the rest again.
-        await removal.erase([*memories, *blocks])
-        await removal.records.erase(records)
-    gone = len(records) + len(blocks)
-    return AgentRemoval(agents=tuple(agents), records=gone, memories=len(memories), dry_run=dry_run)
-
-
-def _namespaces_of(agent: str) -> tuple[tuple[str, ...], ...]:
-    """Return below which namespaces an agent's documents stand, the head of its thread among the last."""
-    return ((*COPIES_OF_BLOCKS, agent), copies_of_conversation(agent), (AGENTS, agent))
-
-
-class _ThreadRemoval:
-    def __init__(self, memory: MemoryFace, records: RuntimeRecords, scope: Scope, reason: str) -> None:
-        self.records = records
-        self._memory = memory
-        self._scope = scope
-        self._reason = reason
-        self._journal = RunJournal(memory, records, scope, agent="", by="")
-
-    async def with_subagents(self, name: str) -> list[str]:
-        """Return the agent and all agents below it."""
-        head = await ImportedShell(self.records, name).get(HEAD)
-        of_file: list[str] = head["agents"] if head is not None else []
-        found = list(dict.fromkeys((name, *of_file)))
-        for agent in found:
-            below = await SubagentShelf(self.records, agent=agent).list()
-            found += [each for sub in below if (each := f"{agent}/{sub.name}") not in found]
-        return found
-
-    async def runs_of(self, agents: frozenset[str]) -> list[tuple[str, ...]]:
-        """Return the namespaces of the runs of these agents."""
-        runs = {each.namespace async for each in self.records.below() if each.namespace[0].startswith(_RUNS)}
-        return [run for run in sorted(runs) if run[-1] in agents]
-
-    async def blocks_of(self, agent: str) -> AsyncIterator[str]:
-        """Yield the ids of an agent's own blocks."""
-        namespace = ("blocks", "agents", agent)
-        offset = 0
-        while True:
-            request = RecordSearchRequest(
-                scope=self._scope,
-                namespace=namespace,
-                limit=elytron_core_limits.PAGE_MAX,
-                offset=offset,
-                include_private=True,
-            )
-            page = await self._memory.search_records(request)
-            for item in page.items:
-                yield item.id
-            offset += len(page.items)
-            if not page.has_more:
-                return
-
-    async def memories_of(self, agent: str) -> AsyncIterator[str]:
-        """Yield the ids of what was said in an agent's thread and own archive, and of what these conversations keep."""
-        conversations = (agent, ArchivalMemory(self._memory, agent=agent).conversation)
-        filters = RecallFilters(channels=(self._scope.channel,), conversations=conversations)
-        cursor: str | None = None
-        while True:
-            request = MemoryListRequest(
-                scope=self._scope,
-                filters=filters,
-                hidden=HiddenFilter.LISTED,
-                limit=elytron_core_limits.PAGE_MAX,
-                cursor=cursor,
-                include_private=True,
-            )
-            page = await self._memory.list(request)
-            for item in page.items:
-                yield item.id
-            cursor = page.next_cursor
-            if cursor is None:
-                return
-
-    async def erase(self, ids: list[str]) -> None:
-        for start in range(0, len(ids), elytron_core_limits.WRITES_PER_REQUEST):
-            some = tuple(ids[start : start + elytron_core_limits.WRITES_PER_REQUEST])
-            await self._memory.erase(MemoryEraseRequest(scope=self._scope, ids=some, reason=self._reason))

@@ -33,7 +33,12 @@ def check_input(settings: AgentSettings, text: str, images: Sequence[str], /) ->
 async def known_run(
     journal: RunJournal, run: str | None, text: str, images: Sequence[str], /, *, is_stored: bool
 ) -> RunRecord | None:
-    """Return what is stored of a host's run. Raises IdempotencyConflict if other words began it."""
+    """Return what is stored of a host's run.
+
+    Raises IdempotencyConflict if other words began it, InvalidInput for a name that would be blacked out.
+    """
+    if run is not None and scrub_secrets(run).text != run:
+        raise InvalidInput(field="run_id", problem="looks like a credential, and would be blacked out: take another")
     found = await journal.load(run) if run is not None else None
     if found is None:
         return None

@@ -6,6 +6,7 @@ stored where an erasure of that takes it along.
 """
 
 from collections.abc import Iterable, Sequence
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 
 from elytron.api import MemoryFace
@@ -29,7 +30,7 @@ from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
-from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
+from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn
 from elytron_core.policy.admission.own_output import of_others
 from elytron_core.ports.chat import (
     ChatRole,
@@ -44,10 +45,15 @@ from elytron_core.ports.chat import (
 from elytron_core.scope import Scope
 
 AGENTS = "elytron:agent"
+MAIN: Final = "main"
+"""Name of an agent for which no other is given."""
 _WHAT: Final = "the thread, with which another process went on,"
 _LABEL = "a document of an agent's run"
+PREFERENCES: Final = "preferences"
 _INPUT, _END, _GIVEN = "0000", "end", "given"
 _APPROVED: Final = ".approved"
+MARK: Final = "mark."
+"""Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
 _OTHERS: Final = 32
 """Number of turns of others that may be in the conversation beside those of the window."""
 ValueT = TypeVar("ValueT", bound=Value)
@@ -275,12 +281,12 @@ class RunJournal:
 
     async def preferences(self) -> UserPreferences | None:
         """Return what the person set, None before anything was."""
-        found = await self._read((AGENTS, self._agent, "settings"), "preferences", UserPreferences)
+        found = await self._read((AGENTS, self._agent, "settings"), PREFERENCES, UserPreferences)
         return found[0] if found is not None else None
 
     async def put_preferences(self, preferences: UserPreferences, /) -> None:
         """Store what the person set."""
-        await self._put((AGENTS, self._agent, "settings"), "preferences", preferences, expected=None)
+        await self._put((AGENTS, self._agent, "settings"), PREFERENCES, preferences, expected=None)
 
     async def begin(self, asked: RunInput, head: ThreadHead, version: int, /) -> int:
         """Store what a run is asked, and the thread with the run open, in one commit; return the thread's version.
@@ -328,21 +334,12 @@ class RunJournal:
 
     async def load(self, run: str, /) -> RunRecord | None:
         """Return all that is stored of a run, None if there is nothing."""
-        found: dict[str, Any] = {
-            each.key: each.value async for each in self._records.below(copies_of_turn(run, self._agent))
-        }
-        asked, end = found.pop(_INPUT, None), found.pop(_END, None)
-        if asked is None:
-            return None
-        approved = [found.pop(key) for key in sorted(found) if key.endswith(_APPROVED)]
-        keys = sorted(found)
-        return RunRecord(
-            input=RunInput.model_validate(asked),
-            replies=tuple(StepReply.model_validate(found[key]) for key in keys if "." not in key),
-            results=tuple(CallResult.model_validate(found[key]) for key in keys if "." in key),
-            approvals=tuple(CallApproval.model_validate(each) for each in approved),
-            end=RunEnd.model_validate(end) if end is not None else None,
-        )
+        return run_of_documents(await self.documents(run))
+
+    async def documents(self, run: str, /) -> Sequence[Record]:
+        """Return the documents of a run, with what others noted beside it, by key."""
+        found = [each async for each in self._records.below(copies_of_turn(run, self._agent))]
+        return sorted(found, key=attrgetter("key"))
 
     async def gone(self, turns: Sequence[WindowTurn], /) -> frozenset[str]:
         """Return those runs of which memory no longer holds all: something of the turn was forgotten or erased."""
@@ -388,6 +385,23 @@ class RunJournal:
                 return there.version
             raise Conflict(what=_WHAT, expected=expected or 0, found=there.version) from None
         return stored.version
+
+
+def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
+    """Return the run that its documents make up, None if there are none of it."""
+    found: dict[str, Any] = {each.key: each.value for each in documents if not each.key.startswith(MARK)}
+    asked, end = found.pop(_INPUT, None), found.pop(_END, None)
+    if asked is None:
+        return None
+    approved = [found.pop(key) for key in sorted(found) if key.endswith(_APPROVED)]
+    keys = sorted(found)
+    return RunRecord(
+        input=RunInput.model_validate(asked),
+        replies=tuple(StepReply.model_validate(found[key]) for key in keys if "." not in key),
+        results=tuple(CallResult.model_validate(found[key]) for key in keys if "." in key),
+        approvals=tuple(CallApproval.model_validate(each) for each in approved),
+        end=RunEnd.model_validate(end) if end is not None else None,
+    )
 
 
 def _document_value(value: Value) -> Any:

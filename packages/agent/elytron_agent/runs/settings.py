@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import Annotated, Any, Final, TypeVar
 
@@ -9,20 +10,39 @@ from pydantic import AfterValidator, Field
 
 from elytron_agent import limits
 from elytron_agent import limits as context_limits
-from elytron_agent.context.request import zone_of
+from elytron_agent.context.request import near_names, zone_of
 from elytron_agent.tool import Tool
 from elytron_core.clock import Clock
+from elytron_core.errors import InvalidInput
 from elytron_core.model import Request, Value
 from elytron_core.ports.chat import ToolCall
 
-_LOCALE = r"^[A-Za-z]{2,3}([-_][A-Za-z0-9]{2,8})*$"
+_LOCALE: Final = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]{2,8})*")
+_CODES: Final = (
+    "aaabaeafakamanarasavayazbabebgbhbibmbnbobrbscacechcocrcscucvcydadedvdzeeeleneoeseteufafffifjfofrfygagdglgngu"
+    "gvhahehihohrhthuhyhziaidieigiiikioisitiujajvkakgkikjkkklkmknkokrkskukvkwkylalblglilnloltlulvmgmhmimkmlmnmrms"
+    "mtmynanbndnengnlnnnonrnvnyocojomorospapiplpsptqurmrnrorurwsascsdsesgsiskslsmsnsosqsrssstsusvswtatetgthtitktl"
+    "tntotrtstttwtyugukuruzvevivowawoxhyiyozazhzu"
+)
+LANGUAGES: Final = frozenset(_CODES[place : place + 2] for place in range(0, len(_CODES), 2))
+"""Languages of ISO 639-1. Those of three letters are taken as they are."""
+
+
+def locale_of(name: str, /) -> str:
+    """Return `name` if it is a language tag of BCP 47, such as pt-PT. Raises InvalidInput."""
+    found = _LOCALE.fullmatch(name)
+    if found is None or (len(found[1]) == 2 and found[1].lower() not in LANGUAGES):
+        near = near_names(name[:2], LANGUAGES)
+        problem = f"is no language such as pt or pt-PT: the nearest are {near}"
+        raise InvalidInput(field="locale", problem=problem)
+    return name
 
 
 class UserPreferences(Request):
     """A person's preferences: time zone and language. Raises InvalidInput."""
 
     timezone: Annotated[str, AfterValidator(zone_of)] = "UTC"
-    locale: Annotated[str, Field(pattern=_LOCALE)] | None = None
+    locale: Annotated[str, Field(max_length=limits.LOCALE_CHARS), AfterValidator(locale_of)] | None = None
 
 
 class RunBudget(Request):

@@ -172,6 +172,14 @@ class ContextSource:
         return stable.removeprefix(POLICY).strip()
 
 
+WELCOME: Final = (
+    "Hello, I am glad to meet you.",
+    "I remember what we talk about, and you can see and change what I keep at any time.",
+    "What may I call you, and what is on your mind?",
+)
+"""First words to a person whom the agent does not know."""
+
+
 def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
     """Return whether the agent does not know the person yet: among the first runs, and the block `human` is empty."""
     known = any(block.label == HUMAN and block.value.strip() for block in blocks)

@@ -21,7 +21,9 @@ from elytron_mcp_shell.app import mcp_surfaces
 if TYPE_CHECKING:
     from elytron.context import OperationContext
     from elytron_adapter.surface import Family
+    from elytron_agent.service.companion import ServiceSettings
     from elytron_console import ConsoleHost
+    from elytron_gateway.service import MemoryGateway
     from elytron_proxy import ProxySettings
 
 
@@ -69,6 +71,7 @@ class WantedSurfaces:
     work: bool = False
     projection_events: bool = False
     console: "ConsoleHost | None" = None
+    agent: "ServiceSettings | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +91,12 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
     """
     from elytron_adapter.http.store import store_surfaces
     from elytron_gateway.accounts.users import UserKeys
-    from elytron_gateway.extraction.file_type import readable_types
-    from elytron_gateway.resources import AllowedSources
     from elytron_gateway.routes.surfaces import gateway_surfaces
-    from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings, UpstreamCatchUp
-    from elytron_gateway.upstream.everos import EverOsUpstream
     from elytron_proxy.app import llm_surfaces
 
     require_entry(runtime.context, "http_server")
     async with AsyncExitStack() as stack:
-        there = None
-        if wanted.upstream is not None:
-            there = EverOsUpstream(wanted.upstream, clock=runtime.context.clock)
-            stack.push_async_callback(there.close)
-        options = GatewayOptions(
-            secret=wanted.secret.encode() if wanted.secret is not None else None,
-            allowed=AllowedSources(frozenset(wanted.hosts), wanted.folders),
-            resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
-            resource_types=_media_types(
-                wanted.types, readable_types(reads_media=there is not None and there.reads_media)
-            ),
-            quota=QuotaSettings(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
-        )
-        gateway = MemoryGateway(runtime, upstream=there, options=options)
-        if there is not None:
-            catching_up = UpstreamCatchUp(gateway)
-            catching_up.start()
-            stack.push_async_callback(catching_up.stop)
+        gateway = await _opened_gateway(runtime, wanted, stack)
         if wanted.work:
             worker = JobWorker(runtime.context)
             worker.start()
@@ -122,7 +104,13 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
         shared = (store_surfaces,) if wanted.share_store else ()
         spoken = [found for found in _spoken_protocols(wanted) if profile_allows(runtime.context, found.entry)]
         models = (llm_surfaces(wanted.llm),) if wanted.llm is not None else ()
-        protocols = ("http", "websocket", "sse", *(found.name for found in spoken), *(("llm",) if models else ()))
+        agents = _agent_families(wanted)
+        protocols = (
+            *("http", "websocket", "sse"),
+            *(found.name for found in spoken),
+            *(("llm",) if models else ()),
+            *(("agent",) if agents else ()),
+        )
         console = (_console_family(wanted.console, protocols),) if wanted.console is not None else ()
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
         if models:
@@ -131,16 +119,58 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
         runtime.context.entries.update(entries)
         stack.callback(runtime.context.entries.difference_update, entries)
         yield SurfacesBeside(
-            further=(gateway_surfaces(gateway), *(found.family for found in spoken), *models, *shared, *console),
+            further=(
+                gateway_surfaces(gateway),
+                *(found.family for found in spoken),
+                *models,
+                *agents,
+                *shared,
+                *console,
+            ),
             known=(UserKeys(gateway.users),),
             protocols=(*protocols, *(("console",) if console else ())),
         )
+
+
+async def _opened_gateway(runtime: MemoryRuntime, wanted: WantedSurfaces, stack: AsyncExitStack) -> "MemoryGateway":
+    """Return the gateway, whose upstream `stack` closes."""
+    from elytron_gateway.extraction.file_type import readable_types
+    from elytron_gateway.resources import AllowedSources
+    from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings, UpstreamCatchUp
+    from elytron_gateway.upstream.everos import EverOsUpstream
+
+    there = None
+    if wanted.upstream is not None:
+        there = EverOsUpstream(wanted.upstream, clock=runtime.context.clock)
+        stack.push_async_callback(there.close)
+    options = GatewayOptions(
+        secret=wanted.secret.encode() if wanted.secret is not None else None,
+        allowed=AllowedSources(frozenset(wanted.hosts), wanted.folders),
+        resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
+        resource_types=_media_types(wanted.types, readable_types(reads_media=there is not None and there.reads_media)),
+        quota=QuotaSettings(messages=wanted.quota_messages, resource_bytes=wanted.quota_bytes),
+    )
+    gateway = MemoryGateway(runtime, upstream=there, options=options)
+    if there is not None:
+        catching_up = UpstreamCatchUp(gateway)
+        catching_up.start()
+        stack.push_async_callback(catching_up.stop)
+    return gateway
 
 
 def _console_family(host: "ConsoleHost", protocols: tuple[str, ...]) -> "Family":
     from elytron_console import console_surfaces
 
     return console_surfaces(replace(host, protocols=protocols))
+
+
+def _agent_families(wanted: WantedSurfaces) -> "tuple[Family, ...]":
+    """Return the family of the agent's routes, if there is to be one."""
+    if wanted.agent is None:
+        return ()
+    from elytron_agent.service.surfaces import agent_surfaces
+
+    return (agent_surfaces(wanted.agent),)
 
 
 def _media_types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:

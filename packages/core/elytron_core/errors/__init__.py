@@ -3,16 +3,18 @@
     ElytronError
     ├── InvalidInput              invalid_input              the caller's value is not what the field takes
     │   ├── InvalidJson           invalid_json               not JSON, or JSON that two parsers may read in two ways
+    │   ├── EventIdInvalid        event_id_invalid           a stream is to go on behind an id that no event has
     │   ├── ScopeMissing          scope_missing              no space, or a destructive call without a scope
     │   ├── StoreUrlInvalid       store_url_invalid
     │   └── UnreadableFile        unreadable_file            an import file that is not what it says
     ├── NotFound                  not_found
+    │   └── AgentDisabled         agent_disabled             the agent is switched off, by the operator or its user
     ├── Conflict                  conflict                   a precondition no longer holds
     │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
     │   ├── SpaceInUse            space_in_use               a full restore takes an empty space, and this one is not
     │   ├── SpaceIncomplete       space_incomplete           it is being filled, or that was broken off (retryable)
     │   ├── StillRunning          still_running              the first call under this key is not done yet (retryable)
-    │   ├── ThreadBusy            thread_busy                another process runs this agent's thread (retryable)
+    │   ├── ThreadBusy            thread_busy                others run this agent's thread, or wait for it (retryable)
     │   └── TurnConflict          turn_conflict              same turn id, other content
     ├── PreconditionFailed        precondition_failed        a thing is not of the version that its change demands
     ├── LimitExceeded             limit_exceeded
@@ -57,13 +59,14 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "elytron_core.errors.tree": (
-            "Conflict ElytronError GatewayRefused IdempotencyConflict InvalidInput InvalidJson KeyDestroyed "
-            "KeyMissing LimitExceeded MissingExtra ModelError ModelRefused ModelUnavailable NotFound "
-            "Overloaded PayloadTooLarge PermissionRefused PreconditionFailed RateLimited ScopeMissing "
-            "SealBroken SealError SpaceIncomplete SpaceInUse StillRunning StoreBudgetExceeded StoreBusy "
-            "StoreClosed StoreCorrupt StoreError StoreFailed StoreForeign StoreFull StoreMissing StoreNewer "
-            "StoreReadOnly StoreUnavailable StoreUrlInvalid ThreadBusy TransportOff TurnConflict Unauthorized "
-            "Unreachable UnreadableFile Unsupported UnsupportedMedia"
+            "AgentDisabled Conflict ElytronError EventIdInvalid GatewayRefused IdempotencyConflict "
+            "InvalidInput InvalidJson KeyDestroyed KeyMissing LimitExceeded MissingExtra ModelError "
+            "ModelRefused ModelUnavailable NotFound Overloaded PayloadTooLarge PermissionRefused "
+            "PreconditionFailed RateLimited ScopeMissing SealBroken SealError SpaceIncomplete SpaceInUse "
+            "StillRunning StoreBudgetExceeded StoreBusy StoreClosed StoreCorrupt StoreError StoreFailed "
+            "StoreForeign StoreFull StoreMissing StoreNewer StoreReadOnly StoreUnavailable StoreUrlInvalid "
+            "ThreadBusy TransportOff TurnConflict Unauthorized Unreachable UnreadableFile Unsupported "
+            "UnsupportedMedia"
         ),
     },
 )

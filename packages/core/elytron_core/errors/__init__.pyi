@@ -1,5 +1,7 @@
+from elytron_core.errors.tree import AgentDisabled as AgentDisabled
 from elytron_core.errors.tree import Conflict as Conflict
 from elytron_core.errors.tree import ElytronError as ElytronError
+from elytron_core.errors.tree import EventIdInvalid as EventIdInvalid
 from elytron_core.errors.tree import GatewayRefused as GatewayRefused
 from elytron_core.errors.tree import IdempotencyConflict as IdempotencyConflict
 from elytron_core.errors.tree import InvalidInput as InvalidInput

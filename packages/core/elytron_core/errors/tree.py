@@ -70,6 +70,13 @@ class UnreadableFile(InvalidInput):
         self.line = line
 
 
+class EventIdInvalid(InvalidInput):
+    key = "event_id_invalid"
+
+    def __init__(self) -> None:
+        super().__init__(field="Last-Event-ID", problem="is no id that an event of this stream can have")
+
+
 class NotFound(ElytronError):
     key = "not_found"
     told = ("what",)
@@ -78,6 +85,14 @@ class NotFound(ElytronError):
         # Not the name: a secret may have been put in its place, and messages go over wires and into logs.
         super().__init__(f"no {what} of this name{f': {way_out}' if way_out is not None else ' in this scope'}")
         self.what = what
+
+
+class AgentDisabled(NotFound):
+    key = "agent_disabled"
+
+    def __init__(self, *, way_out: str) -> None:
+        ElytronError.__init__(self, f"the agent is switched off here: {way_out}")
+        self.what = "agent"
 
 
 class Conflict(ElytronError):
@@ -141,7 +156,7 @@ class ThreadBusy(Conflict):
 
     def __init__(self, *, thread: str) -> None:
         ElytronError.__init__(
-            self, f"another process runs the thread {thread!r} now: wait for its answer, and try again"
+            self, f"the thread {thread!r} is busy with other turns: wait for their answers, and try again"
         )
         self.thread = thread
 

@@ -76,6 +76,13 @@ class SubagentShelf:
             raise NotFound(what="subagent", name=name)
         return Subagent.model_validate(found.value)
 
+    async def delete(self, name: str, /) -> None:
+        """Remove a subagent from the shelf; its thread and memory are removed by `delete_agent`. Raises NotFound."""
+        found = await self._records.get(self._namespace, name)
+        if found is None:
+            raise NotFound(what="subagent", name=name)
+        await self._records.erase((found,))
+
     async def list(self, *, created_by: SubagentCreator | None = None) -> tuple[Subagent, ...]:
         """Return the subagents by name; with `created_by`, those that it made."""
         found = [Subagent.model_validate(each.value) async for each in self._records.below(self._namespace)]

@@ -63,9 +63,10 @@ def chat_command(
     """Talk with an agent that remembers, line by line; /help says what else a line can do."""
     from elytron_agent.blocks.shelf import BlockShelf
     from elytron_agent.limits import MAX_CONTEXT_TOKENS
-    from elytron_agent.loop.agent import MAIN, Agent
+    from elytron_agent.loop.agent import Agent
     from elytron_agent.loop.tools.mcp_tools import mcp_tools
     from elytron_agent.loop.tools.web_search import open_web_search
+    from elytron_agent.runs.journal import MAIN
     from elytron_agent.runs.settings import AgentSettings
     from elytron_cli.chat.conversation import ChatConversation
     from elytron_cli.chat.line_input import PROMPT, LineHistory, LineInput, history_path
@@ -79,11 +80,10 @@ def chat_command(
     servers = _mcp_servers(mcp, mcp_config, no_tools=no_tools)
     search = open_web_search(web_search) if web_search is not None else None
     require_key(address_of(address), os.environ)
-    usual = OLLAMA_TOKENS if address.startswith("ollama:") else MAX_CONTEXT_TOKENS
     wanted = AgentSettings(
         enabled=True,
         model=address,
-        max_context_tokens=context_tokens or usual,
+        max_context_tokens=context_tokens or (OLLAMA_TOKENS if address.startswith("ollama:") else MAX_CONTEXT_TOKENS),
         system_prompt=system,
         uses_tools=not no_tools,
     )

@@ -30,6 +30,7 @@ from elytron_store import WhenMissing, parse_url
 from elytron_store.backup import latest_backup, size_on_disk
 
 if TYPE_CHECKING:
+    from elytron_agent.service.companion import ServiceSettings
     from elytron_http_shell.server import ServingSettings, StartedServer
     from elytron_proxy import ProxySettings
 
@@ -112,6 +113,31 @@ _BESIDE: Final = (
     click.option("--quota-bytes", type=click.IntRange(0), help="Bytes in a gateway user's resources; without: any."),
 )
 """Options for surfaces beside the operations: the fields of `WantedSurfaces`, and the model servers below /llm."""
+_AGENT: Final = (
+    click.option(
+        "--agent-model",
+        "agent_models",
+        multiple=True,
+        metavar="MODEL",
+        help="Serve each user an agent with this model, such as ollama:llama3.2; further ones are for users to choose.",
+    ),
+    click.option("--agent-summary-model", metavar="MODEL", help="A model for summaries; without: the agent's own."),
+    click.option("--agent-vision-model", metavar="MODEL", help="A model that reads images; without: the agent's own."),
+    click.option("--agent-context-tokens", type=click.IntRange(1_000), metavar="N", help="How much the models read."),
+    click.option(
+        "--agent-prompt",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        metavar="FILE",
+        help="Instruction of agents in place of the usual one.",
+    ),
+    click.option(
+        "--agent-off",
+        multiple=True,
+        type=click.Choice(["all", "compaction", "prompt", "tools"]),
+        help="A part of agents that is switched off; may be repeated.",
+    ),
+    click.option("--web-search", metavar="NAME=URL", help="A web search for agents, such as searxng=http://..."),
+)
 _BOUNDS: Final = (
     click.option(
         "--calls-per-minute",
@@ -184,6 +210,7 @@ def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
 @several_options(*_BOUNDS)
 @common_options
 @several_options(*_BESIDE)
+@several_options(*_AGENT)
 def serve_command(
     *,
     style: str | None,
@@ -217,7 +244,9 @@ def serve_command(
         bounds=LoadBounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
     )
     secret = found.gateway_secret.value if found.gateway_secret is not None else None
-    wanted = WantedSurfaces(llm=_proxy_settings(llm_upstreams, llm_peers, llm_passed), secret=secret, **given)
+    agent = _agent_settings(**{name: given.pop(name) for name in _AGENT_OPTIONS})
+    llm = _proxy_settings(llm_upstreams, llm_peers, llm_passed)
+    wanted = WantedSurfaces(llm=llm, secret=secret, agent=agent, **given)
 
     async def work() -> None:
         async with open_session(
@@ -308,6 +337,43 @@ def _proxy_settings(
         space=run_settings().space.value,
         trusted_peers=networks_of(peers),
         passed=pass_routes_of(passed),
+    )
+
+
+_AGENT_OPTIONS: Final = (
+    *("agent_models", "agent_summary_model", "agent_vision_model", "agent_context_tokens"),
+    *("agent_prompt", "agent_off", "web_search"),
+)
+
+
+def _agent_settings(
+    *,
+    agent_models: tuple[str, ...],
+    agent_summary_model: str | None,
+    agent_vision_model: str | None,
+    agent_context_tokens: int | None,
+    agent_prompt: Path | None,
+    agent_off: tuple[str, ...],
+    web_search: str | None,
+) -> "ServiceSettings | None":
+    """Return how agents are served; None if they are not."""
+    if not agent_models:
+        return None
+    from elytron_agent.loop.tools.web_search import open_web_search
+    from elytron_agent.service.companion import AgentPart, ServiceSettings
+    from elytron_models import address_of, require_key
+
+    for address in (*agent_models, agent_summary_model, agent_vision_model):
+        if address is not None:
+            require_key(address_of(address), os.environ)
+    return ServiceSettings(
+        models=agent_models,
+        summary_model=agent_summary_model,
+        vision_model=agent_vision_model,
+        context_tokens=agent_context_tokens,
+        prompt=agent_prompt.read_text(encoding="utf-8").strip() if agent_prompt is not None else None,
+        web_search=open_web_search(web_search) if web_search is not None else None,
+        off=frozenset(map(AgentPart, agent_off)),
     )
 
 

@@ -1,0 +1,162 @@
+"""Removal of an agent: its threads, runs, settings, own blocks, and what was said with it."""
+
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from typing import Final
+
+from elytron.api import MemoryFace
+from elytron.runtime_records import RuntimeRecords
+from elytron_agent.agent_file.document import HEAD, ImportedShell
+from elytron_agent.blocks.archive import ArchivalMemory
+from elytron_agent.blocks.shelf import namespace_of
+from elytron_agent.loop.tools.run_tools import SubagentShelf
+from elytron_agent.runs.journal import AGENTS, RunJournal, journal_of
+from elytron_core import limits
+from elytron_core.contracts.control import HiddenFilter, MemoryEraseRequest, MemoryListRequest
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.records import RecordSearchRequest
+from elytron_core.errors import InvalidInput, NotFound
+from elytron_core.model import Value
+from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
+from elytron_core.scope import Scope
+
+_RUNS: Final = copies_of_turn("", "")[0]
+
+
+class SharedMemory(StrEnum):
+    """Fate of the blocks and archival memories that the agents of a space share, if one of them is erased."""
+
+    KEPT = "kept"
+    ERASED = "erased"
+
+
+class AgentRemoval(Value):
+    """Report of an erasure, with no way back. `agents` are the agent and its subagents."""
+
+    agents: tuple[str, ...]
+    records: int = 0
+    """Documents of runs and threads, settings, own blocks, parts of an agent file."""
+    memories: int = 0
+    """Turns of its threads and of its own archive, and what its conversations keep."""
+    dry_run: bool = False
+
+
+async def delete_agent(
+    memory: MemoryFace,
+    name: str,
+    /,
+    *,
+    reason: str = "",
+    dry_run: bool = False,
+    journal: MemoryFace | None = None,
+    shared: SharedMemory = SharedMemory.KEPT,
+) -> AgentRemoval:
+    """Erase an agent and its subagents: their threads, runs, settings, own blocks, and what was said with them.
+
+    Blocks and archival memories that agents share stay unless `shared` says otherwise, and so do facts that were drawn
+    from what was said: they are about the user. A call that was cut short is called again. `journal` is that of the
+    agent. Raises NotFound if there is no such agent, and what the memory raises.
+    """
+    if memory.scope is None:
+        raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
+    removal = ThreadRemoval(memory, journal_of(memory, journal), memory.scope, reason)
+    agents = await removal.with_subagents(name)
+    runs = await removal.runs_of(frozenset(agents))
+    namespaces = [space for agent in agents for space in _namespaces_of(agent)]
+    records = [found for space in (*runs, *namespaces) async for found in removal.records.below(space)]
+    owners = [*agents, *([None] if shared is SharedMemory.ERASED else [])]
+    blocks = [found for agent in owners async for found in removal.blocks_of(agent)]
+    memories = [found for agent in owners async for found in removal.memories_of(agent)]
+    if not records and not blocks and not memories:
+        raise NotFound(what="agent", name=name)
+    if not dry_run:
+        # The head of the thread goes last: a call that was cut short finds the rest again.
+        await removal.erase([*memories, *blocks])
+        await removal.records.erase(records)
+    gone = len(records) + len(blocks)
+    return AgentRemoval(agents=tuple(agents), records=gone, memories=len(memories), dry_run=dry_run)
+
+
+def _namespaces_of(agent: str) -> tuple[tuple[str, ...], ...]:
+    """Return below which namespaces an agent's documents stand, the head of its thread among the last."""
+    return ((*COPIES_OF_BLOCKS, agent), copies_of_conversation(agent), (AGENTS, agent))
+
+
+class ThreadRemoval:
+    """Finds and erases what belongs to agents of one space."""
+
+    def __init__(self, memory: MemoryFace, records: RuntimeRecords, scope: Scope, reason: str) -> None:
+        self.records = records
+        self._memory = memory
+        self._scope = scope
+        self._reason = reason
+        self._journal = RunJournal(memory, records, scope, agent="", by="")
+
+    async def with_subagents(self, name: str) -> list[str]:
+        """Return the agent and all agents below it."""
+        head = await ImportedShell(self.records, name).get(HEAD)
+        of_file: list[str] = head["agents"] if head is not None else []
+        found = list(dict.fromkeys((name, *of_file)))
+        for agent in found:
+            below = await SubagentShelf(self.records, agent=agent).list()
+            found += [each for sub in below if (each := f"{agent}/{sub.name}") not in found]
+        return found
+
+    async def runs_of(self, agents: frozenset[str]) -> list[tuple[str, ...]]:
+        """Return the namespaces of the runs of these agents."""
+        runs = {each.namespace async for each in self.records.below() if each.namespace[0].startswith(_RUNS)}
+        return [run for run in sorted(runs) if run[-1] in agents]
+
+    async def blocks_of(self, agent: str | None) -> AsyncIterator[str]:
+        """Yield the ids of an agent's own blocks; None: of those that agents share."""
+        namespace = namespace_of(agent)
+        offset = 0
+        while True:
+            request = RecordSearchRequest(
+                scope=self._scope,
+                namespace=namespace,
+                limit=limits.PAGE_MAX,
+                offset=offset,
+                include_private=True,
+            )
+            page = await self._memory.search_records(request)
+            for item in page.items:
+                yield item.id
+            offset += len(page.items)
+            if not page.has_more:
+                return
+
+    async def memories_of(self, agent: str | None) -> AsyncIterator[str]:
+        """Yield the ids of what was said in an agent's thread and own archive, and of what these conversations keep.
+
+        None: of the archive that agents share.
+        """
+        archive = ArchivalMemory(self._memory, agent=agent).conversation
+        async for found in self.memories_in(*((archive,) if agent is None else (agent, archive))):
+            yield found
+
+    async def memories_in(self, *conversations: str) -> AsyncIterator[str]:
+        """Yield the ids of what was said in conversations, and of what they keep."""
+        filters = RecallFilters(channels=(self._scope.channel,), conversations=conversations)
+        cursor: str | None = None
+        while True:
+            request = MemoryListRequest(
+                scope=self._scope,
+                filters=filters,
+                hidden=HiddenFilter.LISTED,
+                limit=limits.PAGE_MAX,
+                cursor=cursor,
+                include_private=True,
+            )
+            page = await self._memory.list(request)
+            for item in page.items:
+                yield item.id
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def erase(self, ids: list[str]) -> None:
+        """Erase memories by their ids."""
+        for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
+            some = tuple(ids[start : start + limits.WRITES_PER_REQUEST])
+            await self._memory.erase(MemoryEraseRequest(scope=self._scope, ids=some, reason=self._reason))

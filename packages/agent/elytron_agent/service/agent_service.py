@@ -1,0 +1,223 @@
+"""The service: what its routes and its work in the background share, and how a route is answered."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, NamedTuple, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
+from elytron_adapter.http.responses import principal_of, shown_surface
+from elytron_adapter.identity.access_keys import Principal
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_agent.service import limits
+from elytron_agent.service.agent_pool import AgentPool, ToolMaker
+from elytron_agent.service.chat_turn import TurnDesk
+from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents, config_of
+from elytron_agent.service.event_streams import EventWriter, OpenStreams
+from elytron_agent.service.thread_items import ItemOrder
+from elytron_agent.service.turn_events import FeedEvent
+from elytron_agent.service.wire import ItemList, ModelHealth
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.model import Value
+
+ROOT: Final = "/v1/agent"
+GROUP: Final = "agent"
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+class AgentFigure(NamedTuple):
+    """A figure of the service."""
+
+    name: str
+    text: str
+    value: float
+    buckets: tuple[tuple[str, float], ...] = ()
+
+
+class AgentService:
+    """The agents of a server: what its routes and its work in the background share."""
+
+    def __init__(
+        self, entrance: CallerEntrance, settings: ServiceSettings, /, *, tools: Sequence[ToolMaker] = ()
+    ) -> None:
+        self.entrance = entrance
+        self.settings = settings
+        self.context = entrance.dispatcher.runtime.context
+        self.pool = AgentPool(self.context, settings, tools=tools)
+        self.streams = OpenStreams(entrance)
+        self.desk = TurnDesk(self.pool, publish=self._publish)
+
+    def user(self, principal: Principal, /) -> UserAgents:
+        """Return the agents of a caller. Raises ScopeMissing for one who has no space of its own."""
+        scope = own_scope(principal.space, self.entrance.dispatcher.runtime.scope)
+        if scope is None:
+            raise ScopeMissing(operation="agent", way_out="use a user's key: an operator has no agent")
+        return UserAgents(self.context, scope.space, self.settings, caller=principal.id)
+
+    def health(self, known: KnownAgent, /) -> ModelHealth:
+        """Return the state of an agent's model."""
+        return self.desk.health.get(config_of(known, self.settings).model, ModelHealth.UNKNOWN)
+
+    async def look(self, user: UserAgents, known: KnownAgent, /) -> None:
+        """Go on with the agent's run that broke off with its process, if there is one."""
+        if not self.desk.is_busy(user, known) and await user.has_broken_run(known):
+            self.desk.resume(user, known)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Serve while this is entered. Turns that are not over at the end go on at the next look at their threads."""
+        try:
+            yield
+        finally:
+            await self.desk.close()
+            await self.pool.close()
+
+    def figures(self) -> Iterable[AgentFigure]:
+        """Return how many turns run or wait now."""
+        yield AgentFigure("elytron_agent_turns", "Turns of agents that run or wait.", self.desk.running)
+
+    async def _publish(self, _user: UserAgents, _known: KnownAgent, event: FeedEvent, /) -> FeedEvent:
+        return event
+
+
+@dataclass(frozen=True, slots=True)
+class AgentCall:
+    """One call of a route, by a user who was let in."""
+
+    service: AgentService
+    user: UserAgents
+    request: Request
+
+    def part(self, name: str, /) -> str:
+        """Return a part of the path."""
+        return self.request.path_params[name]
+
+    async def body(self, model: type[ValueT], /, *, limit: int = limits.BODY_BYTES) -> ValueT:
+        """Return the request in the body; an empty body is a request without a field."""
+        sent = await read_body(self.request.scope, self.request.receive, limit=limit)
+        if sent:
+            require_json(heads_of(self.request.scope))
+        data = sent or b"{}"
+        return await envelope.read_aside(len(data), partial(envelope.decode_as, model, data, limit=limit))
+
+    def number(self, name: str, usual: int, most: int, /) -> int:
+        """Return a number of the query. Raises InvalidInput for what is none from 1 to `most`."""
+        text = self.request.query_params.get(name)
+        if text is None:
+            return usual
+        if not text.isascii() or not text.isdecimal() or len(text) > 6 or not 1 <= int(text) <= most:
+            raise InvalidInput(field=name, problem=f"is no number from 1 to {most}")
+        return int(text)
+
+    def flag(self, name: str, /) -> bool:
+        """Return a yes or no of the query. Raises InvalidInput for another word."""
+        text = self.request.query_params.get(name, "false")
+        if text not in {"true", "false"}:
+            raise InvalidInput(field=name, problem="is neither true nor false")
+        return text == "true"
+
+    @property
+    def idempotency_key(self) -> str | None:
+        return idempotency_key(heads_of(self.request.scope))
+
+
+Handler = Callable[[AgentCall], Awaitable[Value | Response]]
+
+
+class AgentRoute(NamedTuple):
+    """A route that is answered by one value."""
+
+    method: str
+    path: str
+    handler: Handler
+    told: SurfaceDescription
+
+
+def route_surface(service: AgentService, route: AgentRoute, /) -> Surface:
+    """Return the surface of a route."""
+
+    async def answered(request: Request) -> Response:
+        service.settings.require_on()
+        principal = principal_of(request.scope)
+        call = AgentCall(service, service.user(principal), request)
+        async with service.entrance.admitted(principal, size_bytes=declared_bytes(request)):
+            answer = await route.handler(call)
+        if isinstance(answer, Response):
+            return answer
+        return Response(envelope.encode_value(answer), media_type="application/json", status_code=route.told.status)
+
+    told = replace(route.told, group=GROUP)
+    return shown_surface(route.path, answered, access=SurfaceAccess.MEMBER, methods=(route.method,), told=told)
+
+
+class AgentStream(NamedTuple):
+    """The events of a route that answers with a stream. `written` is called behind each frame."""
+
+    events: AsyncGenerator[FeedEvent]
+    opening: bytes = b""
+    written: Callable[[FeedEvent], Awaitable[None]] | None = None
+    silence_s: float | None = None
+    """Silence after which a comment is sent; None: that of a chat."""
+    recheck_s: float | None = None
+
+
+StreamHandler = Callable[[AgentCall], Awaitable[AgentStream]]
+
+
+class StreamRoute:
+    """Answers with the events that a handler returns; what the handler raises is answered as a problem."""
+
+    def __init__(self, service: AgentService, handler: StreamHandler, /) -> None:
+        self._service = service
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        service, request = self._service, Request(scope, receive)
+        service.settings.require_on()
+        principal = principal_of(scope)
+        call = AgentCall(service, service.user(principal), request)
+        with service.streams.place(principal):
+            async with service.entrance.admitted(principal, size_bytes=declared_bytes(request)):
+                stream = await self._handler(call)
+            silence_s = service.settings.keep_alive_s if stream.silence_s is None else stream.silence_s
+            writer = EventWriter(service.entrance, receive, send, silence_s=silence_s)
+            await writer.write(
+                stream.events,
+                opening=stream.opening,
+                written=stream.written,
+                credential=heads_of(scope).get("authorization"),
+                recheck_s=stream.recheck_s,
+            )
+
+
+def stream_surface(
+    service: AgentService, method: str, path: str, handler: StreamHandler, told: SurfaceDescription, /
+) -> Surface:
+    """Return the surface of a route that answers with events."""
+    route = StreamRoute(service, handler)
+    return Surface(path, route, SurfaceAccess.MEMBER, (method,), told=replace(told, group=GROUP))
+
+
+def declared_bytes(request: Request, /) -> int:
+    """Return how many bytes a body is said to have."""
+    text = request.headers.get("content-length", "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+
+async def item_page(call: AgentCall, known: KnownAgent, /) -> ItemList:
+    """Return the page of an agent's items that the query asks for."""
+    query = call.request.query_params
+    try:
+        order = ItemOrder(query.get("order", ItemOrder.DESCENDING))
+    except ValueError:
+        raise InvalidInput(field="order", problem="is neither asc nor desc") from None
+    limit = call.number("limit", limits.ITEMS_PAGE, limits.ITEMS_PAGE_MAX)
+    return await call.user.items(known).page(limit=limit, after=query.get("after"), order=order)

@@ -1,0 +1,162 @@
+"""Turns of agents: each goes on when its client leaves, and those of one thread go one after another."""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from elytron_agent.runs.events import RunEnded, StopReason
+from elytron_agent.service import limits
+from elytron_agent.service.agent_pool import AgentPool
+from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
+from elytron_agent.service.turn_events import FeedEvent, TurnFeed, TurnTranslator
+from elytron_agent.service.wire import ItemRole, ModelHealth
+from elytron_core.errors import ElytronError, NotFound, ThreadBusy
+
+logger = logging.getLogger(__name__)
+INTERNAL: Final = "something went wrong inside; the log has the place"
+
+Publish = Callable[[UserAgents, KnownAgent, FeedEvent], Awaitable[FeedEvent]]
+"""Puts an event into the user's log, and returns it with its place there."""
+
+
+@dataclass(slots=True)
+class ThreadLine:
+    """The turns of one thread in this process: one runs, others wait in their order."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    tasks: list["asyncio.Task[None]"] = field(default_factory=list["asyncio.Task[None]"])
+
+
+class TurnRequest(NamedTuple):
+    """A turn to run: the user's words and images. `run` is that of an earlier call, if this one repeats it."""
+
+    words: str
+    images: Sequence[str] = ()
+    run: str | None = None
+    is_stored: bool = True
+
+
+class TurnDesk:
+    """Runs the turns of all agents of this process."""
+
+    def __init__(self, pool: AgentPool, /, *, publish: Publish) -> None:
+        self._pool = pool
+        self._publish = publish
+        self._lines: dict[tuple[str, str], ThreadLine] = {}
+        self.health: dict[str, ModelHealth] = {}
+        """State of each model, by its address."""
+
+    @property
+    def running(self) -> int:
+        """Return how many turns run or wait."""
+        return sum(len(line.tasks) for line in self._lines.values())
+
+    def is_busy(self, user: UserAgents, known: KnownAgent, /) -> bool:
+        """Return whether a turn of the thread runs or waits in this process."""
+        return (user.space, known.id) in self._lines
+
+    def begin(self, user: UserAgents, known: KnownAgent, asked: TurnRequest, /) -> TurnFeed:
+        """Run a turn behind those that wait for the thread, and return its events. Raises ThreadBusy."""
+        return self._begun(user, known, asked)
+
+    def resume(self, user: UserAgents, known: KnownAgent, /) -> TurnFeed | None:
+        """Go on with a run that broke off, if no turn of the thread runs here; None if one does."""
+        return None if self.is_busy(user, known) else self._begun(user, known, None)
+
+    async def cancel(self, user: UserAgents, known: KnownAgent, /) -> None:
+        """End the turns of a thread that run or wait in this process."""
+        await _end_tasks(self._lines.get((user.space, known.id), ThreadLine()).tasks)
+        self._pool.forget(user, known)
+
+    async def close(self) -> None:
+        """End all turns in the middle: they go on at the next look at their threads."""
+        await _end_tasks([task for line in self._lines.values() for task in line.tasks])
+
+    def _begun(self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None) -> TurnFeed:
+        place = (user.space, known.id)
+        line = self._lines.setdefault(place, ThreadLine())
+        if len(line.tasks) > limits.TURNS_WAITING:
+            raise ThreadBusy(thread=known.name)
+        feed = TurnFeed()
+        task = asyncio.get_running_loop().create_task(self._turn(line, feed, user, known, asked), name="elytron-turn")
+        line.tasks.append(task)
+
+        def over(done: "asyncio.Task[None]") -> None:
+            line.tasks.remove(done)
+            feed.close()
+            if not line.tasks and self._lines.get(place) is line:
+                del self._lines[place]
+
+        task.add_done_callback(over)
+        return feed
+
+    async def _turn(
+        self, line: ThreadLine, feed: TurnFeed, user: UserAgents, known: KnownAgent, asked: TurnRequest | None
+    ) -> None:
+        told = TurnTranslator(known.id)
+        try:
+            async with line.lock, aclosing(self._events(user, known, asked, told)) as events:
+                async for event in events:
+                    feed.put(await self._publish(user, known, event))
+        except ElytronError as error:
+            feed.put(await self._failure(user, known, told.failed(error.key, error.message)))
+        except Exception as error:
+            logger.exception("a turn of an agent failed (%s)", type(error).__name__)
+            feed.put(await self._failure(user, known, told.failed("internal", INTERNAL)))
+
+    async def _failure(self, user: UserAgents, known: KnownAgent, event: FeedEvent) -> FeedEvent:
+        try:
+            return await self._publish(user, known, event)
+        except ElytronError:
+            return event  # the store does not answer: the client hears of it, the log does not
+
+    async def _events(
+        self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None, told: TurnTranslator
+    ) -> AsyncGenerator[FeedEvent]:
+        # Its user may have changed the settings while the turn waited.
+        known = await user.agent(known.id)
+        agent = await self._pool.agent(user, known)
+        if asked is None:
+            runs = agent.resume()
+        else:
+            runs = agent.run(asked.words, images=asked.images, run_id=asked.run, store=asked.is_stored)
+        async with aclosing(runs) as events:
+            async for event in events:
+                if isinstance(event, RunEnded):
+                    self._note_health(user, known, event)
+                    if event.run not in told.begun:
+                        for message in await self._repeated(user, known, event.run, told):
+                            yield message
+                for each in told.events(event):
+                    yield each
+
+    async def _repeated(
+        self, user: UserAgents, known: KnownAgent, run: str, told: TurnTranslator
+    ) -> Sequence[FeedEvent]:
+        """Return the messages of a run that was over before."""
+        try:
+            items = await user.items(known).run_items(run)
+        except NotFound:
+            return ()
+        return [
+            told.message(int(item.id.rpartition(".")[2]), item.text, run=run)
+            for item in items
+            if item.role is ItemRole.ASSISTANT
+        ]
+
+    def _note_health(self, user: UserAgents, known: KnownAgent, event: RunEnded) -> None:
+        model = config_of(known, user.settings).model
+        if event.reason is StopReason.FAILED:
+            self.health[model] = ModelHealth.FAILS
+        elif event.usage.steps:
+            self.health[model] = ModelHealth.ANSWERS
+
+
+async def _end_tasks(tasks: Sequence["asyncio.Task[None]"]) -> None:
+    ended = list(tasks)
+    for task in ended:
+        task.cancel()
+    await asyncio.gather(*ended, return_exceptions=True)

@@ -1,0 +1,321 @@
+"""The companion: the one main agent of a user, its settings and its subagents, as the store has them."""
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from pydantic import Field
+
+from elytron.context import OperationContext
+from elytron.runtime import MemoryRuntime
+from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
+from elytron_agent import limits as agent_limits
+from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.context.reference import ShownBlock
+from elytron_agent.loop.tools.run_tools import MemoryMode, Subagent, SubagentCreator, SubagentShelf
+from elytron_agent.loop.tools.web_search import WebSearch
+from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal
+from elytron_agent.runs.settings import UserPreferences
+from elytron_agent.runs.source import WELCOME, is_first_time
+from elytron_agent.service import limits
+from elytron_agent.service.thread_items import ThreadItems
+from elytron_agent.service.wire import (
+    AgentAnswer,
+    AgentConfig,
+    ConfigChange,
+    InitRequest,
+    ModelHealth,
+    PreferencesChange,
+    SubagentRequest,
+)
+from elytron_core.clock import Instant
+from elytron_core.errors import AgentDisabled, InvalidInput, NotFound, PreconditionFailed
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.scope import Scope
+
+if TYPE_CHECKING:
+    from elytron_agent.loop.removal import AgentRemoval
+
+CONFIG: Final = "companion"
+_CALLER: Final = "agent"
+"""Caller in the audit of what an agent does by itself."""
+
+
+class AgentPart(StrEnum):
+    """Parts of the service that an operator can switch off."""
+
+    ALL = "all"
+    """Every route of it, and its work in the background."""
+    TOOLS = "tools"
+    COMPACTION = "compaction"
+    PROMPT = "prompt"
+    """The operator's own prompt: the usual one is used."""
+
+
+def shown_model(address: str, /) -> str:
+    """Return a model's address without the place of its server, which is the operator's own."""
+    return address.partition("@")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSettings:
+    """Settings of the service, as the operator gives them."""
+
+    models: tuple[str, ...]
+    """Addresses of chat models, `dialect:name[@url]`. Agents use the first unless their users choose another."""
+    summary_model: str | None = None
+    vision_model: str | None = None
+    prompt: str | None = None
+    context_tokens: int | None = None
+    web_search: WebSearch | None = field(default=None, repr=False)
+    off: frozenset[AgentPart] = frozenset()
+    keep_alive_s: float = limits.KEEP_ALIVE_S
+    """Silence of a chat's stream after which a comment is sent."""
+
+    def model_named(self, name: str | None, /) -> str:
+        """Return the address of a model by the name that users are shown; the first one for another name."""
+        return next((address for address in self.models if shown_model(address) == name), self.models[0])
+
+    def require_on(self, part: AgentPart = AgentPart.ALL, /) -> None:
+        """Raise AgentDisabled if the operator switched a part off."""
+        if part in self.off or AgentPart.ALL in self.off:
+            raise AgentDisabled(way_out="the operator has it off")
+
+
+class StoredCompanion(Value):
+    """A user's main agent as it is stored: its id, and what its user decided. None: as the server has it."""
+
+    id: str
+    created_at: Instant
+    enabled: bool = True
+    model: str | None = None
+    system_prompt: str | None = None
+    max_context_tokens: Annotated[int, Field(ge=1_000)] | None = None
+    compaction_threshold: float | None = None
+    tools: bool = True
+    compaction: bool = True
+    optimised_prompt: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class KnownAgent:
+    """An agent of a user: the main one, or a subagent of it. `name` is that of its thread."""
+
+    id: str
+    name: str
+    stored: StoredCompanion
+    version: int
+    subagent: Subagent | None = None
+
+
+class UserAgents:
+    """The agents of one user, whose memory is one space."""
+
+    def __init__(self, context: OperationContext, space: SpaceId, settings: ServiceSettings, /, *, caller: str) -> None:
+        self.scope = Scope(space=space)
+        self.settings = settings
+        self.memory = MemoryRuntime(replace(context, default_scope=self.scope, caller=caller))
+        self.records: RuntimeRecords = records_of(self.memory)
+        self.subagents = SubagentShelf(self.records, agent=MAIN)
+        self._journal = RunJournal(self.memory, self.records, self.scope, agent=MAIN, by="")
+
+    @property
+    def space(self) -> SpaceId:
+        return self.scope.space
+
+    def itself(self, context: OperationContext, /) -> "UserAgents":
+        """Return the same for what an agent does by itself."""
+        return UserAgents(context, self.space, self.settings, caller=_CALLER)
+
+    async def init(self, asked: InitRequest, /) -> KnownAgent:
+        """Return the user's main agent, made now if there is none: of several calls at once, one makes it."""
+        now, ids = self.memory.context.clock.now(), self.memory.context.ids
+        made = StoredCompanion(id=ids.new(), created_at=now)
+        preferences = UserPreferences(timezone=asked.timezone, locale=asked.locale)
+        drafts = (
+            RecordDraft(_config_place(), CONFIG, _stored_form(made), text="an agent", expected_version=0),
+            RecordDraft((AGENTS, MAIN, "settings"), PREFERENCES, _stored_form(preferences), text="preferences"),
+        )
+        with suppress(PreconditionFailed):
+            await self.records.put_all(drafts)
+        found = await self.main()
+        await BlockShelf(self.memory).create_missing()
+        return found
+
+    async def main(self) -> KnownAgent:
+        """Return the main agent. Raises NotFound before `init`."""
+        found = await self.records.get(_config_place(), CONFIG)
+        if found is None:
+            raise NotFound(what="agent", name=MAIN, way_out="POST /v1/agent/init makes it")
+        stored = StoredCompanion.model_validate(found.value)
+        return KnownAgent(stored.id, MAIN, stored, found.version)
+
+    async def enabled(self) -> KnownAgent:
+        """Return the main agent. Raises AgentDisabled if its user has it off, NotFound."""
+        main = await self.main()
+        if not main.stored.enabled:
+            raise AgentDisabled(way_out='its user has it off: PUT /v1/agent/config with {"enabled": true}')
+        return main
+
+    async def agent(self, agent_id: str | None, /) -> KnownAgent:
+        """Return an agent by its id; None: the main one. Raises AgentDisabled, NotFound."""
+        main = await self.enabled()
+        if agent_id is None or agent_id == main.id:
+            return main
+        return await self.subagent(agent_id, main=main)
+
+    async def subagent(self, agent_id: str, /, *, main: KnownAgent | None = None) -> KnownAgent:
+        """Return a subagent by its id. Raises AgentDisabled, NotFound."""
+        for each in await self.known_subagents(main=main):
+            if each.id == agent_id:
+                return each
+        raise NotFound(what="agent", name=agent_id)
+
+    async def known_subagents(
+        self, *, created_by: SubagentCreator | None = None, main: KnownAgent | None = None
+    ) -> Sequence[KnownAgent]:
+        """Return the subagents by name. Raises AgentDisabled, NotFound."""
+        main = main or await self.enabled()
+        return [_known_subagent(main, each) for each in await self.subagents.list(created_by=created_by)]
+
+    async def make_subagent(self, asked: SubagentRequest, /) -> KnownAgent:
+        """Return the subagent of this name, made now if there is none.
+
+        Raises AgentDisabled, NotFound, LimitExceeded.
+        """
+        main = await self.enabled()
+        wanted = Subagent(name=asked.name, purpose=asked.purpose, memory=asked.memory)
+        return _known_subagent(main, await self.subagents.create(wanted))
+
+    async def delete(self, known: KnownAgent, /, *, dry_run: bool = False) -> "AgentRemoval":
+        """Erase an agent: of the main one all that agents have of this user. What was said elsewhere stays."""
+        from elytron_agent.loop.removal import AgentRemoval, SharedMemory, delete_agent
+
+        shared = SharedMemory.KEPT if known.subagent is not None else SharedMemory.ERASED
+        try:
+            gone = await delete_agent(self.memory, known.name, dry_run=dry_run, shared=shared)
+        except NotFound:
+            # A subagent that was never spoken to has nothing but its name.
+            gone = AgentRemoval(agents=(known.name,), dry_run=dry_run)
+        if known.subagent is not None and not dry_run:
+            await self.subagents.delete(known.subagent.name)
+        return gone
+
+    async def clear(self, known: KnownAgent, /) -> int:
+        """Erase what was said in an agent's thread, and return how many memories that were; the agent stays."""
+        from elytron_agent.loop.removal import ThreadRemoval
+
+        removal = ThreadRemoval(self.memory, self.records, self.scope, "its conversation was deleted")
+        found = [each async for each in removal.memories_in(known.name)]
+        await removal.erase(found)
+        return len(found)
+
+    async def config(self, known: KnownAgent, /) -> AgentConfig:
+        """Return the settings of the main agent as they hold."""
+        return config_of(known, self.settings)
+
+    async def change_config(self, change: ConfigChange, /) -> AgentConfig:
+        """Change what is given, and return the settings. Raises InvalidInput for an unknown model, NotFound."""
+        known = tuple(map(shown_model, self.settings.models))
+        if change.model and change.model not in known:
+            there = ", ".join(known)
+            raise InvalidInput(field="model", problem=f"is none of this server's: there are {there}")
+        said = {name: value for name, value in change if value is not None}
+        given = {name: value if value != "" else None for name, value in said.items()}
+        while True:
+            main = await self.main()
+            made = main.stored.model_copy(update=given)
+            try:
+                await self.records.put(
+                    _config_place(), CONFIG, _stored_form(made), text="an agent", expected_version=main.version
+                )
+            except PreconditionFailed:
+                continue
+            return config_of(await self.main(), self.settings)
+
+    async def preferences(self) -> UserPreferences:
+        """Return what the user set."""
+        return await self._journal.preferences() or UserPreferences()
+
+    async def change_preferences(self, change: PreferencesChange, /) -> UserPreferences:
+        """Change what is given, and return all."""
+        given = {name: value for name, value in change if value is not None}
+        made = (await self.preferences()).model_copy(update=given)
+        await self._journal.put_preferences(made)
+        return made
+
+    async def shown(self, known: KnownAgent, /, *, health: ModelHealth = ModelHealth.UNKNOWN) -> AgentAnswer:
+        """Return an agent in the form for its user."""
+        subagent = known.subagent
+        blocks = await BlockShelf(self.memory).list() if subagent is None else ()
+        runs = (await self._journal.head(known.name))[0].runs if subagent is None else 0
+        known_blocks = [ShownBlock(label=block.label, value=block.value) for block in blocks]
+        is_first = subagent is None and is_first_time(runs, known_blocks)
+        return AgentAnswer(
+            id=known.id,
+            kind="main" if subagent is None else "subagent",
+            conversation_id=known.id,
+            name=subagent.name if subagent is not None else None,
+            purpose=subagent.purpose if subagent is not None else None,
+            created_by=subagent.created_by if subagent is not None else SubagentCreator.USER,
+            memory=subagent.memory if subagent is not None else MemoryMode.SHARED,
+            created_at=known.stored.created_at,
+            preferences=await self.preferences(),
+            is_first_time=is_first,
+            welcome=WELCOME if is_first and runs == 0 else (),
+            model_health=health,
+        )
+
+    async def has_broken_run(self, known: KnownAgent, /) -> bool:
+        """Return whether a run of the thread is not over, and no process runs it."""
+        head, _ = await self._journal.head(known.name)
+        is_held = head.lease is not None and head.lease.until > self.memory.context.clock.now()
+        return head.open is not None and not is_held
+
+    def items(self, known: KnownAgent, /) -> ThreadItems:
+        """Return the items of an agent's thread."""
+        return ThreadItems(self.memory, self.records, self.scope, agent=known.name)
+
+
+def config_of(known: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
+    """Return the settings of an agent as they hold under those of the server."""
+    stored = known.stored
+    model = settings.model_named(stored.model)
+    most = _usual_tokens(model, settings)
+    takes_prompt = stored.optimised_prompt and AgentPart.PROMPT not in settings.off
+    return AgentConfig(
+        enabled=stored.enabled,
+        model=shown_model(model),
+        models=tuple(map(shown_model, settings.models)),
+        system_prompt=stored.system_prompt or (settings.prompt if takes_prompt else None),
+        max_context_tokens=min(stored.max_context_tokens or most, most),
+        compaction_threshold=stored.compaction_threshold or agent_limits.COMPACTION_THRESHOLD,
+        tools=stored.tools and AgentPart.TOOLS not in settings.off,
+        compaction=stored.compaction and AgentPart.COMPACTION not in settings.off,
+        optimised_prompt=takes_prompt,
+        version=known.version,
+    )
+
+
+def _usual_tokens(model: str, settings: ServiceSettings) -> int:
+    if settings.context_tokens is not None:
+        return settings.context_tokens
+    is_local = model.startswith("ollama:")
+    return limits.LOCAL_CONTEXT_TOKENS if is_local else agent_limits.MAX_CONTEXT_TOKENS
+
+
+def _known_subagent(main: KnownAgent, subagent: Subagent) -> KnownAgent:
+    digest = hashlib.sha256(f"{main.id}/{subagent.name}".encode()).hexdigest()
+    return KnownAgent(digest[:32], f"{MAIN}/{subagent.name}", main.stored, main.version, subagent)
+
+
+def _config_place() -> tuple[str, ...]:
+    return (AGENTS, MAIN, "companion")
+
+
+def _stored_form(value: Value) -> Any:
+    return value.model_dump(mode="json", exclude_none=True)

@@ -1,0 +1,1 @@
+"""Routes of the agent as a service, by what they are about."""

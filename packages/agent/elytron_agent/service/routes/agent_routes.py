@@ -1,0 +1,241 @@
+"""Routes of an agent and its subagents: what they are, what is said to them, and the items of their threads."""
+
+import hashlib
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from elytron_adapter.http.requests import IDEMPOTENCY_KEY
+from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_agent.loop.removal import AgentRemoval
+from elytron_agent.loop.run_input import check_input
+from elytron_agent.loop.tools.run_tools import SubagentCreator
+from elytron_agent.runs.settings import AgentSettings, UserPreferences
+from elytron_agent.service import limits, wire
+from elytron_agent.service.agent_service import (
+    ROOT,
+    AgentCall,
+    AgentRoute,
+    AgentService,
+    AgentStream,
+    Handler,
+    item_page,
+    route_surface,
+    stream_surface,
+)
+from elytron_agent.service.chat_turn import TurnRequest
+from elytron_agent.service.companion import KnownAgent
+from elytron_agent.service.turn_events import FeedEvent
+from elytron_agent.service.wire import AgentEventKind, ItemReaction, ItemRole
+from elytron_core.errors import ElytronError, InvalidInput
+from elytron_core.model import Value
+
+_SUB: Final = "/subagents/{agent_id}"
+_PAGE: Final = ("limit", "after", "order")
+_EVENTS: Final = "text/event-stream"
+
+
+def agent_routes(service: AgentService, /) -> Iterable[Surface]:
+    """Yield the routes of the main agent and of its subagents."""
+    for route in (*_OF_MAIN, *_OF_SUBAGENTS):
+        yield route_surface(service, route)
+    for path, name in ((ROOT, ""), (f"{ROOT}{_SUB}", "_subagent")):
+        yield from _thread_surfaces(service, path, name)
+
+
+async def init_agent(call: AgentCall) -> Value:
+    """Make the user's agent, or return the one that there is."""
+    known = await call.user.init(await call.body(wire.InitRequest))
+    await call.service.look(call.user, known)
+    return await call.user.shown(known, health=call.service.health(known))
+
+
+async def get_agent(call: AgentCall) -> Value:
+    """Return the main agent."""
+    known = await call.user.main()
+    await call.service.look(call.user, known)
+    return await call.user.shown(known, health=call.service.health(known))
+
+
+async def delete_main(call: AgentCall) -> Value:
+    """Erase the main agent with all that it has."""
+    return await _delete_agent(call, await call.user.main())
+
+
+async def get_config(call: AgentCall) -> Value:
+    """Return the settings."""
+    return await call.user.config(await call.user.main())
+
+
+async def put_config(call: AgentCall) -> Value:
+    """Change settings."""
+    return await call.user.change_config(await call.body(wire.ConfigChange))
+
+
+async def get_preferences(call: AgentCall) -> Value:
+    """Return the preferences."""
+    await call.user.enabled()
+    return await call.user.preferences()
+
+
+async def change_preferences(call: AgentCall) -> Value:
+    """Change preferences."""
+    await call.user.enabled()
+    return await call.user.change_preferences(await call.body(wire.PreferencesChange))
+
+
+async def list_subagents(call: AgentCall) -> Value:
+    """Return the subagents, or those that one of user and agent made."""
+    text = call.request.query_params.get("created_by")
+    try:
+        creator = SubagentCreator(text) if text is not None else None
+    except ValueError:
+        raise InvalidInput(field="created_by", problem="is neither user nor agent") from None
+    found = await call.user.known_subagents(created_by=creator)
+    return wire.SubagentList(data=tuple([await call.user.shown(each) for each in found]))
+
+
+async def make_subagent(call: AgentCall) -> Value:
+    """Make a subagent."""
+    return await call.user.shown(await call.user.make_subagent(await call.body(wire.SubagentRequest)))
+
+
+async def get_subagent(call: AgentCall) -> Value:
+    """Return a subagent."""
+    known = await call.user.subagent(call.part("agent_id"))
+    return await call.user.shown(known, health=call.service.health(known))
+
+
+async def delete_subagent(call: AgentCall) -> Value:
+    """Erase a subagent with its thread."""
+    return await _delete_agent(call, await call.user.subagent(call.part("agent_id")))
+
+
+_OF_MAIN: Final = (
+    AgentRoute("POST", f"{ROOT}/init", init_agent,
+               SurfaceDescription("init_agent", "Make the user's agent, or say what it is.", wire.InitRequest,
+                                  wire.AgentAnswer)),
+    AgentRoute("GET", ROOT, get_agent, SurfaceDescription("get_agent", "Show the agent.", None, wire.AgentAnswer)),
+    AgentRoute("DELETE", ROOT, delete_main,
+               SurfaceDescription("delete_agent", "Erase the agent and all that it has.", None, wire.DeletionAnswer,
+                                  query=("dry_run",))),
+    AgentRoute("GET", f"{ROOT}/config", get_config,
+               SurfaceDescription("get_agent_config", "Show the agent's settings.", None, wire.AgentConfig)),
+    AgentRoute("PUT", f"{ROOT}/config", put_config,
+               SurfaceDescription("put_agent_config", "Change the agent's settings.", wire.ConfigChange,
+                                  wire.AgentConfig)),
+    AgentRoute("GET", f"{ROOT}/preferences", get_preferences,
+               SurfaceDescription("get_agent_preferences", "Show time zone and language.", None, UserPreferences)),
+    AgentRoute("PATCH", f"{ROOT}/preferences", change_preferences,
+               SurfaceDescription("change_agent_preferences", "Change time zone or language.",
+                                  wire.PreferencesChange, UserPreferences)),
+)  # fmt: skip
+_OF_SUBAGENTS: Final = (
+    AgentRoute("GET", f"{ROOT}/subagents", list_subagents,
+               SurfaceDescription("list_subagents", "List the subagents.", None, wire.SubagentList,
+                                  query=("created_by",))),
+    AgentRoute("POST", f"{ROOT}/subagents", make_subagent,
+               SurfaceDescription("make_subagent", "Make a subagent.", wire.SubagentRequest, wire.AgentAnswer)),
+    AgentRoute("GET", f"{ROOT}{_SUB}", get_subagent,
+               SurfaceDescription("get_subagent", "Show a subagent.", None, wire.AgentAnswer)),
+    AgentRoute("DELETE", f"{ROOT}{_SUB}", delete_subagent,
+               SurfaceDescription("delete_subagent", "Erase a subagent and its thread.", None, wire.DeletionAnswer,
+                                  query=("dry_run",))),
+)  # fmt: skip
+
+
+def _thread_surfaces(service: AgentService, path: str, name: str) -> Iterable[Surface]:
+    """Yield the routes of a thread: of the main agent, or of the subagent that the path names."""
+    one = f"{path}/items/{{item_id}}"
+    item = wire.ThreadItem
+    rows: tuple[tuple[str, str, Handler, SurfaceDescription], ...] = (
+        ("GET", f"{path}/items", list_items,
+         SurfaceDescription(f"list{name}_items", "List the thread's messages.", None, wire.ItemList, query=_PAGE)),
+        ("GET", one, get_item, SurfaceDescription(f"get{name}_item", "Show a message.", None, item)),
+        ("POST", f"{one}/delivered", deliver_item,
+         SurfaceDescription(f"deliver{name}_item", "Say that a device has a message.", None, item)),
+        ("POST", f"{one}/reaction", set_reaction,
+         SurfaceDescription(f"react_to{name}_item", "React to a message.", wire.ReactionRequest, item)),
+        ("DELETE", f"{one}/reaction", drop_reaction,
+         SurfaceDescription(f"drop{name}_reaction", "Take a reaction off.", None, item)),
+    )  # fmt: skip
+    for method, where, handler, told in rows:
+        yield route_surface(service, AgentRoute(method, where, handler, told))
+    told = SurfaceDescription(f"chat{name}", "Say something to the agent, and follow its turn.", wire.ChatRequest,
+                              _EVENTS, (IDEMPOTENCY_KEY,),
+                              answer="Events `agent.typing`, `agent.message`, `agent.reaction`, and at the end"
+                              " `agent.done` or `agent.error`.")  # fmt: skip
+    yield stream_surface(service, "POST", f"{path}/chat", chat_stream, told)
+
+
+async def chat_stream(call: AgentCall) -> AgentStream:
+    """Begin a turn and return its events. The turn goes on if the client leaves."""
+    known = await _agent_of(call)
+    asked = await call.body(wire.ChatRequest, limit=limits.CHAT_BODY_BYTES)
+    check_input(AgentSettings(enabled=True), asked.words, asked.images)
+    turn = TurnRequest(asked.words, asked.images, _run_of(known, call.idempotency_key), asked.store)
+    feed = call.service.desk.begin(call.user, known, turn)
+    items, clock = call.user.items(known), call.service.context.clock
+
+    async def written(event: FeedEvent) -> None:
+        if event.kind is AgentEventKind.MESSAGE and event.data.message_id is not None and asked.store:
+            try:
+                await items.deliver(event.data.message_id, at=clock.now())
+            except ElytronError:
+                return  # it was erased meanwhile, or the store does not answer: it counts as not delivered
+
+    return AgentStream(feed.read(), written=written)
+
+
+def _run_of(known: KnownAgent, key: str | None) -> str | None:
+    """Return the name of the run of an idempotency key, None for no key."""
+    if key is None:
+        return None
+    return str(UUID(bytes=hashlib.sha256(f"{known.id}/{key}".encode()).digest()[:16], version=5))
+
+
+async def list_items(call: AgentCall) -> Value:
+    """Return a page of items."""
+    known = await _agent_of(call)
+    await call.service.look(call.user, known)
+    return await item_page(call, known)
+
+
+async def get_item(call: AgentCall) -> Value:
+    """Return an item."""
+    return await call.user.items(await _agent_of(call)).item(call.part("item_id"))
+
+
+async def deliver_item(call: AgentCall) -> Value:
+    """Note that a device has an item."""
+    items = call.user.items(await _agent_of(call))
+    return await items.deliver(call.part("item_id"), at=call.service.context.clock.now())
+
+
+async def set_reaction(call: AgentCall) -> Value:
+    """Note the user's reaction to an item."""
+    known = await _agent_of(call)
+    asked = await call.body(wire.ReactionRequest)
+    return await call.user.items(known).react(call.part("item_id"), ItemReaction(emoji=asked.emoji, by=ItemRole.USER))
+
+
+async def drop_reaction(call: AgentCall) -> Value:
+    """Take the reaction to an item off."""
+    return await call.user.items(await _agent_of(call)).react(call.part("item_id"), None)
+
+
+async def _agent_of(call: AgentCall) -> KnownAgent:
+    """Return the agent that the path names, else the main one."""
+    return await call.user.agent(call.request.path_params.get("agent_id"))
+
+
+async def _delete_agent(call: AgentCall, known: KnownAgent) -> wire.DeletionAnswer:
+    dry_run = call.flag("dry_run")
+    if not dry_run:
+        agents = [known] if known.subagent is not None else [known, *await call.user.known_subagents(main=known)]
+        for each in agents:
+            await call.service.desk.cancel(call.user, each)
+    gone: AgentRemoval = await call.user.delete(known, dry_run=dry_run)
+    return wire.DeletionAnswer(
+        deleted=not dry_run, dry_run=dry_run, agents=len(gone.agents), records=gone.records, memories=gone.memories
+    )

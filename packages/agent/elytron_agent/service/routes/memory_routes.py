@@ -1,0 +1,200 @@
+"""Routes of an agent's memory: its blocks, its archival memory, a search over both, and its threads."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from starlette.responses import Response
+
+from elytron_adapter import envelope
+from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_agent.blocks.archive import ArchivalMemory, search_conversations
+from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
+from elytron_agent.context.compaction import tokens_of
+from elytron_agent.service import wire
+from elytron_agent.service.agent_service import ROOT, AgentCall, AgentRoute, AgentService, item_page, route_surface
+from elytron_agent.service.companion import KnownAgent
+from elytron_agent.service.wire import SearchHit, SearchSource
+from elytron_core.contracts.control import MemoryEraseRequest, MemoryGetRequest
+from elytron_core.contracts.recall import RecallHit
+from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed
+from elytron_core.model import Value
+
+_BLOCKS: Final = f"{ROOT}/memory/blocks"
+_BLOCK: Final = f"{_BLOCKS}/{{label:path}}"
+_THREAD: Final = f"{ROOT}/conversations/{{conversation_id}}"
+_VERSION: Final = re.compile(r'"([0-9]{1,18})"')
+
+
+def memory_routes(service: AgentService, /) -> Iterable[Surface]:
+    """Yield the routes of an agent's memory."""
+    for route in _ROUTES:
+        yield route_surface(service, route)
+
+
+async def list_blocks(call: AgentCall) -> Value:
+    """Return the blocks."""
+    await call.user.enabled()
+    return wire.BlockList(data=await BlockShelf(call.user.memory).list())
+
+
+async def get_block(call: AgentCall) -> Response:
+    """Return a block with its version."""
+    await call.user.enabled()
+    return _block_response(await BlockShelf(call.user.memory).read(call.part("label")))
+
+
+async def put_block(call: AgentCall) -> Response:
+    """Change a block, or make one."""
+    await call.user.enabled()
+    asked = await call.body(wire.BlockChange)
+    label, shelf, expected = call.part("label"), BlockShelf(call.user.memory), _expected_version(call)
+    try:
+        made = await shelf.change(label, **dict(asked), expected_version=expected)
+    except NotFound:
+        if call.request.headers.get("if-match") is not None:
+            raise PreconditionFailed from None
+        given = {name: value for name, value in asked if value is not None}
+        made = await shelf.create(BlockDraft(label=label, **given))
+    return _block_response(made)
+
+
+def _block_response(block: MemoryBlock) -> Response:
+    body, etag = envelope.encode_value(block), f'"{block.version}"'
+    return Response(body, media_type="application/json", headers={"ETag": etag})
+
+
+def _expected_version(call: AgentCall) -> int | None:
+    """Return the version that a change demands. Raises PreconditionFailed for one that no block can have."""
+    text = call.request.headers.get("if-match")
+    if text is None or text.strip() == "*":
+        return None
+    found = _VERSION.fullmatch(text.strip())
+    if found is None:
+        raise PreconditionFailed
+    return int(found[1])
+
+
+async def insert_archival(call: AgentCall) -> Value:
+    """Store an archival memory."""
+    await call.user.enabled()
+    asked = await call.body(wire.ArchivalRequest)
+    return wire.ArchivalAnswer(id=await ArchivalMemory(call.user.memory).insert(asked.content, tags=asked.tags))
+
+
+async def delete_archival(call: AgentCall) -> Value:
+    """Erase an archival memory; an id of another memory is none."""
+    await call.user.enabled()
+    memory, wanted = call.user.memory, call.part("id")
+    try:
+        found = await memory.get(MemoryGetRequest(scope=call.user.scope, id=wanted))
+    except (InvalidInput, NotFound):
+        found = None
+    if found is None or found.conversation != ArchivalMemory(memory).conversation:
+        raise NotFound(what="archival memory", name=wanted)
+    await memory.erase(MemoryEraseRequest(scope=call.user.scope, ids=(found.id,), reason="its user deleted it"))
+    return wire.ArchivalDeleted(id=wanted)
+
+
+async def search_memory(call: AgentCall) -> Value:
+    """Search archival memory and what was said."""
+    main = await call.user.enabled()
+    asked = await call.body(wire.AgentSearchRequest)
+    sources = (SearchSource.ARCHIVAL,) if asked.tags else asked.sources
+    thread = None
+    if asked.conversation_id is not None:
+        thread = (await _thread_of(call, main, asked.conversation_id)).name
+    memory = call.user.memory
+    found: list[SearchHit] = []
+    if SearchSource.ARCHIVAL in sources and thread is None:
+        hits = await ArchivalMemory(memory).search(asked.query, top_k=asked.top_k, tags=asked.tags)
+        found += _found_memories(hits, SearchSource.ARCHIVAL)
+    if SearchSource.MESSAGE in sources:
+        hits = await search_conversations(memory, asked.query, limit=asked.top_k, conversation=thread)
+        found += _found_memories(hits, SearchSource.MESSAGE)
+    best = sorted(found, key=lambda each: -each.score)[: asked.top_k]
+    return wire.SearchHits(data=tuple(_within_tokens(best, asked.max_tokens)))
+
+
+def _found_memories(hits: Sequence[RecallHit], source: SearchSource) -> list[SearchHit]:
+    return [
+        SearchHit(id=hit.id, source=source, text=hit.text, score=hit.score, created_at=hit.at, tags=hit.tags)
+        for hit in hits
+    ]
+
+
+def _within_tokens(found: Sequence[SearchHit], most: int | None) -> list[SearchHit]:
+    """Return the first memories that have no more tokens together; the first that is too long ends them."""
+    shown: list[SearchHit] = []
+    left = most
+    for each in found:
+        if left is not None:
+            left -= tokens_of(len(each.text.encode()), factor=1.0)
+            if left < 0:
+                break
+        shown.append(each)
+    return shown
+
+
+async def list_threads(call: AgentCall) -> Value:
+    """Return the threads of the agents."""
+    main = await call.user.enabled()
+    agents = [main, *await call.user.known_subagents(main=main)]
+    return wire.AgentConversations(data=tuple(_thread_answer(each) for each in agents))
+
+
+async def list_thread_items(call: AgentCall) -> Value:
+    """Return a page of a thread's items."""
+    return await item_page(call, await _named_thread(call))
+
+
+async def delete_thread(call: AgentCall) -> Value:
+    """Erase what was said in a thread; its agent stays."""
+    known = await _named_thread(call)
+    await call.service.desk.cancel(call.user, known)
+    gone = await call.user.clear(known)
+    return wire.ThreadDeleted(id=known.id, memories=gone)
+
+
+async def _named_thread(call: AgentCall) -> KnownAgent:
+    return await _thread_of(call, await call.user.enabled(), call.part("conversation_id"))
+
+
+async def _thread_of(call: AgentCall, main: KnownAgent, conversation: str) -> KnownAgent:
+    try:
+        return main if conversation == main.id else await call.user.subagent(conversation, main=main)
+    except NotFound:
+        raise NotFound(what="conversation", name=conversation) from None
+
+
+def _thread_answer(known: KnownAgent) -> wire.AgentConversation:
+    name = known.subagent.name if known.subagent is not None else None
+    return wire.AgentConversation(id=known.id, agent_id=known.id, name=name, created_at=known.stored.created_at)
+
+
+_ROUTES: Final = (
+    AgentRoute("GET", _BLOCKS, list_blocks,
+               SurfaceDescription("list_agent_blocks", "List the blocks.", None, wire.BlockList)),
+    AgentRoute("GET", _BLOCK, get_block,
+               SurfaceDescription("get_agent_block", "Show a block.", None, MemoryBlock)),
+    AgentRoute("PUT", _BLOCK, put_block,
+               SurfaceDescription("put_agent_block", "Change a block, or make one.", wire.BlockChange, MemoryBlock,
+                                  ("If-Match",))),
+    AgentRoute("POST", f"{ROOT}/memory/archival", insert_archival,
+               SurfaceDescription("insert_archival", "Store an archival memory.", wire.ArchivalRequest,
+                                  wire.ArchivalAnswer)),
+    AgentRoute("DELETE", f"{ROOT}/memory/archival/{{id:path}}", delete_archival,
+               SurfaceDescription("delete_archival", "Erase an archival memory.", None, wire.ArchivalDeleted)),
+    AgentRoute("POST", f"{ROOT}/memory/search", search_memory,
+               SurfaceDescription("search_agent_memory", "Search archival memory, and what was said.",
+                                  wire.AgentSearchRequest, wire.SearchHits)),
+    AgentRoute("GET", f"{ROOT}/conversations", list_threads,
+               SurfaceDescription("list_agent_conversations", "List the agents' threads.", None,
+                                  wire.AgentConversations)),
+    AgentRoute("GET", f"{_THREAD}/items", list_thread_items,
+               SurfaceDescription("list_agent_conversation_items", "List a thread's messages.", None, wire.ItemList,
+                                  query=("limit", "after", "order"))),
+    AgentRoute("DELETE", _THREAD, delete_thread,
+               SurfaceDescription("delete_agent_conversation", "Erase what was said in a thread.", None,
+                                  wire.ThreadDeleted)),
+)  # fmt: skip

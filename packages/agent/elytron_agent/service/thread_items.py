@@ -1,0 +1,293 @@
+"""Items of an agent's thread: its messages as a person sees them, with what was noted beside each.
+
+A message of the agent is one step of a run, so it is an item as soon as that step is durable, under the same id ever
+after: `run.step`; the user's words are `run.0`. What was never run here, such as an imported thread, has the ids of
+memory.
+"""
+
+import re
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from elytron.api import MemoryFace
+from elytron.runtime_records import RuntimeRecords
+from elytron_agent.runs.journal import MARK, RunJournal, RunRecord, run_of_documents
+from elytron_agent.service import limits
+from elytron_agent.service.wire import ItemList, ItemReaction, ItemRole, ThreadItem
+from elytron_core import limits as core_limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.inspection import LedgerOrder, LedgerTurn, MemoryReplayRequest
+from elytron_core.errors import NotFound, PreconditionFailed
+from elytron_core.evidence import EvidenceRole
+from elytron_core.ids import TurnId
+from elytron_core.model import Value
+from elytron_core.planes.records import Record, copies_of_turn
+from elytron_core.planes.transcript import message_id, sequence_of, tag_of, turn_id
+from elytron_core.scope import Scope
+
+_OF_RUN: Final = re.compile(r"([\w-]{1,100})\.([0-9]{1,4})")
+_OF_MEMORY: Final = re.compile(r"([0-9a-f]+\.[0-9a-f]{12})(#[0-9]{1,4})?")
+_STEP_DIGITS: Final = 4
+
+
+class ItemOrder(StrEnum):
+    """Order of a page of items."""
+
+    DESCENDING = "desc"
+    """The latest first."""
+    ASCENDING = "asc"
+
+
+class ItemMark(Value):
+    """Notes beside an item. They are erased with it."""
+
+    delivered_at: Instant | None = None
+    reaction: ItemReaction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredRun:
+    """A run of the thread as its documents have it."""
+
+    record: RunRecord
+    times: dict[str, Instant]
+    marks: dict[int, ItemMark]
+
+
+class ThreadItems:
+    """The items of one agent's thread."""
+
+    def __init__(self, memory: MemoryFace, records: RuntimeRecords, scope: Scope, /, *, agent: str) -> None:
+        self._memory = memory
+        self._records = records
+        self._agent = agent
+        self._scope = Scope.model_validate(scope.model_dump() | {"agent": agent, "conversation": agent})
+        self._journal = RunJournal(memory, records, self._scope, agent=agent, by="")
+
+    async def page(self, *, limit: int, after: str | None = None, order: ItemOrder = ItemOrder.DESCENDING) -> ItemList:
+        """Return the items behind `after`, in `order`. Raises NotFound for an `after` that is no item."""
+        found: list[ThreadItem] = []
+        async for item in self._items(after, order):
+            found.append(item)
+            if len(found) > limit:
+                break
+        shown = found[:limit]
+        return ItemList(
+            data=tuple(shown),
+            first_id=shown[0].id if shown else None,
+            last_id=shown[-1].id if shown else None,
+            has_more=len(found) > limit,
+        )
+
+    async def item(self, item_id: str, /) -> ThreadItem:
+        """Return an item. Raises NotFound."""
+        items = await self._turn_of_item(item_id)
+        return _item_in(items, item_id)
+
+    async def run_items(self, run: str, /) -> Sequence[ThreadItem]:
+        """Return the items of a run. Raises NotFound."""
+        return await self._turn_of_item(item_name(run, 0))
+
+    async def deliver(self, item_id: str, /, *, at: Instant) -> ThreadItem:
+        """Note that a device has got a message; the first time counts. Raises NotFound."""
+
+        def change(mark: ItemMark) -> ItemMark:
+            return mark if mark.delivered_at is not None else mark.model_copy(update={"delivered_at": at})
+
+        return await self._note(item_id, change)
+
+    async def react(self, item_id: str, reaction: ItemReaction | None, /) -> ThreadItem:
+        """Set the reaction to an item, or take it off. Raises NotFound."""
+        return await self._note(item_id, lambda mark: mark.model_copy(update={"reaction": reaction}))
+
+    async def _note(self, item_id: str, change: Callable[[ItemMark], ItemMark]) -> ThreadItem:
+        item = await self.item(item_id)
+        named = _OF_RUN.fullmatch(item_id)
+        if named is None:
+            raise NotFound(what="item", name=item_id, way_out="items that were imported take no notes")
+        namespace, key = copies_of_turn(named[1], self._agent), f"{MARK}{int(named[2]):0{_STEP_DIGITS}}"
+        while True:
+            known = await self._records.get(namespace, key)
+            before = ItemMark.model_validate(known.value) if known is not None else ItemMark()
+            made = change(before)
+            if made == before:
+                return item.model_copy(update=dict(made))
+            value = made.model_dump(mode="json", exclude_none=True)
+            expected = known.version if known is not None else 0
+            try:
+                await self._records.put(namespace, key, value, text="notes beside an item", expected_version=expected)
+            except PreconditionFailed:
+                continue
+            return item.model_copy(update=dict(made))
+
+    async def _items(self, after: str | None, order: ItemOrder) -> AsyncIterator[ThreadItem]:
+        is_down = order is ItemOrder.DESCENDING
+        cursor: str | None = None
+        begun: Sequence[ThreadItem] = ()
+        if after is not None:
+            items = await self._turn_of_item(after)
+            _item_in(items, after)
+            begun = items[::-1] if is_down else items
+            place = next(at for at, item in enumerate(begun) if item.id == after)
+            for item in begun[place + 1 :]:
+                yield item
+            cursor = await self._ledger_id(after)
+            if cursor is None and not is_down:
+                return
+        elif is_down:
+            begun = (await self._open_items())[::-1]
+            for item in begun:
+                yield item
+        # A run that ends meanwhile is in the ledger before it is no longer the open one.
+        last = begun[0].run_id if begun else ""
+        async for turn in self._ledger(cursor, order):
+            if turn.host_id is not None and turn.host_id == last:
+                continue
+            items = await self._items_of(turn)
+            last = last if is_down else turn.host_id or ""
+            for item in reversed(items) if is_down else items:
+                yield item
+        if not is_down:
+            for item in await self._open_items():
+                if item.run_id != last:
+                    yield item
+
+    async def _ledger(self, cursor: str | None, order: ItemOrder) -> AsyncIterator[LedgerTurn]:
+        """Yield the turns behind `cursor`, in `order`."""
+        is_down = order is ItemOrder.DESCENDING
+        while True:
+            report = await self._memory.replay(
+                MemoryReplayRequest(
+                    scope=self._scope,
+                    limit=limits.ITEMS_PAGE,
+                    cursor=cursor,
+                    order=LedgerOrder.LATEST if is_down else LedgerOrder.FIRST,
+                )
+            )
+            for turn in reversed(report.turns) if is_down else report.turns:
+                yield turn
+            cursor = report.next_cursor
+            if cursor is None:
+                return
+
+    async def _open_items(self) -> Sequence[ThreadItem]:
+        """Return the items of the run that is not over."""
+        head, _ = await self._journal.head(self._agent)
+        run = await self._run(head.open) if head.open is not None else None
+        return _run_items(run) if run is not None and run.record.end is None else ()
+
+    async def _turn_of_item(self, item_id: str) -> Sequence[ThreadItem]:
+        """Return the items of the turn that an item is in. Raises NotFound."""
+        if (named := _OF_RUN.fullmatch(item_id)) is not None:
+            run = await self._run(named[1])
+            if run is not None and run.record.end is None:
+                return _run_items(run)
+            place = run.record.end.turn if run is not None and run.record.end is not None else None
+        else:
+            memory = _OF_MEMORY.fullmatch(item_id)
+            place = memory[1] if memory is not None else None
+        turn = await self._ledger_turn(TurnId(place)) if place is not None else None
+        if turn is None:
+            raise NotFound(what="item", name=item_id)
+        return await self._items_of(turn)
+
+    async def _ledger_id(self, item_id: str) -> str | None:
+        """Return the id of the turn that an item is in; None for the run that is not over."""
+        named = _OF_RUN.fullmatch(item_id)
+        if named is None:
+            return item_id.partition("#")[0]
+        run = await self._run(named[1])
+        return run.record.end.turn if run is not None and run.record.end is not None else None
+
+    async def _ledger_turn(self, place: TurnId) -> LedgerTurn | None:
+        """Return a turn of this thread by its id, None if it has none."""
+        first = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1))
+        if not first.turns or tag_of(first.turns[0].id) != tag_of(place):
+            return None
+        behind = turn_id(tag_of(place), sequence_of(place) + 1)
+        report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1, cursor=behind))
+        return report.turns[0] if report.turns and report.turns[0].id == place else None
+
+    async def _items_of(self, turn: LedgerTurn) -> Sequence[ThreadItem]:
+        """Return the items of a turn; what was forgotten or erased is none."""
+        run = await self._run(turn.host_id) if turn.host_id is not None else None
+        shown = [message for message in turn.messages if message.text and not message.forgotten]
+        roles = {message.role for message in shown}
+        if run is not None:
+            had_answer = any(message.role is EvidenceRole.ASSISTANT for message in turn.messages)
+            is_hidden = had_answer and EvidenceRole.ASSISTANT not in roles
+            return [
+                item
+                for item in _run_items(run)
+                if (EvidenceRole.USER in roles if item.role is ItemRole.USER else not is_hidden)
+            ]
+        return [
+            ThreadItem(
+                id=message_id(turn.id, part),
+                role=ItemRole(message.role.value),
+                text=message.text,
+                created_at=message.at or turn.recorded_at,
+                run_id=turn.host_id or turn.id,
+            )
+            for part, message in enumerate(turn.messages)
+            if message in shown and message.role in {EvidenceRole.USER, EvidenceRole.ASSISTANT}
+        ]
+
+    async def _run(self, run: str) -> _StoredRun | None:
+        """Return a run of this thread, None if its documents are not there."""
+        if not run or len(run) > core_limits.NAME_CHARS:
+            return None
+        documents = await self._journal.documents(run)
+        record = run_of_documents(documents)
+        if record is None or record.input.thread != self._agent:
+            return None
+        return _StoredRun(record, {each.key: each.created_at for each in documents}, _marks_of(documents))
+
+
+def item_name(run: str, step: int, /) -> str:
+    """Return the id of what was said in a step of a run; step 0 is the user's words."""
+    return f"{run}.{step}"
+
+
+def run_of_item(item_id: str, /) -> str | None:
+    """Return the run that an item's id names, None for an id of another form."""
+    named = _OF_RUN.fullmatch(item_id)
+    return named[1] if named is not None else None
+
+
+def _item_in(items: Sequence[ThreadItem], item_id: str) -> ThreadItem:
+    for item in items:
+        if item.id == item_id:
+            return item
+    raise NotFound(what="item", name=item_id)
+
+
+def _marks_of(documents: Sequence[Record]) -> dict[int, ItemMark]:
+    return {
+        int(each.key.removeprefix(MARK)): ItemMark.model_validate(each.value)
+        for each in documents
+        if each.key.startswith(MARK)
+    }
+
+
+def _run_items(run: _StoredRun) -> Sequence[ThreadItem]:
+    asked = run.record.input
+    said = [(0, ItemRole.USER, asked.text, asked.at)]
+    said += [
+        (reply.step, ItemRole.ASSISTANT, reply.text, run.times[f"{reply.step:0{_STEP_DIGITS}}"])
+        for reply in run.record.replies
+        if reply.text
+    ]
+    return [
+        ThreadItem(
+            id=item_name(asked.run, step),
+            role=role,
+            text=text,
+            created_at=at,
+            run_id=asked.run,
+            **dict(run.marks.get(step, ItemMark())),
+        )
+        for step, role, text, at in said
+    ]

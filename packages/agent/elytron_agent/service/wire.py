@@ -1,0 +1,401 @@
+"""Requests and answers of the agent's routes."""
+
+import re
+from binascii import a2b_base64
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import AfterValidator, Field, ValidationError, model_validator
+
+from elytron_agent import limits as agent_limits
+from elytron_agent.blocks.shelf import Cap, MemoryBlock
+from elytron_agent.context.request import zone_of
+from elytron_agent.loop.tools.run_tools import MemoryMode, SubagentCreator
+from elytron_agent.runs.settings import RunUsage, UserPreferences, locale_of
+from elytron_agent.service import limits
+from elytron_agent.tool import ToolArguments
+from elytron_core import limits as core_limits
+from elytron_core.clock import Instant
+from elytron_core.model import Request, Value
+from elytron_core.scope import Name, Tags
+
+_IMAGE: Final = re.compile(r"data:image/(png|jpeg|gif|webp);base64")
+_BEGINNINGS: Final = {
+    "png": (b"\x89PNG\r\n\x1a\n",),
+    "jpeg": (b"\xff\xd8\xff",),
+    "gif": (b"GIF87a", b"GIF89a"),
+    "webp": (b"RIFF",),
+}
+"""First bytes of the images that are taken."""
+
+Zone = Annotated[str, AfterValidator(zone_of)]
+Locale = Annotated[str, Field(max_length=agent_limits.LOCALE_CHARS), AfterValidator(locale_of)]
+
+
+class InitRequest(Request):
+    """Make the user's agent, or say what it is: a second call changes nothing."""
+
+    timezone: Zone = "UTC"
+    """Time zone of the IANA database."""
+    locale: Locale | None = None
+    """Language, as BCP 47 has it."""
+
+
+class PreferencesChange(Request):
+    """Change the user's preferences; what is left out stays."""
+
+    timezone: Zone | None = None
+    locale: Locale | None = None
+
+
+class ConfigChange(Request):
+    """Change an agent's settings; what is left out stays, and an empty text is the server's own again."""
+
+    enabled: bool | None = None
+    """False switches the user's agent off: its routes answer `agent_disabled`, and its schedules wait."""
+    model: str | None = None
+    """One of the server's models."""
+    system_prompt: Annotated[str, Field(max_length=limits.PROMPT_CHARS)] | None = None
+    max_context_tokens: Annotated[int, Field(ge=1_000)] | None = None
+    compaction_threshold: Annotated[float, Field(gt=0, le=1)] | None = None
+    tools: bool | None = None
+    """False: the agent is offered no tools."""
+    compaction: bool | None = None
+    """False: old turns do not become summaries."""
+    optimised_prompt: bool | None = None
+    """False: the server's own prompt is not used."""
+
+
+class AgentConfig(Value):
+    """An agent's settings as they hold, with what the server says where the user says nothing."""
+
+    enabled: bool
+    model: str
+    models: tuple[str, ...]
+    """Models that `model` may name."""
+    system_prompt: str | None = None
+    max_context_tokens: int
+    compaction_threshold: float
+    tools: bool
+    compaction: bool
+    optimised_prompt: bool
+    version: int
+
+
+class ModelHealth(StrEnum):
+    """State of an agent's model, as the latest turn in this process found it."""
+
+    UNKNOWN = "unknown"
+    ANSWERS = "answers"
+    FAILS = "fails"
+
+
+class AgentAnswer(Value):
+    """An agent. `welcome` are the first words to a person whom it does not know yet."""
+
+    id: str
+    object: Literal["agent"] = "agent"
+    kind: Literal["main", "subagent"]
+    conversation_id: str
+    """The thread of the agent: an agent has one, of the same id."""
+    name: str | None = None
+    purpose: str | None = None
+    created_by: SubagentCreator = SubagentCreator.USER
+    memory: MemoryMode = MemoryMode.SHARED
+    created_at: Instant
+    preferences: UserPreferences
+    is_first_time: bool = False
+    welcome: tuple[str, ...] = ()
+    model_health: ModelHealth = ModelHealth.UNKNOWN
+
+
+class DeletionAnswer(Value):
+    """Report of an erasure: how many agents, documents of theirs and memories are gone, or would be."""
+
+    object: Literal["agent.deleted"] = "agent.deleted"
+    deleted: bool
+    dry_run: bool = False
+    agents: int
+    records: int
+    memories: int
+
+
+def _image_url(url: str) -> str:
+    """Return `url` if it holds an image. Nothing is fetched, so that no request leaves the server for a caller."""
+    head, _, data = url.partition(",")
+    found = _IMAGE.fullmatch(head)
+    if found is None:
+        raise ValueError("is no image: send data:image/png;base64,... or one of jpeg, gif and webp")
+    try:
+        content = a2b_base64(data.encode("ascii"), strict_mode=True)
+    except ValueError:
+        raise ValueError("is no image: its base64 is damaged") from None
+    if not any(content.startswith(begin) for begin in _BEGINNINGS[found[1]]):
+        raise ValueError(f"is no image of the type {found[1]}")
+    return url
+
+
+DataUrl = Annotated[str, Field(max_length=agent_limits.IMAGE_URL_CHARS), AfterValidator(_image_url)]
+
+
+class ImageUrl(Request):
+    """An image in a `data:` URL."""
+
+    url: DataUrl
+
+
+class ChatPart(Request):
+    """A part of a message: text, or an image in a `data:` URL."""
+
+    type: Literal["text", "input_text", "image_url", "input_image"]
+    text: Annotated[str, Field(max_length=agent_limits.INPUT_CHARS)] | None = None
+    image_url: ImageUrl | DataUrl | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        is_text = self.type in {"text", "input_text"}
+        if is_text is (self.text is None) or is_text is (self.image_url is not None):
+            raise ValueError("has a text, or an image_url, as its type says")
+        return self
+
+    @property
+    def image(self) -> str | None:
+        """Return the image's URL, None for a text."""
+        return self.image_url.url if isinstance(self.image_url, ImageUrl) else self.image_url
+
+
+class ChatRequest(Request):
+    """Say something to an agent, as one of `input`, `text` and `parts`."""
+
+    input: Annotated[str, Field(max_length=agent_limits.INPUT_CHARS)] | None = None
+    text: Annotated[str, Field(max_length=agent_limits.INPUT_CHARS)] | None = None
+    parts: Annotated[tuple[ChatPart, ...], Field(min_length=1, max_length=limits.CHAT_PARTS)] | None = None
+    store: bool = True
+    """False: nothing of the turn is kept."""
+
+    @model_validator(mode="after")
+    def _is_said_once(self) -> Self:
+        if sum(said is not None for said in (self.input, self.text, self.parts)) != 1:
+            raise ValueError("says one of `input`, `text` and `parts`")
+        return self
+
+    @property
+    def words(self) -> str:
+        """Return the text of the message."""
+        if self.parts is None:
+            return self.input or self.text or ""
+        return "\n".join(part.text for part in self.parts if part.text)
+
+    @property
+    def images(self) -> Sequence[str]:
+        """Return the images of the message."""
+        return [part.image for part in self.parts or () if part.image is not None]
+
+
+class ItemRole(StrEnum):
+    """Author of an item."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class ItemReaction(Value):
+    """A reaction to an item."""
+
+    emoji: str
+    by: ItemRole
+
+
+class ThreadItem(Value):
+    """One message of an agent's thread."""
+
+    id: str
+    object: Literal["agent.item"] = "agent.item"
+    type: Literal["message"] = "message"
+    role: ItemRole
+    text: str
+    created_at: Instant
+    run_id: str
+    delivered_at: Instant | None = None
+    """Time at which a device got a message of the agent; None for one that none has got."""
+    reaction: ItemReaction | None = None
+
+
+class ItemList(Value):
+    """A page of items; `after` with `last_id` gives the next one."""
+
+    object: Literal["list"] = "list"
+    data: tuple[ThreadItem, ...]
+    first_id: str | None = None
+    last_id: str | None = None
+    has_more: bool = False
+
+
+class ReactionRequest(Request):
+    """React to an item."""
+
+    emoji: Annotated[Name, Field(max_length=limits.REACTION_CHARS)]
+
+
+class BlockChange(Request):
+    """Set a block's text, and what is said of it; a block that is not there is made."""
+
+    value: str | None = None
+    description: Annotated[str, Field(max_length=agent_limits.BLOCK_DESCRIPTION_CHARS)] | None = None
+    limit: Cap | None = None
+    read_only: bool | None = None
+
+
+class BlockList(Value):
+    """The blocks by label."""
+
+    object: Literal["list"] = "list"
+    data: tuple[MemoryBlock, ...]
+
+
+class ArchivalRequest(Request):
+    """Store something in archival memory."""
+
+    content: Annotated[str, Field(min_length=1, max_length=core_limits.MESSAGE_CHARS)]
+    tags: Tags = ()
+
+
+class ArchivalAnswer(Value):
+    """A stored archival memory."""
+
+    id: str
+    object: Literal["agent.archival"] = "agent.archival"
+
+
+class ArchivalDeleted(Value):
+    """An archival memory that is gone."""
+
+    id: str
+    object: Literal["agent.archival.deleted"] = "agent.archival.deleted"
+    deleted: bool = True
+
+
+class ThreadDeleted(Value):
+    """A thread without its messages; `memories` were erased."""
+
+    id: str
+    object: Literal["agent.conversation.deleted"] = "agent.conversation.deleted"
+    deleted: bool = True
+    memories: int
+
+
+class SearchSource(StrEnum):
+    """Source of memories that are searched."""
+
+    ARCHIVAL = "archival"
+    MESSAGE = "message"
+
+
+class AgentSearchRequest(Request):
+    """Search archival memory, and what was said."""
+
+    query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
+    top_k: Annotated[int, Field(ge=1, le=limits.SEARCH_RESULTS_MAX)] = limits.SEARCH_RESULTS
+    sources: Annotated[tuple[SearchSource, ...], Field(min_length=1, max_length=2)] = tuple(SearchSource)
+    tags: Tags = ()
+    """Only archival memories with one of these."""
+    conversation_id: Name | None = None
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+
+
+class SearchHit(Value):
+    """A memory that a search found."""
+
+    id: str
+    source: SearchSource
+    text: str
+    score: float
+    created_at: Instant | None = None
+    tags: tuple[str, ...] = ()
+
+
+class SearchHits(Value):
+    """Memories that a search found, best first."""
+
+    object: Literal["list"] = "list"
+    data: tuple[SearchHit, ...]
+
+
+class AgentConversation(Value):
+    """The thread of an agent."""
+
+    id: str
+    object: Literal["agent.conversation"] = "agent.conversation"
+    agent_id: str
+    name: str | None = None
+    created_at: Instant
+
+
+class AgentConversations(Value):
+    """The threads of the user's agents: the main one first."""
+
+    object: Literal["list"] = "list"
+    data: tuple[AgentConversation, ...]
+
+
+class SubagentRequest(Request):
+    """Make an agent with a purpose and a thread of its own."""
+
+    name: Annotated[Name, Field(max_length=agent_limits.SUBAGENT_NAME_CHARS)]
+    purpose: Annotated[str, Field(min_length=1, max_length=agent_limits.SUBAGENT_PURPOSE_CHARS)]
+    memory: MemoryMode = MemoryMode.SHARED
+
+
+class SubagentList(Value):
+    """The subagents by name."""
+
+    object: Literal["list"] = "list"
+    data: tuple[AgentAnswer, ...]
+
+
+REACT: Final = "react"
+"""Tool by which an agent reacts to the user's words."""
+
+
+class ReactArguments(ToolArguments):
+    """Arguments of `react`."""
+
+    emoji: Annotated[Name, Field(max_length=limits.REACTION_CHARS, description="One emoji.")]
+
+
+def reaction_in(arguments: str, /) -> str | None:
+    """Return the emoji in the arguments of a call of `react`, None if there is none."""
+    try:
+        return ReactArguments.model_validate_json(arguments or "{}").emoji
+    except ValidationError:
+        return None
+
+
+class AgentEventKind(StrEnum):
+    """Kinds of events in a stream."""
+
+    TYPING = "agent.typing"
+    MESSAGE = "agent.message"
+    REACTION = "agent.reaction"
+    DONE = "agent.done"
+    ERROR = "agent.error"
+
+
+class AgentEventData(Value):
+    """Data of an event. Its kind decides which fields it has."""
+
+    agent_id: str
+    run_id: str = ""
+    step: int | None = None
+    message_id: str | None = None
+    message: str | None = None
+    messages: tuple[str, ...] | None = None
+    item_id: str | None = None
+    emoji: str | None = None
+    reason: str | None = None
+    total_steps: int | None = None
+    total_messages: int | None = None
+    usage: RunUsage | None = None
+    error: str | None = None
+    code: str | None = None
