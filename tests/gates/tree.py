@@ -5,8 +5,6 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from elytron_core.lazy import GarbagePause, freeze_objects
-
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "requirements", "tests")
 _MADE = frozenset({"__pycache__", ".pytest_cache"})
@@ -40,10 +38,7 @@ def source(path: Path) -> str:
 @cache
 def parse(path: Path) -> ast.Module:
     """Return the syntax tree of the module at `path`, which is parsed once for all gates."""
-    with GarbagePause():  # all of the many nodes stay
-        tree = ast.parse(source(path), filename=str(path))
-        freeze_objects()
-    return tree
+    return ast.parse(source(path), filename=str(path))
 
 
 @cache

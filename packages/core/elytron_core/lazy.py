@@ -4,41 +4,12 @@ The stub beside the `__init__` of such a package is its list of public names for
 that `lazy_exports` is given.
 """
 
-import gc
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
 from opcode import opmap
-from types import FrameType, TracebackType
-
-
-class GarbagePause:
-    """A stretch of work, without waiting, during which Python does not search for cyclic garbage.
-
-    A batch of turns consists of thousands of objects that soon go without such a search. Each stretch counts as one
-    generation of them; else they count as many, and the search goes through everything in memory again and again, a
-    quarter of the time that writing takes. A search that was off before stays off.
-    """
-
-    __slots__ = ("_was_on",)
-
-    def __enter__(self) -> None:
-        self._was_on = gc.isenabled()
-        gc.disable()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        if self._was_on:
-            gc.enable()
-
-
-def freeze_objects() -> None:
-    """Take all there is for something that stays: from now on only a search through everything looks at it."""
-    if not gc.get_freeze_count():  # what a host has frozen stays so
-        gc.freeze()
-        gc.unfreeze()
+from types import FrameType
 
 
 def _is_import(frame: FrameType) -> bool:
@@ -75,10 +46,7 @@ def lazy_exports(
                 if _is_import(import_module("inspect").currentframe().f_back):
                     raise ImportError(problem, name=name)
             raise AttributeError(problem, name=name)
-        # Definitions of modules stay, and searching them for garbage again and again takes a tenth of their loading.
-        with GarbagePause():
-            value: object = getattr(import_module(home), name)
-            freeze_objects()
+        value: object = getattr(import_module(home), name)
         setattr(sys.modules[package], name, value)
         return value
 

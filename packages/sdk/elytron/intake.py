@@ -19,7 +19,6 @@ from elytron_core.contracts.transcript import (
     TurnDraft,
 )
 from elytron_core.errors import InvalidInput, LimitExceeded, Unsupported
-from elytron_core.lazy import GarbagePause
 from elytron_core.model import Value
 from elytron_core.planes.candidates import CandidateDraft
 from elytron_core.planes.space import COLLECTIONS
@@ -109,8 +108,7 @@ async def scrub_request(request: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE
     """
     if _said_chars(request) > _LONG_CHARS:
         return await asyncio.to_thread(scrub_value, request, own=own)
-    with GarbagePause():
-        return scrub_value(request, own=own)
+    return scrub_value(request, own=own)
 
 
 def scrub_value(value: ValueT, /, *, own: OwnOutput = OwnOutput.REFUSE) -> tuple[ValueT, ScrubFindings]:

@@ -10,7 +10,6 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, StoreClosed
 from elytron_core.ids import SpaceId
-from elytron_core.lazy import GarbagePause, freeze_objects
 from elytron_core.ports.store import (
     COMPACTION_REF,
     Batch,
@@ -39,15 +38,7 @@ ERASURE_REF = DocumentRef("erasure", "0")
 
 async def off_loop(work: Callable[[Batch], T], batch: Batch, /) -> T:
     """Return `work(batch)`: at once, without waiting, but of an import, which may be large, in another thread."""
-    return await asyncio.to_thread(run_uncollected, work, batch) if batch.is_import else work(batch)
-
-
-def run_uncollected(work: Callable[[P], T], part: P, /) -> T:
-    """Return `work(part)` of an import: a search for garbage in all that it makes would hold up the event loop."""
-    with GarbagePause():
-        made = work(part)
-    freeze_objects()
-    return made
+    return await asyncio.to_thread(work, batch) if batch.is_import else work(batch)
 
 
 def document_checksum(ref: DocumentRef, revision: int, body: bytes, /) -> bytes:

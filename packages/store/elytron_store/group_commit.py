@@ -9,7 +9,6 @@ from functools import partial
 from elytron_core.errors import ElytronError, StoreClosed, StoreFailed, Unsupported
 from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store import limits as store_limits
-from elytron_store.engine import run_uncollected
 
 Outcome = CommitReceipt | ElytronError
 """Outcome of a batch for its caller."""
@@ -114,10 +113,7 @@ class GroupCommitter:
     def _write_group(self, group: Sequence[Waiting]) -> None:
         """Write `group` and schedule its callers' answers; runs in the thread and raises nothing."""
         try:
-            batches = [batch for batch, _ in group]
-            outcomes = (
-                run_uncollected(self._write, batches) if any(one.is_import for one in batches) else self._write(batches)
-            )
+            outcomes = self._write([batch for batch, _ in group])
         except ElytronError as error:
             outcomes = [error] * len(group)
         except BaseException as error:  # noqa: BLE001 - no caller may be left waiting

@@ -10,7 +10,6 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import NotFound, StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.lazy import GarbagePause
 from elytron_core.ports.store import ErasureTarget, JournalAction, JournalEntry, Store
 from elytron_core.text.analyser import TextAnalyser
 
@@ -88,8 +87,7 @@ async def read_checkpoint(
             arriving.take(chunk)
     except (NotFound, StoreCorrupt):
         return None
-    with GarbagePause():  # all of the many names and scopes that are made stay
-        index = SpaceIndex.from_bytes(arriving.data, analyser, labels=labels)
+    index = SpaceIndex.from_bytes(arriving.data, analyser, labels=labels)
     if index is None or index.watermark == 0:
         return None
     entries = await store.journal(space, after=index.watermark - 1, limit=1)

@@ -27,7 +27,6 @@ from elytron.indexing.write_through import FedCommit, WaitingCommits, count_term
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
-from elytron_core.lazy import GarbagePause
 from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
 from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
@@ -181,8 +180,7 @@ class SpaceIndexes:
 
     def _drain(self, space: SpaceId, held: _HeldIndex) -> None:
         """Fold what was fed and joins on to what is held."""
-        with GarbagePause():
-            self._fold_fed(space, held)
+        self._fold_fed(space, held)
 
     def _fold_fed(self, space: SpaceId, held: _HeldIndex) -> None:
         waiting = self._fed.pop(space, None)

@@ -8,7 +8,6 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import LimitExceeded
 from elytron_core.ids import SpaceId
-from elytron_core.lazy import GarbagePause, freeze_objects
 from elytron_core.ports.store import (
     Batch,
     CommitReceipt,
@@ -49,10 +48,8 @@ class RehearsalStore(PassingStore):
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Take `batch` in. Raises LimitExceeded if all together is more than one import may be."""
-        # Others have their turn between the parts of a long import. A search for cyclic garbage in all that it keeps
-        # would hold them up, and find none.
+        # Others have their turn between the parts of a long import.
         await asyncio.sleep(0)
-        freeze_objects()
         for require in batch.requires:
             if require.ref not in self._expects:
                 self._requires.setdefault(require.ref, require)
@@ -72,10 +69,7 @@ class RehearsalStore(PassingStore):
         """Return all that was committed as one batch; None if nothing was."""
         if not self._entries:
             return None
-        with GarbagePause():
-            batch = self._merged(at)
-        freeze_objects()
-        return batch
+        return self._merged(at)
 
     def _merged(self, at: Instant) -> Batch:
         puts: list[PutChange] = []

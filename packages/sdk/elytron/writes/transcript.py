@@ -31,7 +31,6 @@ from elytron_core.contracts.transcript import (
 from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
 from elytron_core.errors import Conflict, InvalidInput, TurnConflict
 from elytron_core.ids import ConversationTag, TurnId
-from elytron_core.lazy import GarbagePause
 from elytron_core.model import VouchedMaker
 from elytron_core.planes import jobs, transcript
 from elytron_core.planes.candidates import AdmissionVerdict
@@ -124,49 +123,48 @@ async def plan_turns(
     alias = await read_alias(ctx, scope, record)
     head, revision, line, requires = await ctx.heads.of(scope.space, tag, key)
     # No waiting from here on: what is planned on this head is handed to the store before another writer plans.
-    with GarbagePause():
-        now, changes = ctx.clock.now(), ChangeSet(record)
-        decisions: list[WriteDecision] = []
-        sequence = head.next_sequence
-        stored: list[transcript.Turn] = []
-        for draft in write.turns:
-            messages = transcript.evidence_of(draft.messages, draft.delivery)
-            if reason := _no_evidence(draft, messages):
-                decisions.append(_turn_decision(WriteOutcome.SKIPPED, None, draft, reason, AdmissionVerdict.REJECT))
-                continue
-            digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
-            name = known.get(draft.host_id) if draft.host_id is not None else None
-            retry = retried.get(draft.host_id) if draft.host_id is not None else None
-            if name is not None and retry is not None and name.digest != digest:
-                head = transcript.note_turns(head, [_complete_turn(changes, record, draft, retry, digest)])
-                decisions.append(_turn_decision(WriteOutcome.UPDATED, name.turn, draft))
-                continue
-            if name is not None:
-                decisions.append(_known_turn(name, digest, draft, rules.changed))
-                continue
-            if not stored and rules.sequence not in {None, sequence}:
-                raise Conflict(what="the conversation's next turn", expected=rules.sequence or 0, found=sequence)
-            turn_id = transcript.turn_id(tag, sequence)
-            chat, title = (None, None) if stored else _new_names(head, scope, write)
-            turn = _draft_turn(
-                scope, draft, messages, sequence=sequence, now=now, origin=write.origin, chat=chat, title=title
-            )
-            _put_turn(changes, record, turn_id, turn, draft)
-            if draft.host_id is not None:
-                known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
-                changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
-            decisions.append(_turn_decision(WriteOutcome.STORED, turn_id, draft))
-            stored.append(turn)
-            sequence += 1
-        about = DocumentRef(transcript.CONVERSATIONS, tag)
-        if not stored:
-            return PlannedWrite(_with_head(changes, about, head, revision), tuple(decisions), about, requires)
-        grown = transcript.append_turns(head, stored)
-        changes.put(about, grown, expects=revision, action=None)
-        if alias is not None:
-            put_alias(changes, record, *alias)
-        ahead = GrownHead(tag, grown, revision + 1, head.next_sequence, line)
-        return PlannedWrite(changes, tuple(decisions), about, requires, ahead)
+    now, changes = ctx.clock.now(), ChangeSet(record)
+    decisions: list[WriteDecision] = []
+    sequence = head.next_sequence
+    stored: list[transcript.Turn] = []
+    for draft in write.turns:
+        messages = transcript.evidence_of(draft.messages, draft.delivery)
+        if reason := _no_evidence(draft, messages):
+            decisions.append(_turn_decision(WriteOutcome.SKIPPED, None, draft, reason, AdmissionVerdict.REJECT))
+            continue
+        digest = record.digest(draft.to_bytes()) if draft.host_id is not None else ""
+        name = known.get(draft.host_id) if draft.host_id is not None else None
+        retry = retried.get(draft.host_id) if draft.host_id is not None else None
+        if name is not None and retry is not None and name.digest != digest:
+            head = transcript.note_turns(head, [_complete_turn(changes, record, draft, retry, digest)])
+            decisions.append(_turn_decision(WriteOutcome.UPDATED, name.turn, draft))
+            continue
+        if name is not None:
+            decisions.append(_known_turn(name, digest, draft, rules.changed))
+            continue
+        if not stored and rules.sequence not in {None, sequence}:
+            raise Conflict(what="the conversation's next turn", expected=rules.sequence or 0, found=sequence)
+        turn_id = transcript.turn_id(tag, sequence)
+        chat, title = (None, None) if stored else _new_names(head, scope, write)
+        turn = _draft_turn(
+            scope, draft, messages, sequence=sequence, now=now, origin=write.origin, chat=chat, title=title
+        )
+        _put_turn(changes, record, turn_id, turn, draft)
+        if draft.host_id is not None:
+            known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
+            changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
+        decisions.append(_turn_decision(WriteOutcome.STORED, turn_id, draft))
+        stored.append(turn)
+        sequence += 1
+    about = DocumentRef(transcript.CONVERSATIONS, tag)
+    if not stored:
+        return PlannedWrite(_with_head(changes, about, head, revision), tuple(decisions), about, requires)
+    grown = transcript.append_turns(head, stored)
+    changes.put(about, grown, expects=revision, action=None)
+    if alias is not None:
+        put_alias(changes, record, *alias)
+    ahead = GrownHead(tag, grown, revision + 1, head.next_sequence, line)
+    return PlannedWrite(changes, tuple(decisions), about, requires, ahead)
 
 
 def _host_names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrite) -> dict[str, DocumentRef]:
