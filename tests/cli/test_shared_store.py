@@ -40,3 +40,16 @@ def test_the_key_of_the_environment_opens_it_and_is_not_shown(
     (hit,) = elytron.json("recall", "when does the ferry leave?", *place)["hits"]
     assert hit["text"] == "The ferry leaves at six."
     assert KEY not in elytron("config", "show", *place).stdout
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("proxy",), ("proxy", "--development"), ("serve",), ("serve", "--development"), ("access", "list")],
+    ids=" ".join,
+)
+def test_it_keeps_the_access_keys_of_its_own_server(
+    elytron: CommandLine, shared: str, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("ELYTRON_API_KEY", KEY)
+    told = elytron(*command, "--store", shared, "--space", "ada", expect=2).stderr
+    assert "whose access keys stay there" in told

@@ -27,7 +27,7 @@ from elytron_cli.config import RunSettings, default_store
 from elytron_cli.input.files import valid_value
 from elytron_cli.refusal import OperationRefused
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.errors import StoreUnavailable
+from elytron_core.errors import StoreUnavailable, StoreUrlInvalid
 from elytron_core.model import Request, Value
 from elytron_core.ports.models import Embedder, LanguageModel
 from elytron_core.ports.store import KeyProvider
@@ -127,6 +127,17 @@ async def open_session(
     finally:
         if client is not None:
             await client.close()
+
+
+def require_own_store(settings: RunSettings, /) -> None:
+    """Raise StoreUrlInvalid if the store is another server's: that one shares no space but its callers' own."""
+    from elytron_store import parse_url
+
+    if parse_url(settings.store.value).engine == "gateway":
+        raise StoreUrlInvalid(
+            problem="is a store that a server shares, whose access keys stay there: run this on the server's machine,"
+            " on the store itself, or have that server do it (`serve --llm-upstream`, `elytron access` there)"
+        )
 
 
 def scope_fields(settings: RunSettings, /) -> dict[str, str | None]:

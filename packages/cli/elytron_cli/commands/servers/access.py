@@ -10,7 +10,7 @@ import click
 from elytron_cli.input.files import valid_value
 from elytron_cli.input.options import PageGroup, common_options, yes_option
 from elytron_cli.runner import run_output, run_settings
-from elytron_cli.session import open_session
+from elytron_cli.session import open_session, require_own_store
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.confirmation import confirm_question
 from elytron_cli.terminal.output import CommandOutput
@@ -147,6 +147,8 @@ def _with_keys(
     from elytron_adapter.identity.access_keys import AccessKeys
 
     found, out = run_settings(), run_output()
+
+    require_own_store(found)
 
     async def whole() -> None:
         async with open_session(found, when_missing=when_missing) as session:

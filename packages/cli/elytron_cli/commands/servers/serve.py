@@ -19,7 +19,7 @@ from elytron_cli.input.server_address import address_kept
 from elytron_cli.runner import run_output, run_settings
 from elytron_cli.server.console_host import console_host
 from elytron_cli.server.extras import SurfacesBeside, WantedSurfaces, require_entry, surfaces_beside
-from elytron_cli.session import CommandSession, open_session, without_core_dumps
+from elytron_cli.session import CommandSession, open_session, require_own_store, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput, safe_text
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
@@ -236,6 +236,7 @@ def serve_command(
     log_to_stderr(style, log_level)
     without_core_dumps()
     found, out = run_settings(), run_output()
+    require_own_store(found)
     serving = ServingSettings(
         **{name: given.pop(name) for name in ("host", "port", "development", "operator_key", "spans")},
         names=frozenset(names),

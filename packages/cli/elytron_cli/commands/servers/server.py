@@ -14,7 +14,7 @@ from elytron_cli.commands.servers.serve import listening_options, log_to_stderr,
 from elytron_cli.input.options import PageGroup, choice_option, common_options, page_command
 from elytron_cli.input.server_address import NamedServer, address_kept_for, server_options
 from elytron_cli.runner import run_output, run_settings
-from elytron_cli.session import open_session, without_core_dumps
+from elytron_cli.session import open_session, require_own_store, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput
 from elytron_core import limits
 from elytron_core.errors import MissingExtra, PermissionRefused
@@ -136,6 +136,7 @@ async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
     from elytron_cli.server.extras import require_entry
 
     found, out = run_settings(), run_output()
+    require_own_store(found)
     async with open_session(found, when_missing=WhenMissing.MAKE) as session:
         memory = session.runtime
         require_entry(memory.context, "llm_gateway")
