@@ -61,7 +61,8 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
         try:
             value = _parse_datetime(value.strip())
         except (ValueError, OverflowError):
-            raise InvalidInput(field=field, problem="is not an ISO 8601 timestamp") from None
+            problem = "is not an ISO 8601 timestamp, such as 2026-03-01 or 2026-03-01T09:30:00Z"
+            raise InvalidInput(field=field, problem=problem) from None
     if isinstance(value, datetime):
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         value = round(aware.timestamp() * 1000)

@@ -192,13 +192,13 @@ def import_file(
 
 @page_command("export")
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--public", is_flag=True, help="Only what may leave your hands: no transcript, no private fact.")
+@click.option("--public", is_flag=True, help="Only content that may be shared: no transcript, no private fact.")
 @force_option
 @common_options
 def export_command(*, file: Path, public: bool, force: bool) -> int | None:
     """Write the whole space to the archive FILE, which `elytron restore` brings back.
 
-    With --public it holds only what may leave your hands, and can be added to a space (`import --mode bootstrap`). An
+    With --public it holds only content that may be shared, and can be added to a space (`import --mode bootstrap`). An
     existing file is refused; with --force it is replaced as a whole.
     """
     require_free(file, force=force)
@@ -218,7 +218,7 @@ async def _require_something(session: CommandSession) -> None:
         request = MemorySpaceExportRequest(path=os.fspath(Path(folder) / "public.ely"))
         report = await session.call(request, MemorySpaceExportReport)
     if not report.documents:
-        problem = "leaves nothing to write: no fact or skill here may leave your hands; export without --public"
+        problem = "leaves nothing to write: no fact or skill here may be shared; export without --public"
         raise InvalidInput(field="--public", problem=problem)
 
 

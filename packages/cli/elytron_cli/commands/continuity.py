@@ -117,7 +117,7 @@ def write_plane(write: PlaneWrite, conversation: str | None, /) -> int | None:
 @click.group("notes", cls=PageGroup)
 @common_options
 def notes_group() -> None:
-    """See and write what days and months held."""
+    """Read and write notes on days and months."""
 
 
 @notes_group.command("list")

@@ -54,7 +54,9 @@ from elytron_core.planes.candidates import CandidateState, CandidateTarget
 from elytron_core.planes.facts import FactAuthority, FactKind, FactPrivacy, FactReach, FactState, LearningAction
 from elytron_store import WhenMissing
 
-_KINDS = click.option("--kind", "kinds", multiple=True, type=OneOf(FactKind), help="Of which kind.")
+_KINDS = click.option(
+    "--kind", "kinds", multiple=True, type=OneOf(FactKind), help="Only facts of this kind; may be repeated."
+)
 _VERSION = click.option(
     "--expect",
     "expected_version",
@@ -74,7 +76,7 @@ def facts_group() -> None:
 @click.argument("content")
 @choice_option("--kind", FactKind.FACT, "What it is about.")
 @choice_option("--authority", FactAuthority.OPERATOR, "Who vouches for it.")
-@time_option("--at", "When it was observed, in ISO 8601; default: now.")
+@time_option("--at", "When it was observed, in ISO 8601 or in words; default: now.")
 @click.option("--citation", "citations", multiple=True, metavar="ID", help="A message it rests on; may be repeated.")
 @dry_run_option("Only say what would be decided.")
 @common_options
@@ -92,7 +94,7 @@ def add_command(*, kind: FactKind, at: Instant | None, dry_run: bool, **asked: A
     "states",
     multiple=True,
     type=OneOf(FactState),
-    help="In which state, at any time; may be repeated. Default: those that hold now.",
+    help="Only facts in this state; may be repeated. Default: facts that hold now.",
 )
 @_KINDS
 @private_option
@@ -128,7 +130,7 @@ def correct_command(*, fact: str, text: str, **asked: Any) -> int | None:
 @click.argument("fact")
 @click.argument("action", type=OneOf(FactAction))
 @click.option("--content", metavar="TEXT", help="For correct and supersede: what takes its place.")
-@time_option("--at", "For supersede and invalidate: since when, in ISO 8601; now without it.")
+@time_option("--at", "For supersede and invalidate: since when, in ISO 8601 or in words; default: now.")
 @click.option("--privacy", type=OneOf(FactPrivacy), help="For change_privacy.")
 @click.option("--reach", type=OneOf(FactReach), help="For change_scope.")
 @in_conversation
@@ -153,7 +155,7 @@ def _change_fact(**asked: Any) -> int | None:
 @dry_run_option()
 @common_options
 def merge_command(**asked: Any) -> int | None:
-    """Fold each fact that says nearly what another does into the surer of the two; history and citations stay."""
+    """Merge facts that say nearly the same, keeping the more certain one; history and citations stay."""
     return answer_request(MemoryMergeRequest(**asked), planes.facts_merged)
 
 
@@ -161,7 +163,7 @@ def merge_command(**asked: Any) -> int | None:
 @click.argument("query")
 @_KINDS
 @private_option
-@click.option("--token", metavar="TOKEN", help="Of a dry run: forget what it named, without asking.")
+@click.option("--token", metavar="TOKEN", help="Forget what the dry run with this token listed, without a question.")
 @yes_option
 @reason_option()
 @dry_run_option()
@@ -268,7 +270,7 @@ def accept_command(*, candidate: str, reason: str, dry_run: bool) -> int | None:
 @_DRY_RUN
 @common_options
 def reject_command(*, candidate: str, reason: str, dry_run: bool) -> int | None:
-    """Turn the candidate with the id CANDIDATE down; the same one is not taken up again."""
+    """Reject the candidate with the id CANDIDATE; the same one is not proposed again."""
     return _resolve_candidate(candidate, CandidateResolution.REJECT, reason, dry_run=dry_run)
 
 

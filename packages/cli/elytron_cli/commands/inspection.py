@@ -129,7 +129,7 @@ def platform_commands() -> None:
 
 
 @platform_commands.command("capability-snapshot")
-@profile_option("The kind of place.")
+@profile_option("The host profile.")
 @common_but_profile
 def capability_snapshot(*, profile: ProfileName) -> None:
     """Print what a profile can do as this version ships it: the same on every machine. No store is opened."""

@@ -92,7 +92,7 @@ def maintain_command(
 @page_command("compact")
 @common_options
 def compact_command() -> int | None:
-    """Leave one journal entry for each run of entries that tell of nothing any more; memories stay as they are.
+    """Shorten the journal: replace runs of outdated entries by one entry each; memories stay as they are.
 
     A bounded store does so by itself. The names of what was erased go: `elytron erasures keep` comes before.
     """
@@ -171,5 +171,5 @@ def retry_command(*, job: str) -> int | None:
 @click.argument("job")
 @common_options
 def cancel_command(*, job: str) -> int | None:
-    """Give the job with the id JOB up; what it did already stays."""
+    """Cancel the job with the id JOB; the work it has done stays."""
     return answer_request(JobCancelRequest(id=job), tables_jobs.job_moved)

@@ -30,19 +30,19 @@ from elytron_core.profiles import MemoryPressure
 @click.argument("query")
 @limit_option("How many memories at most.", most=limits.RECALL_MAX, usual=limits.RECALL_DEFAULT)
 @click.option("--max-tokens", type=int, metavar="N", help="No more than N tokens of text.")
-@click.option("--explain", is_flag=True, help="Show what spoke for each memory, and where the cut fell.")
+@click.option("--explain", is_flag=True, help="Show the signals behind each score, and the first that were left out.")
 @click.option(
     "--neighbours",
     type=click.IntRange(0, limits.RECALL_NEIGHBOURS),
     default=0,
     metavar="N",
-    help="With each message, N before it and N after.",
+    help="Also show the N messages before and after each hit.",
 )
 @click.option("--why-not", "why_not", multiple=True, metavar="ID", help="Say why the memory ID is not among them.")
 @choice_option("--diversity", HitDiversity.AUTO, "Whether to spread over conversations.")
 @click.option("--min-score", type=click.FloatRange(0.0, 1.0), default=0.0, help="Only hits of this score at least.")
 @click.option("--where", metavar="JSON", help='Conditions on metadata, such as {"team": "red", "size": {"gte": 3}}.')
-@click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+@click.option("--cursor", metavar="CURSOR", help="The next page, by the cursor of the page before it.")
 @private_option
 @filter_options
 @common_options
@@ -58,7 +58,7 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
 @page_command("project")
 @click.argument("query")
 @size_option(limits.PROJECTION_CHARS_DEFAULT, "Size of the block.")
-@choice_option("--pressure", MemoryPressure.NORMAL, "How short the host is of room.")
+@choice_option("--pressure", MemoryPressure.NORMAL, "How full the context window is: a fuller one, a smaller block.")
 @private_option
 @filter_options
 @common_options

@@ -59,7 +59,7 @@ def transcript_group() -> None:
 
 @transcript_group.command("replay")
 @_WHERE
-@choice_option("--view", TranscriptReplayView.HOST_UI, "Whose eyes.")
+@choice_option("--view", TranscriptReplayView.HOST_UI, "Which reader the turns are shown for: each sees what it may.")
 @_PAGE
 @common_options
 def replay_command(*, conversation: str | None, **asked: Any) -> int | None:
@@ -74,7 +74,7 @@ def replay_command(*, conversation: str | None, **asked: Any) -> int | None:
 @_PAGE
 @common_options
 def export_command(*, conversation: str | None, **asked: Any) -> int | None:
-    """Show turns as they may leave the house: the export view."""
+    """Show turns in the export view: only content that may be exported."""
     return answer_request(
         MemoryTranscriptExportRequest(scope=scope_of(conversation), **asked), tables_transcript.show_view
     )
@@ -154,7 +154,7 @@ def history_command(*, memory: str, include_private: bool) -> int | None:
 @click.argument("text")
 @click.option("--speaker", metavar="NAME", help="Who said it.")
 @choice_option("--role", EvidenceRole.USER, "As what.")
-@time_option("--at", "When it was said, in ISO 8601; default: now.")
+@time_option("--at", "When it was said, in ISO 8601 or in words; default: now.")
 @click.option("--conversation", metavar="NAME", help="The conversation it belongs to.")
 @click.option("--tag", "tags", multiple=True, metavar="TAG", help="A tag; may be repeated.")
 @click.option("--idempotency-key", metavar="KEY", help="Store it once, however often this is run.")

@@ -18,7 +18,7 @@ _FILTERS = (
     click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Only what NAME said; may be repeated."),
     click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
     click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
-    time_option("--since", "Not before WHEN: a date or time in ISO 8601, UTC."),
+    time_option("--since", "Not before WHEN: in ISO 8601 or in words (yesterday, 2 hours ago), UTC."),
     time_option("--until", "Before WHEN."),
     click.option(
         "--trust", type=OneOf(TrustLevel), help="Only what may be relied on so far at least, by where it came from."

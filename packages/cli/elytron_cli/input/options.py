@@ -7,10 +7,12 @@ from typing import Any, TypeVar
 import click
 
 from elytron_cli.config import OPTIONS as SETTINGS
+from elytron_cli.input.times import read_words_of_time
 from elytron_cli.terminal.command_page import page_of
 from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS
 from elytron_core import limits
-from elytron_core.clock import Instant, instant
+from elytron_core.clock import Instant, format_instant, instant
+from elytron_core.errors import InvalidInput
 
 Body = TypeVar("Body", bound=Callable[..., Any])
 Word = TypeVar("Word", bound=StrEnum)
@@ -115,12 +117,24 @@ def choice_option(name: str, usual: StrEnum, told: str, /) -> Callable[[Body], B
 
 
 def time_option(name: str, told: str, /) -> Callable[[Body], Body]:
-    """Give a command an option for a time in ISO 8601."""
+    """Give a command an option for a time, in ISO 8601 or in words; standard error says how words were read."""
     return click.option(name, metavar="WHEN", callback=_parse_instant, help=told)
 
 
 def _parse_instant(_context: click.Context, parameter: click.Parameter, value: str | None) -> Instant | None:
-    return instant(value, field=parameter.opts[0]) if value is not None else None
+    if value is None:
+        return None
+    name = parameter.opts[0]
+    try:
+        return instant(value, field=name)
+    except InvalidInput:
+        if value[:1].isdigit() and value[-1:].isdigit():
+            raise  # a timestamp with a mistake in it, which is not to be guessed
+        found = read_words_of_time(value)
+        if found is None:
+            raise
+        click.echo(f"{name}: read as {format_instant(found)}", err=True)
+        return found
 
 
 def dry_run_option(told: str = "Only say what would be done.", /) -> Callable[[Body], Body]:
@@ -141,7 +155,7 @@ def size_option(usual: int, told: str, /) -> Callable[[Body], Body]:
 
 def page_options(told: str, /) -> Callable[[Body], Body]:
     """Give a command that lists pages `--limit` and `--cursor`."""
-    cursor = click.option("--cursor", metavar="CURSOR", help="Continue behind an earlier page.")
+    cursor = click.option("--cursor", metavar="CURSOR", help="The next page, by the cursor of the page before it.")
     return lambda body: limit_option(told)(cursor(body))
 
 
@@ -162,4 +176,4 @@ def private_option(body: Body) -> Body:
 
 def in_conversation(body: Body) -> Body:
     """Give a command the option that names a conversation."""
-    return click.option("--conversation", metavar="NAME", help="Whose.")(body)
+    return click.option("--conversation", metavar="NAME", help="Its conversation; default: the usual one.")(body)

@@ -196,6 +196,10 @@ def account_text(account: JournalAccount, /) -> str:
 
 def show_turns(console: "Console", report: MemoryReplayReport, /) -> None:
     """Show turns in their order."""
+    if not report.total_turns:
+        name = safe_line(report.conversation)
+        console.print(f"no turns in the conversation {name!r}; `elytron inspect` lists those there are", soft_wrap=True)
+        return
     rows = (
         (
             turn.sequence,

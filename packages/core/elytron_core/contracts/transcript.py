@@ -390,7 +390,7 @@ class MemoryTranscriptReplayReport(Value):
 
 
 class MemoryTranscriptExportRequest(ScopedRequest):
-    """Read the scope's conversation as it may leave the house: the export view, a page at a time."""
+    """Read the scope's conversation in the export view, a page at a time: only content that may be exported."""
 
     limit: PageSize = 100
     cursor: TurnCursor | None = None

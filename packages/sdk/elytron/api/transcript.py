@@ -34,7 +34,7 @@ class TranscriptFace(CallFace):
     async def export_transcript(
         self, request: transcript.MemoryTranscriptExportRequest | None = None, /
     ) -> transcript.MemoryTranscriptExportReport:
-        """Read the scope's conversation as it may leave the house.
+        """Read the scope's conversation in the export view: only content that may be exported.
 
         >>> len(memory.export_transcript().slice.turns)
         2

@@ -224,7 +224,7 @@ _TRANSCRIPT: Family = (
               lambda: ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT,
               private_values=_RAW),
     Operation("export_transcript", transcript.MemoryTranscriptExportRequest, transcript.MemoryTranscriptExportReport,
-              lambda: ops.export_transcript, "Read a conversation as it may leave the house."),
+              lambda: ops.export_transcript, "Read the part of a conversation that may be exported."),
     Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,
               transcript.MemoryTranscriptLifecycleReport, lambda: ops.request_transcript_lifecycle,
               "Archive, restore, mask or delete the raw text of turns, or review what that would touch.",
@@ -307,7 +307,7 @@ _MAINTAINING: Family = (
               "Give a job up.", mutates=True, repeat=RepeatGuard.RECEIPT),
     Operation("compact_journal", maintenance.JournalCompactRequest, maintenance.JournalCompactReport,
               lambda: ops.compact_journal,
-              "Leave one journal entry for each run of entries that tell of nothing any more.", mutates=True,
+              "Shorten the journal: replace runs of outdated entries by one entry each.", mutates=True,
               role=CallerRole.OPERATOR, repeat=RepeatGuard.RECEIPT),
 )
 """The operations after a reply: finalize, maintain, and the queue of what was put off."""

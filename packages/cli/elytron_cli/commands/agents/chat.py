@@ -132,7 +132,7 @@ def agent_group() -> None:
 @click.option("--name", metavar="NAME", help="What the agent is called here; else as in FILE.")
 @common_options
 def import_agent(*, file: Path, name: str | None) -> int | None:
-    """Take the agent of FILE, which Letta exported, in: its blocks, and what was said as evidence from outside.
+    """Import an agent from FILE, an export of Letta: its blocks, and its messages as evidence from outside.
 
     Its instruction, tools and settings are kept for an export, and not used. Credentials are blacked out.
     """

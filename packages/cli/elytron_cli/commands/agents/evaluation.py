@@ -76,7 +76,7 @@ def _show_rates(console: "Console", found: "HookRates") -> None:
 
 
 _FILE = click.argument("proposal", type=click.Path(path_type=Path))
-_PROFILE = profile_option("The kind of place that memory runs in; it decides how thoroughly a proposal is tried.")
+_PROFILE = profile_option("The host profile; it decides how thoroughly a proposal is tried.")
 
 
 @click.group("evolve", cls=PageGroup)
@@ -173,7 +173,7 @@ class _WithGate(PageCommand):
 
 @click.command("replay", cls=_WithGate)
 @click.argument("fixtures", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--stores", default=STORES, show_default=True, metavar="NAMES", help="Stores to tell the fixtures to.")
+@click.option("--stores", default=STORES, show_default=True, metavar="NAMES", help="Stores to replay the fixtures on.")
 @click.option("--record", is_flag=True, help="Write the fingerprints that all stores agree on into the fixtures.")
 @click.option("--wall", is_flag=True, help="FIXTURES are cases of the benchmark wall: measure them on each store.")
 @click.option("--conversation", metavar="NAME", help="Without fixtures: whose turns to show.")

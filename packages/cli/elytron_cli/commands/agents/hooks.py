@@ -105,7 +105,7 @@ def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
 @common_options
 @_harmless_errors
 def recall_command(*, max_chars: int, resident: bool, url: str | None) -> None:
-    """Answer the hook of a prompt, read from standard input, with what may help; with nothing if nothing does."""
+    """Read a prompt event from standard input and print the memory that may help with it, if there is any."""
     _require_local(url, resident=resident)
     event = _hook_event()
     if resident:

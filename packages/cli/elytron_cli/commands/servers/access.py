@@ -68,7 +68,7 @@ def add_command(*, kind: str, label: str, **limits: int | None) -> None:
 @access_group.command("list")
 @common_options
 def list_keys() -> None:
-    """List the keys: whose they are and their fingerprints, and nothing that opens anything."""
+    """List the access keys with their owners and fingerprints; the keys themselves are not shown."""
     from elytron_adapter.identity.access_keys import AccessKeyList, AccessListRequest
 
     async def work(keys: "AccessKeys", out: CommandOutput) -> None:

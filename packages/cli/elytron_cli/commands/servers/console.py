@@ -26,7 +26,7 @@ PORT = 8718
 @listening_options(PORT)
 @click.option("--keys", "asks_keys", is_flag=True, help="Require an access key, as `elytron serve` does.")
 @click.option("--open", "opens", is_flag=True, help="Open the page in this user's browser.")
-@logging_options("warning", "From which level on is logged.")
+@logging_options("warning", "The lowest level that is logged.")
 @common_options
 def console_command(
     *, host: str, port: int, asks_keys: bool, opens: bool, style: str | None, log_level: str

@@ -204,7 +204,7 @@ def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
 @click.option("--development", is_flag=True, help="Require no key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
 @click.option("--console/--no-console", default=True, show_default=True, help="Show the console, a page at /console.")
-@logging_options("info", "From which level on is logged; requests are at info.")
+@logging_options("info", "The lowest level that is logged; requests are logged at info.")
 @click.option("--otel", "spans", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
 @several_options(*_REACH)
 @several_options(*_BOUNDS)

@@ -82,7 +82,7 @@ class ProxyReport(Value):
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name that the proxy is reached by.")
 @click.option("--development", is_flag=True, help="Require no key, even if there are some. On this machine alone.")
-@logging_options("warning", "From which level on is logged.")
+@logging_options("warning", "The lowest level that is logged.")
 @common_options
 def proxy_command(
     *,
