@@ -333,3 +333,46 @@ async def test_a_gateways_user_has_a_session_too(server: Served, client: httpx.A
     device = await server.key(PrincipalKind.DEVICE, "ada")
     told = (await client.get("/console/session", headers=bearer(device))).json()
     assert (told["kind"], told["operator"], told["spaces"]) == ("device", False, ["ada"])
+
+
+class TestErasures:
+    async def test_nothing_is_erased_before_it_was_counted(self, client: httpx.AsyncClient, keys: Keys) -> None:
+        user = bearer(keys.user)
+        made = (await client.post("/v1/write", json=TEA, headers=user)).json()
+        asked = {"ids": [made["decisions"][0]["id"]]}
+        preview = (await client.post("/console/erasures", json=asked, headers=user)).json()
+        assert (preview["count"], preview["report"]["removed"], preview["report"]["changed"]) == (
+            1,
+            {"turns": 1},
+            False,
+        )
+        wrong = await client.post("/console/erasures", json=asked | {"count": 2}, headers=user)
+        assert (wrong.status_code, wrong.json()["detail"]) == (422, "count is 1 now: look at the preview again")
+        assert (await client.post("/v1/get", json={"id": asked["ids"][0]}, headers=user)).status_code == 200
+        receipt = (await client.post("/console/erasures", json=asked | {"count": 1}, headers=user)).json()
+        assert (receipt["count"], receipt["report"]["changed"]) == (1, True)
+        assert (await client.post("/v1/get", json={"id": asked["ids"][0]}, headers=user)).status_code == 404
+
+    async def test_a_count_that_changed_meanwhile_is_refused_with_the_new_one(
+        self, client: httpx.AsyncClient, keys: Keys
+    ) -> None:
+        user = bearer(keys.user)
+        await client.post("/v1/write", json=TEA, headers=user)
+        asked = {"whole_space": "ada"}
+        before = (await client.post("/console/erasures", json=asked, headers=user)).json()["count"]
+        await client.post("/v1/write", json=TEA, headers=user)
+        refused = await client.post("/console/erasures", json=asked | {"count": before}, headers=user)
+        now = (await client.post("/console/erasures", json=asked, headers=user)).json()["count"]
+        assert now > before
+        assert refused.json()["detail"] == f"count is {now} now: look at the preview again"
+        assert (await client.post("/console/erasures", json=asked | {"count": now}, headers=user)).status_code == 200
+
+    async def test_there_is_no_way_around_the_count(self, client: httpx.AsyncClient, keys: Keys) -> None:
+        asked = {"ids": ["x"], "dry_run": False}
+        answer = await client.post("/console/operations/erase", json=asked, headers=bearer(keys.user))
+        assert (answer.status_code, answer.json()["code"]) == (422, "unsupported")
+
+    async def test_another_users_memory_is_refused(self, client: httpx.AsyncClient, keys: Keys) -> None:
+        asked = {"whole_space": "ada", "scope": {"space": "ada"}}
+        answer = await client.post("/console/erasures", json=asked, headers=bearer(keys.stranger))
+        assert answer.status_code == 403

@@ -16,7 +16,7 @@ from elytron_adapter.surface import Surface, SurfaceDescription
 from elytron_console import limits
 from elytron_console.journal import JournalPage, JournalReader
 from elytron_console.overview import SessionReport, is_development, package_version
-from elytron_console.sessions import COOKIE, GROUP, ROOT, ConsoleDoor
+from elytron_console.sessions import COOKIE, GROUP, ROOT, ConsoleDoor, value_response
 from elytron_core import limits as core_limits
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
@@ -29,7 +29,7 @@ from elytron_core.contracts.skills import (
     RuntimeSkillSetEnabledRequest,
     Summary,
 )
-from elytron_core.errors import ElytronError, InvalidInput, NotFound
+from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unsupported
 from elytron_core.ids import is_reserved
 from elytron_core.model import Request as OperationRequest
 from elytron_core.model import Value
@@ -121,6 +121,8 @@ def memory_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Journa
         name = request.path_params["name"]
         if name not in _NAMES:
             raise NotFound(what="operation", name=name)
+        if name == "erase":
+            raise Unsupported(f"the console erases by POST {ROOT}/erasures, with the count of the preview")
         answer = await entrance.call(
             principal_of(request.scope),
             transport=CallTransport.CONSOLE,
@@ -223,11 +225,6 @@ def skill_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[S
         ),
         door.surface("DELETE", at, deleted, _describe_skill("delete", "Remove a skill.", change)),
     )
-
-
-def value_response(value: Value, /) -> Response:
-    """Return `value` as JSON, under its fields' outer names."""
-    return Response(value.model_dump_json(exclude_none=True, by_alias=True), media_type="application/json")
 
 
 def _build_request(model: type[OperationRequest], fields: dict[str, object]) -> OperationRequest:

@@ -25,9 +25,8 @@ from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_console import limits
 from elytron_console.host import ConsoleHost, ModelConfig, ModelConfigChange, models_in_use
 from elytron_console.journal import JournalReader
-from elytron_console.member_routes import value_response
 from elytron_console.overview import OverviewReport, SpaceReport, server_overview
-from elytron_console.sessions import GROUP, ConsoleDoor, Handler
+from elytron_console.sessions import GROUP, ConsoleDoor, Handler, value_response
 from elytron_console.smoke_checks import SmokeCheckReport, SmokeRunner
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, NotFound, ScopeMissing, Unsupported

@@ -16,6 +16,7 @@ from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCook
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_console import limits
 from elytron_core.errors import PermissionRefused
+from elytron_core.model import Value
 
 ROOT: Final = "/console"
 COOKIE: Final = "elytron_console"
@@ -89,3 +90,8 @@ class ConsoleDoor:
         given = headers.get(TOKEN, "")
         if not hmac.compare_digest(given.encode(), self.token_of(scope).encode()):
             raise PermissionRefused(_REFUSED)
+
+
+def value_response(value: Value, /) -> Response:
+    """Return `value` as JSON, under its fields' outer names."""
+    return Response(value.model_dump_json(exclude_none=True, by_alias=True), media_type="application/json")

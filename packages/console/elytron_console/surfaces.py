@@ -6,6 +6,7 @@ from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.surface import Family, Surface
 from elytron_console.console_page import page_surfaces
+from elytron_console.erasures import erasure_surface
 from elytron_console.host import ConsoleHost
 from elytron_console.journal import JournalReader
 from elytron_console.member_routes import memory_surfaces, session_surfaces, skill_surfaces
@@ -24,6 +25,7 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
             *page_surfaces(),
             *session_surfaces(entrance, door, keys),
             *memory_surfaces(entrance, door, journal),
+            erasure_surface(entrance, door),
             *skill_surfaces(entrance, door),
             *server_surfaces(entrance, door, shown, keys, journal),
             *smoke_surfaces(entrance, door, shown),

@@ -4,6 +4,9 @@ import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, k
 const PAGES = [
   ["Look", [
     ["overview", "Overview"],
+    ["memories", "Memories"],
+    ["facts", "Facts"],
+    ["conversations", "Conversations"],
   ]],
   ["Decide", [
     ["skills", "Skills"],

@@ -121,7 +121,7 @@ function SpaceFigures() {
       ${loading && !data && html`<${Waiting}>Reading the whole space…<//>`}
       ${data && (data.exists && planes.length ? html`
         <div class="grid">
-          <${Pairs} rows=${planes.map(([plane, number]) => [words(plane), count(number)])} />
+          <${Pairs} rows=${planes.map(([plane, number]) => [words(plane), html`<a href=${linkTo("memories", { plane })}>${count(number)}</a>`])} />
           <${Pairs} rows=${[
             ["Conversations", `${count(data.conversations.length)}${data.conversations_clipped ? "+" : ""}`],
             ["Speakers", data.speakers.length ? html`<bdi>${data.speakers.slice(0, 8).join(", ")}</bdi>` : "none named"],

@@ -1,0 +1,125 @@
+// Memories: what is known, is it right, and can it go?
+import { Badge, Button, Check, Empty, Field, Page, Panel, Select, Text, Waiting, count, fieldTime, html, plural, setQuery, timeField, useAddress, useEffect, useLoad, useOperation, useRef, useSession, useState } from "../lib.mjs";
+import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
+import { MemoryDetail, Meta, planeName } from "../parts/memory.mjs";
+
+const SIZE = 50;
+const LATEST = 200;
+const PLANES = ["transcript", "long_term", "procedural", "continuity", "execution", "summary", "archive", "records", "tool_experience"];
+const ORDERS = [["latest", "Latest first"], ["stored", "As they were stored"]];
+
+const filtersOf = (query) => {
+  const filters = {};
+  if (query.get("plane")) filters.planes = [query.get("plane")];
+  if (query.get("speaker")) filters.speakers = [query.get("speaker")];
+  if (query.get("conversation")) filters.conversations = [query.get("conversation")];
+  if (query.get("since")) filters.since = Number(query.get("since"));
+  if (query.get("until")) filters.until = Number(query.get("until"));
+  return filters;
+};
+
+export default function Memories() {
+  const { space } = useSession();
+  const { query } = useAddress();
+  const operation = useOperation();
+  const [trail, setTrail] = useState([]);
+  const [chosen, setChosen] = useState(new Set());
+  const [form, setForm] = useState(null);
+  const [notice, setNotice] = useState(null);
+  const words = query.get("q") ?? "";
+  const order = query.get("order") ?? "latest";
+  const secret = query.has("private");
+  const hidden = query.has("hidden");
+  const filters = filtersOf(query);
+  const isLatest = !words && order === "latest";
+  const cursor = isLatest ? undefined : trail[trail.length - 1];
+  const key = JSON.stringify([words, order, secret, hidden, filters]);
+  useEffect(() => { setTrail([]); setChosen(new Set()); }, [key]);
+  const { data, error, loading, at, reload } = useLoad(async ({ signal }) => {
+    const shared = { limit: SIZE, filters, include_private: secret, ...(cursor ? { cursor } : {}) };
+    if (!words) {
+      const report = await operation("list", { ...shared, limit: isLatest ? LATEST : SIZE, order, hidden: hidden ? "listed" : "left_out" }, {}, { signal });
+      return { items: report.items, next: report.next_cursor, lost: report.lost };
+    }
+    const report = await operation("recall", { ...shared, query: words }, {}, { signal });
+    return { items: report.hits, next: report.next_cursor, report };
+  }, [operation, key, cursor]);
+  const id = query.get("id");
+  const found = data?.items ?? [];
+  const begin = isLatest ? trail.length * SIZE : 0;
+  const items = isLatest ? found.slice(begin, begin + SIZE) : found;
+  const next = isLatest ? (begin + SIZE < found.length ? begin + SIZE : undefined) : data?.next;
+  const all = items.length > 0 && items.every((hit) => chosen.has(hit.id));
+  const toggle = (hit, on) => setChosen((before) => { const next = new Set(before); if (on) next.add(hit.id); else next.delete(hit.id); return next; });
+  const done = (text) => { setForm(null); setChosen(new Set()); setNotice(text); reload(); };
+  return html`
+    <${Page} title="Memories" question="What is known, is it right, and can it go?" loading=${loading} error=${error} at=${data && at}>
+      <${Search} key=${space} query=${query} />
+      ${notice && html`<div class="note good" role="status">${notice}</div>`}
+      <div class=${id ? "split" : ""}>
+        <${Panel} flush label="Memories">
+          ${chosen.size > 0 && html`
+            <div class="bulk"><strong>${plural(chosen.size, "chosen", "chosen")}</strong>
+              <${Button} onClick=${() => setForm("forget")}>Forget<//><${Button} kind="danger" onClick=${() => setForm("erase")}>Erase…<//><${Button} kind="quiet" onClick=${() => setChosen(new Set())}>Choose none<//></div>`}
+          ${!data ? loading && html`<div class="inset"><${Waiting} /></div>` : items.length === 0 ? html`<${Nothing} query=${query} words=${words} report=${data.report} />` : html`
+            <div class="pager first"><${Check} label=${words ? `${plural(items.length, "hit")}, best first` : plural(items.length, "memory", "memories")} checked=${all} onChange=${(on) => setChosen(on ? new Set(items.map((hit) => hit.id)) : new Set())} />
+              ${data.report && html`<span class="soft small">${data.report.outcome} among ${plural(data.report.considered, "candidate")}</span>`}
+              ${isLatest && html`<span class="soft small">${found.length >= LATEST ? `of the latest ${LATEST}; older ones as they were stored` : `of ${count(found.length)}`}</span>`}</div>
+            <ul class="list">${items.map((hit) => html`
+              <li key=${hit.id} class=${hit.id === id ? "current" : ""}><div class="item">
+                <label class="check"><input type="checkbox" aria-label="Choose" checked=${chosen.has(hit.id)} onChange=${(event) => toggle(hit, event.currentTarget.checked)} /></label>
+                <button type="button" class="open-row" aria-expanded=${hit.id === id ? "true" : "false"} onClick=${() => setQuery({ id: hit.id })}>
+                  ${hit.text ? html`<${Text} text=${hit.text} lines="3" />` : html`<span class="soft">Its text may not be read here.</span>`}</button>
+                <div class="row between"><${Meta} hit=${hit} />${words && html`<span class="soft small" title="Estimate that it answers">${hit.score.toFixed(2)}</span>`}</div>
+              </div></li>`)}</ul>
+            ${(next || trail.length > 0) && html`
+              <div class="pager"><${Button} onClick=${() => setTrail(trail.slice(0, -1))} disabled=${!trail.length}>Page before<//><span class="soft small">page ${trail.length + 1}</span><${Button} onClick=${() => setTrail([...trail, next])} disabled=${!next}>Next page<//></div>`}`}
+        <//>
+        ${id && html`<${MemoryDetail} key=${id} id=${id} secret=${secret} onClose=${() => setQuery({ id: null })} onChange=${reload} />`}
+      </div>
+      ${form === "forget" && html`<${ForgetDialog} ids=${[...chosen]} onClose=${() => setForm(null)} onDone=${(report) => done(`${plural(report.decisions.filter((one) => one.outcome === "changed").length, "memory was", "memories were")} forgotten.`)} />`}
+      ${form === "erase" && html`<${EraseDialog} request=${{ ids: [...chosen] }} title=${`Erase ${plural(chosen.size, "memory", "memories")}`} onClose=${() => setForm(null)} onDone=${(receipt) => { setChosen(new Set()); setNotice(`${plural(receipt.count, "document was", "documents were")} erased.`); reload(); }} />`}
+    <//>`;
+}
+
+function Search({ query }) {
+  const [text, setText] = useState(query.get("q") ?? "");
+  const more = useRef(null);
+  const set = (name) => (event) => setQuery({ [name]: event.currentTarget.value, id: null });
+  const time = (name) => (event) => setQuery({ [name]: fieldTime(event.currentTarget.value), id: null });
+  const narrowed = ["speaker", "conversation", "since", "until", "hidden", "private"].some((name) => query.has(name));
+  useEffect(() => { setText(query.get("q") ?? ""); }, [query.get("q")]);
+  return html`
+    <form class="form" role="search" onSubmit=${(event) => { event.preventDefault(); setQuery({ q: text.trim(), id: null }); }}>
+      <div class="toolbar">
+        <div class="grow"><input type="search" aria-label="Search memories" placeholder="Ask or search, as an agent would" value=${text} onInput=${(event) => { setText(event.currentTarget.value); if (!event.currentTarget.value) setQuery({ q: null }); }} /><button class="primary" type="submit">Search</button></div>
+        <${Select} aria-label="Kind of memory" value=${query.get("plane") ?? ""} options=${[["", "Every kind"], ...PLANES.map((plane) => [plane, planeName(plane)])]} onChange=${(plane) => setQuery({ plane, id: null })} />
+        ${!query.get("q") && html`<${Select} aria-label="Order" value=${query.get("order") ?? "latest"} options=${ORDERS} onChange=${(order) => setQuery({ order: order === "latest" ? null : order, id: null })} />`}
+      </div>
+      <details ref=${more} open=${narrowed}><summary>Narrow it down</summary>
+        <div class="fields narrow">
+          <${Field} label="Speaker"><input value=${query.get("speaker") ?? ""} onChange=${set("speaker")} /><//>
+          <${Field} label="Conversation"><input value=${query.get("conversation") ?? ""} onChange=${set("conversation")} /><//>
+          <${Field} label="Since"><input type="datetime-local" value=${timeField(query.get("since") ? Number(query.get("since")) : null)} onChange=${time("since")} /><//>
+          <${Field} label="Until"><input type="datetime-local" value=${timeField(query.get("until") ? Number(query.get("until")) : null)} onChange=${time("until")} /><//>
+          <div><${Check} label="Hidden ones too" checked=${query.has("hidden")} onChange=${(on) => setQuery({ hidden: on ? "1" : null })} /><${Check} label="Private ones too" checked=${query.has("private")} onChange=${(on) => setQuery({ private: on ? "1" : null })} /></div>
+        </div>
+      </details>
+    </form>`;
+}
+
+const REASONS = {
+  no_answer: "The nearest memories do not answer.", below_min_score: "None has the score that was asked for.",
+  nothing_matches_filters: "The space holds memories; the filters let none through.", empty_query: "The query is empty.", empty_space: "The space is empty.",
+};
+
+function Nothing({ query, words, report }) {
+  const named = [
+    words && html`the words “<bdi>${words}</bdi>”`, query.get("plane") && `kind ${planeName(query.get("plane"))}`, query.get("speaker") && html`speaker <bdi>${query.get("speaker")}</bdi>`,
+    query.get("conversation") && html`conversation <bdi>${query.get("conversation")}</bdi>`, query.get("since") && "a beginning", query.get("until") && "an end",
+  ].filter(Boolean);
+  return html`
+    <${Empty} title=${named.length ? "Nothing was found" : "Nothing is stored here yet"}>
+      ${named.length ? html`Searched was for ${named.map((part, place) => html`${place ? ", " : ""}${part}`)}. ${report?.reason ? REASONS[report.reason] : ""} ${!query.has("hidden") ? "Hidden memories were left out." : ""} ${!query.has("private") ? "Private ones too." : ""}` : "What agents and programs store appears here."}
+    <//>`;
+}

@@ -1,0 +1,102 @@
+// What people do to memories: forget and bring back, correct, erase. Each says what it does before it does it.
+import { Button, Dialog, Failure, Field, Pairs, Text, Waiting, ask, count, html, plural, useAction, useEffect, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
+
+const outcomes = (report) => {
+  const refused = report.decisions.filter((one) => one.outcome !== "changed");
+  return refused.length ? `${plural(refused.length, "memory", "memories")} stayed as before: ${[...new Set(refused.map((one) => one.reason || words(one.outcome)))].join("; ")}` : null;
+};
+
+export function ForgetDialog({ ids, undo = false, onClose, onDone }) {
+  const operation = useOperation();
+  const [reason, setReason] = useState("");
+  const { busy, error, run } = useAction(async () => {
+    const report = await operation("forget", { ids, reason, undo });
+    onDone(report);
+  });
+  return html`
+    <${Dialog} title=${undo ? "Bring back" : `Forget ${plural(ids.length, "memory", "memories")}`} onClose=${onClose}>
+      <form class="form" onSubmit=${(event) => { event.preventDefault(); run(); }}>
+        <p>${undo ? "Recall and blocks show it again." : "Recall and blocks no longer show it. Evidence and history stay, and it can be brought back."}</p>
+        <${Field} label="Reason" hint="It is kept in the history."><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
+        <${Failure} error=${error} />
+        <div class="row"><button class="primary" type="submit" disabled=${busy}>${undo ? "Bring back" : "Forget"}</button><button type="button" onClick=${onClose}>Cancel</button></div>
+      </form>
+    <//>`;
+}
+
+/** Erase what `request` names: nothing is erased before the count of the preview is typed, and it is still the count. */
+export function EraseDialog({ request, title, children, onClose, onDone }) {
+  const { space } = useSession();
+  const [typed, setTyped] = useState("");
+  const [reason, setReason] = useState("");
+  const [receipt, setReceipt] = useState(null);
+  const send = (more) => ask("POST", "/erasures", { ...request, scope: { space }, ...more });
+  const preview = useLoad(() => send({}), []);
+  const { busy, error, run } = useAction(async () => {
+    const done = await send({ count: Number(typed), reason });
+    setReceipt(done);
+    onDone(done);
+  });
+  useEffect(() => { if (error?.details?.field === "count") { setTyped(""); preview.reload(); } }, [error]);
+  const data = receipt ?? preview.data;
+  const rows = data ? Object.entries(data.report.removed).map(([name, number]) => [words(name), count(number)]) : [];
+  if (receipt) {
+    return html`
+      <${Dialog} title="Erased" onClose=${onClose}>
+        <p>${plural(receipt.count, "document was", "documents were")} removed from the store, the index and the journal's digests. There is no way back.</p>
+        <${Pairs} rows=${[...rows, ["Journal", `entry ${count(receipt.report.sequence)}`]]} />
+        ${receipt.report.derived.length > 0 && html`<div class="note warn">${plural(receipt.report.derived.length, "memory rests", "memories rest")} on what was erased and ${receipt.report.derived.length === 1 ? "is" : "are"} still there: <span class="id">${receipt.report.derived.slice(0, 20).join(", ")}</span></div>`}
+        <div class="row"><${Button} kind="primary" onClick=${onClose}>Done<//></div>
+      <//>`;
+  }
+  const matches = data && typed.trim() === String(data.count) && data.count > 0;
+  return html`
+    <${Dialog} title=${title ?? "Erase"} onClose=${onClose}>
+      <p>Erasing removes it physically. There is no way back.</p>
+      ${children}
+      <${Failure} error=${preview.error} />
+      ${preview.loading && html`<${Waiting}>Counting…<//>`}
+      ${data && data.count === 0 && html`<p class="note">There is nothing to erase${outcomes(data.report) ? `: ${outcomes(data.report)}` : ""}.</p>`}
+      ${data && data.count > 0 && html`
+        <form class="form" onSubmit=${(event) => { event.preventDefault(); if (matches) run(); }}>
+          <${Pairs} rows=${[["Removes", html`<strong>${plural(data.count, "document")}</strong>`], ...rows]} />
+          ${outcomes(data.report) && html`<p class="small">${outcomes(data.report)}</p>`}
+          ${data.report.derived.length > 0 && html`<p class="note warn">${plural(data.report.derived.length, "memory rests", "memories rest")} on it and would stay. Erase these too if they must go.</p>`}
+          <${Field} label=${`Type ${data.count} to erase`}><input inputmode="numeric" autocomplete="off" value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} /><//>
+          <${Field} label="Reason"><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
+          <${Failure} error=${error} />
+          <div class="row"><button class="danger primary" type="submit" disabled=${busy || !matches}>${busy ? "Erasing…" : "Erase"}</button><button type="button" onClick=${onClose}>Cancel</button></div>
+        </form>`}
+    <//>`;
+}
+
+const ACTIONS = {
+  correct: ["Correct", "It was wrong. The new text takes its place and the old one is believed for no time.", true],
+  supersede: ["It changed", "The world changed. The old text held until now, the new one holds since.", true],
+  mark_stale: ["Mark as stale", "It is to be verified before it is used, until it is confirmed.", false],
+  invalidate: ["It ended", "It held until now, and nothing takes its place.", false],
+  delete: ["Delete", "It goes from recall and is not learned again until its topic is allowed. History stays.", false],
+};
+export const FACT_ACTIONS = Object.entries(ACTIONS).map(([name, [label]]) => [name, label]);
+
+export function FactDialog({ fact, action, onClose, onDone }) {
+  const operation = useOperation();
+  const [label, told, takesText] = ACTIONS[action];
+  const [content, setContent] = useState(fact.content);
+  const [reason, setReason] = useState("");
+  const { busy, error, run } = useAction(async () => {
+    const report = await operation("change_fact", { id: fact.id, action, reason, expected_version: fact.version, ...(takesText ? { content } : {}) });
+    if (!report.changed) throw new Error(report.reason || "nothing was changed");
+    onDone(report);
+  });
+  return html`
+    <${Dialog} title=${label} onClose=${onClose}>
+      <form class="form" onSubmit=${(event) => { event.preventDefault(); run(); }}>
+        <p>${told}</p>
+        ${takesText ? html`<${Field} label="Text"><textarea rows="4" required value=${content} onInput=${(event) => setContent(event.currentTarget.value)}></textarea><//>` : html`<${Text} text=${fact.content} />`}
+        <${Field} label="Reason" hint="It is kept in the history."><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
+        <${Failure} error=${error} />
+        <div class="row"><button class=${action === "delete" ? "danger primary" : "primary"} type="submit" disabled=${busy || (takesText && content.trim() === fact.content)}>${label}</button><button type="button" onClick=${onClose}>Cancel</button></div>
+      </form>
+    <//>`;
+}
