@@ -21,11 +21,14 @@ from elytron_agent.service import limits
 from elytron_agent.service.agent_pool import AgentPool, ToolMaker
 from elytron_agent.service.chat_turn import TurnDesk
 from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents, config_of
+from elytron_agent.service.event_log import EventLog
 from elytron_agent.service.event_streams import EventWriter, OpenStreams
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_agent.service.turn_events import FeedEvent
 from elytron_agent.service.wire import ItemList, ModelHealth
 from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.ids import SpaceId
+from elytron_core.lru_cache import LruCache
 from elytron_core.model import Value
 
 ROOT: Final = "/v1/agent"
@@ -53,7 +56,8 @@ class AgentService:
         self.context = entrance.dispatcher.runtime.context
         self.pool = AgentPool(self.context, settings, tools=tools)
         self.streams = OpenStreams(entrance)
-        self.desk = TurnDesk(self.pool, publish=self._publish)
+        self.desk = TurnDesk(self.pool, log=self)
+        self._logs: LruCache[SpaceId, EventLog] = LruCache(limits.AGENTS_KEPT)
 
     def user(self, principal: Principal, /) -> UserAgents:
         """Return the agents of a caller. Raises ScopeMissing for one who has no space of its own."""
@@ -66,10 +70,41 @@ class AgentService:
         """Return the state of an agent's model."""
         return self.desk.health.get(config_of(known, self.settings).model, ModelHealth.UNKNOWN)
 
+    def log(self, user: UserAgents, /) -> EventLog:
+        """Return the log of a user's events."""
+        found = self._logs.use(user.space)
+        if found is None:
+            found = self._logs[user.space] = EventLog(user.itself(self.context))
+        return found
+
+    async def publish(self, user: UserAgents, known: KnownAgent, event: FeedEvent, /) -> FeedEvent:
+        """Put an event into the user's log, and return it with its id there."""
+        return await self.log(user).add(event, thread=known.name)
+
+    async def has_message(self, user: UserAgents, item_id: str, /) -> bool:
+        """Return whether an item's message is in the user's log."""
+        return await self.log(user).has_message(item_id)
+
     async def look(self, user: UserAgents, known: KnownAgent, /) -> None:
-        """Go on with the agent's run that broke off with its process, if there is one."""
-        if not self.desk.is_busy(user, known) and await user.has_broken_run(known):
+        """Go on with the agent's run that broke off with its process, if there is one, and log what it left out."""
+        if self.desk.is_busy(user, known):
+            return
+        if await user.has_broken_run(known):
             self.desk.resume(user, known)
+            return
+        before = self.context.clock.now() - round(limits.TURN_SETTLE_S * 1000)
+        for turn in await self.log(user).open_turns():
+            if turn.thread == known.name and turn.at < before:
+                await self.desk.log_end(user, known, turn.run_id)
+
+    async def look_at_all(self, user: UserAgents, /) -> None:
+        """Look at every thread of a user that may have a turn without an end."""
+        main = await user.main()
+        await self.look(user, main)
+        threads = {turn.thread for turn in await self.log(user).open_turns()} - {main.name}
+        for known in await user.known_subagents(main=main) if threads else ():
+            if known.name in threads:
+                await self.look(user, known)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -83,9 +118,6 @@ class AgentService:
     def figures(self) -> Iterable[AgentFigure]:
         """Return how many turns run or wait now."""
         yield AgentFigure("elytron_agent_turns", "Turns of agents that run or wait.", self.desk.running)
-
-    async def _publish(self, _user: UserAgents, _known: KnownAgent, event: FeedEvent, /) -> FeedEvent:
-        return event
 
 
 @dataclass(frozen=True, slots=True)

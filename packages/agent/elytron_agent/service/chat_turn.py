@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
-from elytron_agent.runs.events import RunEnded, StopReason
+from elytron_agent.loop.run_input import end_of
+from elytron_agent.runs.events import RunEnded, RunStarted, StopReason
 from elytron_agent.service import limits
 from elytron_agent.service.agent_pool import AgentPool
 from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
@@ -18,8 +19,17 @@ from elytron_core.errors import ElytronError, NotFound, ThreadBusy
 logger = logging.getLogger(__name__)
 INTERNAL: Final = "something went wrong inside; the log has the place"
 
-Publish = Callable[[UserAgents, KnownAgent, FeedEvent], Awaitable[FeedEvent]]
-"""Puts an event into the user's log, and returns it with its place there."""
+
+class TurnLog(Protocol):
+    """The logs of events of all users."""
+
+    async def publish(self, user: UserAgents, known: KnownAgent, event: FeedEvent, /) -> FeedEvent:
+        """Put an event into the user's log, and return it with its id there."""
+        ...
+
+    async def has_message(self, user: UserAgents, item_id: str, /) -> bool:
+        """Return whether an item's message is in the user's log."""
+        ...
 
 
 @dataclass(slots=True)
@@ -42,9 +52,9 @@ class TurnRequest(NamedTuple):
 class TurnDesk:
     """Runs the turns of all agents of this process."""
 
-    def __init__(self, pool: AgentPool, /, *, publish: Publish) -> None:
+    def __init__(self, pool: AgentPool, /, *, log: TurnLog) -> None:
         self._pool = pool
-        self._publish = publish
+        self._log = log
         self._lines: dict[tuple[str, str], ThreadLine] = {}
         self.health: dict[str, ModelHealth] = {}
         """State of each model, by its address."""
@@ -65,6 +75,19 @@ class TurnDesk:
     def resume(self, user: UserAgents, known: KnownAgent, /) -> TurnFeed | None:
         """Go on with a run that broke off, if no turn of the thread runs here; None if one does."""
         return None if self.is_busy(user, known) else self._begun(user, known, None)
+
+    async def log_end(self, user: UserAgents, known: KnownAgent, run: str, /) -> None:
+        """Log what the log lacks of a run that is over: messages, and its end."""
+        told = TurnTranslator(known.id)
+        record = await user.run_record(known, run)
+        if record is not None and record.end is None:
+            return
+        for message in await self.messages_of(user, known, run, told):
+            if not await self._log.has_message(user, message.data.message_id or ""):
+                await self._log.publish(user, known, message)
+        end = end_of(record) if record is not None else RunEnded(run=run, reason=StopReason.CANCELLED)
+        for event in told.events(end):
+            await self._log.publish(user, known, event)
 
     async def cancel(self, user: UserAgents, known: KnownAgent, /) -> None:
         """End the turns of a thread that run or wait in this process."""
@@ -97,21 +120,24 @@ class TurnDesk:
         self, line: ThreadLine, feed: TurnFeed, user: UserAgents, known: KnownAgent, asked: TurnRequest | None
     ) -> None:
         told = TurnTranslator(known.id)
+        is_logged = asked is None or asked.is_stored
         try:
             async with line.lock, aclosing(self._events(user, known, asked, told)) as events:
                 async for event in events:
-                    feed.put(await self._publish(user, known, event))
+                    feed.put(await self._logged(user, known, event) if is_logged else event)
         except ElytronError as error:
-            feed.put(await self._failure(user, known, told.failed(error.key, error.message)))
+            feed.put(await self._logged(user, known, told.failed(error.key, error.message)))
         except Exception as error:
             logger.exception("a turn of an agent failed (%s)", type(error).__name__)
-            feed.put(await self._failure(user, known, told.failed("internal", INTERNAL)))
+            feed.put(await self._logged(user, known, told.failed("internal", INTERNAL)))
 
-    async def _failure(self, user: UserAgents, known: KnownAgent, event: FeedEvent) -> FeedEvent:
+    async def _logged(self, user: UserAgents, known: KnownAgent, event: FeedEvent) -> FeedEvent:
         try:
-            return await self._publish(user, known, event)
-        except ElytronError:
-            return event  # the store does not answer: the client hears of it, the log does not
+            return await self._log.publish(user, known, event)
+        except ElytronError as error:
+            # A run does not end because its events cannot be logged: they are sent, and its items are kept.
+            logger.warning("an event of an agent could not be logged (%s)", error.key)
+            return event
 
     async def _events(
         self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None, told: TurnTranslator
@@ -128,15 +154,20 @@ class TurnDesk:
                 if isinstance(event, RunEnded):
                     self._note_health(user, known, event)
                     if event.run not in told.begun:
-                        for message in await self._repeated(user, known, event.run, told):
+                        for message in await self.messages_of(user, known, event.run, told):
                             yield message
                 for each in told.events(event):
                     yield each
+                if isinstance(event, RunStarted) and event.is_resumed:
+                    # The process may have ended between a step and its event.
+                    for message in await self.messages_of(user, known, event.run, told):
+                        if not await self._log.has_message(user, message.data.message_id or ""):
+                            yield message
 
-    async def _repeated(
-        self, user: UserAgents, known: KnownAgent, run: str, told: TurnTranslator
+    async def messages_of(
+        self, user: UserAgents, known: KnownAgent, run: str, told: TurnTranslator, /
     ) -> Sequence[FeedEvent]:
-        """Return the messages of a run that was over before."""
+        """Return the messages of a run as they are stored."""
         try:
             items = await user.items(known).run_items(run)
         except NotFound:

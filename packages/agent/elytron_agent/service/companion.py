@@ -17,7 +17,7 @@ from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.reference import ShownBlock
 from elytron_agent.loop.tools.run_tools import MemoryMode, Subagent, SubagentCreator, SubagentShelf
 from elytron_agent.loop.tools.web_search import WebSearch
-from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal
+from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord
 from elytron_agent.runs.settings import UserPreferences
 from elytron_agent.runs.source import WELCOME, is_first_time
 from elytron_agent.service import limits
@@ -75,6 +75,8 @@ class ServiceSettings:
     off: frozenset[AgentPart] = frozenset()
     keep_alive_s: float = limits.KEEP_ALIVE_S
     """Silence of a chat's stream after which a comment is sent."""
+    heartbeat_s: float = limits.HEARTBEAT_S
+    """The same of the channel of events."""
 
     def model_named(self, name: str | None, /) -> str:
         """Return the address of a model by the name that users are shown; the first one for another name."""
@@ -275,6 +277,10 @@ class UserAgents:
         head, _ = await self._journal.head(known.name)
         is_held = head.lease is not None and head.lease.until > self.memory.context.clock.now()
         return head.open is not None and not is_held
+
+    async def run_record(self, known: KnownAgent, run: str, /) -> RunRecord | None:
+        """Return what is stored of a run of an agent, None if there is nothing."""
+        return await RunJournal(self.memory, self.records, self.scope, agent=known.name, by="").load(run)
 
     def items(self, known: KnownAgent, /) -> ThreadItems:
         """Return the items of an agent's thread."""

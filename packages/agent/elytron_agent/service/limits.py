@@ -20,6 +20,21 @@ TURN_WAIT_S = 900.0
 PROMPT_CHARS = 40_000
 """Characters of a system prompt."""
 SEARCH_RESULTS, SEARCH_RESULTS_MAX = 5, 20
+LOG_PAGE, LOG_PAGES = 32, 512
+"""Entries of a page of a user's event log, and pages that are kept."""
+LOG_PAGES_OF_A_TURN = 8
+"""Last pages in which a message of a turn that broke off is looked for."""
+TURN_SETTLE_S = 5.0
+"""Age from which a turn without an end in the log is looked at."""
+EVENTS_KEPT_S = 24 * 3_600
+"""So long an event is in the log."""
+HEARTBEAT_S = 30.0
+"""Silence of the channel of events after which a comment is sent."""
+EVENTS_POLL_S = 1.0
+"""Interval in which the channel looks for events of other processes."""
+EVENTS_RECHECK_S = 5.0
+"""Interval in which the channel looks whether its credential still holds, and whether a turn broke off."""
+EVENTS_RETRY_MS = 2_000
 SEND_S = 30.0
 """So long the reader of a stream may take nothing."""
 STREAMS_EACH = 16

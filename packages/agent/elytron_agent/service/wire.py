@@ -380,13 +380,15 @@ class AgentEventKind(StrEnum):
     REACTION = "agent.reaction"
     DONE = "agent.done"
     ERROR = "agent.error"
+    GAP = "agent.gap"
+    """Events between two ids are no longer there."""
 
 
 class AgentEventData(Value):
     """Data of an event. Its kind decides which fields it has."""
 
-    agent_id: str
-    run_id: str = ""
+    agent_id: str | None = None
+    run_id: str | None = None
     step: int | None = None
     message_id: str | None = None
     message: str | None = None
@@ -399,3 +401,10 @@ class AgentEventData(Value):
     usage: RunUsage | None = None
     error: str | None = None
     code: str | None = None
+    schedule_id: str | None = None
+    """Schedule that began the turn."""
+    created_at: Instant | None = None
+    is_erased: bool | None = None
+    """True if the item was forgotten or erased since."""
+    first: int | None = None
+    last: int | None = None

@@ -214,14 +214,22 @@ async def deliver_item(call: AgentCall) -> Value:
 
 async def set_reaction(call: AgentCall) -> Value:
     """Note the user's reaction to an item."""
-    known = await _agent_of(call)
     asked = await call.body(wire.ReactionRequest)
-    return await call.user.items(known).react(call.part("item_id"), ItemReaction(emoji=asked.emoji, by=ItemRole.USER))
+    return await _set_reaction(call, ItemReaction(emoji=asked.emoji, by=ItemRole.USER))
 
 
 async def drop_reaction(call: AgentCall) -> Value:
     """Take the reaction to an item off."""
-    return await call.user.items(await _agent_of(call)).react(call.part("item_id"), None)
+    return await _set_reaction(call, None)
+
+
+async def _set_reaction(call: AgentCall, reaction: ItemReaction | None) -> wire.ThreadItem:
+    """Set the reaction to an item, and have the other devices hear of it."""
+    known = await _agent_of(call)
+    item = await call.user.items(known).react(call.part("item_id"), reaction)
+    data = wire.AgentEventData(agent_id=known.id, run_id=item.run_id, item_id=item.id)
+    await call.service.publish(call.user, known, FeedEvent(AgentEventKind.REACTION, data))
+    return item
 
 
 async def _agent_of(call: AgentCall) -> KnownAgent:
