@@ -3,11 +3,13 @@
 import gc
 import os
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.store.postgres_server import ABSENT, PostgresServer, shared_server
 
 for name in ("http_proxy", "https_proxy", "all_proxy"):
     # What a machine reaches the world by is no business of tests, whose servers are all on this machine.
@@ -76,3 +78,18 @@ def no_foreign_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Lend the Postgres server of this run, which the first test that asks for it starts."""
+    with shared_server() as server:
+        if server is None:
+            pytest.skip(ABSENT)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer) -> str:
+    """Return the URL of a database of this module's own, without tables."""
+    return postgres.make_database()

@@ -80,3 +80,18 @@ def test_a_folder_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "elytron.toml").mkdir()
     with pytest.raises(UnreadableFile, match="cannot be opened"):
         settings(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("postgresql://ada:t@ea-time@db/m", "postgresql://ada:********@db/m"),
+        (
+            "postgresql://ada@db/m?password=tea-time&sslmode=require",
+            "postgresql://ada@db/m?password=********&sslmode=require",
+        ),
+        ("http://127.0.0.1:8010/@ada", "http://127.0.0.1:8010/@ada"),
+    ],
+)
+def test_a_password_in_a_url_is_not_shown(given: str, shown: str) -> None:
+    assert FoundSetting(given, "--store").shown == shown

@@ -14,8 +14,8 @@ FILE = "elytron.toml"
 FILE_BYTES = 64 * 1024
 DEFAULT_SPACE = "default"
 MASK = "********"
-_PASSWORD = re.compile(r"(://[^/@:\s]*:)[^/@\s]+@")
-"""A password in a URL."""
+_PASSWORD = re.compile(r"(://[^/@:\s]*:)[^/\s]+(?=@)|([?&](?:ssl)?password=)[^&\s]+")
+"""A password in a URL, before the host or among its options."""
 GATEWAY_SECRET_CHARS = 32
 
 
@@ -29,7 +29,7 @@ class FoundSetting:
 
     @property
     def shown(self) -> str:
-        return MASK if self.secret else _PASSWORD.sub(rf"\1{MASK}@", self.value)
+        return MASK if self.secret else _PASSWORD.sub(rf"\1\2{MASK}", self.value)
 
     def __repr__(self) -> str:
         return f"Setting({self.shown!r}, {self.origin!r})"

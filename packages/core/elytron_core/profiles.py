@@ -44,6 +44,8 @@ class ErasurePromise(StrEnum):
 
     NO_BYTE = "no_byte"
     """Nothing, in no file of the store and no remains."""
+    OF_TABLES = "of_tables"
+    """Nothing in the tables of a database server; each erasure names what its log, replicas and backups may hold."""
     OF_SERVER = "of_server"
     """As the store of the server, which has the bytes."""
 

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,15 @@ from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit, urlunsplit
 
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import SealBroken, StoreCorrupt, StoreForeign, StoreMissing, StoreUrlInvalid, Unsupported
+from elytron_core.errors import (
+    MissingExtra,
+    SealBroken,
+    StoreCorrupt,
+    StoreForeign,
+    StoreMissing,
+    StoreUrlInvalid,
+    Unsupported,
+)
 from elytron_core.errors.foreign_names import scheme_instead
 from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.ports.store import CheckReport, DocumentRef, KeyProvider, Store
@@ -46,9 +54,10 @@ class WhenMissing(StrEnum):
 class StoreAddress:
     """An engine, and the file or folder of its bytes, or the address of its server."""
 
-    engine: Literal["memory", "file", "sqlite", "embedded", "gateway", "mcp"]
+    engine: Literal["memory", "file", "sqlite", "postgres", "embedded", "gateway", "mcp"]
     path: Path | None = None
-    url: str | None = None
+    url: str | None = field(default=None, repr=False)
+    """Address of the server, which may have a password in it."""
     project: str | None = None
     """Place of the store on an MCP file server."""
 
@@ -62,7 +71,8 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_fo
 
     `memory:`; `file:///folder`, `file:folder`; `sqlite:///path.db`, `sqlite:path.db`; `embedded:` in memory or
     `embedded:///folder`; `gateway+http://host:port`, a store that a server shares;
-    `mcp+https://host/path?project=NAME`, files on an MCP file server. Three slashes begin an absolute path (a fourth
+    `mcp+https://host/path?project=NAME`, files on an MCP file server; `postgresql://user@host:port/database`, tables of
+    a Postgres server. Three slashes begin an absolute path (a fourth
     changes nothing), none a relative one, and %-escapes are decoded. A path alone is a database when it ends in .db,
     .sqlite or .sqlite3, a file store when it is a folder or ends in a slash; a ~ before it is your home, and
     nothing in it is decoded.
@@ -86,6 +96,11 @@ def parse_url(url: str, /, *, is_folder: Callable[[Path], bool] = manifest.is_fo
             return StoreAddress("sqlite", _scheme_path(rest))
         case "gateway+http" | "gateway+https":
             return StoreAddress("gateway", url=_server_address(f"{scheme.removeprefix('gateway+')}:{rest}"))
+        case "postgresql" | "postgres":
+            from elytron_store.postgres.address import parse_address
+
+            parse_address(f"postgresql:{rest}")
+            return StoreAddress("postgres", url=f"postgresql:{rest}")
         case "mcp+http" | "mcp+https":
             return _file_server(f"{scheme.removeprefix('mcp+')}:{rest}")
         case _:
@@ -243,6 +258,14 @@ async def _find_store(
                     raise
             else:
                 return _FoundStore(remote, _note_nothing)
+        case "postgres", _ if address.url is not None:
+            try:
+                return await _find_tables(
+                    address.url, clock=clock, profile=profile, sealed=sealed, when_missing=when_missing
+                )
+            except StoreMissing:
+                if when_missing is not WhenMissing.PRETEND:
+                    raise
         case "gateway", _ if address.url is not None:
             from elytron_store.gateway.store import GatewayStore
 
@@ -252,6 +275,23 @@ async def _find_store(
     from elytron_store.memory import MemoryStore
 
     return _FoundStore(MemoryStore(), _note_nothing)
+
+
+async def _find_tables(
+    url: str, /, *, clock: Clock, profile: str | None, sealed: bool, when_missing: WhenMissing
+) -> _FoundStore:
+    try:
+        from elytron_store.postgres.store import PostgresStore
+    except ImportError as error:
+        raise MissingExtra(extra="postgres", purpose="a store on a Postgres server") from error
+    from elytron_store.postgres.address import parse_address
+    from elytron_store.postgres.tables import WantedTables, require_sealing
+
+    place = parse_address(url)
+    require_sealing(place, sealed=sealed)
+    wanted = WantedTables(place, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
+    store = await PostgresStore.found(wanted, clock=clock)
+    return _FoundStore(store, partial(store.note_opening, wanted.at))
 
 
 async def _open_sealed(found: _FoundStore, keys: KeyProvider, /, *, ids: IdSource | None, clock: Clock) -> Store:

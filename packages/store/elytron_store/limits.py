@@ -59,3 +59,13 @@ MCP_LEASE_CHARS = 64 * 1024
 """A lease's file that is longer is given up for a new one."""
 MCP_HELD_BYTES = 256 * 1024 * 1024
 """Bytes of spaces on an MCP file server that a handle keeps in memory."""
+POSTGRES_CONNECTIONS, POSTGRES_CONNECTIONS_MAX = 16, 200
+"""Number of connections that a handle keeps to a Postgres server at most, unless its URL says another."""
+POSTGRES_WAIT_S = 1.5
+"""Time limit of a connection to a Postgres server."""
+POSTGRES_AGAIN_S = 0.25
+"""Time after a failed connection in which calls are refused without trying another."""
+POSTGRES_REPEATS = 3
+"""Number of tries of what a server broke off without an effect, for a deadlock say."""
+POSTGRES_CHECK_ROWS = 1_000
+"""Number of rows that a check reads at once."""

@@ -30,7 +30,12 @@
     ├── StoreError
     │   ├── StoreMissing          store_missing              there is no store, and none was to be made
     │   ├── StoreUnavailable      store_unavailable          cannot be opened, read or written now (retryable)
-    │   │   └── StoreBusy         store_busy                 others held it longer than the wait allows
+    │   │   ├── StoreBusy         store_busy                 others held it longer than the wait allows
+    │   │   ├── StoreCrowded      store_crowded              its server takes no more connections
+    │   │   ├── StoreDeadlock     store_deadlock             its server broke off what was in the way of others
+    │   │   └── StoreTimeout      store_timeout              its server broke off what took too long
+    │   ├── StoreRefused          store_refused              its server does not let this user in, or is not fit
+    │   ├── OutcomeUnknown        outcome_unknown            the connection was cut, and it may be done or not
     │   ├── StoreReadOnly         store_read_only            a change of a store that can only be read here
     │   ├── StoreFull             store_full                 no space left on the device
     │   ├── StoreBudgetExceeded   store_budget_exceeded      more than the store's profile lets it hold
@@ -61,12 +66,12 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_core.errors.tree": (
             "AgentDisabled Conflict ElytronError EventIdInvalid GatewayRefused IdempotencyConflict "
             "InvalidInput InvalidJson KeyDestroyed KeyMissing LimitExceeded MissingExtra ModelError "
-            "ModelRefused ModelUnavailable NotFound Overloaded PayloadTooLarge PermissionRefused "
-            "PreconditionFailed RateLimited ScopeMissing SealBroken SealError SpaceIncomplete SpaceInUse "
-            "StillRunning StoreBudgetExceeded StoreBusy StoreClosed StoreCorrupt StoreError StoreFailed "
-            "StoreForeign StoreFull StoreMissing StoreNewer StoreReadOnly StoreUnavailable StoreUrlInvalid "
-            "ThreadBusy TransportOff TurnConflict Unauthorized Unreachable UnreadableFile Unsupported "
-            "UnsupportedMedia"
+            "ModelRefused ModelUnavailable NotFound OutcomeUnknown Overloaded PayloadTooLarge "
+            "PermissionRefused PreconditionFailed RateLimited ScopeMissing SealBroken SealError "
+            "SpaceIncomplete SpaceInUse StillRunning StoreBudgetExceeded StoreBusy StoreClosed StoreCorrupt "
+            "StoreCrowded StoreDeadlock StoreError StoreFailed StoreForeign StoreFull StoreMissing StoreNewer "
+            "StoreReadOnly StoreRefused StoreTimeout StoreUnavailable StoreUrlInvalid ThreadBusy TransportOff "
+            "TurnConflict Unauthorized Unreachable UnreadableFile Unsupported UnsupportedMedia"
         ),
     },
 )

@@ -14,6 +14,7 @@ from elytron_core.errors.tree import ModelError as ModelError
 from elytron_core.errors.tree import ModelRefused as ModelRefused
 from elytron_core.errors.tree import ModelUnavailable as ModelUnavailable
 from elytron_core.errors.tree import NotFound as NotFound
+from elytron_core.errors.tree import OutcomeUnknown as OutcomeUnknown
 from elytron_core.errors.tree import Overloaded as Overloaded
 from elytron_core.errors.tree import PayloadTooLarge as PayloadTooLarge
 from elytron_core.errors.tree import PermissionRefused as PermissionRefused
@@ -29,6 +30,8 @@ from elytron_core.errors.tree import StoreBudgetExceeded as StoreBudgetExceeded
 from elytron_core.errors.tree import StoreBusy as StoreBusy
 from elytron_core.errors.tree import StoreClosed as StoreClosed
 from elytron_core.errors.tree import StoreCorrupt as StoreCorrupt
+from elytron_core.errors.tree import StoreCrowded as StoreCrowded
+from elytron_core.errors.tree import StoreDeadlock as StoreDeadlock
 from elytron_core.errors.tree import StoreError as StoreError
 from elytron_core.errors.tree import StoreFailed as StoreFailed
 from elytron_core.errors.tree import StoreForeign as StoreForeign
@@ -36,6 +39,8 @@ from elytron_core.errors.tree import StoreFull as StoreFull
 from elytron_core.errors.tree import StoreMissing as StoreMissing
 from elytron_core.errors.tree import StoreNewer as StoreNewer
 from elytron_core.errors.tree import StoreReadOnly as StoreReadOnly
+from elytron_core.errors.tree import StoreRefused as StoreRefused
+from elytron_core.errors.tree import StoreTimeout as StoreTimeout
 from elytron_core.errors.tree import StoreUnavailable as StoreUnavailable
 from elytron_core.errors.tree import StoreUrlInvalid as StoreUrlInvalid
 from elytron_core.errors.tree import ThreadBusy as ThreadBusy

@@ -279,6 +279,50 @@ class StoreBusy(StoreUnavailable):
         super().__init__(f"the {engine} store was held by others for {waited_s:.0f} s: try again")
 
 
+class StoreCrowded(StoreUnavailable):
+    key = "store_crowded"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Postgres server takes no more connections: have fewer (?connections=N in the URL), put a pooler in "
+            "between, or raise its max_connections"
+        )
+
+
+class StoreTimeout(StoreUnavailable):
+    key = "store_timeout"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Postgres server broke off a statement that took longer than its statement_timeout; nothing was "
+            "changed: try again, or raise it for this user"
+        )
+
+
+class StoreDeadlock(StoreUnavailable):
+    key = "store_deadlock"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the Postgres server broke off a statement that blocked others, several times; nothing was changed: "
+            "try again"
+        )
+
+
+class StoreRefused(StoreError):
+    key = "store_refused"
+
+
+class OutcomeUnknown(StoreError):
+    key = "outcome_unknown"
+
+    def __init__(self, *, doing: str) -> None:
+        super().__init__(
+            f"the connection to the store was cut while {doing}, and it is unknown whether that was done: look before "
+            "you do it again; a call with an idempotency key may simply be repeated"
+        )
+
+
 class StoreReadOnly(StoreError):
     key = "store_read_only"
 

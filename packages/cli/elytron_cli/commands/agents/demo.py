@@ -93,7 +93,7 @@ def demo_group() -> None:
     # Said again, for a variable may have been set for this command alone; what is secret is not printed.
     named = [(name, one) for name, one in found.told().items() if one.origin.startswith(("--", "ELYTRON_", "BM_"))]
     given = {f"--{name.replace('_', '-')}": one.value for name, one in named if name != "store" and not one.secret}
-    again = f"{_command_called()} {shlex.join(['--store', found.store.value, *chain.from_iterable(given.items())])}"
+    again = f"{_command_called()} {shlex.join(['--store', found.store.shown, *chain.from_iterable(given.items())])}"
     out.report(report, lambda console, _: _show_demo(console, report, again))
 
 
@@ -115,7 +115,7 @@ async def _run_demo(found: RunSettings, out: CommandOutput) -> DemoReport:
         asked = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
         projection = await session.call(asked, MemoryProjectionReport)
     return DemoReport(
-        store=found.store.value,
+        store=found.store.shown,
         imported=imported,
         turns_per_s=round(imported.stored / took, 1) if imported.stored else None,
         recall_p50_ms=round(statistics.median(times) * 1000, 2),

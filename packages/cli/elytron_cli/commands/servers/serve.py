@@ -282,7 +282,7 @@ async def serve_session(
 
         def started(told: "StartedServer") -> None:
             stack.enter_context(address_kept(found.store.value, told.address))
-            _tell_ready(out, _serve_report(told, found.store.value, beside.protocols), serving)
+            _tell_ready(out, _serve_report(told, found.store.shown, beside.protocols), serving)
             if ready is not None:
                 ready(f"{told.address}/console")
 

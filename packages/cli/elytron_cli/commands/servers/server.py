@@ -158,7 +158,7 @@ async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
         mode = f"every caller on this machine, as {found.space.value!r}" if is_open else "access keys"
 
         def started(told: "StartedServer") -> None:
-            _tell_proxy(out, told, asked, found.store.value)
+            _tell_proxy(out, told, asked, found.store.shown)
 
         app = ProxyApp(entrance, asked)
         figures = (app.figures.shown,)

@@ -1,0 +1,80 @@
+"""The address of a store on a Postgres server: what is the engine's in a URL, and what is for the driver."""
+
+import re
+from dataclasses import dataclass, field
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
+
+from elytron_core.errors import StoreUrlInvalid
+from elytron_store import limits as store_limits
+
+ENGINE = "postgres"
+DEFAULT_SCHEMA = "elytron"
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,30}")
+_ANSWERS = {"yes": True, "no": False}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresAddress:
+    """A database, the schema of the store in it, and how it is used. It shows no user, password or setting."""
+
+    conninfo: str = field(repr=False)
+    """URL for the driver, which may have a password in it."""
+    place: str
+    """Server and database, without a user."""
+    schema: str = DEFAULT_SCHEMA
+    sealed: bool = True
+    portable: bool = False
+    """Commits use no function of the server."""
+    connections: int = store_limits.POSTGRES_CONNECTIONS
+
+
+def parse_address(url: str, /) -> PostgresAddress:
+    """Return what `url` names; nothing is opened.
+
+    `postgresql://user@host:port/database`. Of its query `sealed=no`, `schema=NAME`, `portable=yes` and
+    `connections=N` are the engine's, all else the driver's (`sslmode`, `host`, `target_session_attrs`, ...). Raises
+    StoreUrlInvalid, which shows no part of the URL.
+    """
+    if not url.startswith("postgresql://"):
+        raise StoreUrlInvalid(problem="names no server: a URL of one begins with postgresql://")
+    try:
+        parts = urlsplit(url)
+        asked = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
+    except ValueError:
+        raise StoreUrlInvalid(problem="is no URL of a Postgres server") from None
+    own = {name: value for name, value in asked if name in {"sealed", "schema", "portable", "connections"}}
+    others = [(name, value) for name, value in asked if name not in own]
+    if len(own) + len(others) != len(asked) or parts.fragment:
+        raise StoreUrlInvalid(problem="says one thing twice, or has a fragment")
+    schema = own.get("schema", DEFAULT_SCHEMA)
+    if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise StoreUrlInvalid(problem="names a schema that is not up to 31 lower-case letters, digits and underscores")
+    # libpq reads a space as %20, and a plus sign as itself.
+    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(others, quote_via=quote), ""))
+    return PostgresAddress(
+        conninfo=conninfo,
+        place=_named_place(parts.netloc, parts.path, dict(others)),
+        schema=schema,
+        sealed=_read_answer(own.get("sealed", "yes"), name="sealed"),
+        portable=_read_answer(own.get("portable", "no"), name="portable"),
+        connections=_read_connections(own.get("connections", f"{store_limits.POSTGRES_CONNECTIONS}")),
+    )
+
+
+def _named_place(netloc: str, path: str, others: dict[str, str]) -> str:
+    server = netloc.rpartition("@")[2] or others.get("host", "")
+    database = path.removeprefix("/") or others.get("dbname", "")
+    return f"{server}/{database}"
+
+
+def _read_answer(text: str, /, *, name: str) -> bool:
+    if text not in _ANSWERS:
+        raise StoreUrlInvalid(problem=f"says neither yes nor no behind {name}=")
+    return _ANSWERS[text]
+
+
+def _read_connections(text: str) -> int:
+    most = store_limits.POSTGRES_CONNECTIONS_MAX
+    if not text.isdecimal() or not 1 <= int(text) <= most:
+        raise StoreUrlInvalid(problem=f"has no number from 1 to {most} behind connections=")
+    return int(text)

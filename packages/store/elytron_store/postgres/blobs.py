@@ -1,0 +1,204 @@
+"""Blobs: parts are staged under an upload's number, and one small transaction makes them the blob."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+from zlib import crc32
+
+from elytron_core.clock import Instant
+from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnavailable
+from elytron_core.ids import SpaceId
+from elytron_store.engine import blob_pieces
+from elytron_store.postgres import statements
+from elytron_store.postgres.connections import (
+    Connection,
+    ServerConnections,
+    bytes_array,
+    number_array,
+    run_pipeline,
+    wide_number,
+)
+from elytron_store.postgres.plan import row_checksum
+from elytron_store.postgres.statements import PartitionStatements
+
+WINDOW_PARTS = 16
+"""Number of parts that one statement carries: 4 MiB."""
+_WRITING, _READING = "writing a blob", "reading a blob"
+
+
+class PartUpload(NamedTuple):
+    """A blob under way: its number is drawn before the first byte is written, so that it can always be taken back."""
+
+    own: PartitionStatements
+    space: SpaceId
+    key: str
+    number: int
+
+
+class PublishedBlob(NamedTuple):
+    """The blob under a key."""
+
+    upload: int
+    parts: int
+    size: int
+
+
+async def write_blob(
+    connections: ServerConnections,
+    own: PartitionStatements,
+    space: SpaceId,
+    key: str,
+    chunks: AsyncIterable[bytes],
+    /,
+    *,
+    at: Instant,
+) -> int:
+    """Replace the blob `key` by `chunks`; see `Store.write_blob`."""
+    upload = PartUpload(own, space, key, int.from_bytes(os.urandom(7)))
+    window: list[bytes] = []
+    staged = size = 0
+    try:
+        async for chunk in blob_pieces(chunks):
+            size += len(chunk)
+            window.append(chunk)
+            if len(window) == WINDOW_PARTS:
+                stage = partial(_stage_window, upload=upload, first=staged, chunks=tuple(window), at=at)
+                await connections.run(stage, doing=_WRITING)
+                staged += len(window)
+                window.clear()
+        finish = partial(_publish_upload, upload=upload, staged=staged, chunks=tuple(window), size=size)
+        await connections.run(finish, doing=_WRITING)
+    except BaseException:
+        if staged or len(window) == WINDOW_PARTS:
+            with suppress(ElytronError):
+                discard = connections.run(partial(_cancel_upload, upload=upload), doing=_WRITING)
+                await asyncio.shield(asyncio.ensure_future(discard))
+        raise
+    return size
+
+
+async def read_blob(
+    connections: ServerConnections, own: PartitionStatements, space: SpaceId, key: str, /
+) -> AsyncIterator[bytes]:
+    """Yield the blob's parts; see `Store.read_blob`. Raises StoreUnavailable if it is replaced meanwhile."""
+    first = 0
+    blob: PublishedBlob | None = None
+    while blob is None or first < blob.parts:
+        found = await connections.run(partial(read_window, own=own, space=space, key=key, first=first), doing=_READING)
+        if found is None and blob is None:
+            raise NotFound(what="blob", name=key)
+        if found is None or (blob is not None and blob != found[0]):
+            raise StoreUnavailable("this blob was replaced or erased while it was read: read it again")
+        blob, parts = found
+        for part in parts:
+            yield part
+        first += WINDOW_PARTS
+
+
+async def drop_stale_uploads(connection: Connection, own: PartitionStatements, before: int, /) -> None:
+    """Take back the uploads that began before `before` and never ended: their processes are gone."""
+    stale = await connection.execute(own.of(statements.STALE_UPLOADS), (wide_number(before),), binary=True)
+    for space, number in await stale.fetchall():
+        await _cancel_upload(connection, upload=PartUpload(own, space, "", number))
+
+
+async def _stage_window(
+    connection: Connection, /, *, upload: PartUpload, first: int, chunks: Sequence[bytes], at: Instant
+) -> None:
+    """Write `chunks` as parts from `first` on; no reader sees them yet."""
+    own, space, key, number = upload
+    async with connection.transaction():
+        if first == 0:
+            await _drop_upload(connection, upload)  # what a cut connection may have left
+            await connection.execute(
+                own.of(statements.BEGIN_UPLOAD), (space, wide_number(number), key, wide_number(at))
+            )
+        else:
+            await _hold_upload(connection, upload)
+        await _write_parts(connection, upload, first, chunks, is_repeated=first > 0)
+
+
+async def _publish_upload(
+    connection: Connection, /, *, upload: PartUpload, staged: int, chunks: Sequence[bytes], size: int
+) -> None:
+    """Write the last `chunks` and make the upload the blob under its key; the old one goes."""
+    own, space, key, number = upload
+    parts = staged + len(chunks)
+    checksum = row_checksum(space, key, number, parts, size)
+    async with connection.transaction():
+        _, found = await run_pipeline(
+            connection,
+            [(own.of(statements.LOCK_HEAD), (space,)), (own.of(statements.FIND_BLOB), (space, key))],
+        )
+        before = await found.fetchone()
+        if before is not None and before[0] == number:
+            return  # the connection was cut behind the commit
+        if staged:
+            await _hold_upload(connection, upload)
+            await connection.execute(own.of(statements.END_UPLOAD), (space, wide_number(number)))
+        if before is not None:
+            await connection.execute(own.of(statements.DROP_PARTS), (space, wide_number(before[0])))
+        await _write_parts(connection, upload, staged, chunks, is_repeated=False)
+        place = (space, key, wide_number(number), wide_number(parts), wide_number(size), checksum)
+        await connection.execute(own.of(statements.SET_BLOB), place)
+
+
+async def _cancel_upload(connection: Connection, /, *, upload: PartUpload) -> None:
+    """Take back an upload that was not finished, if it is there at all."""
+    async with connection.transaction():
+        await _drop_upload(connection, upload)
+
+
+async def _drop_upload(connection: Connection, upload: PartUpload) -> None:
+    own, space, _, number = upload
+    gone = await connection.execute(own.of(statements.END_UPLOAD), (space, wide_number(number)))
+    if gone.rowcount:
+        await connection.execute(own.of(statements.DROP_PARTS), (space, wide_number(number)))
+
+
+async def _hold_upload(connection: Connection, upload: PartUpload) -> None:
+    own, space, _, number = upload
+    found = await connection.execute(own.of(statements.FIND_UPLOAD), (space, wide_number(number)))
+    if await found.fetchone() is None:
+        raise StoreUnavailable("an erasure took this blob while it was written: write it again")
+
+
+async def _write_parts(
+    connection: Connection, upload: PartUpload, first: int, chunks: Sequence[bytes], *, is_repeated: bool
+) -> None:
+    if not chunks:
+        return
+    own, space, _, number = upload
+    if is_repeated:
+        await connection.execute(own.of(statements.DROP_PARTS_BEHIND), (space, wide_number(number), wide_number(first)))
+    numbers = range(first, first + len(chunks))
+    checksums = [part_checksum(space, number, part, chunk) for part, chunk in zip(numbers, chunks, strict=True)]
+    values = (space, wide_number(number), number_array(numbers), bytes_array(checksums), bytes_array(chunks))
+    await connection.execute(own.of(statements.STAGE_PARTS), values)
+
+
+def part_checksum(space: str, upload: int, part: int, body: bytes, /) -> bytes:
+    """Return the checksum of a part of an upload."""
+    # Blobs are long, and read while a caller waits: this sum of the bytes takes a fifth of the time of BLAKE2b's.
+    return row_checksum(space, upload, part, len(body), crc32(body))
+
+
+async def read_window(
+    connection: Connection, /, *, own: PartitionStatements, space: str, key: str, first: int
+) -> tuple[PublishedBlob, Sequence[bytes]] | None:
+    """Return the blob under `key` and its parts from `first` on, both of one state. Raises StoreCorrupt."""
+    place = (wide_number(first), wide_number(first + WINDOW_PARTS), space, key)
+    rows = await (await connection.execute(own.of(statements.BLOB_WINDOW), place, binary=True)).fetchall()
+    if not rows:
+        return None
+    upload, parts, size, checksum = rows[0][:4]
+    if row_checksum(space, key, upload, parts, size) != checksum:
+        raise StoreCorrupt(what=f"blob {key}")
+    found = [row[4:] for row in rows if row[4] is not None]
+    is_whole = [part for part, _, _ in found] == list(range(first, min(first + WINDOW_PARTS, parts)))
+    if not is_whole or any(whole != part_checksum(space, upload, part, body) for part, body, whole in found):
+        raise StoreCorrupt(what=f"blob {key}")
+    return PublishedBlob(upload, parts, size), [body for _, body, _ in found]

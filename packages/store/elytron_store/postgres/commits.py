@@ -1,0 +1,337 @@
+"""Commits: the batches of a space that wait go as a group, in one statement if they fit what is stored."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TypeVar
+
+import psycopg
+
+from elytron_core.errors import (
+    ElytronError,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreClosed,
+    StoreCorrupt,
+    StoreDeadlock,
+    StoreFailed,
+)
+from elytron_core.ports.store import Batch, CommitReceipt, DocumentRef, JournalEntry
+from elytron_store import limits as store_limits
+from elytron_store.engine import run_uncollected
+from elytron_store.group_commit import Outcome, Waiting, answer_group, take_group
+from elytron_store.postgres import statements
+from elytron_store.postgres.address import ENGINE
+from elytron_store.postgres.connections import (
+    COMMITTING,
+    Connection,
+    ServerConnections,
+    bytes_array,
+    number_array,
+    run_pipeline,
+    text_array,
+    translate_error,
+    unstorable_value,
+    wide_number,
+)
+from elytron_store.postgres.plan import (
+    AnswerRecord,
+    GroupPlan,
+    RevisionChange,
+    StoredState,
+    entry_checksum,
+    record_checksum,
+    row_checksum,
+)
+from elytron_store.postgres.statements import PartitionStatements
+
+T = TypeVar("T")
+Parameters = tuple[object, ...]
+
+
+class GroupWriter:
+    """Writes groups of batches of one space."""
+
+    def __init__(
+        self,
+        connections: ServerConnections,
+        /,
+        *,
+        partition: Callable[[str], PartitionStatements],
+        is_portable: bool,
+    ) -> None:
+        self._connections = connections
+        self._partition = partition
+        self._is_portable = is_portable
+
+    async def write(self, space: str, batches: Sequence[Batch], /) -> Sequence[Outcome]:
+        """Apply `batches` in order; return the outcome of each, as its caller is to see it.
+
+        Where the connection is cut on the way, batches with idempotency keys are applied again, which finds out what
+        became of them; of the others it is unknown.
+        """
+        try:
+            return await self._write_all(space, batches)
+        except OutcomeUnknown as unknown:
+            if len(batches) == 1:
+                return [unknown] if batches[0].idempotency is None else await self._write_again(space, batches)
+            return [await self._find_outcome(space, batch, unknown) for batch in batches]
+        except (ElytronError, OverflowError, UnicodeError) as error:
+            refused = error if isinstance(error, ElytronError) else unstorable_value()
+            if len(batches) == 1 or not isinstance(refused, InvalidInput | StoreCorrupt):
+                return [refused] * len(batches)
+            # One of them carries what cannot be stored, or touches what is damaged: alone, each finds out for itself.
+            return [outcome for batch in batches for outcome in await self.write(space, [batch])]
+
+    async def _find_outcome(self, space: str, batch: Batch, unknown: OutcomeUnknown) -> Outcome:
+        return unknown if batch.idempotency is None else (await self._write_again(space, [batch]))[0]
+
+    async def _write_again(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        try:
+            return await self._write_all(space, batches)
+        except ElytronError as error:
+            return [error]
+
+    async def _write_all(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        for _ in range(store_limits.POSTGRES_REPEATS - 1):
+            try:
+                return await self._write_once(space, batches)
+            except StoreDeadlock:
+                continue
+        return await self._write_once(space, batches)
+
+    async def _write_once(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        own = self._partition(space)
+        if not self._is_portable:
+            plan = await _build_plan(batches, partial(GroupPlan, space))
+            if plan.last:
+                values = await _build_plan(batches, lambda _: call_parameters(plan))
+                head = await self._call(own, values)
+                if head is not None:
+                    return plan.outcomes_behind(head)
+        async with self._connections.connection(doing=COMMITTING) as connection:
+            try:
+                stored = await read_state(connection, own, space, batches)
+            except psycopg.Error as error:
+                raise translate_error(error, doing="reading") from None
+            plan = await _build_plan(batches, lambda given: GroupPlan(space, given, stored=stored))
+            if plan.last == stored.head:
+                await connection.execute(statements.ROLLBACK)
+                return plan.outcomes
+            written = await _build_plan(batches, lambda _: list(write_statements(own, plan)))
+            await run_pipeline(connection, [*written, (statements.COMMIT, None)])
+        return plan.outcomes
+
+    async def _call(self, own: PartitionStatements, values: Parameters) -> int | None:
+        """Call the function that commits; return the head before, or None where the group does not fit."""
+        async with self._connections.connection(doing=COMMITTING) as connection:
+            try:
+                found = await connection.execute(own.of(statements.COMMIT_CALL), values, binary=True)
+            except psycopg.Error as error:
+                if error.sqlstate != statements.MISSED:
+                    raise
+                return None
+            row = await found.fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+async def _build_plan(batches: Sequence[Batch], build: Callable[[Sequence[Batch]], T]) -> T:
+    """Return what `build` makes of `batches`; of an import, which may be large, in another thread."""
+    if any(batch.is_import for batch in batches):
+        return await asyncio.to_thread(run_uncollected, build, batches)
+    return build(batches)
+
+
+async def read_state(
+    connection: Connection, own: PartitionStatements, space: str, batches: Sequence[Batch], /
+) -> StoredState:
+    """Begin a transaction in which no other commits to `space`, and return what it holds for `batches`."""
+    refs = list(
+        dict.fromkeys([change.ref for batch in batches for change in (*batch.puts, *batch.deletes, *batch.requires)])
+    )
+    keys = [batch.idempotency.key for batch in batches if batch.idempotency is not None]
+    collections, names = text_array([ref.collection for ref in refs]), text_array([ref.key for ref in refs])
+    _, head, revisions, answered = await run_pipeline(
+        connection,
+        [
+            (statements.BEGIN, None),
+            (own.of(statements.LOCK_HEAD), (space,)),
+            (own.of(statements.REVISIONS), (collections, names, space)),
+            (own.of(statements.ANSWERED), (space, text_array(keys))),
+        ],
+    )
+    ((sequence,),) = await head.fetchall()
+    return StoredState(
+        head=sequence,
+        revisions={DocumentRef(collection, key): revision for collection, key, revision in await revisions.fetchall()},
+        answered={row[0]: _read_record(space, row) for row in await answered.fetchall()},
+    )
+
+
+def _read_record(space: str, row: tuple[object, ...]) -> AnswerRecord:
+    key, digest, answer, first, last, at, checksum = row
+    assert isinstance(digest, bytes)
+    record = AnswerRecord(key, digest.decode(), answer, first, last, at)  # pyright: ignore[reportArgumentType]
+    if record_checksum(space, record) != checksum:
+        raise StoreCorrupt(what="an idempotency record")
+    return record
+
+
+def call_parameters(plan: GroupPlan, /) -> Parameters:
+    """Return the arguments of the function that commits. Raises InvalidInput, UnicodeError."""
+    changes = plan.changes()
+    inserts = [change for change in changes if change.body is not None and not change.expects]
+    updates = [change for change in changes if change.body is not None and change.expects]
+    deletes = [change for change in changes if change.body is None and change.revision != change.expects]
+    demands = [change for change in changes if change.body is None and change.revision == change.expects]
+    return (
+        plan.space,
+        wide_number(plan.last),
+        *_put_arrays(plan.space, inserts),
+        *_put_arrays(plan.space, updates, has_expects=True),
+        *_ref_arrays(deletes),
+        *_ref_arrays(demands),
+        *entry_arrays(plan.space, plan.entries),
+        *_record_arrays(plan.space, list(plan.records.values())),
+    )
+
+
+def write_statements(own: PartitionStatements, plan: GroupPlan, /) -> Sequence[tuple[bytes, Parameters]]:
+    """Return the statements that write what `plan` made of a stored state, which is held for it."""
+    space, changes = plan.space, plan.changes()
+    puts = [change for change in changes if change.body is not None]
+    deletes = [change for change in changes if change.body is None and change.revision != change.expects]
+    found: list[tuple[bytes, Parameters]] = [(own.of(statements.MOVE_HEAD), (wide_number(plan.last), space))]
+    if puts:
+        found.append((own.of(statements.PUT_SEVERAL), (space, *_put_arrays(space, puts))))
+    found += [(own.of(statements.DELETE_ONE), (space, *change.ref)) for change in deletes]
+    found.append((own.of(statements.APPEND), (space, *entry_arrays(space, plan.entries))))
+    if plan.records:
+        found.append((own.of(statements.REMEMBER), (space, *_record_arrays(space, list(plan.records.values())))))
+    return found
+
+
+def _put_arrays(space: str, changes: Sequence[RevisionChange], *, has_expects: bool = False) -> Parameters:
+    """Return the columns of `changes`: collections, keys, expected revisions if asked, revisions, bodies, checksums."""
+    if not changes:
+        return (None,) * (5 + has_expects)
+    expects = (number_array([change.expects for change in changes]),) if has_expects else ()
+    return (
+        text_array([change.ref.collection for change in changes]),
+        text_array([change.ref.key for change in changes]),
+        *expects,
+        number_array([change.revision for change in changes]),
+        bytes_array([change.body or b"" for change in changes]),
+        bytes_array([row_checksum(space, *change.ref, change.revision, body=change.body or b"") for change in changes]),
+    )
+
+
+def _ref_arrays(changes: Sequence[RevisionChange]) -> Parameters:
+    if not changes:
+        return (None,) * 3
+    return (
+        text_array([change.ref.collection for change in changes]),
+        text_array([change.ref.key for change in changes]),
+        number_array([change.expects for change in changes]),
+    )
+
+
+def entry_arrays(space: str, entries: Sequence[JournalEntry], /) -> Parameters:
+    """Return the columns of journal entries."""
+    return (
+        number_array([entry.sequence for entry in entries]),
+        number_array([entry.at for entry in entries]),
+        text_array([entry.action.value for entry in entries]),
+        text_array([entry.ref.collection for entry in entries]),
+        text_array([entry.ref.key for entry in entries]),
+        bytes_array([entry.digest.encode() for entry in entries]),
+        number_array([entry.covers for entry in entries]),
+        bytes_array([entry_checksum(space, entry) for entry in entries]),
+    )
+
+
+def _record_arrays(space: str, records: Sequence[AnswerRecord]) -> Parameters:
+    if not records:
+        return (None,) * 7
+    return (
+        text_array([record.key for record in records]),
+        bytes_array([record.digest.encode() for record in records]),
+        bytes_array([record.answer for record in records]),
+        number_array([record.first for record in records]),
+        number_array([record.last for record in records]),
+        number_array([record.at for record in records]),
+        bytes_array([record_checksum(space, record) for record in records]),
+    )
+
+
+@dataclass(slots=True)
+class _SpaceLane:
+    """Batches of one space that wait, and the task that writes them."""
+
+    waiting: deque[Waiting] = field(default_factory=deque[Waiting])
+    task: asyncio.Task[None] | None = None
+
+
+class CommitLanes:
+    """Batches in a lane for each space: at most one group of a space is under way, and those of others beside it.
+
+    Order of commits in a space is order of calls.
+    """
+
+    def __init__(self, write: Callable[[str, Sequence[Batch]], Awaitable[Sequence[Outcome]]], /) -> None:
+        self._write = write
+        self._lanes: dict[str, _SpaceLane] = {}
+        self._waiting = 0
+        self._room = asyncio.Event()
+        self._room.set()
+        self._closed = False
+
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
+        """Return what became of `batch` once it is durable. Cancelled before its group is formed, it is not applied."""
+        while self._waiting >= store_limits.QUEUE_BATCHES:
+            self._room.clear()
+            await self._room.wait()
+        if self._closed:
+            raise StoreClosed
+        answered: asyncio.Future[CommitReceipt] = asyncio.get_running_loop().create_future()
+        lane = self._lanes.get(batch.space)
+        if lane is None:
+            lane = self._lanes[batch.space] = _SpaceLane()
+            # The task begins in the next turn of the loop: what others have to commit in this one goes along.
+            lane.task = asyncio.create_task(self._drain_lane(batch.space, lane))
+        lane.waiting.append((batch, answered))
+        self._waiting += 1
+        return await answered
+
+    async def close(self) -> None:
+        """Finish what was accepted, refuse the rest."""
+        self._closed = True
+        while tasks := [lane.task for lane in self._lanes.values() if lane.task is not None]:
+            await asyncio.wait(tasks)
+
+    async def _drain_lane(self, space: str, lane: _SpaceLane) -> None:
+        try:
+            while lane.waiting:
+                before = len(lane.waiting)
+                group = take_group(lane.waiting)
+                self._waiting -= before - len(lane.waiting)
+                self._room.set()
+                if group:
+                    answer_group(group, await self._write_group(space, group))
+        finally:
+            del self._lanes[space]
+            answer_group(lane.waiting, [StoreClosed()] * len(lane.waiting))
+
+    async def _write_group(self, space: str, group: Sequence[Waiting]) -> Sequence[Outcome]:
+        try:
+            return await self._write(space, [batch for batch, _ in group])
+        except BaseException as error:
+            failed = StoreFailed(engine=ENGINE, doing=COMMITTING)
+            failed.__cause__ = error
+            if isinstance(error, Exception):
+                return [failed] * len(group)
+            answer_group(group, [failed] * len(group))
+            raise

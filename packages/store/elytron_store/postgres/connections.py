@@ -1,0 +1,352 @@
+"""Connections to a Postgres server: how they are made, shared and checked, and what their errors mean."""
+
+import asyncio
+import select
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
+from itertools import chain
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - a name that says whose error it is
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg.abc import Buffer
+from psycopg.adapt import AdaptersMap, Dumper
+from psycopg.pq import Format, TransactionStatus
+from psycopg.types.numeric import Int8
+
+from elytron_core.errors import (
+    ElytronError,
+    InvalidInput,
+    OutcomeUnknown,
+    StoreBusy,
+    StoreClosed,
+    StoreCrowded,
+    StoreDeadlock,
+    StoreError,
+    StoreFull,
+    StoreReadOnly,
+    StoreRefused,
+    StoreTimeout,
+    StoreUnavailable,
+    StoreUrlInvalid,
+    Unsupported,
+)
+from elytron_store import limits as store_limits
+from elytron_store.postgres.address import ENGINE, PostgresAddress
+
+T = TypeVar("T")
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Row = tuple[Any, ...]
+Result = psycopg.AsyncCursor[Row]
+
+_PREPARED = 512
+"""Statements that a connection keeps prepared: some for each partition."""
+_HEADER = Struct("!iiIii")
+_LENGTH = Struct("!i")
+_NUMBER = Struct("!iq")
+_TEXT_OID, _NUMBER_OID, _BYTES_OID = 25, 20, 17
+_REFUSED = {
+    "28P01": "does not take this password: check the URL, PGPASSWORD or the password file",
+    "28000": "does not let this user in: check the user in the URL and the server's pg_hba.conf",
+    "3D000": "has no such database: make it (createdb), or name another in the URL",
+    "42501": "does not let this user do that: have the schema's owner grant it, or open the store as its owner",
+}
+_REFUSALS = {
+    "too many connections": "53300",
+    "connection slots are reserved": "53300",
+    "the database system is": "57P03",
+    "password authentication failed": "28P01",
+    "no password supplied": "28P01",
+    "pg_hba.conf": "28000",
+    "role ": "28000",
+    "database ": "3D000",
+}
+"""Words of servers that refuse a connection, the first that fit, with the SQLSTATE that the driver does not give."""
+
+
+class TextArray(bytes):
+    """The binary form of an array of texts."""
+
+
+class NumberArray(bytes):
+    """The binary form of an array of numbers of 64 bits."""
+
+
+class BytesArray(bytes):
+    """The binary form of an array of byte strings."""
+
+
+class _TextArrayDumper(Dumper):
+    format = Format.BINARY
+    oid = 1009
+
+    def dump(self, obj: TextArray) -> Buffer:
+        return obj
+
+
+class _NumberArrayDumper(_TextArrayDumper):
+    oid = 1016
+
+
+class _BytesArrayDumper(_TextArrayDumper):
+    oid = 1001
+
+
+_ADAPTERS = AdaptersMap(psycopg.adapters)
+_ADAPTERS.register_dumper(TextArray, _TextArrayDumper)
+_ADAPTERS.register_dumper(NumberArray, _NumberArrayDumper)
+_ADAPTERS.register_dumper(BytesArray, _BytesArrayDumper)
+
+
+class _DriverContext:
+    """Context of the driver's connections: how they adapt values."""
+
+    adapters = _ADAPTERS
+    connection = None
+
+
+def text_array(texts: Sequence[str], /) -> TextArray:
+    """Return `texts` as a parameter. Raises UnicodeEncodeError for a lone surrogate."""
+    return TextArray(_packed_array([text.encode() for text in texts], _TEXT_OID))
+
+
+def bytes_array(bodies: Sequence[bytes], /) -> BytesArray:
+    """Return `bodies` as a parameter."""
+    return BytesArray(_packed_array(bodies, _BYTES_OID))
+
+
+def number_array(numbers: Sequence[int], /) -> NumberArray:
+    """Return `numbers` as a parameter. Raises InvalidInput for one of more than 64 bits."""
+    try:
+        packed = [_NUMBER.pack(8, number) for number in numbers]
+    except StructError:
+        raise unstorable_value() from None
+    return NumberArray(_array_header(len(packed), _NUMBER_OID) + b"".join(packed))
+
+
+def _packed_array(items: Sequence[bytes], oid: int) -> bytes:
+    lengths = [_LENGTH.pack(len(item)) for item in items]
+    return _array_header(len(items), oid) + b"".join(chain.from_iterable(zip(lengths, items, strict=True)))
+
+
+def _array_header(size: int, oid: int) -> bytes:
+    return _HEADER.pack(1, 0, oid, size, 1)
+
+
+def unstorable_value() -> InvalidInput:
+    """Return the refusal of what no table can hold."""
+    return InvalidInput(field="batch", problem="holds a number or text that cannot be stored")
+
+
+class ConnectionLost(StoreUnavailable):
+    """The connection was cut, by a server that ended say; what was under way may be done again."""
+
+
+CONNECTING, COMMITTING = "connecting", "committing"
+"""The step before all others, and the one that is not repeated unless it is known to have had no effect."""
+
+
+class ServerConnections:
+    """Connections to one server, shared by the calls of one event loop, made as they are needed.
+
+    A call that asks for one waits a bounded time. A connection that the server ended while it was idle is not used.
+    """
+
+    def __init__(self, address: PostgresAddress, /, *, is_pooled: bool) -> None:
+        """`is_pooled` says that a pooler is in between: a statement may go to another session than the one before."""
+        self._address = address
+        self._is_pooled = is_pooled
+        self._loop = asyncio.get_running_loop()
+        self._free = asyncio.Semaphore(address.connections)
+        self._idle: list[Connection] = []
+        self._closed = False
+        self._failure: ElytronError | None = None
+        self._failed_at = 0.0
+
+    async def close(self) -> None:
+        """Close all connections, those in use when they are given back."""
+        self._closed = True
+        while self._idle:
+            await self._idle.pop().close()
+
+    @asynccontextmanager
+    async def connection(self, *, doing: str) -> AsyncGenerator[Connection]:
+        """Lend an idle connection. Errors of the driver are raised as the store's.
+
+        Raises StoreBusy if all are in use for long, StoreUnavailable if none can be made.
+        """
+        if asyncio.get_running_loop() is not self._loop:
+            raise Unsupported(
+                "a Postgres store is used in the event loop that opened it: open it in this one, or use a blocking "
+                "memory (`with elytron.open(...)`)"
+            )
+        await self._take_turn()
+        try:
+            connection = await self._take_connection()
+            try:
+                yield connection
+            except (psycopg.Error, UnicodeError) as error:
+                raise translate_error(error, doing=doing) from None
+            finally:
+                await self._give_back(connection)
+        finally:
+            self._free.release()
+
+    async def run(self, work: Callable[[Connection], Awaitable[T]], /, *, doing: str) -> T:
+        """Return the result of `work`, which changes nothing, or the same however often it is done.
+
+        It is done again where the server broke it off, or the connection was cut.
+        """
+        for _ in range(store_limits.POSTGRES_REPEATS - 1):
+            with suppress(StoreDeadlock, ConnectionLost):
+                async with self.connection(doing=doing) as connection:
+                    return await work(connection)
+        async with self.connection(doing=doing) as connection:
+            return await work(connection)
+
+    async def _take_turn(self) -> None:
+        if not self._free.locked():
+            await self._free.acquire()
+            return
+        try:
+            await asyncio.wait_for(self._free.acquire(), store_limits.BUSY_WAIT_S)
+        except TimeoutError:
+            raise StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S) from None
+
+    async def _take_connection(self) -> Connection:
+        if self._closed:
+            raise StoreClosed
+        while self._idle:
+            connection = self._idle.pop()
+            if is_alive(connection):
+                return connection
+            await connection.close()
+        # A call that waited for its turn while no connection could be made does not wait for the next one too.
+        if self._failure is not None and self._loop.time() - self._failed_at < store_limits.POSTGRES_AGAIN_S:
+            raise self._failure
+        try:
+            made = await connect_once(self._address, is_pooled=self._is_pooled)
+        except ElytronError as error:
+            self._failure, self._failed_at = error, self._loop.time()
+            raise
+        self._failure = None
+        return made
+
+    async def _give_back(self, connection: Connection) -> None:
+        """Take a connection back. One on which something is under way is freed of it, or closed."""
+        if connection.info.transaction_status in {TransactionStatus.INTRANS, TransactionStatus.INERROR}:
+            with suppress(psycopg.Error):
+                await connection.rollback()
+        if self._closed or connection.info.transaction_status is not TransactionStatus.IDLE:
+            await connection.close()
+        else:
+            self._idle.append(connection)
+
+
+def connection_settings(*, is_pooled: bool) -> dict[str, Any]:
+    """Return the arguments of a connection beside its address."""
+    return {
+        "autocommit": True,
+        # Behind a pooler a prepared statement may be another session's.
+        "prepare_threshold": None if is_pooled else 5,
+        "context": _DriverContext(),
+        "application_name": "elytron",
+        "client_encoding": "utf-8",
+        "tcp_user_timeout": 10_000,
+        "keepalives_idle": 15,
+    }
+
+
+async def connect_once(address: PostgresAddress, /, *, is_pooled: bool = True) -> Connection:
+    """Return a connection of the caller's own. Raises StoreUnavailable, StoreRefused, StoreCrowded."""
+    connect = psycopg.AsyncConnection.connect(address.conninfo, **connection_settings(is_pooled=is_pooled))
+    try:
+        connection = await asyncio.wait_for(connect, store_limits.POSTGRES_WAIT_S)
+    except TimeoutError:
+        raise unreachable_server() from None
+    except psycopg.ProgrammingError:
+        # Its message may show parts of the URL.
+        raise StoreUrlInvalid(problem="is not one that the Postgres driver reads") from None
+    except psycopg.Error as error:
+        raise translate_error(error, doing=CONNECTING) from None
+    connection.prepared_max = _PREPARED
+    return connection
+
+
+def is_alive(connection: Connection, /) -> bool:
+    """Return whether the server has not ended an idle connection: then there would be something to read."""
+    if connection.closed:
+        return False
+    waiting = select.poll()
+    waiting.register(connection.fileno(), select.POLLIN)
+    return not waiting.poll(0)
+
+
+async def run_pipeline(
+    connection: Connection, statements: Iterable[tuple[bytes, Sequence[object] | None]], /
+) -> Sequence[Result]:
+    """Send `statements` in one trip and return their results; behind one that fails none is run."""
+    async with connection.pipeline():
+        return [await connection.execute(statement, values, binary=True) for statement, values in statements]
+
+
+def wide_number(number: int, /) -> Int8:
+    """Return `number` as a parameter of one type, however small it is."""
+    return Int8(number)
+
+
+def unreachable_server() -> StoreUnavailable:
+    """Return the error of a server that does not answer."""
+    return ConnectionLost("the Postgres server does not answer: check that it runs and can be reached from here")
+
+
+def is_without_effect(error: psycopg.Error | UnicodeError, /) -> bool:
+    """Return whether the server said of `error` that it rolled the statement back, or was never asked."""
+    if not isinstance(error, psycopg.Error):
+        return True
+    if error.sqlstate is None:
+        return isinstance(error, psycopg.DataError | psycopg.ProgrammingError)
+    return error.diag.severity_nonlocalized == "ERROR"
+
+
+def refused_state(text: str, /) -> str | None:
+    """Return the SQLSTATE of a refused connection by the driver's `text`; None if no server said such words."""
+    _, is_refused, reason = text.partition("FATAL:")
+    found = (state for words, state in _REFUSALS.items() if words in reason)
+    return next(found, None) if is_refused else None
+
+
+def translate_error(error: psycopg.Error | UnicodeError, /, *, doing: str) -> ElytronError:
+    """Return the store's error for the driver's; nothing of its text is shown, which may hold what was written.
+
+    OutcomeUnknown where the connection was cut while a commit may have been under way.
+    """
+    if not isinstance(error, psycopg.Error):
+        return unstorable_value()
+    state = refused_state(str(error)) if doing == CONNECTING else error.sqlstate
+    if state == "53300":
+        return StoreCrowded()
+    if state in _REFUSED:
+        return StoreRefused(f"the Postgres server {_REFUSED[state]}")
+    if doing == CONNECTING or not is_without_effect(error):
+        return OutcomeUnknown(doing=doing) if doing == COMMITTING else unreachable_server()
+    return _translate_refusal(error, state, doing=doing)
+
+
+def _translate_refusal(error: psycopg.Error, state: str | None, /, *, doing: str) -> ElytronError:
+    match state:
+        case "53100":
+            return StoreFull(engine=ENGINE)
+        case "57014":
+            return StoreTimeout()
+        case "55P03":
+            return StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
+        case "25006":
+            return StoreReadOnly("this Postgres server only lets its store be read: open it on the primary server")
+        case "40P01" | "40001":
+            return StoreDeadlock()
+        case None if isinstance(error, psycopg.DataError):
+            return unstorable_value()
+        case _:
+            return StoreError(f"the Postgres server refused {doing} with SQLSTATE {state}: its log says why")

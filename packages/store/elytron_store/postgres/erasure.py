@@ -1,0 +1,209 @@
+"""Erasure and compaction: rows go in one transaction, then the tables that held them are rewritten."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from time import monotonic
+from typing import NamedTuple
+
+from psycopg.errors import Diagnostic
+
+from elytron_core.errors import StoreBusy, StoreRefused
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    CompactedRun,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
+    JournalEntry,
+)
+from elytron_store import engine
+from elytron_store import limits as store_limits
+from elytron_store.engine import ERASURE_REF
+from elytron_store.postgres import statements
+from elytron_store.postgres.address import ENGINE
+from elytron_store.postgres.commits import entry_arrays
+from elytron_store.postgres.connections import (
+    Connection,
+    bytes_array,
+    number_array,
+    run_pipeline,
+    text_array,
+    wide_number,
+)
+from elytron_store.postgres.plan import entry_checksum
+from elytron_store.postgres.reads import row_entries, row_entry
+from elytron_store.postgres.statements import PartitionStatements
+
+_PAUSE_S = 0.02
+_NUMBER = re.compile(r"\d+")
+"""The first number in the detail of a rewriting's notice: rows that are dead and went along, in any language."""
+
+
+async def compact_runs(
+    connection: Connection, own: PartitionStatements, space: SpaceId, runs: Sequence[CompactedRun], /
+) -> int:
+    """Leave one entry in place of each of `runs`, all or none; return how many are gone.
+
+    Raises Conflict where the journal is another, StoreCorrupt for damaged entries.
+    """
+    gone = 0
+    async with connection.transaction():
+        await connection.execute(own.of(statements.HOLD_HEAD), (space,))
+        for run in runs:
+            place = (space, wide_number(run.first), wide_number(run.last))
+            found = await connection.execute(own.of(statements.JOURNAL_RUN), place, binary=True)
+            entries = row_entries(space, await found.fetchall(), after=run.first - 1)
+            made = engine.stand_in(run, entries)
+            if len(entries) == 1:
+                continue
+            await run_pipeline(
+                connection,
+                [
+                    (own.of(statements.CUT_RUN), place),
+                    (own.of(statements.APPEND), (space, *entry_arrays(space, [made]))),
+                ],
+            )
+            gone += len(entries) - 1
+    return gone
+
+
+class RowErasure(NamedTuple):
+    """Report of the rows that went, and the server's number of the transaction that took them."""
+
+    receipt: ErasureReceipt
+    transaction: str
+
+
+async def remove_rows(connection: Connection, own: PartitionStatements, erasure: ErasureTarget, /) -> RowErasure:
+    """Remove what `erasure` names in one transaction; `rewrite_tables` then takes its remains."""
+    async with connection.transaction():
+        erase = _remove_space if erasure.whole_space else _remove_named
+        receipt = await erase(connection, own, erasure)
+        ((transaction,),) = await (await connection.execute(statements.OWN_TRANSACTION)).fetchall()
+    return RowErasure(receipt, transaction)
+
+
+async def _remove_space(connection: Connection, own: PartitionStatements, erasure: ErasureTarget) -> ErasureReceipt:
+    space = erasure.space
+    await connection.execute(own.of(statements.HOLD_HEAD), (space,))
+    # In the order of the tables: an upload under way ends before its parts are looked for.
+    found = {
+        table: await connection.execute(own.of(erase), (space,)) for table, erase in statements.ERASE_SPACE.items()
+    }
+    gone = {table: result.rowcount for table, result in found.items()}
+    return ErasureReceipt(
+        documents=gone["documents"], blobs=gone["blobs"], entries_scrubbed=gone["journal"], sequence=0
+    )
+
+
+async def _remove_named(connection: Connection, own: PartitionStatements, erasure: ErasureTarget) -> ErasureReceipt:
+    space = erasure.space
+    ((head,),) = await (await connection.execute(own.of(statements.LOCK_HEAD), (space,), binary=True)).fetchall()
+    documents = scrubbed = 0
+    if refs := list(dict.fromkeys(erasure.refs)):
+        named = text_array([ref.collection for ref in refs]), text_array([ref.key for ref in refs])
+        gone, _, entries = await run_pipeline(
+            connection,
+            [
+                (own.of(statements.ERASE_DOCUMENTS), (*named, space)),
+                (own.of(statements.ERASE_QUARANTINED), (*named, space)),
+                (own.of(statements.NAMED_ENTRIES), (space, *named)),
+            ],
+        )
+        documents = gone.rowcount
+        scrubbed = await _clear_digests(
+            connection, own, space, [row_entry((*row, b"")) for row in await entries.fetchall()]
+        )
+    blobs = 0
+    for key in dict.fromkeys(erasure.blobs):
+        blobs += await _remove_blob(connection, own, space, key)
+    entry = JournalEntry(head + 1, erasure.at, JournalAction.ERASE, ERASURE_REF, "")
+    await run_pipeline(
+        connection,
+        [
+            (own.of(statements.MOVE_HEAD), (wide_number(head + 1), space)),
+            (own.of(statements.APPEND), (space, *entry_arrays(space, [entry]))),
+        ],
+    )
+    return ErasureReceipt(documents=documents, blobs=blobs, entries_scrubbed=scrubbed, sequence=head + 1)
+
+
+async def _clear_digests(
+    connection: Connection, own: PartitionStatements, space: str, entries: Sequence[JournalEntry]
+) -> int:
+    """Take the digests out of `entries`; return how many."""
+    if not entries:
+        return 0
+    emptied = [JournalEntry(entry.sequence, entry.at, entry.action, entry.ref, "", entry.covers) for entry in entries]
+    sequences = number_array([entry.sequence for entry in emptied])
+    checksums = bytes_array([entry_checksum(space, entry) for entry in emptied])
+    await connection.execute(own.of(statements.SCRUB), (sequences, checksums, space))
+    return len(emptied)
+
+
+async def _remove_blob(connection: Connection, own: PartitionStatements, space: str, key: str) -> int:
+    """Delete a blob with what is under way or set aside under its key; return how many blobs that were."""
+    removed = 0
+    for table, find in statements.UPLOADS_OF.items():
+        uploads = await (await connection.execute(own.of(find), (space, key), binary=True)).fetchall()
+        for (upload,) in uploads:
+            await connection.execute(own.of(statements.DROP_PARTS), (space, wide_number(upload)))
+        if uploads:
+            await connection.execute(own.of(statements.DROP_UPLOADS_OF[table]), (space, key))
+        removed += len(uploads) if table == "blobs" else 0
+    return removed
+
+
+async def rewrite_tables(connection: Connection, own: PartitionStatements, erased: RowErasure, /) -> None:
+    """Leave no byte in the files of a partition's tables that no row holds.
+
+    Raises StoreBusy while another session may still read what was removed, StoreRefused if the tables are another
+    user's.
+    """
+    tables = list(own.tables())
+    before = await _file_numbers(connection, tables)
+    until = monotonic() + store_limits.BUSY_WAIT_S
+    while tables:
+        await _await_readers(connection, erased.transaction, until)
+        tables = [table for table in tables if await _rewrite_table(connection, table)]
+    after = await _file_numbers(connection, list(own.tables()))
+    if any(old == new for old, new in zip(before, after, strict=True)):
+        raise StoreRefused(
+            "the Postgres server lets tables be rewritten by their owner alone: erase as the owner of the store's "
+            "schema; what was named is gone for readers, its bytes are not"
+        )
+
+
+async def _rewrite_table(connection: Connection, table: str) -> int:
+    """Write the rows of `table` to new files; return how many rows went along that only older readers see."""
+    kept: list[int] = []
+
+    def note(notice: Diagnostic) -> None:
+        found = _NUMBER.search(notice.message_detail or "")
+        kept.append(int(found[0]) if found is not None else 0)
+
+    connection.add_notice_handler(note)
+    try:
+        await connection.execute(statements.rewrite_table(table))
+    finally:
+        connection.remove_notice_handler(note)
+    return max(kept, default=0)
+
+
+async def _await_readers(connection: Connection, transaction: str, until: float) -> None:
+    """Wait until nothing is known to see a state from before `transaction`: a rewritten table keeps what it sees."""
+    while True:
+        found = await connection.execute(statements.OLDER_READERS, {"own": transaction}, binary=True)
+        ((others,),) = await found.fetchall()
+        if monotonic() > until:
+            raise StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
+        if not others:
+            return
+        await asyncio.sleep(_PAUSE_S)
+
+
+async def _file_numbers(connection: Connection, tables: Sequence[str]) -> Sequence[int]:
+    found = await connection.execute(statements.FILE_NUMBERS, (text_array(tables),), binary=True)
+    ((numbers,),) = await found.fetchall()
+    return numbers

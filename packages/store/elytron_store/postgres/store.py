@@ -1,0 +1,187 @@
+"""The Postgres engine: one schema of one database, which any number of nodes share."""
+
+import os
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Self
+
+import psycopg
+
+from elytron_core import limits
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import StoreUnavailable
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import (
+    Batch,
+    CheckReport,
+    CommitReceipt,
+    CompactedRun,
+    Document,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalEntry,
+)
+from elytron_core.profiles import ErasurePromise, StoreCapabilities
+from elytron_store import limits as store_limits
+from elytron_store.engine import DocumentPage, Engine
+from elytron_store.postgres import blobs, inspection, reads, statements, tables
+from elytron_store.postgres.address import PostgresAddress
+from elytron_store.postgres.commits import CommitLanes, GroupWriter
+from elytron_store.postgres.connections import Connection, ServerConnections, connect_once, translate_error
+from elytron_store.postgres.erasure import compact_runs, remove_rows, rewrite_tables
+from elytron_store.postgres.statements import PartitionStatements
+from elytron_store.postgres.tables import FoundTables, WantedTables
+
+
+class PostgresStore(Engine):
+    """A store in one schema of a Postgres database. Use it from one event loop.
+
+    Batches of one space that wait at the same time are one statement. A commit whose connection is cut is found out
+    under its idempotency key; without one it raises OutcomeUnknown.
+    """
+
+    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.OF_TABLES, ttl=True)
+
+    def __init__(
+        self, connections: ServerConnections, address: PostgresAddress, layout: FoundTables, /, *, clock: Clock
+    ) -> None:
+        super().__init__()
+        self._connections = connections
+        self._address = address
+        self._partitions = layout.partitions
+        self._clock = clock
+        self._lanes = CommitLanes(GroupWriter(connections, partition=self._own, is_portable=address.portable).write)
+        self._answers = 0
+        self._process = os.getpid()
+
+    @classmethod
+    async def found(cls, wanted: WantedTables, /, *, clock: Clock) -> Self:
+        """Open the store that is `wanted`, made if there is none; one that is there already is left as it is.
+
+        A caller that finds its own store calls `note_opening`. Raises StoreUnavailable, StoreRefused, StoreReadOnly,
+        StoreMissing, StoreForeign, StoreNewer.
+        """
+        try:
+            async with await connect_once(wanted.address) as connection:
+                layout = await tables.prepare_tables(connection, wanted)
+        except psycopg.Error as error:
+            raise translate_error(error, doing="opening") from None
+        connections = ServerConnections(wanted.address, is_pooled=layout.is_pooled)
+        return cls(connections, wanted.address, layout, clock=clock)
+
+    async def note_opening(self, at: Instant, /) -> None:
+        """Have the store say that it was opened at `at`, and sweep out the uploads that died long before."""
+
+        async def note(connection: Connection) -> None:
+            await tables.note_opening(connection, self._address.schema, at)
+            for own in self._all():
+                await blobs.drop_stale_uploads(connection, own, at - store_limits.UPLOAD_KEEP_MS)
+
+        await self._connections.run(note, doing="opening")
+
+    async def _commit(self, batch: Batch) -> CommitReceipt:
+        committed = await self._lanes.commit(batch)
+        if batch.idempotency is not None:
+            self._answers += 1
+            every = store_limits.FORGET_EVERY // self._partitions
+            if self._answers % every == 0:
+                await self._forget_answers(turn=self._answers // every)
+        return committed
+
+    async def _forget_answers(self, *, turn: int) -> None:
+        """Drop the idempotency records of the partition of this `turn` whose time is over."""
+        own = statements.partition_statements(self._address.schema, turn % self._partitions)
+        before = self._clock.now() - limits.IDEMPOTENCY_KEEP_MS
+        await self._connections.run(
+            lambda connection: connection.execute(own.of(statements.FORGET_ANSWERS), (before,)), doing="clearing"
+        )
+
+    async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
+        own = self._own(space)
+        return await self._connections.run(
+            lambda connection: reads.find_documents(connection, own, space, refs), doing="reading"
+        )
+
+    async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
+        own = self._own(space)
+        return await self._connections.run(
+            lambda connection: reads.scan_documents(connection, own, space, page), doing="reading"
+        )
+
+    async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
+        own = self._own(space)
+        return await self._connections.run(
+            lambda connection: reads.read_journal(connection, own, space, after, limit), doing="reading"
+        )
+
+    async def _compact(self, space: SpaceId, runs: Sequence[CompactedRun]) -> int:
+        own = self._own(space)
+        return await self._connections.run(
+            lambda connection: compact_runs(connection, own, space, runs), doing="compacting"
+        )
+
+    async def _spaces(self, after: str, limit: int) -> Sequence[SpaceId]:
+        async def page(connection: Connection) -> Sequence[SpaceId]:
+            found = await connection.execute(statements.spaces_page(self._address.schema), (after, limit))
+            return [SpaceId(space) for (space,) in await found.fetchall()]
+
+        return await self._connections.run(page, doing="reading")
+
+    async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
+        return await blobs.write_blob(self._connections, self._own(space), space, key, chunks, at=self._clock.now())
+
+    async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+        self._require_blob(space, key)
+        async for part in blobs.read_blob(self._connections, self._own(space), space, key):
+            yield part
+
+    async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:
+        """Remove what `erasure` names; see `Store.erase`. Takes time in proportion to the partition of the space.
+
+        When only the second half fails (StoreBusy, StoreRefused), what was named is gone for readers but its bytes
+        may be in the server's tables: erase again.
+        """
+        own = self._own(erasure.space)
+        erased = await self._connections.run(lambda connection: remove_rows(connection, own, erasure), doing="erasing")
+        await self._connections.run(lambda connection: rewrite_tables(connection, own, erased), doing="erasing")
+        return erased.receipt
+
+    async def _check(self) -> CheckReport:
+        return await self._connections.run(
+            lambda connection: inspection.check_partitions(connection, self._all()), doing="checking"
+        )
+
+    async def _repair(self) -> CheckReport:
+        at = self._clock.now()
+        return await self._connections.run(
+            lambda connection: inspection.repair_partitions(connection, self._all(), at), doing="repairing"
+        )
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._lanes.close()
+        await self._connections.close()
+
+    def lend_connection(self) -> AbstractAsyncContextManager[Connection]:
+        """Lend one of its connections, for a look at the server or maintenance of its tables."""
+        return self._connections.connection(doing="a statement")
+
+    def _require_open(self) -> None:
+        super()._require_open()
+        if os.getpid() != self._process:
+            raise StoreUnavailable(
+                "this postgres store was opened before the process forked: open it again in the child"
+            )
+
+    def _own(self, space: str) -> PartitionStatements:
+        """Return the statements of the partition of `space`."""
+        partition = statements.partition_of(space, self._partitions)
+        return statements.partition_statements(self._address.schema, partition)
+
+    def _all(self) -> Sequence[PartitionStatements]:
+        return [
+            statements.partition_statements(self._address.schema, partition) for partition in range(self._partitions)
+        ]

@@ -1,0 +1,38 @@
+"""Stores on the Postgres server of the tests: tables that are made once for a module, and emptied for each test."""
+
+from collections.abc import Sequence
+
+import psycopg
+
+from elytron_core.clock import FrozenClock
+from elytron_store.postgres import statements
+from elytron_store.postgres.address import parse_address
+from elytron_store.postgres.store import PostgresStore
+from elytron_store.postgres.tables import StoreLayout, WantedTables
+
+CLOCK = FrozenClock()
+FEW = StoreLayout(partitions=4)
+"""Fewer partitions than a store has: making and emptying them takes time."""
+
+
+async def open_tables(url: str, /, *, sealed: bool = False, portable: bool = False) -> PostgresStore:
+    """Open the store in the database at `url`, made with few partitions if there is none."""
+    answers = f"sealed={'yes' if sealed else 'no'}&portable={'yes' if portable else 'no'}"
+    address = parse_address(f"{url}?{answers}")
+    return await PostgresStore.found(WantedTables(address, CLOCK.now(), sealed=sealed, layout=FEW), clock=CLOCK)
+
+
+def empty_tables(url: str, /, *, schema: str = "elytron") -> None:
+    """Leave no row in the tables of the store in the database at `url`, if there are any."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        ((is_there,),) = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f"{schema}.manifest",)).fetchall()
+        if is_there:
+            connection.execute(";".join(f"DELETE FROM {table}" for table in _tables(schema)).encode())
+
+
+def _tables(schema: str) -> Sequence[str]:
+    return [
+        statements.table_name(schema, table, partition)
+        for table in statements.TABLES
+        for partition in range(FEW.partitions)
+    ]

