@@ -20,7 +20,6 @@ from elytron_core.errors import (
 )
 from elytron_core.ports.store import Batch, CommitReceipt, DocumentRef, JournalEntry
 from elytron_store import limits as store_limits
-from elytron_store.engine import run_uncollected
 from elytron_store.group_commit import Outcome, Waiting, answer_group, take_group
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE
@@ -141,7 +140,7 @@ class GroupWriter:
 async def _build_plan(batches: Sequence[Batch], build: Callable[[Sequence[Batch]], T]) -> T:
     """Return what `build` makes of `batches`; of an import, which may be large, in another thread."""
     if any(batch.is_import for batch in batches):
-        return await asyncio.to_thread(run_uncollected, build, batches)
+        return await asyncio.to_thread(build, batches)
     return build(batches)
 
 
