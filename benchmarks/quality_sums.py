@@ -13,7 +13,9 @@ from benchmarks.quality_sets import Told
 from benchmarks.quality_systems import Found
 from elytron_core.ports.models import Embedder
 from elytron_core.text.analyser import TextAnalyser
-from elytron_index.lexicon.text_vectors import TextVectors, encode_vectors, encoded_cosines
+from elytron_index.lexicon.language_vectors import text_codes
+from elytron_index.lexicon.text_vectors import encoded_cosines
+from elytron_index.search.vector_scan import LANGUAGES_SHARE
 
 Floats = NDArray[np.float64]
 
@@ -54,18 +56,21 @@ class Likeness:
 
 
 class Meaning:
-    """The cosine of a text's text vector to the question's."""
+    """The likeness of a text to the question by the tables that ship, as recall takes it."""
 
     def __init__(self) -> None:
-        self._table = TextVectors.load()
-        self._vectors: dict[str, NDArray[np.int8]] = {}
+        self._vectors: dict[str, tuple[NDArray[np.int8], NDArray[np.int8]]] = {}
 
     async def tell(self, told: Told, /) -> None:
         if told.name not in self._vectors:
-            self._vectors[told.name] = encode_vectors(self._table.vectors([turn.text for turn in told.turns]))
+            self._vectors[told.name] = text_codes([turn.text for turn in told.turns])
 
     async def numbers(self, told: Told, text: str, /) -> Floats:
-        return encoded_cosines(encode_vectors(self._table.vector(text)), self._vectors[told.name])
+        pairs = zip(text_codes((text,)), self._vectors[told.name], strict=True)
+        english, languages = (encoded_cosines(asked[0], kept) for asked, kept in pairs)
+        both = self._vectors[told.name][0].any(axis=1) & english.any() & languages.any()
+        mixed = LANGUAGES_SHARE * languages + (1.0 - LANGUAGES_SHARE) * english
+        return np.where(both, mixed, english + languages)
 
 
 class Share:

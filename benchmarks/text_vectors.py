@@ -154,7 +154,7 @@ def fit(sentences: Sentences, tokens: Sequence[str], alone: Floats, kept_back: N
     _, directions = np.linalg.eigh((centred * spread[:, None]).T.astype(np.float64) @ centred.astype(np.float64))
     along = directions[:, : -DIMENSIONS - 1 : -1].astype(np.float32)
     known = PieceVocabulary(tokens)
-    held: Any = _counts([known.rows(text) for text in sentences.texts], len(tokens))
+    held: Any = counts_matrix([known.rows(text) for text in sentences.texts], len(tokens))
     ranks = np.empty(len(tokens), np.float32)
     ranks[np.argsort(-held.getnnz(axis=0), kind="stable")] = np.arange(len(tokens))
     start = ((alone - alone.mean(axis=0)) @ along) * np.log1p(ranks)[:, None]
@@ -165,7 +165,7 @@ def fit(sentences: Sentences, tokens: Sequence[str], alone: Floats, kept_back: N
     found = start
     lengths = np.ones(len(wanted), np.float32)
     for _ in range(1 + ROUNDS):
-        found = _ridge(_scaled(held, lengths), wanted, weights, start, found)
+        found = fit_ridge(scaled_rows(held, lengths), wanted, weights, start, found)
         sums = held @ found
         lengths = (sums * wanted).sum(axis=1) / np.maximum((sums * sums).sum(axis=1), 1e-9)
         lengths = np.clip(lengths, 0.3, 3.0).astype(np.float32)
@@ -187,7 +187,7 @@ def _kept_back(text: str, each: int) -> bool:
     return each > 0 and int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % each == 0
 
 
-def _counts(rows: Sequence[Sequence[int]], size: int) -> Any:
+def counts_matrix(rows: Sequence[Sequence[int]], size: int) -> Any:
     """Return a sparse matrix: for each text how often it holds each token, divided by the root of their number."""
     sparse: Any = import_module("scipy.sparse")
     heads = list(accumulate((len(row) for row in rows), initial=0))
@@ -198,12 +198,12 @@ def _counts(rows: Sequence[Sequence[int]], size: int) -> Any:
     return found
 
 
-def _scaled(held: Any, lengths: Floats) -> Any:
+def scaled_rows(held: Any, lengths: Floats) -> Any:
     sparse: Any = import_module("scipy.sparse")
     return (sparse.diags(lengths) @ held).tocsr()
 
 
-def _ridge(held: Any, wanted: Floats, weights: Floats, start: Floats, found: Floats) -> Floats:
+def fit_ridge(held: Any, wanted: Floats, weights: Floats, start: Floats, found: Floats) -> Floats:
     """Return the vectors whose sums come nearest to `wanted` while they stay near `start`, searched from `found`."""
     turned = held.T.tocsr()
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from elytron_core.strict_json import frame_checksum
 from elytron_core.text import analyser as analysis
 from elytron_core.text.analyser import TextAnalyser
+from elytron_index.lexicon.language_vectors import table_version
 from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, TermVocabulary
-from elytron_index.lexicon.text_vectors import TextVectors
 from elytron_index.structures.columns import DTYPES, RowRefs, StoredRefs, UnitColumns
 from elytron_index.structures.postings import PostingSegment
 from elytron_index.structures.state import FrozenState, IndexState
@@ -33,7 +33,7 @@ from elytron_index.structures.visibility import InternedNames
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 15
+FORMAT = 16
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
@@ -184,8 +184,7 @@ class _ArrayReader:
 
 def _header_versions(labels: str) -> tuple[bytes, int, int, int, int]:
     """Return what a header begins with: the versions of all that an index is made by."""
-    table = TextVectors.load().version
-    return _MAGIC, FORMAT, analysis.VERSION, crc32(table.encode()), crc32(labels.encode())
+    return _MAGIC, FORMAT, analysis.VERSION, crc32(table_version().encode()), crc32(labels.encode())
 
 
 def _pad_pieces(data: bytes, filler: bytes, *, before: int = 0) -> bytes:

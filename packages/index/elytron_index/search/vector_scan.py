@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors, encode_vectors, vector_length
+from elytron_index.lexicon.language_vectors import LanguageVectors, text_codes
+from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors, vector_length
 from elytron_index.query import IndexQuery
 from elytron_index.search.top_k import edge_value, highest_values, likely_edge
 from elytron_index.structures.columns import Mask, UnitColumns
@@ -24,6 +25,8 @@ _ROUGH: Final = 0.03
 """Two cosines that are further apart than this, roughly, are so exactly."""
 _LOWEST: Final = 256
 """Largest number of the roughly lowest cosines that are made exact to find the lowest."""
+LANGUAGES_SHARE: Final = 0.15
+"""The share of the table of many languages in the likeness of two English texts."""
 _SLACK: Final = 1e-6
 """More than a product in single precision is off by, as a share."""
 LARGE: Final = 1 << 14
@@ -181,17 +184,18 @@ class TextLikeness:
     __slots__ = ("_cosines", "share")
 
     def __init__(self, columns: UnitColumns, text: str, /) -> None:
-        table = TextVectors.load()
-        asked = encode_vectors(table.vector(text)[None])[0]
-        asked_length = vector_length(asked)
-        self.share = table.vocabulary.share(text) if asked_length else 0.0
-        """Share of the query that the table knows."""
-        self._cosines = np.zeros(columns.size, np.float32)
-        if asked_length:
-            found = np.zeros(columns.size, dots_type(DIMENSIONS))
-            scan_rows(asked, columns.text_vector[: columns.size].view(np.int8).reshape(-1, DIMENSIONS), found)
-            lengths = columns.text_length[: columns.size] * np.float32(asked_length)
-            np.divide(found, lengths, out=self._cosines, where=lengths > 0.0)
+        english, languages = (codes[0] for codes in text_codes((text,)))
+        size = columns.size
+        near, many = _code_cosines(languages, columns.language_vector[:size], columns.language_length[:size])
+        self.share = LanguageVectors.load().vocabulary.share(text) if many is not None else 0.0
+        """Share of the query that the tables know."""
+        alike, both = _code_cosines(english, columns.text_vector[:size], columns.text_length[:size])
+        if both is not None:
+            self.share = max(self.share, TextVectors.load().vocabulary.share(text))
+            shared = np.float32(LANGUAGES_SHARE)
+            mixed = near * shared + alike * (np.float32(1.0) - shared)
+            near = np.where(both & many, mixed, near + alike) if many is not None else alike
+        self._cosines = near
 
     def nearest(self, asked: Mask, wanted: int, /) -> RowsTextLikeness:
         """Return the `wanted` most alike of the rows `asked`, with all that equal the last of them."""
@@ -201,3 +205,18 @@ class TextLikeness:
     def at(self, rows: Lines | RowsTextLikeness, /) -> FloatsTextLikeness:
         """Return the likeness of each of `rows`; row 0 has none."""
         return self._cosines.take(rows).astype(np.float64)
+
+
+def _code_cosines(
+    asked: NDArray[np.int8], kept: NDArray[np.void], lengths: NDArray[np.float32], /
+) -> tuple[NDArray[np.float32], Mask | None]:
+    """Return the cosine of a code to each of `kept`, 0 if one is 0, and which have one; None if the code is 0."""
+    cosines = np.zeros(len(lengths), np.float32)
+    asked_length = vector_length(asked)
+    if not asked_length:
+        return cosines, None
+    found = np.zeros(len(lengths), dots_type(DIMENSIONS))
+    scan_rows(asked, kept.view(np.int8).reshape(-1, DIMENSIONS), found)
+    has = lengths > 0.0
+    np.divide(found, lengths * np.float32(asked_length), out=cosines, where=has)
+    return cosines, has

@@ -21,7 +21,8 @@ DTYPES: Final[dict[str, str]] = {
     "part": "<i4", "order": "<i8", "at": "<i8", "trust": "<i4",
     "valid_from": "<i8", "valid_to": "<i8", "recorded_at": "<i8", "closed_at": "<i8",
     "chars": "<i4", "informative": "<f4", "body_terms": "<i4", "title_terms": "<i4",
-    "check": "<i8", "text_vector": f"|V{DIMENSIONS}", "text_length": "<f4", "traits": "<i4", "told": "<f4",
+    "check": "<i8", "text_vector": f"|V{DIMENSIONS}", "text_length": "<f4",
+    "language_vector": f"|V{DIMENSIONS}", "language_length": "<f4", "traits": "<i4", "told": "<f4",
 }  # fmt: skip
 """Every column that a unit brings, in the order in which `append` takes the values."""
 _ROW_BYTES: Final = sum(np.dtype(dtype).itemsize for dtype in (*DTYPES.values(), np.int32, np.int32, np.bool_))
@@ -57,6 +58,8 @@ class UnitColumns:
     check: NDArray[np.int64]
     text_vector: NDArray[np.void]
     text_length: NDArray[np.float32]
+    language_vector: NDArray[np.void]
+    language_length: NDArray[np.float32]
     traits: NDArray[np.int32]
     told: NDArray[np.float32]
     before: NDArray[np.int32]

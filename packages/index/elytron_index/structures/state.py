@@ -14,8 +14,9 @@ from elytron_core.ids import is_role_name
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text import features
 from elytron_core.text.analyser import TextAnalyser
+from elytron_index.lexicon.language_vectors import text_codes
 from elytron_index.lexicon.terms import TermVocabulary, kept_terms
-from elytron_index.lexicon.text_vectors import TextVectors, encode_vectors, vector_length
+from elytron_index.lexicon.text_vectors import vector_length
 from elytron_index.query import DocumentChange, EmbeddedDocument, SearchUnit, UnitPlace, UnitView
 from elytron_index.structures.columns import Mask, RowRefs, Rows, UnitColumns, whole_numbers
 from elytron_index.structures.postings import (
@@ -72,6 +73,8 @@ class FrozenState:
 
 
 _FULL_CHARS = 250
+Code = NDArray[np.int8]
+
 _COMPACT_DEAD = 1_024
 _OVERGROWN = 3
 _new: Callable[..., Any] = tuple[Any, ...].__new__
@@ -290,11 +293,11 @@ class IndexState:
         records: list[tuple[Any, ...]] = []
         said = [_term_counts(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
         texts = [f"{unit.title}. {unit.text}" if unit.title else unit.text for unit in units]
-        meant = encode_vectors(TextVectors.load().vectors(texts))
-        for row, (unit, counts, vector) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
+        meant = zip(*text_codes(texts), strict=True)
+        for row, (unit, counts, codes) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
             body = postings.add(row, TextField.BODY, counts, unit.learnt)
             title = postings.add(row, TextField.TITLE, _term_counts(terms(unit.title))) if unit.title else 0
-            records.append(self._record(unit, body, title, vector))
+            records.append(self._record(unit, body, title, codes))
         self.refs.extend([unit.ref for unit in units])
         first = self.columns.append(records)
         rows = range(first, self.columns.size)
@@ -304,7 +307,9 @@ class IndexState:
             if unit.vector is not None and vector is not None:
                 self.vectors.put(row, unit.vector[0], vector)
 
-    def _record(self, unit: SearchUnit, body: int, title: int, vector: NDArray[np.int8]) -> tuple[Any, ...]:
+    def _record(
+        self, unit: SearchUnit, body: int, title: int, codes: tuple[NDArray[np.int8], NDArray[np.int8]]
+    ) -> tuple[Any, ...]:
         names = self.names
         speaker, told = names.speaker.code(unit.speaker), features.read_traits(unit.text)
         if speaker == len(self.speaker_units):
@@ -315,7 +320,8 @@ class IndexState:
             names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
             unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
             len(unit.text), _text_informativeness(unit.text), body, title, unit.check,
-            vector.tobytes(), vector_length(vector), told.traits | unit.traits, told.told,
+            *(each for code in codes for each in (code.tobytes(), vector_length(code))),
+            told.traits | unit.traits, told.told,
         )  # fmt: skip
 
     def _count(self, rows: slice, sign: int) -> None:
