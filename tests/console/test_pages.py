@@ -4,6 +4,8 @@ import pytest
 from tests.console.conftest import Watched, browser_page
 from tests.transports.serving import Served
 
+from elytron_core.contracts.control import MemoryControlReport, MemoryEraseRequest
+from elytron_core.contracts.facts import FactListReport, FactListRequest
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.planes.space import PrincipalKind
 
@@ -15,6 +17,12 @@ PAGES = (
     "memories?q=owned",
     "facts?states=all",
     "conversations?conversation=<i>c</i>",
+    "timeline",
+    "recall?q=owned&compare=1",
+    "projection?q=owned",
+    "review",
+    "erasures",
+    "jobs",
     "skills?name=runtime_skill__hostile",
     "devices",
     "server",
@@ -47,6 +55,10 @@ async def plant(server: Served) -> None:
         fact = {"topic": f"<u>{place}</u>", "content": text, "authority": "user_asserted"}
         await write(server, {"kind": "long_term", "facts": [fact]})
     skill = {"name": "hostile", "topic": PAYLOADS[0], "title": PAYLOADS[1], "summary": PAYLOADS[2]}
+    proposal = {"target": "long_term", "topic": PAYLOADS[0], "content": PAYLOADS[1]}
+    judgement = {"verdict": "defer", "reason": PAYLOADS[0]}
+    candidate = {"proposal": proposal, "authority": "external_content", "origins": ["external"], "judgement": judgement}
+    await write(server, {"kind": "candidates", "candidates": [candidate]})
     content = f"1. Run {PAYLOADS[0]}.\n2. Check the pages.\n3. Upload them with the release script."
     await write(server, {"kind": "procedural", "writes": [{**skill, "content": content}]})
 
@@ -118,7 +130,7 @@ async def test_a_device_gets_its_key_and_a_transport_is_switched(open_server: Se
     assert page.said == []
 
 
-REACHABLE = """() => ["button", "a", "input", "select", "textarea", "summary"]
+REACHABLE = """() => ["button", "a", "input", "select", "textarea", "summary", "[tabindex='0']"]
   .flatMap((tag) => [...document.querySelectorAll(`main ${tag}`)])
   .filter((node) => !node.disabled && node.checkVisibility()).length"""
 FOCUSED = """() => {
@@ -240,3 +252,82 @@ async def test_a_long_text_is_whole_on_demand(open_server: Served, page: Watched
     assert len(await detail.inner_text()) < 6_000
     await detail.get_by_role("button", name="Show all 100,000 characters").click()
     assert len(await detail.locator(".text").first.inner_text()) >= 99_000
+
+
+async def test_both_clocks_are_followed_by_every_list(open_server: Served, page: Watched) -> None:
+    await remember(open_server)
+    facts = await open_server.memory.operate(FactListRequest(states=()), FactListReport)
+    first, second = facts.items
+    found = page.page
+    await page.go("timeline")
+    assert "1 fact held then, of 2 versions" in await found.locator("main").inner_text()
+    then = first.recorded_at + (second.recorded_at - first.recorded_at) // 2
+    await found.evaluate(
+        """(at) => {
+          for (const slider of document.querySelectorAll("input[type=range]")) {
+            slider.min = slider.step = 1;
+            slider.value = at;
+            slider.dispatchEvent(new Event("input", { bubbles: true }));
+          }
+        }""",
+        then,
+    )
+    await found.locator(".lane.off", has_text="Lisbon").wait_for()
+    await found.get_by_role("link", name="Facts", exact=True).click()
+    await found.get_by_role("button", name="Ada lives in Porto").wait_for()
+    assert await found.get_by_text("Ada lives in Lisbon").count() == 0
+    await found.get_by_role("link", name="Projection").click()
+    block = found.locator(".block")
+    await block.wait_for()
+    assert "Porto" in await block.inner_text()
+    await found.get_by_role("button", name="Back to now").click()
+    await found.locator(".block", has_text="Lisbon").wait_for()
+    assert page.said == []
+
+
+async def test_recall_shows_what_spoke_where_it_was_cut_and_why_one_is_not_there(
+    open_server: Served, page: Watched
+) -> None:
+    await remember(open_server)
+    found = page.page
+    await page.go("recall?q=what%20does%20Ada%20like&alimit=1")
+    assert await found.locator("ol.list:not(.beyond) > li").count() == 1
+    assert "Cut by limit" in await found.locator(".cut").inner_text()
+    await found.get_by_text("What spoke for it").first.click()
+    assert await found.locator(".signal").count() > 0
+    await found.get_by_label("Words of the memory that is missing").fill("Noor peanuts")
+    await found.get_by_role("button", name="Find it").click()
+    await found.get_by_role("button", name="Why not?").first.click()
+    await found.get_by_text("the limit was reached before").wait_for()
+    assert page.said == []
+
+
+async def test_a_proposal_is_decided_on(open_server: Served, page: Watched) -> None:
+    proposal = {"target": "long_term", "fact_kind": "profile", "topic": "job", "content": "Ada leads the project"}
+    draft = {"proposal": proposal, "authority": "external_content", "origins": ["external"]}
+    await write(open_server, {"kind": "candidates", "candidates": [draft]})
+    await page.go("review")
+    await page.page.get_by_role("button", name="Reject").click()
+    await page.page.get_by_role("dialog").get_by_role("button", name="Reject").click()
+    await page.page.get_by_text("Nothing waits").wait_for()
+    assert page.said == []
+
+
+async def test_an_erasure_has_a_receipt_and_its_words_are_gone(open_server: Served, page: Watched) -> None:
+    await remember(open_server)
+    made = await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "The canary sings."}]}]})
+    found = page.page
+    await page.go("erasures")
+    await found.get_by_label("Words that must be gone").fill("canary sings")
+    await found.get_by_role("button", name="Look").click()
+    await found.get_by_text("is still in 1 memory").wait_for()
+    erasure = MemoryEraseRequest(ids=(str(made.decisions[0].id),))
+    await open_server.memory.operate(erasure, MemoryControlReport)
+    await page.go("erasures")
+    await found.get_by_role("button", name="Check that it is gone").click()
+    await found.get_by_text("none of 1 memory can be read").wait_for()
+    await found.get_by_label("Words that must be gone").fill("canary sings")
+    await found.get_by_role("button", name="Look").click()
+    await found.get_by_text("is in none of").wait_for()
+    # The browser notes by itself that the memory which was asked for is not found.
+    assert [line for line in page.said if "404" not in line] == []

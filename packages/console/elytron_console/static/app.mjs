@@ -1,5 +1,5 @@
 // The frame: who is signed in, the space that is shown, the pages and the way between them.
-import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, keepToken, linkTo, render, useAction, useAddress, useCallback, useEffect, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
+import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, keepToken, linkTo, moment, render, useAction, useAddress, useCallback, useEffect, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
 
 const PAGES = [
   ["Look", [
@@ -7,9 +7,17 @@ const PAGES = [
     ["memories", "Memories"],
     ["facts", "Facts"],
     ["conversations", "Conversations"],
+    ["timeline", "Timeline"],
+  ]],
+  ["Explain", [
+    ["recall", "Recall lab"],
+    ["projection", "Projection"],
   ]],
   ["Decide", [
+    ["review", "Review queue"],
     ["skills", "Skills"],
+    ["erasures", "Erasures"],
+    ["jobs", "Jobs"],
   ]],
   ["Server", [
     ["devices", "Keys and devices", true],
@@ -17,6 +25,7 @@ const PAGES = [
   ]],
 ];
 const KNOWN = new Map(PAGES.flatMap(([, pages]) => pages.map((page) => [page[0], page])));
+const NOW = { asOf: null, knownAt: null };
 const SPACE = "elytron.space";
 const THEME = "elytron.theme";
 
@@ -98,8 +107,9 @@ function Frame({ session, onOut }) {
   });
   const [open, setOpen] = useState(false);
   const main = useRef(null);
-  const value = useMemo(() => ({ ...session, space }), [session, space]);
-  const choose = useCallback((name) => { setSpace(name); keep(SPACE, name); }, []);
+  const [clocks, setClocks] = useState(NOW);
+  const value = useMemo(() => ({ ...session, space, clocks, setClocks }), [session, space, clocks]);
+  const choose = useCallback((name) => { setSpace(name); setClocks(NOW); keep(SPACE, name); }, []);
   useEffect(() => {
     setOpen(false);
     main.current?.focus({ preventScroll: true });
@@ -130,6 +140,9 @@ function Frame({ session, onOut }) {
         <p class="nav-foot">Version ${session.version}<br /><a href="/docs">API</a></p>
       </nav>
       <main id="main" ref=${main} tabindex="-1">
+        ${(clocks.asOf !== null || clocks.knownAt !== null) && page !== "timeline" && html`
+          <div class="note clocks" role="status"><span>Lists show what held ${clocks.asOf ? html`on <strong>${moment(clocks.asOf)}</strong>` : "now"}${clocks.knownAt ? html`, as it was known on <strong>${moment(clocks.knownAt)}</strong>` : ""}.</span>
+            <span class="row"><a href=${linkTo("timeline")}>Change the clocks</a><button type="button" class="quiet" onClick=${() => setClocks(NOW)}>Back to now</button></span></div>`}
         ${!known ? html`<${Page} title="No such page"><p>The address names no page of the console.</p><//>`
           : !allowed ? html`<${Page} title=${known[1]} error=${{ status: 403, message: "" }} />`
           : !space && !known[2] && page !== "overview" ? html`<${Page} title=${known[1]}><p class="empty-title">Choose a space first.</p><p class="soft">This key opens every space of the server. Name one above.</p><//>`

@@ -59,6 +59,14 @@ export function useOperation() {
   );
 }
 
+/** The filters of both clocks, as an operation takes them; none of them where a list is about now. */
+export function useClocks() {
+  const { clocks } = useSession();
+  return useMemo(() => ({
+    ...(clocks.asOf === null ? {} : { as_of: clocks.asOf }), ...(clocks.knownAt === null ? {} : { known_at: clocks.knownAt }),
+  }), [clocks]);
+}
+
 /** What `load` gives, asked again when `deps` change. What was there before stays, with the time it is from. */
 export function useLoad(load, deps) {
   const [state, setState] = useState({ data: null, error: null, loading: true, at: null });
@@ -234,10 +242,10 @@ export const Waiting = ({ children = "Reading…" }) => html`<p class="waiting" 
 export const Badge = ({ tone, children, title }) => html`<span class=${cx("badge", tone)} title=${title}>${children}</span>`;
 
 const STATE_TONES = {
-  active: "good", stored: "good", done: "good", accepted: "good", fresh: "good", vouched: "good",
+  active: "good", stored: "good", succeeded: "good", accepted: "good", fresh: "good", vouched: "good",
   superseded: "soft", corrected: "soft", merged: "soft", retired: "soft", revoked: "soft", closed: "soft",
-  forgotten: "warn", deferred: "warn", stale: "warn", aging: "warn", waiting: "warn", handed_off: "warn", outside: "warn",
-  deleted: "bad", failed: "bad", rejected: "bad", erased: "bad", given_up: "bad", blocked: "bad",
+  forgotten: "warn", deferred: "warn", stale: "warn", aging: "warn", retry_waiting: "warn", leased: "accent", handed_off: "warn", outside: "warn",
+  deleted: "bad", failed: "bad", rejected: "bad", erased: "bad", dead_letter: "bad", blocked: "bad",
 };
 export const State = ({ state }) => html`<${Badge} tone=${STATE_TONES[state] ?? ""}>${words(state)}<//>`;
 

@@ -1,10 +1,19 @@
 // Facts: what is believed now, what was before, since when, and on what evidence?
-import { Button, Check, Empty, Page, Panel, Select, State, Text, Waiting, count, day, html, plural, setQuery, useAddress, useEffect, useLoad, useOperation, useState, words } from "../lib.mjs";
+import { Button, Check, Empty, Page, Panel, Select, State, Text, Waiting, count, day, html, plural, setQuery, useAddress, useClocks, useEffect, useLoad, useOperation, useState, words } from "../lib.mjs";
 import { MemoryDetail } from "../parts/memory.mjs";
 import { Strip, reach } from "../parts/strip.mjs";
 
 const KINDS = ["preference", "profile", "relationship", "project", "task", "constraint", "fact"];
 const STATES = [["", "Held now"], ["all", "Every state"], ["superseded", "Superseded"], ["corrected", "Corrected"], ["invalidated", "Ended"], ["forgotten", "Forgotten"], ["deleted", "Deleted"], ["merged", "Merged"]];
+
+/** The facts that held at the time of the clocks, in the form of the list of those that hold now. */
+async function factsThen(operation, { q, kind, secret, clocks, cursor }, signal) {
+  const filters = { planes: ["long_term"], ...(kind ? { kinds: [kind] } : {}), ...clocks };
+  const shared = { limit: 50, include_private: secret, filters, ...(cursor ? { cursor } : {}) };
+  const report = q ? await operation("recall", { ...shared, query: q }, {}, { signal }) : await operation("list", shared, {}, { signal });
+  const items = (report.items ?? report.hits).map((hit) => ({ id: hit.id, content: hit.text, topic: hit.title, kind: hit.kind, state: "active", freshness: "fresh", observed_at: hit.at, privacy: hit.privacy }));
+  return { items, learning: { rules: [] }, withheld: 0, next_cursor: report.next_cursor, has_more: Boolean(report.next_cursor) };
+}
 
 export default function Facts() {
   const { query } = useAddress();
@@ -18,9 +27,11 @@ export default function Facts() {
   const key = JSON.stringify([q, state, kind, secret]);
   const cursor = trail[trail.length - 1];
   useEffect(() => setTrail([]), [key]);
-  const { data, error, loading, at, reload } = useLoad(({ signal }) => operation("list_facts", {
+  const clocks = useClocks();
+  const then = Object.keys(clocks).length > 0;
+  const { data, error, loading, at, reload } = useLoad(({ signal }) => then ? factsThen(operation, { q, kind, secret, clocks, cursor }, signal) : operation("list_facts", {
     query: q, limit: 50, include_private: secret, kinds: kind ? [kind] : [], ...(state ? { states: state === "all" ? [] : [state] } : {}), ...(cursor ? { cursor } : {}),
-  }, {}, { signal }), [operation, key, cursor]);
+  }, {}, { signal }), [operation, key, cursor, clocks]);
   const id = query.get("id");
   const items = data?.items ?? [];
   const span = reach(items, Date.now());
@@ -28,7 +39,7 @@ export default function Facts() {
     <${Page} title="Facts" question="What is believed, since when, and on what evidence?" loading=${loading} error=${error} at=${data && at}>
       <form class="toolbar" role="search" onSubmit=${(event) => { event.preventDefault(); setQuery({ q: text.trim(), id: null }); }}>
         <div class="grow"><input type="search" aria-label="Search facts" placeholder="Words of the fact" value=${text} onInput=${(event) => { setText(event.currentTarget.value); if (!event.currentTarget.value) setQuery({ q: null }); }} /><button class="primary" type="submit">Search</button></div>
-        <${Select} aria-label="State" value=${state} options=${STATES} onChange=${(value) => setQuery({ states: value, id: null })} />
+        ${!then && html`<${Select} aria-label="State" value=${state} options=${STATES} onChange=${(value) => setQuery({ states: value, id: null })} />`}
         <${Select} aria-label="Kind" value=${kind} options=${[["", "Every kind"], ...KINDS.map((name) => [name, name])]} onChange=${(value) => setQuery({ kind: value, id: null })} />
         <${Check} label="Private too" checked=${secret} onChange=${(on) => setQuery({ private: on ? "1" : null })} />
       </form>
@@ -42,7 +53,7 @@ export default function Facts() {
                 <button type="button" class="open-row" aria-expanded=${fact.id === id ? "true" : "false"} onClick=${() => setQuery({ id: fact.id })}><${Text} text=${fact.content} lines="3" /></button>
                 <div class="meta"><bdi>${fact.topic}</bdi><span>${words(fact.kind)}</span>${fact.state !== "active" && html`<${State} state=${fact.state} />`}${fact.freshness !== "fresh" && fact.state === "active" && html`<${State} state=${fact.freshness} />`}${fact.privacy === "private" && html`<${State} state="private" />`}
                   <span>${fact.valid_from ? `from ${day(fact.valid_from)}` : `seen ${day(fact.observed_at)}`}${fact.valid_to ? ` to ${day(fact.valid_to)}` : ""}</span></div>
-                <${Strip} fact=${fact} span=${span} />
+                ${!then && html`<${Strip} fact=${fact} span=${span} />`}
               </li>`)}</ul>
             <div class="pager"><${Button} onClick=${() => setTrail(trail.slice(0, -1))} disabled=${!trail.length}>Page before<//><span class="soft small">${plural(items.length, "fact")} from ${day(span[0])} to today${data.withheld ? `, ${count(data.withheld)} private left out` : ""}</span><${Button} onClick=${() => setTrail([...trail, data.next_cursor])} disabled=${!data.has_more}>Next page<//></div>`}
         <//>

@@ -1,5 +1,5 @@
 // Memories: what is known, is it right, and can it go?
-import { Badge, Button, Check, Empty, Field, Page, Panel, Select, Text, Waiting, count, fieldTime, html, plural, setQuery, timeField, useAddress, useEffect, useLoad, useOperation, useRef, useSession, useState } from "../lib.mjs";
+import { Badge, Button, Check, Empty, Field, Page, Panel, Select, Text, Waiting, count, fieldTime, html, plural, setQuery, timeField, useAddress, useClocks, useEffect, useLoad, useOperation, useRef, useSession, useState } from "../lib.mjs";
 import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
 import { MemoryDetail, Meta, planeName } from "../parts/memory.mjs";
 
@@ -30,7 +30,8 @@ export default function Memories() {
   const order = query.get("order") ?? "latest";
   const secret = query.has("private");
   const hidden = query.has("hidden");
-  const filters = filtersOf(query);
+  const clocks = useClocks();
+  const filters = { ...filtersOf(query), ...clocks };
   const isLatest = !words && order === "latest";
   const cursor = isLatest ? undefined : trail[trail.length - 1];
   const key = JSON.stringify([words, order, secret, hidden, filters]);

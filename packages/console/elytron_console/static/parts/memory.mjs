@@ -61,6 +61,7 @@ function Whole({ hit, fact, history, onForm }) {
       ${fact && !fact.closed_at && FACT_ACTIONS.map(([name, label]) => html`<${Button} key=${name} onClick=${() => onForm({ kind: "fact", action: name })}>${label}<//>`)}
       <${Button} onClick=${() => onForm({ kind: "forget", undo: forgotten })}>${forgotten ? "Bring back" : "Forget"}<//>
       <${Button} kind="danger" onClick=${() => onForm({ kind: "erase" })}>Erase…<//>
+      <a class="small" href=${linkTo("recall", { why: hit.id })}>Why is it not recalled?</a>
     </div>
     ${hit.plane === "transcript" && html`<p class="small">What was said stays as it was said: forget hides it, erase removes it. A fact that was drawn from it can be corrected.</p>`}
     <hr />
