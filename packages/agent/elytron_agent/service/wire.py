@@ -18,7 +18,7 @@ from elytron_agent.tool import ToolArguments
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.model import Request, Value
-from elytron_core.scope import Name, Tags
+from elytron_core.scope import Name, OpaqueId, Tags
 
 _IMAGE: Final = re.compile(r"data:image/(png|jpeg|gif|webp);base64")
 _BEGINNINGS: Final = {
@@ -342,7 +342,8 @@ class AgentConversations(Value):
 class SubagentRequest(Request):
     """Make an agent with a purpose and a thread of its own."""
 
-    name: Annotated[Name, Field(max_length=agent_limits.SUBAGENT_NAME_CHARS)]
+    name: Annotated[Name, OpaqueId(), Field(max_length=agent_limits.SUBAGENT_NAME_CHARS)]
+    """Names its thread, as it is given."""
     purpose: Annotated[str, Field(min_length=1, max_length=agent_limits.SUBAGENT_PURPOSE_CHARS)]
     memory: MemoryMode = MemoryMode.SHARED
 

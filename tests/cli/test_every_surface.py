@@ -1,0 +1,153 @@
+"""Every path that a server can have, of whatever package: who is let in, and that no request breaks it."""
+
+import itertools
+import json
+import re
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.gateway.test_admission import holds_text
+from tests.http_shell.test_tenants import example
+
+import elytron
+from elytron_adapter.admission_control import FairPlaces
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, AnyAuthenticator
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
+from elytron_agent.service.companion import ServiceSettings
+from elytron_cli.config import resolve_settings
+from elytron_cli.server.console_host import console_host
+from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_core.clock import FrozenClock
+from elytron_core.ids import SeededIds
+from elytron_core.model import Value
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.scope import OpaqueId
+from elytron_http_shell import create_app
+from elytron_proxy import ProxySettings
+from elytron_proxy.settings import upstreams_of
+
+pytestmark = pytest.mark.anyio
+
+SENT = (b"{}", b"[]", b'{"input": 7}', b"\xff", b"null")
+
+
+@dataclass(frozen=True)
+class WholeServer:
+    """A server with everything that `elytron serve` can have, and a key of each kind."""
+
+    client: httpx.AsyncClient
+    surfaces: tuple[Surface, ...]
+    keys: dict[PrincipalKind, str]
+
+    async def ask(self, surface: Surface, method: str, *, key: str | None = None, body: bytes = b"") -> int:
+        """Return the status of an answer, with a word in the place of each id of the path."""
+        path = re.sub(r"\{[^}]*\}", "unknown", surface.path)
+        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
+        async with self.client.stream(method, path, headers=headers, content=body) as answer:
+            return answer.status_code
+
+    def of(self, *access: SurfaceAccess) -> list[tuple[Surface, str]]:
+        """Return the HTTP surfaces of a kind of access, by method."""
+        return [
+            (surface, method)
+            for surface in self.surfaces
+            if surface.kind is SurfaceProtocol.HTTP and surface.access in access
+            for method in surface.methods or ("GET",)
+        ]
+
+
+@pytest.fixture
+async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
+    settings = resolve_settings({"store": str(tmp_path / "m.db")}, environment={}, folder=tmp_path)
+    async with elytron.open(tmp_path / "m.db", space=None, clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
+        kept = AccessKeys(memory.context)
+        keys: dict[PrincipalKind, str] = {}
+        for kind in (PrincipalKind.OPERATOR, PrincipalKind.USER, PrincipalKind.DEVICE):
+            space = None if kind is PrincipalKind.OPERATOR else "ada"
+            asked = AccessAddRequest.model_validate({"kind": kind, "space": space, "label": kind.value})
+            keys[kind] = (await kept.add(asked)).key
+        wanted = WantedSurfaces(
+            share_store=True,
+            llm=ProxySettings(upstreams=upstreams_of(("http://127.0.0.1:9",), environment={})),
+            console=console_host(settings, memory),
+            agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)),
+        )
+        async with surfaces_beside(memory, wanted) as more:
+            entrance = CallerEntrance(
+                OperationDispatcher(memory),
+                authenticator=AnyAuthenticator(kept, *more.known),
+                shedding=FairPlaces(),
+            )
+            surfaces = tuple(surface for family in more.further for surface in family(entrance))
+            app = create_app(entrance, keys=kept, further=more.further)
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+                yield WholeServer(client, surfaces, keys)
+
+
+async def test_a_caller_without_a_key_is_let_in_nowhere(server: WholeServer) -> None:
+    closed = server.of(SurfaceAccess.MEMBER, SurfaceAccess.OPERATOR)
+    assert len(closed) > 50
+    answers = {(surface.path, method): await server.ask(surface, method) for surface, method in closed}
+    assert {place: status for place, status in answers.items() if status != 401} == {}
+
+
+@pytest.mark.parametrize("kind", [PrincipalKind.USER, PrincipalKind.DEVICE])
+async def test_what_is_an_operators_is_closed_to_others(server: WholeServer, kind: PrincipalKind) -> None:
+    own = server.of(SurfaceAccess.OPERATOR)
+    answers = {
+        (surface.path, method): await server.ask(surface, method, key=server.keys[kind]) for surface, method in own
+    }
+    assert {place: status for place, status in answers.items() if status != 403} == {}
+
+
+@pytest.mark.parametrize("kind", [PrincipalKind.OPERATOR, PrincipalKind.USER, PrincipalKind.DEVICE])
+async def test_no_body_breaks_a_route(server: WholeServer, kind: PrincipalKind) -> None:
+    broken = {
+        (surface.path, method, body): status
+        for surface, method in server.of(*SurfaceAccess)
+        for body in (SENT if method in {"POST", "PUT", "PATCH"} else (b"",))
+        if (status := await server.ask(surface, method, key=server.keys[kind], body=body)) == 500
+    }
+    assert broken == {}
+
+
+def text_fields(form: type[Value]) -> Iterator[str]:
+    """Yield the fields of a request that hold text that a person may write; ids are stored as they are given."""
+    for name, field in form.model_fields.items():
+        is_id = any(isinstance(mark, OpaqueId) for mark in field.metadata)
+        if holds_text(field.annotation) and not is_id:
+            yield name
+
+
+def stored_bytes(folder: Path) -> bytes:
+    """Return all bytes of the store."""
+    return b"".join(path.read_bytes() for path in sorted(folder.glob("m.db*")))
+
+
+async def test_a_credential_in_any_text_of_any_request_is_not_stored(server: WholeServer, tmp_path: Path) -> None:
+    key = server.keys[PrincipalKind.USER]
+    leaks: list[tuple[str, str]] = []
+    taken: set[tuple[str, str]] = set()
+    numbers = itertools.count(1)
+    headers = {"authorization": f"Bearer {key}"}
+    assert (await server.client.post("/v1/agent/init", headers=headers)).status_code == 200
+    for surface, method in server.of(SurfaceAccess.MEMBER):
+        form = surface.told.taken if surface.told is not None else None
+        if not isinstance(form, type):
+            continue
+        schema = form.model_json_schema(mode="validation")
+        for name in text_fields(form):
+            canary = f"AKIA{next(numbers):016}"
+            body = example(schema, schema.get("$defs", {})) | {name: f"note {canary}"}
+            status = await server.ask(surface, method, key=key, body=json.dumps(body).encode())
+            if status < 400:
+                taken.add((surface.path, name))
+            if canary.encode() in stored_bytes(tmp_path):
+                leaks.append((surface.path, name))
+    assert leaks == []
+    assert taken >= {("/v1/agent/chat", "input")}, taken
