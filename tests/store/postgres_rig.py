@@ -15,9 +15,9 @@ FEW = StoreLayout(partitions=4)
 """Fewer partitions than a store has: making and emptying them takes time."""
 
 
-async def open_tables(url: str, /, *, sealed: bool = False, portable: bool = False) -> PostgresStore:
+async def open_tables(url: str, /, *, sealed: bool = False, portable: bool = False, options: str = "") -> PostgresStore:
     """Open the store in the database at `url`, made with few partitions if there is none."""
-    answers = f"sealed={'yes' if sealed else 'no'}&portable={'yes' if portable else 'no'}"
+    answers = f"sealed={'yes' if sealed else 'no'}&portable={'yes' if portable else 'no'}{options}"
     address = parse_address(f"{url}?{answers}")
     return await PostgresStore.found(WantedTables(address, CLOCK.now(), sealed=sealed, layout=FEW), clock=CLOCK)
 

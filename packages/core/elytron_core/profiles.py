@@ -50,6 +50,32 @@ class ErasurePromise(StrEnum):
     """As the store of the server, which has the bytes."""
 
 
+class ErasurePlace(StrEnum):
+    """Place in which a database server has bytes of what is erased."""
+
+    ROWS = "rows"
+    TABLES = "tables"
+    LOG = "log"
+    COPIES = "copies"
+
+
+class ErasureState(StrEnum):
+    """State of erased bytes in one place."""
+
+    GONE = "gone"
+    PENDING = "pending"
+    """They go with the server's own work."""
+    OUT_OF_REACH = "out_of_reach"
+
+
+class ErasureLayer(Value):
+    """State of erased bytes in one place of a database server, and the reason if they are not gone."""
+
+    place: ErasurePlace
+    state: ErasureState
+    reason: str = ""
+
+
 class StoreCapabilities(Value):
     """Promises of a store beyond the rules of all stores."""
 

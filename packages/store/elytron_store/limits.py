@@ -67,5 +67,7 @@ POSTGRES_AGAIN_S = 0.25
 """Time after a failed connection in which calls are refused without trying another."""
 POSTGRES_REPEATS = 3
 """Number of tries of what a server broke off without an effect, for a deadlock say."""
+POSTGRES_LOG_ROUNDS = 8
+"""Number of segments of a Postgres server's log that an erasure has it write over at most."""
 POSTGRES_CHECK_ROWS = 1_000
 """Number of rows that a check reads at once."""

@@ -112,6 +112,9 @@ def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:
             console.print(f"{safe_line(one.id)}: {safe_text(one.reason)}", soft_wrap=True)
         for other in one.remaining:
             console.print(f"another version of it remains, for another time: {safe_line(other)}", soft_wrap=True)
+    for layer in report.layers:
+        told = f"{layer.place.value}: {layer.state.value.replace('_', ' ')}"
+        console.print(f"{told} ({layer.reason})" if layer.reason else told, soft_wrap=True)
     for name, count in report.removed.items():
         console.print(f"{'would remove' if report.dry_run else 'removed'} {count} from {name}")
     for derived in report.derived:
@@ -172,13 +175,18 @@ def _vectors_text(report: MemoryInspectionReport) -> str:
     return ", ".join(filter(None, (*made, stale)))
 
 
+_ERASURES = {
+    ErasurePromise.NO_BYTE: "erasure leaves no byte",
+    ErasurePromise.OF_TABLES: "erasure leaves no byte in tables, and says what the server has elsewhere",
+    ErasurePromise.OF_SERVER: "erasure as the server's store does it",
+}
+
+
 def promises_text(store: StoreCapabilities, /) -> str:
     """Return what a store can promise, in words."""
     kept = "durable" if store.durable else "gone when it is closed"
     writers = "one writer" if store.single_writer else "many writers"
-    left = (
-        "erasure leaves no byte" if store.erasure is ErasurePromise.NO_BYTE else "erasure as the server's store does it"
-    )
+    left = _ERASURES[store.erasure]
     return ", ".join((kept, writers, left, *(["sealed"] if store.sealed else [])))
 
 

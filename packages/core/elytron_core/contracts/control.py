@@ -11,6 +11,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters, RecallHit, RecallPlane
 from elytron_core.model import Value, no_item
 from elytron_core.planes import facts
+from elytron_core.profiles import ErasureLayer
 from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
 MemoryId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
@@ -232,4 +233,6 @@ class MemoryControlReport(Value):
     token: str | None = None
     planes: tuple[RecallPlane, ...] = ()
     """Every plane that was touched, or would be."""
+    layers: tuple[ErasureLayer, ...] = ()
+    """Of an erasure on a database server: places in which the bytes are gone, or may still be."""
     scrubbed: ScrubbedCounts = {}

@@ -14,7 +14,7 @@ Rules that hold for every store:
 
 import re
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -22,7 +22,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import SpaceId, require_name
-from elytron_core.profiles import StoreCapabilities
+from elytron_core.profiles import ErasureLayer, StoreCapabilities
 
 _COLLECTION = re.compile(r"[a-z][a-z_]{0,31}")
 _KEY = re.compile(r"[0-9a-f][0-9a-f.-]{0,95}")
@@ -195,12 +195,16 @@ class ErasureTarget:
 
 @dataclass(frozen=True, slots=True)
 class ErasureReceipt:
-    """Report of an erasure. `sequence` is its content-free journal entry (0 if the whole space is gone)."""
+    """Report of an erasure. `sequence` is its content-free journal entry (0 if the whole space is gone).
+
+    A store on a database server says in `layers` where bytes may still be.
+    """
 
     documents: int
     blobs: int
     entries_scrubbed: int
     sequence: int
+    layers: tuple[ErasureLayer, ...] = field(default=(), compare=False)
 
 
 class DamageKind(StrEnum):

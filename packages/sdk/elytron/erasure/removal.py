@@ -43,7 +43,17 @@ from elytron_core.planes.transcript import (
     TurnAttribute,
 )
 from elytron_core.ports import store
-from elytron_core.ports.store import Batch, Document, DocumentRef, EntryDraft, ErasureTarget, JournalAction, Store
+from elytron_core.ports.store import (
+    Batch,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
+    Store,
+)
+from elytron_core.profiles import ErasureLayer
 from elytron_core.scope import ConversationKey, Scope
 
 
@@ -158,7 +168,10 @@ async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEra
     Killed in between, the same request finishes the work: what was emptied is found again, and not counted out twice.
     """
     report, plan = await _empty_space(ctx, scope, request)
-    return report if plan is None else report.model_copy(update={"sequence": await _remove_plans(ctx, scope, (plan,))})
+    if plan is None:
+        return report
+    erased = await _remove_plans(ctx, scope, (plan,))
+    return report.model_copy(update={"sequence": erased.sequence, "layers": erased.layers})
 
 
 async def erase_many(ctx: OperationContext, scope: Scope, ids: Sequence[str], /) -> int:
@@ -258,9 +271,10 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
     """Erase a whole space: documents, journal, checkpoints, and if it is sealed, its key."""
     counts = await _count_memories(ctx, scope)
     exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
+    layers: tuple[ErasureLayer, ...] = ()
     if exists and not request.dry_run:
         erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), whole_space=True)
-        await ctx.store.erase(erasure)
+        layers = (await ctx.store.erase(erasure)).layers
         _let_go(ctx, scope)
     outcome = ControlOutcome.CHANGED if exists else ControlOutcome.NOT_FOUND
     return MemoryControlReport(
@@ -270,6 +284,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
         dry_run=request.dry_run,
         removed=counts,
         planes=tuple(by_plane(counts)),
+        layers=layers,
     )
 
 
@@ -438,7 +453,7 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) 
     ctx.heads.drop_space(scope.space)
 
 
-async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_ErasurePlan]) -> int:
+async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_ErasurePlan]) -> ErasureReceipt:
     refs = tuple(dict.fromkeys(ref for plan in plans for ref in plan.refs))
     erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,)))
     # A pass may have embedded the texts while they were on their way out; now it can no more.
@@ -447,7 +462,7 @@ async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_Er
         erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
     ctx.folds.drop(scope.space)
     ctx.heads.drop_space(scope.space)
-    return erased.sequence
+    return erased
 
 
 def _let_go(ctx: OperationContext, scope: Scope) -> None:

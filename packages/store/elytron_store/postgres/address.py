@@ -10,6 +10,7 @@ from elytron_store import limits as store_limits
 ENGINE = "postgres"
 DEFAULT_SCHEMA = "elytron"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,30}")
+_OWN = frozenset({"sealed", "schema", "portable", "connections", "recycle_log"})
 _ANSWERS = {"yes": True, "no": False}
 
 
@@ -26,14 +27,16 @@ class PostgresAddress:
     portable: bool = False
     """Commits use no function of the server."""
     connections: int = store_limits.POSTGRES_CONNECTIONS
+    recycles_log: bool = False
+    """An erasure has the server write over its log."""
 
 
 def parse_address(url: str, /) -> PostgresAddress:
     """Return what `url` names; nothing is opened.
 
-    `postgresql://user@host:port/database`. Of its query `sealed=no`, `schema=NAME`, `portable=yes` and
-    `connections=N` are the engine's, all else the driver's (`sslmode`, `host`, `target_session_attrs`, ...). Raises
-    StoreUrlInvalid, which shows no part of the URL.
+    `postgresql://user@host:port/database`. Of its query `sealed=no`, `schema=NAME`, `portable=yes`, `connections=N`
+    and `recycle_log=yes` are the engine's, all else the driver's (`sslmode`, `host`, `target_session_attrs`, ...).
+    Raises StoreUrlInvalid, which shows no part of the URL.
     """
     if not url.startswith("postgresql://"):
         raise StoreUrlInvalid(problem="names no server: a URL of one begins with postgresql://")
@@ -42,7 +45,7 @@ def parse_address(url: str, /) -> PostgresAddress:
         asked = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
     except ValueError:
         raise StoreUrlInvalid(problem="is no URL of a Postgres server") from None
-    own = {name: value for name, value in asked if name in {"sealed", "schema", "portable", "connections"}}
+    own = {name: value for name, value in asked if name in _OWN}
     others = [(name, value) for name, value in asked if name not in own]
     if len(own) + len(others) != len(asked) or parts.fragment:
         raise StoreUrlInvalid(problem="says one thing twice, or has a fragment")
@@ -58,6 +61,7 @@ def parse_address(url: str, /) -> PostgresAddress:
         sealed=_read_answer(own.get("sealed", "yes"), name="sealed"),
         portable=_read_answer(own.get("portable", "no"), name="portable"),
         connections=_read_connections(own.get("connections", f"{store_limits.POSTGRES_CONNECTIONS}")),
+        recycles_log=_read_answer(own.get("recycle_log", "no"), name="recycle_log"),
     )
 
 

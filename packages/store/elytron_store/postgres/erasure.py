@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import NamedTuple
 
+import psycopg
 from psycopg.errors import Diagnostic
 
 from elytron_core.errors import StoreBusy, StoreRefused
@@ -17,6 +18,7 @@ from elytron_core.ports.store import (
     JournalAction,
     JournalEntry,
 )
+from elytron_core.profiles import ErasureLayer, ErasurePlace, ErasureState
 from elytron_store import engine
 from elytron_store import limits as store_limits
 from elytron_store.engine import ERASURE_REF
@@ -207,3 +209,58 @@ async def _file_numbers(connection: Connection, tables: Sequence[str]) -> Sequen
     found = await connection.execute(statements.FILE_NUMBERS, (text_array(tables),), binary=True)
     ((numbers,),) = await found.fetchall()
     return numbers
+
+
+async def recycle_log(connection: Connection) -> ErasureLayer:
+    """Have the server write over the log in which the erased bytes are; return whether it has.
+
+    A segment that is no longer needed keeps its bytes under the name of a later one, until that is its turn. So the
+    log is moved on until it has passed every segment that there was, a bounded number of times.
+    """
+    (erased_in, _, _) = await _log_place(connection)
+    last = ""
+    for _ in range(store_limits.POSTGRES_LOG_ROUNDS):
+        await connection.execute(statements.SWITCH_LOG)
+        await connection.execute(statements.CHECKPOINT)
+        current, oldest, newest = await _log_place(connection)
+        last = last or newest
+        if current > last and oldest > erased_in:
+            return ErasureLayer(place=ErasurePlace.LOG, state=ErasureState.GONE)
+    return _pending_log("it has more segments than an erasure has written over at once")
+
+
+async def _log_place(connection: Connection) -> tuple[str, str, str]:
+    """Return the names of the log's current, oldest and newest segment."""
+    ((current, oldest, newest),) = await (await connection.execute(statements.LOG_SEGMENTS)).fetchall()
+    return current, oldest, newest
+
+
+def _pending_log(reason: str) -> ErasureLayer:
+    return ErasureLayer(
+        place=ErasurePlace.LOG,
+        state=ErasureState.PENDING,
+        reason=f"the server's log has it until it is written over: {reason}",
+    )
+
+
+async def erasure_layers(connection: Connection, *, recycles_log: bool) -> tuple[ErasureLayer, ...]:
+    """Return the state of an erasure's bytes in each place of the server; the log is recycled if asked."""
+    if recycles_log:
+        try:
+            log = await recycle_log(connection)
+        except psycopg.errors.InsufficientPrivilege:
+            log = _pending_log("this user may not have it recycled (pg_switch_wal, pg_checkpoint, pg_monitor)")
+    else:
+        log = _pending_log("recycle_log=yes in the URL has erasures do that")
+    ((replicas, archives),) = await (await connection.execute(statements.COPIES)).fetchall()
+    known = [f"{replicas} replicas"] * bool(replicas) + ["archived logs"] * (archives != "off")
+    return (
+        ErasureLayer(place=ErasurePlace.ROWS, state=ErasureState.GONE),
+        ErasureLayer(place=ErasurePlace.TABLES, state=ErasureState.GONE),
+        log,
+        ErasureLayer(
+            place=ErasurePlace.COPIES,
+            state=ErasureState.OUT_OF_REACH,
+            reason=f"the server does not know its copies: {', '.join([*known, 'backups'])}",
+        ),
+    )

@@ -245,6 +245,12 @@ SELECT (pg_snapshot_xmin(pg_current_snapshot()) <= %(own)s::xid8)::int + (
 ) + (SELECT count(*) FROM pg_replication_slots WHERE age(xmin) >= age((%(own)s::xid8)::xid))
 """
 """Number of sessions and other things that may still see what the transaction removed, of those that are shown."""
+SWITCH_LOG = b"SELECT pg_switch_wal()"
+CHECKPOINT = b"CHECKPOINT"
+LOG_SEGMENTS = b"""
+SELECT pg_walfile_name(pg_current_wal_lsn()), min(name), max(name) FROM pg_ls_waldir() WHERE name ~ '^[0-9A-F]{24}$'
+"""
+COPIES = b"SELECT (SELECT count(*) FROM pg_stat_replication), current_setting('archive_mode')"
 FILE_NUMBERS = b"SELECT array_agg(pg_relation_filenode(t.name::regclass)::bigint) FROM unnest(%s) AS t (name)"
 
 

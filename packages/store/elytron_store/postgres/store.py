@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from typing import Self
 
 import psycopg
@@ -29,7 +30,7 @@ from elytron_store.postgres import blobs, inspection, reads, statements, tables
 from elytron_store.postgres.address import PostgresAddress
 from elytron_store.postgres.commits import CommitLanes, GroupWriter
 from elytron_store.postgres.connections import Connection, ServerConnections, connect_once, translate_error
-from elytron_store.postgres.erasure import compact_runs, remove_rows, rewrite_tables
+from elytron_store.postgres.erasure import compact_runs, erasure_layers, remove_rows, rewrite_tables
 from elytron_store.postgres.statements import PartitionStatements
 from elytron_store.postgres.tables import FoundTables, WantedTables
 
@@ -145,7 +146,11 @@ class PostgresStore(Engine):
         own = self._own(erasure.space)
         erased = await self._connections.run(lambda connection: remove_rows(connection, own, erasure), doing="erasing")
         await self._connections.run(lambda connection: rewrite_tables(connection, own, erased), doing="erasing")
-        return erased.receipt
+        recycles = self._address.recycles_log
+        layers = await self._connections.run(
+            lambda connection: erasure_layers(connection, recycles_log=recycles), doing="erasing"
+        )
+        return replace(erased.receipt, layers=layers)
 
     async def _check(self) -> CheckReport:
         return await self._connections.run(

@@ -1,6 +1,7 @@
 """The sealed store: a Store over a Store that sees ciphertext, keyed tags and ids, and nothing else."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Self, TypeVar
 
 from elytron_core.clock import Clock, Instant
@@ -21,7 +22,7 @@ from elytron_core.ports.store import (
     require_space,
     validate_batch,
 )
-from elytron_core.profiles import StoreCapabilities
+from elytron_core.profiles import ErasureLayer, ErasureState, StoreCapabilities
 from elytron_store import engine
 from elytron_store.sealed import cipher, inspection, rotation
 from elytron_store.sealed.cipher import DataKey
@@ -197,7 +198,11 @@ class SealedStore:
                 return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
             erased = await self._erase_inner(inner, at=erasure.at)
             await self._keyring.free(erasure.space, inner)
-            return erased
+        else:
+            erased = await self._erase_named(erasure)
+        return replace(erased, layers=tuple(_sealed_layer(layer) for layer in erased.layers))
+
+    async def _erase_named(self, erasure: ErasureTarget) -> ErasureReceipt:
         while True:
             vault = await self._vaults.fresh(erasure.space)
             named = ErasureTarget(space=vault.inner, at=erasure.at, refs=erasure.refs, blobs=erasure.blobs)
@@ -296,9 +301,18 @@ class SealedStore:
             blobs=erased.blobs,
             entries_scrubbed=erased.entries_scrubbed,
             sequence=erased.sequence,
+            layers=erased.layers,
         )
 
     async def _sweep(self, inner: SpaceId) -> None:
         # Left-overs of a call that did not know of the erasure; the guard would say that more is there.
         if not await self._keyring.guard(inner):
             await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), whole_space=True))
+
+
+def _sealed_layer(layer: ErasureLayer) -> ErasureLayer:
+    """Return `layer` of an inner store with what sealing changes: bytes that are not gone are ciphertext."""
+    if layer.state is ErasureState.GONE:
+        return layer
+    reason = f"{layer.reason}; it is sealed, and opens only with a key-encryption key of its time"
+    return layer.model_copy(update={"reason": reason})
