@@ -126,7 +126,7 @@ async def test_turns_do_not_join_a_job_of_another_kind(opened: Opened) -> None:
 
 
 async def test_a_full_queue_takes_no_more(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "JOBS_ACTIVE", 1)
+    monkeypatch.setattr(limits, "JOBS_ACTIVE_OF_KIND", 1)
     memory = await opened()
     await put_off(memory)
     assert await schedule_job(memory.context, SCOPE, "remind", "two", "", due_at=memory.context.clock.now()) is None

@@ -218,6 +218,7 @@ MAINTAIN_TURNS = 64
 """Turns that one job, or one call of maintain, looks at."""
 MAINTAIN_BEYOND = 1_024
 JOBS_ACTIVE = 256
+JOBS_ACTIVE_OF_KIND = 512
 JOBS_KEPT = 512
 """Jobs that are over and can still be looked at."""
 JOBS_RUN_MAX = 256

@@ -12,7 +12,7 @@ from elytron.state.recent_use import FactUses, LastBlocks, LastConversations
 from elytron.state.skill_directories import SkillDirs
 from elytron.state.space_records import SpaceRecords
 from elytron.state.tools import ToolShelves
-from elytron_core.clock import Clock
+from elytron_core.clock import Clock, Instant
 from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.ids import RESERVED, IdSource, SpaceId, is_reserved
@@ -42,6 +42,15 @@ class RuntimeModels:
     questions: QuestionClassifier = field(default_factory=LinearQuestionClassifier)
     closers: tuple[Callable[[], Awaitable[None]], ...] = ()
     """Functions that close models opened for this runtime."""
+
+
+class JobBlocked(Exception):
+    """A job that cannot be done now, which is no failure of it: it is put aside until then."""
+
+    def __init__(self, until: Instant, reason: str, /) -> None:
+        super().__init__(reason)
+        self.until = until
+        self.reason = reason
 
 
 Beat = Callable[[], Awaitable[None]]

@@ -111,15 +111,23 @@ class Agent:
         await self.close()
 
     async def run(
-        self, text: str, /, *, images: Sequence[str] = (), run_id: str | None = None, store: bool = True
+        self,
+        text: str,
+        /,
+        *,
+        images: Sequence[str] = (),
+        run_id: str | None = None,
+        store: bool = True,
+        schedule: str | None = None,
     ) -> AsyncGenerator[AgentEvent]:
         """Yield what happens from the user's words to the end of the run, which is a RunEnded.
 
         A run that broke off before goes on first. A `run_id` that was run is not run again: its end is returned.
         Images, as addresses or `data:` URLs, are described, and the description is what is kept. Without `store`,
         nothing of it is kept, neither in memory nor here, and tools of the agent's own that would keep something are
-        not offered. Raises InvalidInput, PermissionRefused, Overloaded, ThreadBusy while another process runs the
-        thread, IdempotencyConflict for a `run_id` of other words, Conflict, and what the memory raises.
+        not offered. With `schedule`, the words are a program's and not the user's. Raises InvalidInput,
+        PermissionRefused, Overloaded, ThreadBusy while another process runs the thread, IdempotencyConflict for a
+        `run_id` of other words, Conflict, and what the memory raises.
         """
         check_input(self.settings, text, images)
         async with self._queued(), self._thread.renewed():
@@ -134,7 +142,9 @@ class Agent:
                     return
                 deadline = self._deadline()
                 record = found or RunRecord(
-                    input=await input_of(self._parts, run_id, text, images, deadline, is_stored=store)
+                    input=await input_of(
+                        self._parts, run_id, text, images, deadline, is_stored=store, schedule=schedule
+                    )
                 )
                 try:
                     await (

@@ -48,7 +48,15 @@ async def known_run(
 
 
 async def input_of(
-    parts: AgentParts, run: str | None, text: str, images: Sequence[str], deadline: RunDeadline, /, *, is_stored: bool
+    parts: AgentParts,
+    run: str | None,
+    text: str,
+    images: Sequence[str],
+    deadline: RunDeadline,
+    /,
+    *,
+    is_stored: bool,
+    schedule: str | None = None,
 ) -> RunInput:
     """Return what a new run is asked: its words without what memory showed, and what was seen in its images."""
     if images:
@@ -64,6 +72,7 @@ async def input_of(
         thread=parts.thread.name,
         images=digests_of(images),
         is_stored=is_stored,
+        schedule=schedule,
     )
 
 

@@ -71,6 +71,8 @@ class RunInput(Value):
     is_stored: bool = True
     """False for a run of which nothing is kept, neither as evidence nor here."""
     by: str = ""
+    schedule: str | None = None
+    """Schedule that began the run: its words are a program's."""
 
 
 class StepReply(Value):

@@ -211,12 +211,14 @@ def delivery_of(reason: StopReason, text: str, /) -> transcript.TurnDelivery:
 def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> MemoryFinalizeTurnRequest:
     """Return the request that has memory keep the turn; a repeat of it stores nothing.
 
-    Text that tools brought from outside is stored beside the messages as a tool's, which vouches for nothing.
+    Text that tools brought from outside is stored beside the messages as a tool's, which vouches for nothing, and a
+    schedule's words as the system's.
     """
     delivery = delivery_of(reason, record.text)
     new = (result for result in record.results if result.tool != READ_RESULT)
     outside = [result for result in new if result.is_outside and not result.is_error]
-    said = transcript.Message(role=EvidenceRole.USER, text=record.input.text, at=record.input.at)
+    role = EvidenceRole.USER if record.input.schedule is None else EvidenceRole.SYSTEM
+    said = transcript.Message(role=role, text=record.input.text, at=record.input.at)
     heard = (
         transcript.Message(
             role=EvidenceRole.TOOL, text=clip_words(result.text, limits.OUTSIDE_CHARS), speaker=result.tool

@@ -1,6 +1,6 @@
 """The service: what its routes and its work in the background share, and how a route is answered."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,11 +18,14 @@ from elytron_adapter.http.responses import principal_of, shown_surface
 from elytron_adapter.identity.access_keys import Principal
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent.service import limits
-from elytron_agent.service.agent_pool import AgentPool, ToolMaker
+from elytron_agent.service.agent_pool import AgentPool
 from elytron_agent.service.chat_turn import TurnDesk
-from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents, config_of
+from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
 from elytron_agent.service.event_log import EventLog
 from elytron_agent.service.event_streams import EventWriter, OpenStreams
+from elytron_agent.service.schedules.schedule_shelf import ScheduleShelf
+from elytron_agent.service.schedules.schedule_tools import schedule_tools
+from elytron_agent.service.schedules.schedule_worker import ScheduleRunner, ScheduleWorker
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_agent.service.turn_events import FeedEvent
 from elytron_agent.service.wire import ItemList, ModelHealth
@@ -48,15 +51,20 @@ class AgentFigure(NamedTuple):
 class AgentService:
     """The agents of a server: what its routes and its work in the background share."""
 
-    def __init__(
-        self, entrance: CallerEntrance, settings: ServiceSettings, /, *, tools: Sequence[ToolMaker] = ()
-    ) -> None:
+    def __init__(self, entrance: CallerEntrance, settings: ServiceSettings, /) -> None:
         self.entrance = entrance
         self.settings = settings
         self.context = entrance.dispatcher.runtime.context
-        self.pool = AgentPool(self.context, settings, tools=tools)
+        has_schedules = not settings.off & {AgentPart.ALL, AgentPart.SCHEDULES}
+        self.pool = AgentPool(self.context, settings, tools=(schedule_tools,) if has_schedules else ())
         self.streams = OpenStreams(entrance)
         self.desk = TurnDesk(self.pool, log=self)
+        runner = ScheduleRunner(self.context, settings, self.desk)
+        self._worker = (
+            ScheduleWorker(self.context, runner, poll_s=settings.schedule_poll_s)
+            if has_schedules and settings.runs_schedules
+            else None
+        )
         self._logs: LruCache[SpaceId, EventLog] = LruCache(limits.AGENTS_KEPT)
 
     def user(self, principal: Principal, /) -> UserAgents:
@@ -85,6 +93,10 @@ class AgentService:
         """Return whether an item's message is in the user's log."""
         return await self.log(user).has_message(item_id)
 
+    async def change_zone(self, user: UserAgents, /) -> None:
+        """Have the schedules that follow the user's zone be due by the new one."""
+        await ScheduleShelf(user).follow_zone()
+
     async def look(self, user: UserAgents, known: KnownAgent, /) -> None:
         """Go on with the agent's run that broke off with its process, if there is one, and log what it left out."""
         if self.desk.is_busy(user, known):
@@ -109,9 +121,13 @@ class AgentService:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Serve while this is entered. Turns that are not over at the end go on at the next look at their threads."""
+        if self._worker is not None:
+            self._worker.start()
         try:
             yield
         finally:
+            if self._worker is not None:
+                await self._worker.stop()
             await self.desk.close()
             await self.pool.close()
 

@@ -31,6 +31,10 @@ class TurnLog(Protocol):
         """Return whether an item's message is in the user's log."""
         ...
 
+    async def change_zone(self, user: UserAgents, /) -> None:
+        """Follow a change of the user's time zone."""
+        ...
+
 
 @dataclass(slots=True)
 class ThreadLine:
@@ -47,6 +51,8 @@ class TurnRequest(NamedTuple):
     images: Sequence[str] = ()
     run: str | None = None
     is_stored: bool = True
+    schedule: str | None = None
+    """Schedule that begins the turn, in the place of the user."""
 
 
 class TurnDesk:
@@ -119,7 +125,7 @@ class TurnDesk:
     async def _turn(
         self, line: ThreadLine, feed: TurnFeed, user: UserAgents, known: KnownAgent, asked: TurnRequest | None
     ) -> None:
-        told = TurnTranslator(known.id)
+        told = TurnTranslator(known.id, schedule=asked.schedule if asked is not None else None)
         is_logged = asked is None or asked.is_stored
         try:
             async with line.lock, aclosing(self._events(user, known, asked, told)) as events:
@@ -145,10 +151,17 @@ class TurnDesk:
         # Its user may have changed the settings while the turn waited.
         known = await user.agent(known.id)
         agent = await self._pool.agent(user, known)
+        zone = (await user.preferences()).timezone
         if asked is None:
             runs = agent.resume()
         else:
-            runs = agent.run(asked.words, images=asked.images, run_id=asked.run, store=asked.is_stored)
+            runs = agent.run(
+                asked.words,
+                images=asked.images,
+                run_id=asked.run,
+                store=asked.is_stored,
+                schedule=asked.schedule,
+            )
         async with aclosing(runs) as events:
             async for event in events:
                 if isinstance(event, RunEnded):
@@ -163,6 +176,9 @@ class TurnDesk:
                     for message in await self.messages_of(user, known, event.run, told):
                         if not await self._log.has_message(user, message.data.message_id or ""):
                             yield message
+
+        if (await user.preferences()).timezone != zone:
+            await self._log.change_zone(user)
 
     async def messages_of(
         self, user: UserAgents, known: KnownAgent, run: str, told: TurnTranslator, /

@@ -52,6 +52,7 @@ class AgentPart(StrEnum):
     """Every route of it, and its work in the background."""
     TOOLS = "tools"
     COMPACTION = "compaction"
+    SCHEDULES = "schedules"
     PROMPT = "prompt"
     """The operator's own prompt: the usual one is used."""
 
@@ -75,6 +76,10 @@ class ServiceSettings:
     off: frozenset[AgentPart] = frozenset()
     keep_alive_s: float = limits.KEEP_ALIVE_S
     """Silence of a chat's stream after which a comment is sent."""
+    runs_schedules: bool = True
+    """False: schedules are kept, and another process runs them."""
+    schedule_poll_s: float = limits.SCHEDULE_POLL_S
+    """Interval in which this process looks for schedules that are due."""
     heartbeat_s: float = limits.HEARTBEAT_S
     """The same of the channel of events."""
 
@@ -277,6 +282,10 @@ class UserAgents:
         head, _ = await self._journal.head(known.name)
         is_held = head.lease is not None and head.lease.until > self.memory.context.clock.now()
         return head.open is not None and not is_held
+
+    async def window(self, known: KnownAgent, /) -> tuple[str, ...]:
+        """Return the runs in the window of an agent, oldest first."""
+        return (await self._journal.head(known.name))[0].window
 
     async def run_record(self, known: KnownAgent, run: str, /) -> RunRecord | None:
         """Return what is stored of a run of an agent, None if there is nothing."""

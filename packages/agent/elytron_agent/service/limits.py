@@ -39,3 +39,23 @@ SEND_S = 30.0
 """So long the reader of a stream may take nothing."""
 STREAMS_EACH = 16
 """Streams that one caller may have open."""
+SCHEDULE_NAME_CHARS, SCHEDULE_TASK_CHARS = 80, 4_000
+INTERVAL_MIN_S, INTERVAL_MAX_S = 60, 366 * 24 * 3_600
+CRON_CHARS = 120
+SCHEDULE_MAX_MS = 10 * 366 * 24 * 3_600_000
+"""Time within which a schedule is due first."""
+SCHEDULES_OVER = 100
+"""Schedules that are over, and are still shown."""
+SCHEDULE_RUNS = 20
+"""Last runs of a schedule that are shown."""
+SCHEDULE_LEASE_MS = 180_000
+"""So long a process holds a due schedule after its last sign of life."""
+SCHEDULE_BEAT_S = 30.0
+SCHEDULE_POLL_S = 5.0
+SCHEDULES_AT_ONCE = 4
+SCHEDULE_WAIT_MAX_MS = 15 * 60_000
+"""The longest wait between two attempts."""
+SCHEDULE_STALE_MS = 15 * 60_000
+"""A schedule that was not begun so long after it was due has expired."""
+SCHEDULE_OFF_MS = 60_000
+"""So long a due schedule waits before it is looked at again whether its user's agent is on."""

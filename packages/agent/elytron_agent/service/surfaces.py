@@ -5,20 +5,22 @@ from dataclasses import replace
 
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.surface import Family, Surface
-from elytron_agent.service.agent_service import AgentService
 from elytron_agent.service.companion import ServiceSettings
-from elytron_agent.service.routes.agent_routes import agent_routes
-from elytron_agent.service.routes.event_routes import event_routes
-from elytron_agent.service.routes.memory_routes import memory_routes
 
 
 def agent_surfaces(settings: ServiceSettings, /) -> Family:
     """Return the family of the agent's routes."""
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
+        from elytron_agent.service.agent_service import AgentService
+        from elytron_agent.service.routes.agent_routes import agent_routes
+        from elytron_agent.service.routes.event_routes import event_routes
+        from elytron_agent.service.routes.memory_routes import memory_routes
+        from elytron_agent.service.routes.schedule_routes import schedule_routes
+
         service = AgentService(entrance, settings)
-        surfaces = [*agent_routes(service), *memory_routes(service), *event_routes(service)]
-        first = replace(surfaces[0], running=service.running, figures=service.figures)
-        return (first, *surfaces[1:])
+        families = (agent_routes, memory_routes, event_routes, schedule_routes)
+        first, *others = [surface for family in families for surface in family(service)]
+        return (replace(first, running=service.running, figures=service.figures), *others)
 
     return family

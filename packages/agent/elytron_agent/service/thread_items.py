@@ -30,6 +30,7 @@ from elytron_core.scope import Scope
 _OF_RUN: Final = re.compile(r"([\w-]{1,100})\.([0-9]{1,4})")
 _OF_MEMORY: Final = re.compile(r"([0-9a-f]+\.[0-9a-f]{12})(#[0-9]{1,4})?")
 _STEP_DIGITS: Final = 4
+_MARK: Final = f"{MARK}item."
 
 
 class ItemOrder(StrEnum):
@@ -107,7 +108,7 @@ class ThreadItems:
         named = _OF_RUN.fullmatch(item_id)
         if named is None:
             raise NotFound(what="item", name=item_id, way_out="items that were imported take no notes")
-        namespace, key = copies_of_turn(named[1], self._agent), f"{MARK}{int(named[2]):0{_STEP_DIGITS}}"
+        namespace, key = copies_of_turn(named[1], self._agent), f"{_MARK}{int(named[2]):0{_STEP_DIGITS}}"
         while True:
             known = await self._records.get(namespace, key)
             before = ItemMark.model_validate(known.value) if known is not None else ItemMark()
@@ -214,19 +215,17 @@ class ThreadItems:
         """Return the items of a turn; what was forgotten or erased is none."""
         run = await self._run(turn.host_id) if turn.host_id is not None else None
         shown = [message for message in turn.messages if message.text and not message.forgotten]
-        roles = {message.role for message in shown}
+        has_first = bool(turn.messages) and turn.messages[0] in shown
         if run is not None:
             had_answer = any(message.role is EvidenceRole.ASSISTANT for message in turn.messages)
-            is_hidden = had_answer and EvidenceRole.ASSISTANT not in roles
+            is_hidden = had_answer and all(message.role is not EvidenceRole.ASSISTANT for message in shown)
             return [
-                item
-                for item in _run_items(run)
-                if (EvidenceRole.USER in roles if item.role is ItemRole.USER else not is_hidden)
+                item for item in _run_items(run) if (not is_hidden if item.role is ItemRole.ASSISTANT else has_first)
             ]
         return [
             ThreadItem(
                 id=message_id(turn.id, part),
-                role=ItemRole(message.role.value),
+                role=ItemRole.USER if message.role is EvidenceRole.USER else ItemRole.ASSISTANT,
                 text=message.text,
                 created_at=message.at or turn.recorded_at,
                 run_id=turn.host_id or turn.id,
@@ -266,15 +265,16 @@ def _item_in(items: Sequence[ThreadItem], item_id: str) -> ThreadItem:
 
 def _marks_of(documents: Sequence[Record]) -> dict[int, ItemMark]:
     return {
-        int(each.key.removeprefix(MARK)): ItemMark.model_validate(each.value)
+        int(each.key.removeprefix(_MARK)): ItemMark.model_validate(each.value)
         for each in documents
-        if each.key.startswith(MARK)
+        if each.key.startswith(_MARK)
     }
 
 
 def _run_items(run: _StoredRun) -> Sequence[ThreadItem]:
     asked = run.record.input
-    said = [(0, ItemRole.USER, asked.text, asked.at)]
+    author = ItemRole.USER if asked.schedule is None else ItemRole.SCHEDULE
+    said = [(0, author, asked.text, asked.at)]
     said += [
         (reply.step, ItemRole.ASSISTANT, reply.text, run.times[f"{reply.step:0{_STEP_DIGITS}}"])
         for reply in run.record.replies

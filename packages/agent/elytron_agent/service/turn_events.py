@@ -74,6 +74,8 @@ class TurnTranslator:
     """Turns what happens in runs into events for clients."""
 
     agent_id: str
+    schedule: str | None = None
+    """Schedule that began the turn."""
     messages: int = 0
     begun: set[str] = field(default_factory=set[str])
     _run: str = ""
@@ -133,5 +135,7 @@ class TurnTranslator:
         )
 
     def _made(self, kind: AgentEventKind, /, **fields: object) -> FeedEvent:
-        data = AgentEventData.model_validate({"agent_id": self.agent_id, "run_id": self._run, **fields})
+        data = AgentEventData.model_validate(
+            {"agent_id": self.agent_id, "run_id": self._run, "schedule_id": self.schedule, **fields}
+        )
         return FeedEvent(kind, data)

@@ -198,6 +198,8 @@ class ItemRole(StrEnum):
 
     USER = "user"
     ASSISTANT = "assistant"
+    SCHEDULE = "schedule"
+    """A schedule that was due, in the place of the user."""
 
 
 class ItemReaction(Value):

@@ -14,6 +14,7 @@ from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.identity.access_keys import Authenticator
 from elytron_core.contracts.inspection import CapabilityState
 from elytron_core.errors import InvalidInput, Unsupported
+from elytron_core.planes.jobs import MAINTENANCE
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 from elytron_mcp_shell.app import mcp_surfaces
@@ -98,7 +99,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
     async with AsyncExitStack() as stack:
         gateway = await _opened_gateway(runtime, wanted, stack)
         if wanted.work:
-            worker = JobWorker(runtime.context)
+            worker = JobWorker(runtime.context, kinds=frozenset({MAINTENANCE}))
             worker.start()
             stack.push_async_callback(worker.stop)
         shared = (store_surfaces,) if wanted.share_store else ()

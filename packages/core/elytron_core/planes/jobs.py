@@ -91,6 +91,13 @@ class JobLease(Value):
     until: Instant
 
 
+class JobTerms(Value):
+    """Terms of a job: its lease, and the longest wait between two attempts."""
+
+    lease_ms: int = limits.JOB_LEASE_MS
+    wait_max_ms: int = limits.JOB_WAIT_MAX_MS
+
+
 class Job(Value):
     """Work of one kind that belongs to a conversation: maintenance of some of its turns, or what a host's runner does.
 
@@ -118,6 +125,7 @@ class Job(Value):
     kind: Name = MAINTENANCE
     payload: Annotated[str, Field(max_length=limits.JOB_PAYLOAD_CHARS)] = ""
     """The input for the runner of another kind: ids and numbers, never words."""
+    terms: JobTerms = JobTerms()
 
     def scope(self, space: Space, /) -> Scope:
         """Return where the job's turns were said, in `space`."""

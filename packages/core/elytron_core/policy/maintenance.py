@@ -267,9 +267,11 @@ def joinable_job(queue: JobQueue, conversation: ConversationTag, /) -> QueuedJob
     return next((job for job in waiting if job.conversation == conversation), None)
 
 
-def has_room(queue: JobQueue, /) -> bool:
-    """Return True if one more job may become active."""
-    return len(queue.active) < limits.JOBS_ACTIVE
+def has_room(queue: JobQueue, /, *, kind: str = MAINTENANCE) -> bool:
+    """Return True if one more job of a kind may become active."""
+    if kind == MAINTENANCE:
+        return len(queue.active) < limits.JOBS_ACTIVE
+    return sum(job.kind == kind for job in queue.active) < limits.JOBS_ACTIVE_OF_KIND
 
 
 def lease_job(job: Job, *, holder: str, at: Instant) -> Job:
@@ -279,7 +281,7 @@ def lease_job(job: Job, *, holder: str, at: Instant) -> Job:
     """
     if job.attempts >= limits.JOB_ATTEMPTS:
         return _move_job(job, JobState.DEAD_LETTER, at=at, error=NEVER_ENDED)
-    lease = JobLease(holder=holder, until=Instant(at + limits.JOB_LEASE_MS))
+    lease = JobLease(holder=holder, until=Instant(at + job.terms.lease_ms))
     attempts = job.attempts + 1
     return _move_job(job, JobState.LEASED, at=at, due_at=lease.until).model_copy(
         update={"lease": lease, "attempts": attempts}
@@ -289,7 +291,7 @@ def lease_job(job: Job, *, holder: str, at: Instant) -> Job:
 def renew_job(job: Job, *, at: Instant) -> Job:
     """Return a leased `job` with its lease counted from `at`."""
     assert job.lease is not None
-    until = Instant(at + limits.JOB_LEASE_MS)
+    until = Instant(at + job.terms.lease_ms)
     lease = job.lease.model_copy(update={"until": until})
     return job.model_copy(update={"lease": lease, "due_at": until, "updated_at": at})
 
@@ -309,7 +311,11 @@ def fail_job(job: Job, *, at: Instant, error: str, retryable: bool, jitter: int)
     if not retryable or job.attempts >= limits.JOB_ATTEMPTS:
         return _move_job(job, JobState.DEAD_LETTER, at=at, error=error)
     return _move_job(
-        job, JobState.RETRY_WAITING, at=at, due_at=Instant(at + wait_ms(job.attempts, jitter)), error=error
+        job,
+        JobState.RETRY_WAITING,
+        at=at,
+        due_at=Instant(at + wait_ms(job.attempts, jitter, most_ms=job.terms.wait_max_ms)),
+        error=error,
     )
 
 
@@ -329,9 +335,9 @@ def retry_job(job: Job, *, at: Instant) -> Job:
     return _move_job(job, JobState.PENDING, at=at, due_at=at, error="").model_copy(update={"attempts": 0})
 
 
-def wait_ms(attempts: int, jitter: int, /) -> int:
+def wait_ms(attempts: int, jitter: int, /, *, most_ms: int = limits.JOB_WAIT_MAX_MS) -> int:
     """Return the wait after `attempts` attempts: twice as long each time, up to a bound, less up to a half."""
-    longest = min(limits.JOB_WAIT_MS << max(0, min(attempts, 32) - 1), limits.JOB_WAIT_MAX_MS)
+    longest = min(limits.JOB_WAIT_MS << max(0, min(attempts, 32) - 1), most_ms)
     return longest - longest * jitter // 512
 
 

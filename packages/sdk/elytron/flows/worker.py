@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from elytron.context import OperationContext
+from elytron.context import JobBlocked, OperationContext
 from elytron.jobs.model_calls import BudgetReached, ModelAsker
 from elytron.jobs.queue import BackgroundTask, KnownJob, claim_job, job_view, move_job, read_jobs, read_queue
 from elytron.passes.extraction import PASSES
@@ -64,12 +64,14 @@ async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunRe
     )
 
 
-async def run_next(ctx: OperationContext, space: SpaceId, /, *, only: JobId | None = None) -> KnownJob | None:
-    """Do the next job that is due and return its new state; None if none is due."""
+async def run_next(
+    ctx: OperationContext, space: SpaceId, /, *, only: JobId | None = None, kinds: Collection[str] | None = None
+) -> KnownJob | None:
+    """Do the next job that is due, of `kinds` if they are given, and return its new state; None if none is due."""
     if await ctx.spaces.find(space) is None:
         return None
     holder = ctx.ids.new()
-    known = await claim_job(ctx, space, holder, only=only)
+    known = await claim_job(ctx, space, holder, only=only, kinds=kinds)
     if known is None:
         return None
     held = _HeldJob(space, known.id, holder)
@@ -97,6 +99,9 @@ async def _perform_job(ctx: OperationContext, held: _HeldJob, job: Job) -> _Endi
         if job.kind == MAINTENANCE:
             return await _maintain_held(ctx, held, job)
         await ctx.runners[job.kind](job.scope(held.space), job.payload, partial(_keep_lease, ctx, held))
+    except JobBlocked as blocked:
+        until, reason = blocked.until, blocked.reason
+        return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=reason)
     except StoreError:
         raise
     except ElytronError as error:
@@ -192,10 +197,18 @@ SWEEP_EVERY = 30
 
 
 class JobWorker:
-    """One task that does jobs, one at a time. Several workers of one store, in any process, share its jobs."""
+    """One task that does jobs, one at a time, of `kinds` or of all. Workers of one store share its jobs."""
 
-    def __init__(self, ctx: OperationContext, /, *, pause_s: float = limits.WORKER_PAUSE_S) -> None:
+    def __init__(
+        self,
+        ctx: OperationContext,
+        /,
+        *,
+        pause_s: float = limits.WORKER_PAUSE_S,
+        kinds: Collection[str] | None = None,
+    ) -> None:
         self._ctx = ctx
+        self._kinds = kinds
         self._pause_s = pause_s
         self._stopping = asyncio.Event()
         self._background = BackgroundTask(self._work, name="elytron-worker")
@@ -235,7 +248,7 @@ class JobWorker:
                     self._ctx.put_off.add(space)
 
     async def _empty(self, space: SpaceId) -> None:
-        while await run_next(self._ctx, space) is not None:
+        while await run_next(self._ctx, space, kinds=self._kinds) is not None:
             if self._stopping.is_set():
                 return
         if not (await read_queue(self._ctx, space)).active:

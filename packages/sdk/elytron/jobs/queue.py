@@ -2,9 +2,9 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import ChangeSet
@@ -16,12 +16,13 @@ from elytron_core.contracts.maintenance import JobView, WorkHealth
 from elytron_core.errors import NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes import jobs
-from elytron_core.planes.jobs import Job, JobId, JobQueue, JobState, QueuedJob
+from elytron_core.planes.jobs import Job, JobId, JobQueue, JobState, JobTerms, QueuedJob
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 
+USUAL_TERMS: Final = JobTerms()
 QUEUE_REF = DocumentRef(jobs.QUEUE, jobs.KEY)
 
 Step = Callable[[Job], Job | None]
@@ -95,7 +96,15 @@ async def enqueue_turns(ctx: OperationContext, scope: Scope, turns: Sequence[int
 
 
 async def schedule_job(
-    ctx: OperationContext, scope: Scope, kind: str, name: str, payload: str, /, *, due_at: Instant
+    ctx: OperationContext,
+    scope: Scope,
+    kind: str,
+    name: str,
+    payload: str,
+    /,
+    *,
+    due_at: Instant,
+    terms: JobTerms = USUAL_TERMS,
 ) -> KnownJob | None:
     """Return the job of `kind` and `name`, made now if there is none; None where the queue is full.
 
@@ -109,10 +118,11 @@ async def schedule_job(
         if known is not None:
             return SettledChanges(KnownJob(job_id, known))
         book = await _read_queue(ctx, scope.space, record)
-        if not maintenance.has_room(book.queue):
+        if not maintenance.has_room(book.queue, kind=kind):
             return SettledChanges(None)
         fresh = _new_job(scope, (), ctx.clock.now())
-        made = KnownJob(job_id, fresh.model_copy(update={"kind": kind, "payload": payload, "due_at": due_at}))
+        given = {"kind": kind, "payload": payload, "due_at": due_at, "terms": terms}
+        made = KnownJob(job_id, fresh.model_copy(update=given))
         return SettledChanges(made, await _job_changes(ctx, scope.space, book, made, revision))
 
     known, _ = await settle_changes(ctx, scope.space, plan)
@@ -121,10 +131,28 @@ async def schedule_job(
     return known
 
 
+async def find_job(ctx: OperationContext, space: SpaceId, kind: str, name: str, /) -> KnownJob | None:
+    """Return the job of `kind` and `name`, in any state; None if there is none, or it was over long ago."""
+    record = await ctx.spaces.find(space)
+    if record is None:
+        return None
+    job_id = JobId(record.tag("job", kind, name))
+    job, _ = await _read_job(ctx, space, job_id)
+    return KnownJob(job_id, job) if job is not None else None
+
+
 async def claim_job(
-    ctx: OperationContext, space: SpaceId, holder: str, /, *, only: JobId | None = None
+    ctx: OperationContext,
+    space: SpaceId,
+    holder: str,
+    /,
+    *,
+    only: JobId | None = None,
+    kinds: Collection[str] | None = None,
 ) -> KnownJob | None:
     """Return the next job that is due, or the one named, leased to `holder`; None if none is due.
+
+    With `kinds`, only of these; else of all that this runtime can do.
 
     Of two workers that ask at once, the store gives it to one.
     """
@@ -132,8 +160,8 @@ async def claim_job(
     async def plan(record: SpaceRecord) -> SettledChanges[KnownJob | None]:
         book = await _read_queue(ctx, space, record)
         now = ctx.clock.now()
-        kinds = {jobs.MAINTENANCE, *ctx.runners}
-        entry = maintenance.claimable_job(_narrow_queue(book.queue, only), now, kinds)
+        able = {jobs.MAINTENANCE, *ctx.runners} if kinds is None else kinds
+        entry = maintenance.claimable_job(_narrow_queue(book.queue, only), now, able)
         job, revision = await _read_job(ctx, space, entry.id) if entry is not None else (None, 0)
         if entry is None or job is None:
             return SettledChanges(None)

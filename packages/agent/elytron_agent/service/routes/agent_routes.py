@@ -25,6 +25,7 @@ from elytron_agent.service.agent_service import (
 )
 from elytron_agent.service.chat_turn import TurnRequest
 from elytron_agent.service.companion import KnownAgent
+from elytron_agent.service.schedules.schedule_shelf import ScheduleShelf
 from elytron_agent.service.turn_events import FeedEvent
 from elytron_agent.service.wire import AgentEventKind, ItemReaction, ItemRole
 from elytron_core.errors import ElytronError, InvalidInput
@@ -81,7 +82,11 @@ async def get_preferences(call: AgentCall) -> Value:
 async def change_preferences(call: AgentCall) -> Value:
     """Change preferences."""
     await call.user.enabled()
-    return await call.user.change_preferences(await call.body(wire.PreferencesChange))
+    before = await call.user.preferences()
+    made = await call.user.change_preferences(await call.body(wire.PreferencesChange))
+    if made.timezone != before.timezone:
+        await call.service.change_zone(call.user)
+    return made
 
 
 async def list_subagents(call: AgentCall) -> Value:
@@ -243,6 +248,7 @@ async def _delete_agent(call: AgentCall, known: KnownAgent) -> wire.DeletionAnsw
         agents = [known] if known.subagent is not None else [known, *await call.user.known_subagents(main=known)]
         for each in agents:
             await call.service.desk.cancel(call.user, each)
+        await ScheduleShelf(call.user).cancel_all(thread=known.name if known.subagent is not None else None)
     gone: AgentRemoval = await call.user.delete(known, dry_run=dry_run)
     return wire.DeletionAnswer(
         deleted=not dry_run, dry_run=dry_run, agents=len(gone.agents), records=gone.records, memories=gone.memories

@@ -133,9 +133,10 @@ _AGENT: Final = (
     click.option(
         "--agent-off",
         multiple=True,
-        type=click.Choice(["all", "compaction", "prompt", "tools"]),
+        type=click.Choice(["all", "compaction", "prompt", "schedules", "tools"]),
         help="A part of agents that is switched off; may be repeated.",
     ),
+    click.option("--no-schedules", is_flag=True, help="Keep agents' schedules, and leave them to another process."),
     click.option("--web-search", metavar="NAME=URL", help="A web search for agents, such as searxng=http://..."),
 )
 _BOUNDS: Final = (
@@ -343,7 +344,7 @@ def _proxy_settings(
 
 _AGENT_OPTIONS: Final = (
     *("agent_models", "agent_summary_model", "agent_vision_model", "agent_context_tokens"),
-    *("agent_prompt", "agent_off", "web_search"),
+    *("agent_prompt", "agent_off", "no_schedules", "web_search"),
 )
 
 
@@ -355,6 +356,7 @@ def _agent_settings(
     agent_context_tokens: int | None,
     agent_prompt: Path | None,
     agent_off: tuple[str, ...],
+    no_schedules: bool,
     web_search: str | None,
 ) -> "ServiceSettings | None":
     """Return how agents are served; None if they are not."""
@@ -375,6 +377,7 @@ def _agent_settings(
         prompt=agent_prompt.read_text(encoding="utf-8").strip() if agent_prompt is not None else None,
         web_search=open_web_search(web_search) if web_search is not None else None,
         off=frozenset(map(AgentPart, agent_off)),
+        runs_schedules=not no_schedules,
     )
 
 

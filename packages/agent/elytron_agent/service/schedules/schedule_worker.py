@@ -1,0 +1,237 @@
+"""The worker of schedules: takes what is due in any space, and has the user's agent do it, one run for each time."""
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any, Final, NamedTuple
+
+from elytron.context import Beat, JobBlocked, OperationContext
+from elytron.flows.worker import run_next
+from elytron.jobs.queue import BackgroundTask, read_queue
+from elytron_agent.runs.events import StopReason
+from elytron_agent.service import limits
+from elytron_agent.service.chat_turn import TurnDesk, TurnRequest
+from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
+from elytron_agent.service.schedules.schedule_shelf import (
+    KIND,
+    KnownSchedule,
+    RunState,
+    ScheduleRun,
+    ScheduleShelf,
+    StoredSchedule,
+    run_name,
+)
+from elytron_agent.service.turn_events import FeedEvent
+from elytron_agent.service.wire import AgentEventKind
+from elytron_core import limits as core_limits
+from elytron_core.clock import Instant
+from elytron_core.errors import AgentDisabled, ElytronError, ModelUnavailable, NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.planes.jobs import JobState
+from elytron_core.policy import maintenance
+from elytron_core.scope import Scope
+
+logger = logging.getLogger(__name__)
+_AGAIN: Final = frozenset({StopReason.FAILED.value, "thread_busy", "overloaded", "store_unavailable", "store_busy"})
+"""Codes of turns that another attempt may help."""
+_SWEEP_EVERY: Final = 12
+"""Rounds after which all spaces are searched for schedules that another process made."""
+_OFF: Final = "agent_disabled"
+
+
+class DueTime(NamedTuple):
+    """One time of a schedule."""
+
+    schedule: str
+    due: Instant
+
+
+class DueRun(NamedTuple):
+    """A time of a schedule that is to be run now."""
+
+    user: UserAgents
+    agent: KnownAgent
+    shelf: ScheduleShelf
+    known: KnownSchedule
+    due: DueTime
+
+
+class ScheduleRunner:
+    """Does the jobs of schedules: each is one time of one schedule."""
+
+    def __init__(self, context: OperationContext, settings: ServiceSettings, desk: TurnDesk, /) -> None:
+        self._context = context
+        self._settings = settings
+        self._desk = desk
+
+    async def run(self, scope: Scope, payload: str, beat: Beat, /) -> None:
+        """Do what is due, keeping the lease. Raises JobBlocked while the agent is off, ElytronError if it failed."""
+        due = due_time_of(payload)
+        user = self._user(scope.space)
+        shelf = ScheduleShelf(user)
+        try:
+            known = await shelf.read(due.schedule)
+            agent = await user.agent(known.stored.agent_id)
+        except AgentDisabled:
+            raise JobBlocked(Instant(self._context.clock.now() + limits.SCHEDULE_OFF_MS), _OFF) from None
+        except NotFound:
+            return  # it was cancelled, or its words or its agent were erased
+        if known.stored.next_due != due.due:
+            return  # it is due at another time by now
+        now = self._context.clock.now()
+        if known.stored.current is None and now > due.due + limits.SCHEDULE_STALE_MS:
+            await shelf.advance(due.schedule, ScheduleRun(due_at=due.due, state=RunState.EXPIRED, ended_at=now))
+            return
+        await self._attempt(DueRun(user, agent, shelf, known, due), beat)
+
+    async def give_up(self, space: SpaceId, payload: str, /) -> None:
+        """Store that a time of a schedule failed for good: its job was taken too often and never ended."""
+        due = due_time_of(payload)
+        with suppress(NotFound):
+            await ScheduleShelf(self._user(space)).give_up(due.schedule, due.due)
+
+    async def repair(self, space: SpaceId, /) -> None:
+        """Give the schedules of a space the jobs that they lack."""
+        await ScheduleShelf(self._user(space)).repair()
+
+    async def _attempt(self, work: DueRun, beat: Beat) -> None:
+        shelf, due, words = work.shelf, work.due, work.known.words
+        stored = await shelf.change(due.schedule, lambda each: _begin_run(each, due))
+        run = stored.current
+        assert run is not None
+        text = f"A schedule is due: {words.name or 'no name'}. Do this now, and write to the user:\n{words.task}"
+        asked = TurnRequest(text, run=run.run_id, schedule=due.schedule)
+        end = await self._ended(self._desk.begin(work.user, work.agent, asked).read(), beat)
+        at = self._context.clock.now()
+        if end is not None and end.kind is AgentEventKind.DONE:
+            await shelf.advance(due.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at}))
+            return
+        code = (end.data.code if end is not None else None) or "internal"
+        if code in _AGAIN and run.attempts < core_limits.JOB_ATTEMPTS:
+            failed = run.model_copy(update={"state": RunState.RETRY, "error": code})
+            await shelf.change(due.schedule, lambda each: each.model_copy(update={"current": failed}))
+            raise ModelUnavailable("the turn of a schedule failed: it is tried again")
+        failed = run.model_copy(update={"state": RunState.FAILED, "ended_at": at, "error": code})
+        await shelf.advance(due.schedule, failed)
+
+    @staticmethod
+    async def _ended(events: AsyncGenerator[FeedEvent], beat: Beat) -> FeedEvent | None:
+        """Return the last event of a turn; the lease is renewed meanwhile."""
+        last: FeedEvent | None = None
+        async with aclosing(events):
+            coming = asyncio.ensure_future(anext(events))
+            try:
+                while True:
+                    await asyncio.wait({coming}, timeout=limits.SCHEDULE_BEAT_S)
+                    if not coming.done():
+                        await beat()
+                        continue
+                    try:
+                        last = coming.result()
+                    except StopAsyncIteration:
+                        return last
+                    coming = asyncio.ensure_future(anext(events))
+            finally:
+                coming.cancel()
+                await asyncio.gather(coming, return_exceptions=True)
+
+    def _user(self, space: SpaceId) -> UserAgents:
+        return UserAgents(self._context, space, self._settings, caller="schedule")
+
+
+class ScheduleWorker:
+    """Takes due schedules of all spaces, several at once; those of one thread go one after another."""
+
+    def __init__(self, context: OperationContext, runner: ScheduleRunner, /, *, poll_s: float) -> None:
+        self._context = context
+        self._runner = runner
+        self._poll_s = poll_s
+        self._busy: dict[SpaceId, asyncio.Task[None]] = {}
+        self._background = BackgroundTask(self._work, name="elytron-schedules")
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._context.runners[KIND] = self._runner.run
+        self._background.start()
+
+    async def stop(self) -> None:
+        """End after the step under way; what is not over goes back to the queue."""
+        await self._background.stop()
+        tasks = list(self._busy.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self._context.runners.pop(KIND, None)
+
+    async def _work(self) -> None:
+        rounds = 0
+        while True:
+            try:
+                if rounds % _SWEEP_EVERY == 0:
+                    await self._sweep(repairs=rounds == 0)
+                await self._take_due()
+            except ElytronError as error:
+                logger.warning("schedules were not looked at (%s)", error.key)
+            rounds += 1
+            waits: set[asyncio.Future[Any]] = {asyncio.ensure_future(asyncio.sleep(self._poll_s)), *self._busy.values()}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _sweep(self, *, repairs: bool) -> None:
+        """Note the spaces that have schedules."""
+        after = ""
+        while spaces := await self._context.store.spaces(after=after, limit=core_limits.SCAN_MAX):
+            after = spaces[-1]
+            for space in spaces:
+                queue = await read_queue(self._context, space)
+                if any(job.kind == KIND for job in queue.active):
+                    self._context.put_off.add(space)
+                    if repairs:
+                        await self._runner.repair(space)
+
+    async def _take_due(self) -> None:
+        for space in tuple(self._context.put_off):
+            if len(self._busy) >= limits.SCHEDULES_AT_ONCE:
+                return
+            if space in self._busy:
+                continue
+            queue = await read_queue(self._context, space)
+            if maintenance.claimable_job(queue, self._context.clock.now(), {KIND}) is not None:
+                self._begin(space, self._empty(space))
+
+    def _begin(self, space: SpaceId, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="elytron-schedule")
+        self._busy[space] = task
+        task.add_done_callback(lambda _: self._busy.pop(space, None))
+
+    async def _empty(self, space: SpaceId) -> None:
+        """Do what is due in a space."""
+        try:
+            while (known := await run_next(self._context, space, kinds={KIND})) is not None:
+                if known.job.state is JobState.DEAD_LETTER:
+                    await self._runner.give_up(space, known.job.payload)
+        except ElytronError as error:
+            # A job that was held goes on when its lease ends.
+            logger.warning("the schedules of a space were not done (%s)", error.key)
+
+
+def due_time_of(payload: str, /) -> DueTime:
+    """Return the time of a schedule that a job is for."""
+    found = json.loads(payload)
+    return DueTime(str(found["schedule"]), Instant(int(found["due"])))
+
+
+def _begin_run(stored: StoredSchedule, due: DueTime) -> StoredSchedule:
+    """Return a schedule with the run of its time under way: the same one, if it broke off in the middle."""
+    current = stored.current
+    if current is not None and current.state is RunState.RUNNING:
+        return stored
+    attempts = (current.attempts if current is not None else 0) + 1
+    run = ScheduleRun(
+        due_at=due.due,
+        state=RunState.RUNNING,
+        attempts=attempts,
+        run_id=run_name(due.schedule, due.due, attempts),
+    )
+    return stored.model_copy(update={"current": run})
