@@ -13,13 +13,14 @@ def agent_surfaces(settings: ServiceSettings, /) -> Family:
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
         from elytron_agent.service.agent_service import AgentService
+        from elytron_agent.service.page.chat_page import page_routes
         from elytron_agent.service.routes.agent_routes import agent_routes
         from elytron_agent.service.routes.event_routes import event_routes
         from elytron_agent.service.routes.memory_routes import memory_routes
         from elytron_agent.service.routes.schedule_routes import schedule_routes
 
         service = AgentService(entrance, settings)
-        families = (agent_routes, memory_routes, event_routes, schedule_routes)
+        families = (agent_routes, memory_routes, event_routes, schedule_routes, page_routes)
         first, *others = [surface for family in families for surface in family(service)]
         return (replace(first, running=service.running, figures=service.figures), *others)
 

@@ -1,0 +1,52 @@
+"""The page `/agent` in a real browser: it enters by a key, shows the thread live, reacts, and loads nothing else."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.agent.service.served import served
+from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
+
+pytestmark = pytest.mark.anyio
+SHOWN = "JSON.stringify([...document.querySelectorAll('.message')].map((box) => [box.className, box.textContent]))"
+
+
+@pytest.fixture
+async def chromium(tmp_path: Path) -> AsyncIterator[Page]:
+    if PROGRAM is None:
+        pytest.skip(NO_BROWSER)
+    async with page(tmp_path) as found:
+        yield found
+
+
+async def test_a_user_enters_talks_and_sees_what_other_devices_say(chromium: Page) -> None:
+    async with served() as server:
+        ada = await server.user("ada")
+        await chromium.open(f"{server.url}/agent")
+        await chromium.run(f"document.getElementById('key').value = {ada.key!r}; document.forms[0].requestSubmit()")
+        await chromium.until("document.querySelectorAll('.message').length === 3")
+        await chromium.run("document.getElementById('words').value = '<b>Hello</b>'")
+        await chromium.run("document.getElementById('send').click()")
+        await chromium.until("document.querySelectorAll('.message').length === 5")
+        await ada.chat("from the phone")
+        await chromium.until("document.querySelectorAll('.message').length === 7")
+        shown = await chromium.run(SHOWN)
+        item = (await ada.made("GET", "/items"))["data"][0]["id"]
+        await ada.made("POST", f"/items/{item}/reaction", {"emoji": "👍"})
+        await chromium.until("document.body.textContent.includes('👍')")
+        await chromium.open("about:blank")
+    assert shown.count("message user") == 2
+    assert "You said: <b>Hello</b>" in shown
+    assert "You said: from the phone" in shown
+    assert chromium.complaints == []
+    assert {url.split("/")[2] for url in chromium.requested if url.startswith("http")} == {server.url.split("/")[2]}
+
+
+async def test_the_page_is_one_file_that_only_its_own_script_runs_in() -> None:
+    async with served() as server:
+        answer = await server.client.get("/agent")
+        again = await server.client.get("/agent", headers={"If-None-Match": answer.headers["etag"]})
+    policy = answer.headers["content-security-policy"]
+    assert (answer.status_code, again.status_code) == (200, 304)
+    assert "default-src 'none'; script-src 'sha256-" in policy
+    assert "unsafe" not in policy
