@@ -1,13 +1,19 @@
 """The command line as a console's host: settings of models in its file, checks with a deadline, storage."""
 
+import asyncio
+import json
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
+from click.testing import CliRunner
 
 import elytron
 from elytron import MemoryRuntime
+from elytron_cli.app import elytron_group
 from elytron_cli.config import RunSettings, resolve_settings
 from elytron_cli.server.console_host import FileModelSettings, console_host
 from elytron_console import ConsoleHost, ModelConfigChange, SmokeCheck
@@ -104,3 +110,29 @@ async def test_storage_is_that_of_the_stores_device(runtime: MemoryRuntime, tmp_
     found = host.storage()
     assert (found.store_bytes, found.backed_up_at) == (10, None)
     assert found.free_bytes is not None
+
+
+def test_the_console_of_a_server_elsewhere_is_shown_to_this_machine_alone() -> None:
+    found = CliRunner().invoke(elytron_group, ["console", "--url", "http://127.0.0.1:9", "--host", "0.0.0.0"])
+    assert "beyond this machine" in str(found.exception) + found.output
+
+
+async def test_a_command_serves_the_console_until_it_is_interrupted(tmp_path: Path) -> None:
+    store = str(tmp_path / "m.db")
+    async with elytron.open(store, space="ada"):
+        pass
+    code = "from elytron_cli.main import run_command_line; run_command_line()"
+    for arguments in (["--store", store, "--space", "ada"], ["--url", "http://127.0.0.1:9"]):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", code, "console", "--port", "0", *arguments, "--json", stdout=asyncio.subprocess.PIPE
+        )
+        assert process.stdout is not None
+        told = b""
+        while not told.rstrip().endswith(b"}"):
+            told += await process.stdout.readline()
+        address = json.loads(told)["address"].removesuffix("/console")
+        async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as client:
+            answer = await client.get("/console/session")
+        assert answer.status_code == (503 if "--url" in arguments else 200)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0

@@ -1,5 +1,7 @@
 """The pages in a real browser: nothing foreign, no complaint, and what is stored is only ever text."""
 
+from importlib.resources import files
+
 import pytest
 from tests.console.conftest import Watched, browser_page
 from tests.transports.serving import Served
@@ -331,3 +333,18 @@ async def test_an_erasure_has_a_receipt_and_its_words_are_gone(open_server: Serv
     await found.get_by_text("is in none of").wait_for()
     # The browser notes by itself that the memory which was asked for is not found.
     assert [line for line in page.said if "404" not in line] == []
+
+
+AXE = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+  .filter(({ impact }) => impact === "serious" || impact === "critical")
+  .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)}`)"""
+
+
+async def test_axe_finds_nothing_serious(open_server: Served, page: Watched) -> None:
+    await plant(open_server)
+    source = (files("axe_playwright_python") / "axe.min.js").read_text("utf-8")
+    for place, name in enumerate(PAGES):
+        await page.page.emulate_media(color_scheme="dark" if place % 2 else "light", reduced_motion="reduce")
+        await page.go(name)
+        await page.page.evaluate(f"{source}; 0")
+        assert await page.page.evaluate(AXE) == [], name

@@ -1,14 +1,16 @@
-"""The journal of a space, newest entries first: what changed and when, never what it says."""
+"""A space as its journal and the heads of its conversations know it: what changed and when, who spoke where."""
 
 from collections import Counter
 from collections.abc import Collection
 
 from elytron.journal.follower import StoreJournals, event_of
+from elytron.state.conversation_heads import read_heads
 from elytron_adapter.dispatch import CallerEntrance, auth_of, bind_space
 from elytron_adapter.identity.access_keys import Principal
 from elytron_console import limits
 from elytron_core import limits as core_limits
 from elytron_core.clock import DAY_MS, Instant
+from elytron_core.contracts.inspection import ConversationSummary
 from elytron_core.events import JournalEvent
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -23,6 +25,14 @@ class JournalPage(Value):
     sequence: int
     """Length of the whole journal."""
     next_before: int | None = None
+
+
+class ConversationPage(Value):
+    """The conversations of a space, the latest first; `total` counts all of them."""
+
+    space: str
+    items: tuple[ConversationSummary, ...]
+    total: int
 
 
 class TodayFigures(Value):
@@ -76,6 +86,20 @@ class JournalReader:
                 end = min(start, end)
             looked += core_limits.EVENTS_PAGE
         return JournalPage(space=space, items=tuple(found), sequence=sequence, next_before=end + 1 if end > 0 else None)
+
+    async def conversations(self, space: SpaceId, /) -> ConversationPage:
+        """Return the latest conversations, as their heads know them; no turn is read."""
+        store = self._entrance.dispatcher.runtime.context.store
+        heads = [head async for head in read_heads(store, space)]
+        latest = sorted(heads, key=lambda head: (-(head.last_at or 0), head.channel, head.conversation))
+        return ConversationPage(
+            space=space,
+            items=tuple(
+                ConversationSummary.model_validate(head, from_attributes=True)
+                for head in latest[: limits.CONVERSATIONS_LISTED]
+            ),
+            total=len(heads),
+        )
 
     async def today(self, space: SpaceId, now: Instant, /) -> TodayFigures:
         """Return the figures of the entries since midnight."""

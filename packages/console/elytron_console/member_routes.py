@@ -14,7 +14,7 @@ from elytron_adapter.http.responses import principal_of, render_answer, request_
 from elytron_adapter.identity.access_keys import OPERATORS, AccessKeyRequest, AccessKeys, Principal
 from elytron_adapter.surface import Surface, SurfaceDescription
 from elytron_console import limits
-from elytron_console.journal import JournalPage, JournalReader
+from elytron_console.journal import ConversationPage, JournalPage, JournalReader
 from elytron_console.overview import SessionReport, is_development, package_version
 from elytron_console.sessions import COOKIE, GROUP, ROOT, ConsoleDoor, value_response
 from elytron_core import limits as core_limits
@@ -113,8 +113,8 @@ def session_surfaces(entrance: CallerEntrance, door: ConsoleDoor, keys: AccessKe
     )
 
 
-def memory_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: JournalReader, /) -> Iterable[Surface]:
-    """Return the surfaces of operations and of the journal."""
+def operation_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:
+    """Return the surface of operations."""
 
     async def performed(request: Request) -> Response:
         require_json(request.headers)
@@ -133,6 +133,22 @@ def memory_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Journa
         )
         return render_answer(answer)
 
+    return (
+        door.surface(
+            "POST",
+            "/operations/{name}",
+            performed,
+            _describe_route(
+                "console_operation", "Perform one operation for a page.", headers=("X-Audit-ID", IDEMPOTENCY_KEY)
+            ),
+            is_repeatable=True,
+        ),
+    )
+
+
+def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[Surface]:
+    """Return the surfaces of the journal, and of the heads of conversations."""
+
     async def entries(request: Request) -> Response:
         query = request.query_params
         space = journal.space_of(principal_of(request.scope), query.get("space"))
@@ -145,15 +161,18 @@ def memory_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Journa
         limit = _whole_number(query.get("limit"), "limit", least=1, most=limits.JOURNAL_PAGE) or 50
         return value_response(await journal.page(space, before=before, limit=limit, actions=actions))
 
+    async def conversations(request: Request) -> Response:
+        space = journal.space_of(principal_of(request.scope), request.query_params.get("space"))
+        return value_response(await journal.conversations(space))
+
     return (
         door.surface(
-            "POST",
-            "/operations/{name}",
-            performed,
+            "GET",
+            "/conversations",
+            conversations,
             _describe_route(
-                "console_operation", "Perform one operation for a page.", headers=("X-Audit-ID", IDEMPOTENCY_KEY)
+                "console_conversations", "List the latest conversations.", given=ConversationPage, query=("space",)
             ),
-            is_repeatable=True,
         ),
         door.surface(
             "GET",

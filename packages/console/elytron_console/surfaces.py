@@ -9,7 +9,7 @@ from elytron_console.console_page import page_surfaces
 from elytron_console.erasures import erasure_surface
 from elytron_console.host import ConsoleHost
 from elytron_console.journal import JournalReader
-from elytron_console.member_routes import memory_surfaces, session_surfaces, skill_surfaces
+from elytron_console.member_routes import journal_surfaces, operation_surfaces, session_surfaces, skill_surfaces
 from elytron_console.operator_routes import device_surfaces, server_surfaces, smoke_surfaces
 from elytron_console.sessions import ConsoleDoor
 
@@ -24,7 +24,8 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
         return (
             *page_surfaces(),
             *session_surfaces(entrance, door, keys),
-            *memory_surfaces(entrance, door, journal),
+            *operation_surfaces(entrance, door),
+            *journal_surfaces(door, journal),
             erasure_surface(entrance, door),
             *skill_surfaces(entrance, door),
             *server_surfaces(entrance, door, shown, keys, journal),

@@ -178,8 +178,8 @@ async def serve_app(
 
     `mode` says who may call. Raises InvalidInput for an address that cannot be had, MissingExtra.
     """
-    with _bound_socket(serving) as listening:
-        address = _listening_address(listening)
+    with bound_socket(serving.host, serving.port) as listening:
+        address = listening_address(listening)
 
         def told(end: Callable[[], None]) -> None:
             started(StartedServer(address=address, mode=mode, end=end, operator_key=operator_key))
@@ -256,22 +256,23 @@ def _allowed_hosts(serving: ServingSettings) -> frozenset[str]:
 
 
 @contextmanager
-def _bound_socket(serving: ServingSettings) -> Generator[socket.socket]:
-    """Give the socket, bound before anything is said of it."""
-    family = socket.AF_INET6 if ":" in serving.host else socket.AF_INET
+def bound_socket(host: str, port: int, /) -> Generator[socket.socket]:
+    """Give the socket, bound before anything is said of it. Raises InvalidInput for an address that cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Named as TCP: asyncio lets answers out at once only on sockets that say so, else each waits 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     with listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((serving.host, serving.port))
+            listening.bind((host, port))
         except OSError as error:
             problem = f"cannot be listened on: {error.strerror}; choose others, or port 0 for any that is free"
             raise InvalidInput(field="host and port", problem=problem) from error
         yield listening
 
 
-def _listening_address(listening: socket.socket) -> str:
+def listening_address(listening: socket.socket, /) -> str:
+    """Return the address at which a bound socket is reached."""
     host, port, *_ = listening.getsockname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

@@ -1,23 +1,23 @@
 // Conversations: what was said, by whom, and where?
-import { Button, Check, Empty, Failure, Page, Panel, State, Text, Waiting, clock, count, day, html, linkTo, moment, plural, setQuery, useAddress, useLoad, useOperation, useState, words } from "../lib.mjs";
+import { Button, Check, Empty, Failure, Page, Panel, State, Text, Waiting, ask, clock, count, day, html, linkTo, moment, plural, setQuery, useAddress, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
 import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
 
 const keyOf = (one) => JSON.stringify([one.channel, one.conversation]);
 
 export default function Conversations() {
   const { query } = useAddress();
-  const operation = useOperation();
-  const { data, error, loading, at, reload } = useLoad(({ signal }) => operation("inspect", {}, {}, { signal }), [operation]);
+  const { space } = useSession();
+  const { data, error, loading, at, reload } = useLoad(({ signal }) => ask("GET", `/conversations?space=${encodeURIComponent(space)}`, undefined, { signal }), [space]);
   const channel = query.get("channel") ?? "default";
   const conversation = query.get("conversation");
-  const sorted = data ? [...data.conversations].sort((one, other) => (other.last_at ?? 0) - (one.last_at ?? 0)) : [];
+  const sorted = data?.items ?? [];
   const [find, setFind] = useState("");
   const shown = sorted.filter((one) => `${one.title ?? ""} ${one.conversation} ${one.speakers.join(" ")}`.toLowerCase().includes(find.toLowerCase()));
   return html`
     <${Page} title="Conversations" question="What was said, by whom, and where?" loading=${loading} error=${error} at=${data && at}>
       <div class=${conversation ? "split reading" : ""}>
         <${Panel} flush label="Conversations">
-          ${!data ? loading && html`<div class="inset"><${Waiting}>Reading the whole space…<//></div>` : sorted.length === 0 ? html`<${Empty} title="Nothing was said here yet" />` : html`
+          ${!data ? loading && html`<div class="inset"><${Waiting} /></div>` : sorted.length === 0 ? html`<${Empty} title="Nothing was said here yet" />` : html`
             <div class="pager first"><input type="search" aria-label="Find a conversation" placeholder="Find by title, name or speaker" value=${find} onInput=${(event) => setFind(event.currentTarget.value)} /></div>
             ${shown.length === 0 && html`<${Empty} title="No conversation was found">None of ${plural(sorted.length, "conversation")} has “<bdi>${find}</bdi>” in its title, name or speakers.<//>`}
             <ul class="list">${shown.map((one) => html`
@@ -25,7 +25,7 @@ export default function Conversations() {
                 <a class="open-row" href=${linkTo("conversations", { channel: one.channel, conversation: one.conversation })}><div class="text"><bdi>${one.title || one.conversation}</bdi></div></a>
                 <div class="meta"><span>${plural(one.turns, "turn")}</span><span>${day(one.first_at)}${day(one.last_at) !== day(one.first_at) ? ` to ${day(one.last_at)}` : ""}</span>${one.speakers.length > 0 && html`<bdi>${one.speakers.slice(0, 5).join(", ")}${one.speakers.length > 5 ? "…" : ""}</bdi>`}${one.channel !== "default" && html`<bdi>${one.channel}</bdi>`}</div>
               </li>`)}</ul>
-            ${data.conversations_clipped && html`<div class="pager"><span class="soft">The first 200 by time; search memories for others.</span></div>`}`}
+            ${data.total > sorted.length && html`<div class="pager"><span class="soft">The latest ${count(sorted.length)} of ${count(data.total)}; search memories for others.</span></div>`}`}
         <//>
         ${conversation && html`<${Ledger} key=${`${channel} ${conversation}`} channel=${channel} conversation=${conversation} onChange=${reload} />`}
       </div>

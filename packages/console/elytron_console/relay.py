@@ -1,0 +1,89 @@
+"""A relay of a console on a server elsewhere: this machine's browser sees the page as its own.
+
+Only the console is relayed, and only to this machine: each request must name it as host, and this page as origin.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.routing import request_response
+from starlette.types import ASGIApp
+
+from elytron_adapter.http.requests import heads_of, is_host_allowed, is_own_page, read_body
+from elytron_console import limits
+from elytron_console.sessions import ROOT
+from elytron_core.errors import InvalidInput, PayloadTooLarge
+
+HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_PASSED: Final = ("accept", "authorization", "content-type", "cookie", "if-none-match", "x-audit-id", "x-console-token")
+_KEPT: Final = frozenset({"content-encoding", "content-length", "connection", "date", "server", "transfer-encoding"})
+"""Headers of an answer that are of its own connection."""
+_SECURE: Final = "secure"
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamAnswer:
+    """The answer of the server."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+Sender = Callable[[str, str, Mapping[str, str], bytes], Awaitable[UpstreamAnswer | None]]
+"""Sends a request to the server: method, path, headers, body. None if it does not answer."""
+
+
+def console_relay(url: str, send: Sender, /) -> ASGIApp:
+    """Return the application that relays the console of the server at `url`. Raises InvalidInput for no address."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise InvalidInput(field="--url", problem="is no address of a server: write http://HOST:PORT")
+    origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+    async def relayed(request: Request) -> Response:
+        headers = heads_of(request.scope)
+        if not is_host_allowed(headers, HOSTS) or not is_own_page(request.scope, headers):
+            return _relay_problem(403, "permission_refused", "this page is for this machine alone")
+        path = request.url.path
+        if path == "/":
+            return RedirectResponse(ROOT)
+        if path != ROOT and not path.startswith(f"{ROOT}/"):
+            return _relay_problem(404, "not_found", "the console alone is relayed")
+        try:
+            body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
+        except PayloadTooLarge as error:
+            return _relay_problem(413, error.key, error.message)
+        passed = {name: headers[name] for name in _PASSED if name in headers}
+        if "origin" in headers:
+            passed["origin"] = origin
+        query = f"?{request.url.query}" if request.url.query else ""
+        answer = await send(request.method, f"{path}{query}", passed, body)
+        if answer is None:
+            return _relay_problem(503, "unreachable", "the server of this console does not answer")
+        return _relayed_response(answer)
+
+    return request_response(relayed)
+
+
+def _relayed_response(answer: UpstreamAnswer) -> Response:
+    response = Response(answer.body, status_code=answer.status)
+    for name, value in answer.headers:
+        lowered = name.lower()
+        if lowered not in _KEPT:
+            response.headers.append(name, _plain_cookie(value) if lowered == "set-cookie" else value)
+    return response
+
+
+def _plain_cookie(value: str) -> str:
+    """Return a cookie that a browser sends without TLS, which is not there between it and this relay."""
+    return "; ".join(part for part in value.split("; ") if part.lower() != _SECURE)
+
+
+def _relay_problem(status: int, code: str, detail: str) -> Response:
+    told: dict[str, Any] = {"title": "Not relayed", "status": status, "code": code, "detail": detail}
+    return JSONResponse(told, status_code=status, media_type="application/problem+json")

@@ -1,0 +1,79 @@
+"""A console elsewhere, relayed to this machine's browser alone."""
+
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from tests.console.conftest import Keys, bearer
+from tests.transports.serving import Served
+
+from elytron_cli.commands.servers.console import sender_of
+from elytron_console.relay import console_relay
+from elytron_core.errors import InvalidInput
+
+pytestmark = pytest.mark.anyio
+
+HERE = "http://127.0.0.1:8718"
+
+
+@pytest.fixture
+async def relay(server: Served) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as behind:
+        app = console_relay(server.url, sender_of(behind))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as client:
+            yield client
+
+
+async def test_the_page_signs_in_reads_and_writes_through_it(relay: httpx.AsyncClient, keys: Keys) -> None:
+    page = await relay.get("/console")
+    assert (page.status_code, "default-src 'none'" in page.headers["content-security-policy"]) == (200, True)
+    assert (await relay.get("/console/static/app.mjs")).status_code == 200
+    assert (await relay.get("/")).headers["location"] == "/console"
+    begun = await relay.post("/console/session", headers=bearer(keys.user) | {"Origin": HERE})
+    assert begun.json()["space"] == "ada"
+    token = {"X-Console-Token": begun.json()["token"], "Origin": HERE}
+    said = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
+    assert (await relay.post("/console/operations/write", json=said, headers=token)).json()["changed"]
+    listed = (await relay.get("/console/conversations?space=ada")).json()
+    assert [(one["conversation"], one["turns"]) for one in listed["items"]] == [("default", 1)]
+
+
+async def test_the_console_alone_is_relayed(relay: httpx.AsyncClient, keys: Keys) -> None:
+    for path in ("/v1/inspect", "/metrics", "/docs", "/consoles", "/console/../metrics"):
+        assert (await relay.get(path, headers=bearer(keys.operator))).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "elsewhere.example"},
+        {"Origin": "http://elsewhere.example"},
+        {"Origin": "http://127.0.0.1:9999"},
+        {"Sec-Fetch-Site": "cross-site"},
+    ],
+)
+async def test_pages_elsewhere_are_refused(relay: httpx.AsyncClient, keys: Keys, headers: dict[str, str]) -> None:
+    answer = await relay.post("/console/session", headers=bearer(keys.user) | headers)
+    assert (answer.status_code, "set-cookie" in answer.headers) == (403, False)
+
+
+async def test_a_server_that_does_not_answer_is_named(relay: httpx.AsyncClient) -> None:
+    async with httpx.AsyncClient(base_url="http://127.0.0.1:9", trust_env=False) as nowhere:
+        app = console_relay("http://127.0.0.1:9", sender_of(nowhere))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=HERE) as client:
+            answer = await client.get("/console/session")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unreachable")
+
+
+async def test_a_body_beyond_its_bound_is_refused(relay: httpx.AsyncClient) -> None:
+    answer = await relay.post("/console/operations/write", content=b"x" * (1024 * 1024 + 1), headers={"Origin": HERE})
+    assert (answer.status_code, answer.json()["code"]) == (413, "payload_too_large")
+
+
+@pytest.mark.parametrize("url", ["", "8010", "ftp://host", "http://host/path", "http://host?x=1"])
+def test_what_is_no_servers_address_is_refused(url: str) -> None:
+    async def send(*_: object) -> None:
+        return None
+
+    with pytest.raises(InvalidInput):
+        console_relay(url, send)
