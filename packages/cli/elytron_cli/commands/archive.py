@@ -106,11 +106,14 @@ def report_copy(source: str, target: Path, /) -> None:
 
 
 @page_command("migrate")
-@click.option("--to", "target", required=True, metavar="URL", help="An empty or new store, of any kind.")
+@click.argument("stores", nargs=-1, metavar="[[SOURCE] TARGET]")
+@click.option("--to", "to", metavar="URL", help="An empty or new store, of any kind.")
 @click.option("--to-key-file", metavar="PATH", help="Keys under which the other store is sealed.")
 @common_options
-def migrate_command(*, target: str, to_key_file: str | None) -> None:
-    """Copy every space of the store into another store, exactly: documents, journal, and the bytes of files.
+def migrate_command(*, stores: tuple[str, ...], to: str | None, to_key_file: str | None) -> None:
+    """Copy every space of the store SOURCE into the store TARGET, exactly: documents, journal, and the bytes of files.
+
+    SOURCE is --store if it is left out, and --to may name TARGET.
 
     The other store must be empty. Write nothing meanwhile. Each space is compared afterwards; indexes are built again
     there, and idempotency keys are not copied. A new store appears whole or not at all. A store that exists gets each
@@ -118,12 +121,22 @@ def migrate_command(*, target: str, to_key_file: str | None) -> None:
     """
     found = run_settings()
     out = run_output()
-    if parse_url(found.store.value) == parse_url(target):
-        raise InvalidInput(field="--to", problem="is the store itself")
-    copied = migrate_store(
-        found.store.value, target, clock=SystemClock(), keys=keys_of(found), target_keys=_file_keys(to_key_file)
-    )
-    spaces = asyncio.run(copied)
+    named = [*stores, *([to] if to is not None else [])]
+    if len(named) not in {1, 2}:
+        raise InvalidInput(field="TARGET", problem="is missing, or more than two stores are named")
+    source, target = named if len(named) == 2 else (found.store.value, *named)
+    if parse_url(source) == parse_url(target):
+        raise InvalidInput(field="TARGET", problem="is the store itself")
+    with ProgressBar("copying", unit="entries", shown=not out.is_json) as bar:
+        copied = migrate_store(
+            source,
+            target,
+            clock=SystemClock(),
+            keys=keys_of(found),
+            target_keys=_file_keys(to_key_file),
+            progress=bar.at,
+        )
+        spaces = asyncio.run(copied)
     report = MigrationReport(engine=parse_url(target).engine, sealed=to_key_file is not None, spaces=spaces)
     rows = [(item.space, f"{item.documents} documents, {item.entries} entries, {item.blobs} files") for item in spaces]
     out.report(report, lambda console, _: tables_common.show_pairs(console, rows or [("spaces", "none")]))

@@ -1,8 +1,9 @@
 """Copies from one store to another, of any engines and keys: every space exactly, proved by its fingerprints."""
 
-from collections.abc import AsyncIterator
-from typing import TypeVar
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Self, TypeVar
 
+from elytron.indexing.progress import Progress, end_of
 from elytron.journal.verification import EventFingerprint, StateFingerprint, space_documents
 from elytron.state.space_records import FILLING, REF
 from elytron.transfer import restore
@@ -36,6 +37,36 @@ class CopiedSpace(Value):
     event_fingerprint: str
 
 
+class CopyAccount:
+    """Entries of all journals that a copy has behind it, and those that there are."""
+
+    def __init__(self, ends: Mapping[SpaceId, int], progress: Progress | None, /) -> None:
+        self._ends = ends
+        self._total = sum(ends.values())
+        self._progress = progress
+        self._behind = 0
+
+    @classmethod
+    async def of(cls, source: Store, spaces: Sequence[SpaceId], progress: Progress | None, /) -> Self:
+        """Return the account of a copy that is about to begin; without `progress` it counts nothing."""
+        if progress is None:
+            return cls({}, None)
+        ends = {
+            space: await end_of(source, space, 1) for space in spaces if await source.journal(space, after=0, limit=1)
+        }
+        return cls(ends, progress)
+
+    def reach(self, sequence: int, /) -> None:
+        """Say that the space under way is copied up to `sequence`."""
+        if self._progress is not None:
+            self._progress(self._behind + sequence, self._total)
+
+    def finish(self, space: SpaceId, /) -> None:
+        """Say that `space` is copied and compared."""
+        self._behind += self._ends.get(space, 0)
+        self.reach(0)
+
+
 async def migrate_store(
     source: str,
     target: str,
@@ -44,18 +75,21 @@ async def migrate_store(
     clock: Clock,
     keys: KeyProvider | None = None,
     target_keys: KeyProvider | None = None,
+    progress: Progress | None = None,
 ) -> tuple[CopiedSpace, ...]:
     """Copy every space of the store `source` to `target`, which appears whole if there is no store yet.
 
+    `progress` is called with how many entries of all journals are copied, and how many there are.
     A store that is there must be as `copy_store` wants it. Raises what opening, `staged_store` and `copy_store` raise.
     """
     there = await open_as_made(source, clock=clock, keys=keys, when_missing=WhenMissing.REFUSE)
     try:
         address = parse_url(target)
         if address.path is None or not is_free(address.path):
-            return await _copied_into(there, target, clock=clock, keys=target_keys)
+            return await _copied_into(there, target, clock=clock, keys=target_keys, progress=progress)
         async with staged_store(address.path) as stage:
-            copied = await _copied_into(there, address.url_at(stage.path), clock=clock, keys=target_keys)
+            staged = address.url_at(stage.path)
+            copied = await _copied_into(there, staged, clock=clock, keys=target_keys, progress=progress)
             await stage.place()
             return copied
     finally:
@@ -63,16 +97,18 @@ async def migrate_store(
 
 
 async def _copied_into(
-    source: Store, target: str, /, *, clock: Clock, keys: KeyProvider | None
+    source: Store, target: str, /, *, clock: Clock, keys: KeyProvider | None, progress: Progress | None
 ) -> tuple[CopiedSpace, ...]:
     into = await open_as_made(target, clock=clock, keys=keys)
     try:
-        return await copy_store(source, into, ids=RandomIds(clock))
+        return await copy_store(source, into, ids=RandomIds(clock), progress=progress)
     finally:
         await into.close()
 
 
-async def copy_store(source: Store, target: Store, /, *, ids: IdSource) -> tuple[CopiedSpace, ...]:
+async def copy_store(
+    source: Store, target: Store, /, *, ids: IdSource, progress: Progress | None = None
+) -> tuple[CopiedSpace, ...]:
     """Copy every space of `source` to `target`: documents, journal, and the bytes beside documents.
 
     Indexes are built again and receipts of repeated calls stay behind. No caller may write to either meanwhile. A space
@@ -82,7 +118,11 @@ async def copy_store(source: Store, target: Store, /, *, ids: IdSource) -> tuple
     """
     spaces = [space async for space in ports_store.scan_spaces(source)]
     found = await _whole_spaces(source, target, spaces)
-    copied = [found.get(space) or await _copy_space(source, target, space, own=ids.new()) for space in spaces]
+    account = await CopyAccount.of(source, spaces, progress)
+    copied: list[CopiedSpace] = []
+    for space in spaces:
+        copied.append(found.get(space) or await _copy_space(source, target, space, account, own=ids.new()))
+        account.finish(space)
     for space in {space async for space in ports_store.scan_spaces(target)}.difference(spaces):
         raise SpaceInUse(space=space, problem=f"came to the target from elsewhere meanwhile: {_ALONE}")
     return tuple(copied)
@@ -104,7 +144,7 @@ async def _whole_spaces(source: Store, target: Store, spaces: list[SpaceId]) -> 
     return found
 
 
-async def _copy_space(source: Store, target: Store, space: SpaceId, *, own: str) -> CopiedSpace:
+async def _copy_space(source: Store, target: Store, space: SpaceId, account: "CopyAccount", *, own: str) -> CopiedSpace:
     (mark,) = await source.get(space, (FILLING,))
     if mark is not None:
         raise SpaceIncomplete(space=space)
@@ -121,7 +161,7 @@ async def _copy_space(source: Store, target: Store, space: SpaceId, *, own: str)
     (last,) = await source.journal(space, after=sent.sequence - 1, limit=1)
     try:
         await take_over(target, space, at=last.at)
-        await fill_space(target, _copy_batches(source, space, sent, count), count=count, own=own, files=files)
+        await fill_space(target, _copy_batches(source, space, sent, count, account), count=count, own=own, files=files)
     except SpaceInUse:
         raise
     except Conflict as conflict:
@@ -131,7 +171,9 @@ async def _copy_space(source: Store, target: Store, space: SpaceId, *, own: str)
     return sent
 
 
-async def _copy_batches(source: Store, space: SpaceId, sent: CopiedSpace, count: int) -> AsyncIterator[Batch]:
+async def _copy_batches(
+    source: Store, space: SpaceId, sent: CopiedSpace, count: int, account: "CopyAccount"
+) -> AsyncIterator[Batch]:
     """Yield what was `sent` in `count` batches: documents and entries side by side, the space's record in the last.
 
     Raises SpaceInUse in place of the last where the space is not what it was, so that nothing of it comes to light.
@@ -152,6 +194,7 @@ async def _copy_batches(source: Store, space: SpaceId, sent: CopiedSpace, count:
             entries=tuple(EntryDraft(line.action, line.ref, line.digest, line.at, line.covers) for line in lines),
             puts=tuple(PutChange(document.ref, document.body, 0) for document in kept),
         )
+        account.reach(lines[-1].sequence)
 
 
 async def _has_grown(source: Store, space: SpaceId, sent: CopiedSpace) -> bool:
