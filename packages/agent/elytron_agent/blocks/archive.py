@@ -20,13 +20,18 @@ from elytron_core.evidence import EvidenceRole, TrustLevel
 from elytron_core.planes.transcript import PRIVATE, STORE, Message
 from elytron_core.policy.projection import sections
 
-_SOURCE: Final = "source"
+SOURCE: Final = "source"
+SOURCE_TYPE: Final = "embedding_source_type"
+"""Metadata of a turn that was put in through `/v1/rag`: what it is, other than an archival memory."""
 ARCHIVAL: Final = "archival"
 """The conversation that archival memories are stored in, and what the metadata of their turns names as source."""
 NOT_ARCHIVAL: Final = AnyOf(
-    conditions=(FieldCondition(field=_SOURCE, comparison=ComparisonOperator.NE, values=(ARCHIVAL,)),)
+    conditions=(FieldCondition(field=SOURCE, comparison=ComparisonOperator.NE, values=(ARCHIVAL,)),)
 )
-_IS_ARCHIVAL: Final = AnyOf(conditions=(FieldCondition(field=_SOURCE, values=(ARCHIVAL,)),))
+NOT_PUT_IN: Final = AnyOf(
+    conditions=(FieldCondition(field=SOURCE_TYPE, comparison=ComparisonOperator.EXISTS, values=(), negated=True),)
+)
+_IS_ARCHIVAL: Final = AnyOf(conditions=(FieldCondition(field=SOURCE, values=(ARCHIVAL,)),))
 
 
 class ArchivalMemory:
@@ -51,7 +56,7 @@ class ArchivalMemory:
             conversation=self.conversation,
             agent_id=self._agent,
             tags=tags_of(tags),
-            metadata={_SOURCE: ARCHIVAL},
+            metadata={SOURCE: ARCHIVAL},
             idempotency_key=call,
         )
         return report.ids[0]
@@ -103,7 +108,7 @@ async def search_conversations(
     filters = RecallFilters(
         planes=(RecallPlane.TRANSCRIPT, RecallPlane.SUMMARY),
         conversations=() if conversation is None else (conversation,),
-        where=(NOT_ARCHIVAL,),
+        where=(NOT_ARCHIVAL, NOT_PUT_IN),
     )
     hits = answering_hits(await memory.recall(query, limit=limit, filters=filters))
     summed_up = {hit.conversation for hit in hits if hit.plane is RecallPlane.SUMMARY and hit.conversation is not None}

@@ -106,11 +106,13 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
         spoken = [found for found in _spoken_protocols(wanted) if profile_allows(runtime.context, found.entry)]
         models = (llm_surfaces(wanted.llm),) if wanted.llm is not None else ()
         agents = _agent_families(wanted)
+        embeddings = _embedding_families(runtime, wanted)
         protocols = (
             *("http", "websocket", "sse"),
             *(found.name for found in spoken),
             *(("llm",) if models else ()),
             *(("agent",) if agents else ()),
+            *(("rag",) if embeddings else ()),
         )
         console = (_console_family(wanted.console, protocols),) if wanted.console is not None else ()
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
@@ -125,6 +127,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
                 *(found.family for found in spoken),
                 *models,
                 *agents,
+                *embeddings,
                 *shared,
                 *console,
             ),
@@ -172,6 +175,15 @@ def _agent_families(wanted: WantedSurfaces) -> "tuple[Family, ...]":
     from elytron_agent.service.surfaces import agent_surfaces
 
     return (agent_surfaces(wanted.agent),)
+
+
+def _embedding_families(runtime: MemoryRuntime, wanted: WantedSurfaces) -> "tuple[Family, ...]":
+    """Return the family of the routes of embeddings, if there is an embedder or an agent."""
+    if wanted.agent is None and runtime.context.encoders.wanted is None:
+        return ()
+    from elytron_agent.rag.rag_surfaces import rag_surfaces
+
+    return (rag_surfaces(),)
 
 
 def _media_types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:

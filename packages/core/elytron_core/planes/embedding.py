@@ -57,6 +57,16 @@ class VectorSet(Value):
         except (ValueError, struct.error):
             raise StoreCorrupt(what="a stored vector") from None
 
+    def halves_of(self, check: str, /) -> bytes:
+        """Return the vector of a text as little-endian halves. Raises StoreCorrupt if it is damaged."""
+        try:
+            halves = b64decode(self.vectors[check], validate=True)
+        except ValueError:
+            halves = b""
+        if len(halves) != 2 * self.dimensions:
+            raise StoreCorrupt(what="a stored vector")
+        return halves
+
     def halves_of_passages(self, check: str, /) -> bytes:
         """Return the vectors of a text's passages, one after the other, as little-endian halves.
 

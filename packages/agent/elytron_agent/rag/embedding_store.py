@@ -1,0 +1,326 @@
+"""Embeddings of one user: put in, deleted, counted and searched. Its texts are memories as any other."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+from elytron.context import OperationContext
+from elytron.documents.stored_values import value_at, values_at
+from elytron.embedding.embed_pass import nudge_embedding
+from elytron.runtime import MemoryRuntime
+from elytron.state.encoders import embed_query
+from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
+from elytron_agent.rag import limits
+from elytron_agent.rag.embedding_wire import (
+    EmbeddingAnswer,
+    EmbeddingRequest,
+    ModelRows,
+    QuotaState,
+    RagHit,
+    RagQuotaStates,
+    RagSearchAnswer,
+    RagSearchRequest,
+    RagSkipped,
+    RagStatus,
+    conversation_of_row,
+)
+from elytron_agent.rag.rows import (
+    MESSAGE,
+    EmbeddingRow,
+    recallable_units,
+    row_pages,
+    rows_of_turns,
+    token_count_of,
+)
+from elytron_agent.rag.search_figures import SearchFigures
+from elytron_agent.rag.table_cache import TableCache
+from elytron_agent.rag.usage import UsageLedger
+from elytron_agent.rag.vector_table import RankedRow, RowFilter, TableAnswer, VectorKind, VectorTable, merged_answers
+from elytron_core import limits as core_limits
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
+from elytron_core.evidence import EvidenceAuthority, EvidenceRole
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes.transcript import PRIVATE, STORE, TURNS, Message, Turn, message_id
+from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import DocumentRef, require_ref
+from elytron_core.scope import Scope
+from elytron_core.text import similarity
+
+_RESERVED: Final = frozenset({SOURCE, SOURCE_TYPE, PRIVATE, STORE})
+_MESSAGES_GO_OTHERWISE: Final = "message is none that is put in or deleted here: messages go with their conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class RagParts:
+    """Parts that the embeddings of all users share."""
+
+    context: OperationContext
+    cache: TableCache
+    ledger: UsageLedger
+    figures: SearchFigures
+
+
+class EmbeddingStore:
+    """The embeddings of one user, whose memory is one space."""
+
+    def __init__(self, parts: RagParts, space: SpaceId, /, *, caller: str) -> None:
+        self._parts = parts
+        self._space = space
+        self._scope = Scope(space=space)
+        self._context = parts.context
+        self._memory = MemoryRuntime(replace(parts.context, default_scope=self._scope, caller=caller))
+
+    async def insert(self, asked: EmbeddingRequest, /, *, key: str | None) -> EmbeddingAnswer:
+        """Store a text, embed it, and return its row. If the embedder fails, the text is embedded later.
+
+        Raises InvalidInput, LimitExceeded, RateLimited.
+        """
+        await self._embedder()
+        size = len(asked.text.encode("utf-8", "surrogatepass"))
+        _require_bytes("text", size, limits.TEXT_BYTES)
+        if similarity.is_blank(asked.text):
+            raise InvalidInput(field="text", problem="has no words")
+        if asked.source_type == MESSAGE:
+            raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
+        for name in sorted(_RESERVED & asked.metadata.keys()):
+            raise InvalidInput(field=f"metadata.{name}", problem="is the server's own: take another name")
+        counted = size + self._parts.ledger.vector_bytes
+        await self._parts.ledger.take(self._space, counted)
+        is_new = False
+        try:
+            id_, is_new = await self._store(asked, key)
+        finally:
+            if not is_new:
+                await self._parts.ledger.give_back(self._space, 1, counted, inserts=1)
+        await self._embedded(id_)
+        row = await self._row(id_)
+        turn, _ = await value_at(self._context.store, self._space, DocumentRef(TURNS, row.turn), Turn)
+        return _row_answer(row, await self._kind(), turn.recorded_at if turn is not None else None)
+
+    async def _store(self, asked: EmbeddingRequest, key: str | None) -> tuple[str, bool]:
+        """Store a text; return its id, and whether it was not stored under `key` before."""
+        is_archival = asked.source_type == ARCHIVAL
+        marks = {SOURCE: ARCHIVAL} if is_archival else {SOURCE_TYPE: asked.source_type}
+        # Documents are from outside: a model is shown them as such, and nothing in them is the user's word.
+        role = EvidenceRole.ASSISTANT if is_archival else EvidenceRole.TOOL
+        authority = None if is_archival else EvidenceAuthority.EXTERNAL_CONTENT
+        report = await self._memory.add(
+            Message(role=role, text=asked.text, authority=authority),
+            conversation=ARCHIVAL if is_archival else f"rag:{asked.source_type}",
+            tags=asked.every_tag,
+            metadata={**asked.values, **marks},
+            idempotency_key=key,
+        )
+        return report.ids[0], not report.duplicated
+
+    async def delete(self, row_id: str, /) -> None:
+        """Erase a row with its text, wherever it was put in or said. Raises NotFound."""
+        row = await self._row(row_id)
+        await self._erase([row], "its user deleted the embedding")
+
+    async def delete_all(self, source_types: Sequence[str], /, *, dry_run: bool) -> tuple[int, int]:
+        """Erase all rows that were put in, or those of some source types; return their number, and that of messages.
+
+        Messages stay. Raises InvalidInput if they are named.
+        """
+        if MESSAGE in source_types:
+            raise InvalidInput(field="source_type", problem=_MESSAGES_GO_OTHERWISE)
+        gone: list[EmbeddingRow] = []
+        messages = 0
+        async for page in row_pages(self._context.store, self._space):
+            messages += sum(not row.is_put_in for row in page)
+            gone += [
+                row._replace(vectors=())
+                for row in page
+                if row.is_put_in and (not source_types or row.source_type in source_types)
+            ]
+        if not dry_run:
+            for start in range(0, len(gone), core_limits.WRITES_PER_REQUEST):
+                part = gone[start : start + core_limits.WRITES_PER_REQUEST]
+                await self._erase(part, "its user deleted the embeddings")
+        return len(gone), messages
+
+    async def search(self, asked: RagSearchRequest, /) -> RagSearchAnswer:
+        """Return the rows that are nearest to a query. Raises ModelUnavailable, LimitExceeded, Overloaded."""
+        _require_bytes("query", len(asked.query.encode("utf-8", "surrogatepass")), limits.QUERY_BYTES)
+        embedder = await self._embedder()
+        kind = VectorKind(embedder.info.model, embedder.info.dimensions)
+        query = await embed_query(embedder, asked.query, wait_s=limits.QUERY_WAIT_S)
+        wanted = RowFilter(frozenset(asked.source_types), asked.conversation_id, frozenset(asked.tags))
+        found = await self._ranked(query, kind, wanted, limit=asked.top_k)
+        hits = await self._hits(found.ranked, kind)
+        shown = _within_tokens(hits, asked.max_tokens)
+        return RagSearchAnswer(
+            data=tuple(shown),
+            model=kind.model,
+            dimension=kind.dimension,
+            compared=found.compared,
+            skipped=RagSkipped(**found.skipped._asdict()),
+            total_tokens=sum(hit.token_count for hit in shown),
+            is_cut=len(shown) < len(hits),
+        )
+
+    async def _ranked(self, query: bytes, kind: VectorKind, wanted: RowFilter, *, limit: int) -> TableAnswer:
+        table = None if wanted.tags else await self._parts.cache.table(self._space, kind)
+        figures = self._parts.figures
+        if table is not None:
+            with figures.search(is_cached=True):
+                return await asyncio.to_thread(table.search, query, wanted, limit=limit)
+        answers: list[TableAnswer] = []
+        with figures.search(is_cached=False):
+            async for page in row_pages(self._context.store, self._space):
+                rows = [row for row in page if wanted.passes(row)]
+                part = await asyncio.to_thread(VectorTable.of, kind, rows)
+                answers.append(await asyncio.to_thread(part.search, query, RowFilter(), limit=limit))
+            return merged_answers(answers, limit=limit)
+
+    async def _hits(self, ranked: Sequence[RankedRow], kind: VectorKind) -> Sequence[RagHit]:
+        """Return rows with their texts; one that went meanwhile is left out."""
+        refs = {each.row.turn: DocumentRef(TURNS, each.row.turn) for each in ranked}
+        turns: Mapping[DocumentRef, Turn] = await values_at(self._context.store, self._space, refs.values(), Turn)
+        texts = {
+            message_id(TurnId(ref.key), unit.part): (unit.text, turn)
+            for ref, turn in turns.items()
+            for unit in recallable_units(ref, turn)
+        }
+        hits: list[RagHit] = []
+        for score, row in ranked:
+            if row.id in texts:
+                text, turn = texts[row.id]
+                shown = _row_answer(row, kind, turn.recorded_at)
+                metadata = {name: value for name, value in turn.metadata.items() if name not in _RESERVED}
+                hits.append(
+                    RagHit(
+                        id=row.id,
+                        score=score,
+                        text=text,
+                        source_type=row.source_type,
+                        conversation_id=shown.conversation_id,
+                        tags=row.tags,
+                        metadata=metadata,
+                        token_count=token_count_of(text),
+                        model=kind.model,
+                        dimension=kind.dimension,
+                        created_at=shown.created_at,
+                    )
+                )
+        return hits
+
+    async def status(self) -> RagStatus:
+        """Return the rows by their models, and what of the quotas is used."""
+        embedder = await self._embedder()
+        kind = VectorKind(embedder.info.model, embedder.info.dimensions)
+        models: Counter[VectorKind] = Counter()
+        sources: Counter[str] = Counter()
+        stale = unembedded = 0
+        async for page in row_pages(self._context.store, self._space):
+            for row in page:
+                kinds = {VectorKind(each.model, each.dimension) for each in row.vectors}
+                models.update(kinds)
+                sources[row.source_type] += 1
+                unembedded += not kinds
+                stale += bool(kinds) and kind not in kinds
+        return RagStatus(
+            model=kind.model,
+            dimension=kind.dimension,
+            total=sources.total(),
+            by_model=tuple(
+                ModelRows(model=each.model, dimension=each.dimension, rows=models[each]) for each in sorted(models)
+            ),
+            by_source_type=dict(sorted(sources.items())),
+            stale_count=stale,
+            unembedded_count=unembedded,
+            quotas=await self._quota_states(),
+        )
+
+    async def _quota_states(self) -> RagQuotaStates:
+        ledger = self._parts.ledger
+        usage, project, quotas = await ledger.of(self._space), await ledger.project(), ledger.quotas
+        ends_at = Instant(self._context.clock.now() + 1000 * ledger.hour_ends_in_s())
+        return RagQuotaStates(
+            rows=QuotaState(used=usage.rows, limit=quotas.user_rows),
+            size_bytes=QuotaState(used=usage.size_bytes, limit=quotas.user_bytes),
+            inserts=QuotaState(used=ledger.inserts_of(usage), limit=quotas.inserts_per_hour, ends_at=ends_at),
+            project_rows=QuotaState(used=project.rows, limit=quotas.project_rows),
+            project_bytes=QuotaState(used=project.size_bytes, limit=quotas.project_bytes),
+        )
+
+    async def _embedder(self) -> Embedder:
+        """Return the embedder whose vectors are compared. Raises Unsupported without one."""
+        wanted = self._context.encoders.wanted
+        if wanted is None:
+            raise Unsupported("this server has no embedder: start it with --embedder")
+        record = await self._context.spaces.find(self._space)
+        if record is None:
+            return wanted
+        return self._context.encoders.serving(record, await self._context.folds.current(self._space)) or wanted
+
+    async def _kind(self) -> VectorKind:
+        info = (await self._embedder()).info
+        return VectorKind(info.model, info.dimensions)
+
+    async def _embedded(self, row_id: str) -> None:
+        """Wait until a row has its vector, or the embedder failed, for some time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limits.EMBED_WAIT_S):
+                for _ in range(2):
+                    await self._context.encoders.settled(self._space)
+                    if (await self._row(row_id)).vectors:
+                        return
+                    nudge_embedding(self._context, self._space)
+
+    async def _row(self, row_id: str) -> EmbeddingRow:
+        """Return a row. Raises NotFound."""
+        turn = row_id.partition("#")[0]
+        try:
+            require_ref(DocumentRef(TURNS, turn))
+            found = await rows_of_turns(self._context.store, self._space, [turn])
+        except InvalidInput:
+            found = ()
+        for row in found:
+            if row.id == row_id:
+                return row
+        raise NotFound(what="embedding", name=row_id)
+
+    async def _erase(self, rows: Sequence[EmbeddingRow], reason: str) -> None:
+        ids = tuple(row.id for row in rows)
+        await self._memory.erase(MemoryEraseRequest(scope=self._scope, ids=ids, reason=reason))
+        self._parts.cache.forget(self._space)
+        put_in = [row for row in rows if row.is_put_in]
+        size = sum(row.size_bytes + self._parts.ledger.vector_bytes for row in put_in)
+        if put_in:
+            await self._parts.ledger.give_back(self._space, len(put_in), size)
+
+
+def _row_answer(row: EmbeddingRow, kind: VectorKind, created_at: Instant | None) -> EmbeddingAnswer:
+    is_embedded = any((each.model, each.dimension) == kind for each in row.vectors)
+    return EmbeddingAnswer(
+        id=row.id,
+        source_type=row.source_type,
+        conversation_id=conversation_of_row(row.source_type, row.conversation),
+        tags=row.tags,
+        token_count=row.token_count,
+        model=kind.model if is_embedded else None,
+        dimension=kind.dimension if is_embedded else None,
+        created_at=created_at,
+    )
+
+
+def _within_tokens(hits: Sequence[RagHit], most: int | None) -> Sequence[RagHit]:
+    """Return the first hits that have at most `most` tokens together; the first that does not fit ends them."""
+    total = 0
+    for at, hit in enumerate(hits):
+        total += hit.token_count
+        if most is not None and total > most:
+            return hits[:at]
+    return hits
+
+
+def _require_bytes(what: str, size: int, most: int) -> None:
+    if size > most:
+        raise LimitExceeded(what=f"bytes of a {what}", limit=most, found=size, way_out="send it in parts")

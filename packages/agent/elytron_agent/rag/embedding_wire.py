@@ -1,0 +1,185 @@
+"""Requests and answers of `/v1/rag`."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field
+
+from elytron_agent.blocks.archive import ARCHIVAL, tags_of
+from elytron_agent.rag import limits
+from elytron_agent.rag.rows import MESSAGE
+from elytron_core import limits as core_limits
+from elytron_core.clock import Instant
+from elytron_core.model import Request, Value
+from elytron_core.planes.transcript import Metadata
+from elytron_core.scope import Name, TagFilter, Tags
+
+SourceType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,31}$")]
+"""`message`, `archival`, or a word of the caller's own."""
+_TAGS: Final = "tags"
+
+
+MetadataValue = (
+    Annotated[str, Field(max_length=core_limits.METADATA_CHARS)]
+    | int
+    | Annotated[float, Field(allow_inf_nan=False)]
+    | bool
+    | None
+)
+
+
+def _require_values(given: dict[str, Any]) -> dict[str, Any]:
+    if any(isinstance(value, tuple) for name, value in given.items() if name != _TAGS):
+        raise ValueError(f"holds a list other than {_TAGS}")
+    return given
+
+
+class EmbeddingRequest(Request):
+    """Put in a text: it is stored, embedded and found. Tags may be in the metadata too, under `tags`."""
+
+    text: Annotated[str, Field(min_length=1, max_length=core_limits.MESSAGE_CHARS)]
+    source_type: SourceType = ARCHIVAL
+    """Kind of the text, such as `document`; messages are embedded by themselves."""
+    tags: Tags = ()
+    metadata: Annotated[
+        dict[Name, MetadataValue | Tags], Field(max_length=core_limits.METADATA_KEYS), AfterValidator(_require_values)
+    ] = Field(default_factory=dict)
+
+    @property
+    def every_tag(self) -> tuple[str, ...]:
+        """Return the tags of both places."""
+        inside = self.metadata.get(_TAGS)
+        return (*self.tags, *(tags_of(inside) if isinstance(inside, str | tuple) else ()))
+
+    @property
+    def values(self) -> dict[str, MetadataValue]:
+        """Return the metadata without tags."""
+        return {name: value for name, value in self.metadata.items() if not isinstance(value, tuple) and name != _TAGS}
+
+
+class EmbeddingAnswer(Value):
+    """A row. `model` and `dimension` are missing until the text is embedded."""
+
+    id: str
+    object: Literal["rag.embedding"] = "rag.embedding"
+    source_type: str
+    conversation_id: str | None = None
+    """Conversation of a message; other rows have none."""
+    tags: tuple[str, ...] = ()
+    token_count: int
+    model: str | None = None
+    dimension: int | None = None
+    created_at: Instant | None = None
+
+
+class EmbeddingDeleted(Value):
+    """A row that is gone, with its text."""
+
+    id: str
+    object: Literal["rag.embedding.deleted"] = "rag.embedding.deleted"
+    deleted: bool = True
+
+
+class EmbeddingsDeleted(Value):
+    """Result of a deletion, or of its dry run. Messages go with their conversations."""
+
+    object: Literal["rag.embeddings.deleted"] = "rag.embeddings.deleted"
+    deleted: bool
+    dry_run: bool
+    rows: int
+    messages_left: int
+
+
+class RagSearchRequest(Request):
+    """Find the rows that are nearest to a query, by cosine alone."""
+
+    query: Annotated[str, Field(min_length=1, max_length=core_limits.QUERY_CHARS)]
+    top_k: Annotated[int, Field(ge=1, le=limits.RESULTS_MAX)] = limits.RESULTS
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    """The first row that does not fit ends the answer."""
+    source_types: Annotated[tuple[SourceType, ...], Field(max_length=limits.SOURCE_TYPES)] = ()
+    conversation_id: Name | None = None
+    tags: TagFilter = ()
+    """Only rows with one of these."""
+
+
+class RagHit(Value):
+    """A row that a search found, with its cosine to the query."""
+
+    id: str
+    score: float
+    text: str
+    source_type: str
+    conversation_id: str | None = None
+    tags: tuple[str, ...] = ()
+    metadata: Metadata = Field(default_factory=dict)
+    token_count: int
+    model: str
+    dimension: int
+    created_at: Instant | None = None
+
+
+class RagSkipped(Value):
+    """Rows that pass the filters and were not compared: of other models or dimensions, or not embedded yet."""
+
+    other_models: int = 0
+    other_dimensions: int = 0
+    unembedded: int = 0
+
+
+class RagSearchAnswer(Value):
+    """The nearest rows, best first; of equally near ones the shorter first."""
+
+    object: Literal["list"] = "list"
+    data: tuple[RagHit, ...]
+    model: str
+    dimension: int
+    compared: int
+    skipped: RagSkipped
+    total_tokens: int
+    is_cut: bool
+    """True if `max_tokens` ended it."""
+
+
+class ModelRows(Value):
+    """Rows that have a vector of one model."""
+
+    model: str
+    dimension: int
+    rows: int
+
+
+class QuotaState(Value):
+    """A quota, what of it is used, and for one of an hour when that ends."""
+
+    used: int
+    limit: int
+    ends_at: Instant | None = None
+
+
+class RagQuotaStates(Value):
+    """The quotas of what a user put in, and of what all users of the server did."""
+
+    rows: QuotaState
+    size_bytes: QuotaState
+    inserts: QuotaState
+    project_rows: QuotaState
+    project_bytes: QuotaState
+
+
+class RagStatus(Value):
+    """Rows of a user. Stale ones have vectors, and none of the model that is compared."""
+
+    object: Literal["rag.status"] = "rag.status"
+    model: str
+    dimension: int
+    total: int
+    by_model: tuple[ModelRows, ...]
+    by_source_type: dict[str, int]
+    stale_count: int
+    unembedded_count: int
+    quotas: RagQuotaStates
+
+
+def conversation_of_row(source_type: str, conversation: str, /) -> str | None:
+    """Return the conversation that a row is shown with."""
+    return conversation if source_type == MESSAGE else None

@@ -1,0 +1,166 @@
+"""The routes of embeddings as surfaces of a server."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
+from elytron_adapter.http.responses import principal_of, shown_surface
+from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription
+from elytron_agent.rag import embedding_wire as wire
+from elytron_agent.rag import limits
+from elytron_agent.rag.embedding_store import EmbeddingStore, RagParts
+from elytron_agent.rag.search_figures import RagFigure, SearchFigures
+from elytron_agent.rag.table_cache import CacheBounds, TableCache
+from elytron_agent.rag.usage import RagQuotas, UsageLedger
+from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.model import Value
+
+ROOT: Final = "/v1/rag"
+_EMBEDDINGS: Final = f"{ROOT}/embeddings"
+_GROUP: Final = "rag"
+RequestT = TypeVar("RequestT", bound=Value)
+
+
+@dataclass(frozen=True, slots=True)
+class RagSettings:
+    """Settings of the service, as the operator gives them."""
+
+    quotas: RagQuotas = field(default_factory=RagQuotas)
+    cache: CacheBounds = field(default_factory=CacheBounds)
+
+
+def rag_surfaces(settings: RagSettings | None = None, /) -> Family:
+    """Return the family of the routes of embeddings."""
+
+    def family(entrance: CallerEntrance) -> Iterable[Surface]:
+        routes = RagRoutes(entrance, settings or RagSettings())
+        first, *others = routes.surfaces()
+        return (replace(first, running=routes.running, figures=routes.figures), *others)
+
+    return family
+
+
+@dataclass(frozen=True, slots=True)
+class RagCall:
+    """One call, by a user who was let in."""
+
+    embeddings: EmbeddingStore
+    request: Request
+
+    async def body(self, model: type[RequestT], /) -> RequestT:
+        """Return the request in the body."""
+        sent = await read_body(self.request.scope, self.request.receive, limit=limits.BODY_BYTES)
+        if sent:
+            require_json(heads_of(self.request.scope))
+        data = sent or b"{}"
+        return await envelope.read_aside(len(data), partial(envelope.decode_as, model, data, limit=limits.BODY_BYTES))
+
+
+RagHandler = Callable[[RagCall], Awaitable[Value]]
+
+
+class RagRoutes:
+    """The routes, and what they share."""
+
+    def __init__(self, entrance: CallerEntrance, settings: RagSettings, /) -> None:
+        self._entrance = entrance
+        context = entrance.dispatcher.runtime.context
+        cache = TableCache(context.store, context.clock, bounds=settings.cache)
+        self._parts = RagParts(context, cache, UsageLedger(context, settings.quotas), SearchFigures())
+
+    def surfaces(self) -> Iterable[Surface]:
+        """Yield the surfaces."""
+        for method, path, handler, told in _ROUTES:
+            yield self._surface(method, path, handler, replace(told, group=_GROUP))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Serve while this is entered."""
+        try:
+            yield
+        finally:
+            await self._parts.cache.close()
+
+    def figures(self) -> Iterable[RagFigure]:
+        """Return the figures as they are now."""
+        return self._parts.figures.all(self._parts.cache, self._parts.ledger)
+
+    def _surface(self, method: str, path: str, handler: RagHandler, told: SurfaceDescription) -> Surface:
+        async def answered(request: Request) -> Response:
+            principal = principal_of(request.scope)
+            scope = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
+            if scope is None:
+                raise ScopeMissing(operation="rag", way_out="use a user's key: an operator has no embeddings")
+            call = RagCall(EmbeddingStore(self._parts, scope.space, caller=principal.id), request)
+            async with self._entrance.admitted(principal, size_bytes=_declared_bytes(request)):
+                answer = await handler(call)
+            return Response(envelope.encode_value(answer), media_type="application/json")
+
+        return shown_surface(path, answered, access=SurfaceAccess.MEMBER, methods=(method,), told=told)
+
+
+def _declared_bytes(request: Request) -> int:
+    text = request.headers.get("content-length", "0")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
+
+
+async def insert_embedding(call: RagCall) -> Value:
+    """Put in a text."""
+    asked = await call.body(wire.EmbeddingRequest)
+    return await call.embeddings.insert(asked, key=idempotency_key(heads_of(call.request.scope)))
+
+
+async def delete_embedding(call: RagCall) -> Value:
+    """Erase a row."""
+    wanted = call.request.path_params["id"]
+    await call.embeddings.delete(wanted)
+    return wire.EmbeddingDeleted(id=wanted)
+
+
+async def delete_embeddings(call: RagCall) -> Value:
+    """Erase all rows that were put in."""
+    query = call.request.query_params
+    dry_run = query.get("dry_run", "false")
+    if dry_run not in {"true", "false"}:
+        raise InvalidInput(field="dry_run", problem="is neither true nor false")
+    types = query.getlist("source_type")
+    rows, messages = await call.embeddings.delete_all(types, dry_run=dry_run == "true")
+    return wire.EmbeddingsDeleted(
+        deleted=dry_run == "false", dry_run=dry_run == "true", rows=rows, messages_left=messages
+    )
+
+
+async def embeddings_status(call: RagCall) -> Value:
+    """Count the rows."""
+    return await call.embeddings.status()
+
+
+async def search_embeddings(call: RagCall) -> Value:
+    """Find the nearest rows."""
+    return await call.embeddings.search(await call.body(wire.RagSearchRequest))
+
+
+_ROUTES: Final[tuple[tuple[str, str, RagHandler, SurfaceDescription], ...]] = (
+    ("POST", _EMBEDDINGS, insert_embedding,
+     SurfaceDescription("insert_embedding", "Store and embed a text.", wire.EmbeddingRequest, wire.EmbeddingAnswer,
+                        ("Idempotency-Key",))),
+    ("DELETE", _EMBEDDINGS, delete_embeddings,
+     SurfaceDescription("delete_embeddings", "Erase all that was put in, or some source types of it.", None,
+                        wire.EmbeddingsDeleted, query=("source_type", "dry_run"))),
+    ("GET", f"{_EMBEDDINGS}/status", embeddings_status,
+     SurfaceDescription("embeddings_status", "Count the rows by model, and show the quotas.", None, wire.RagStatus)),
+    ("DELETE", f"{_EMBEDDINGS}/{{id:path}}", delete_embedding,
+     SurfaceDescription("delete_embedding", "Erase a row with its text.", None, wire.EmbeddingDeleted)),
+    ("POST", f"{ROOT}/search", search_embeddings,
+     SurfaceDescription("search_embeddings", "Find the rows nearest to a query, by cosine.", wire.RagSearchRequest,
+                        wire.RagSearchAnswer)),
+)  # fmt: skip

@@ -1,0 +1,158 @@
+"""Rows of embeddings: the messages and archival memories of a space, with the vectors that they have."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from elytron.indexing.units import embedded_text, source_of, units_of_value, vectors_prefix
+from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
+from elytron_agent.context.compaction import tokens_of
+from elytron_agent.rag import limits
+from elytron_core import limits as core_limits
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes.embedding import VECTORS, VectorSet, check_of
+from elytron_core.planes.transcript import TURNS, Turn, message_id
+from elytron_core.ports.store import Document, DocumentRef, Store
+from elytron_index import SearchUnit
+
+MESSAGE: Final = "message"
+_KIND: Final = vectors_prefix(DocumentRef(TURNS, "0"))[: -len("0.")]
+"""Beginning of the keys of all vectors of turns."""
+
+
+class StoredVector(NamedTuple):
+    """A vector of a row, as halves of little-endian numbers."""
+
+    model: str
+    dimension: int
+    halves: bytes
+
+
+class EmbeddingRow(NamedTuple):
+    """A text that is embedded, or is to be; `vectors` are those that models made of it."""
+
+    id: str
+    turn: str
+    source_type: str
+    conversation: str
+    tags: tuple[str, ...]
+    token_count: int
+    size_bytes: int
+    vectors: tuple[StoredVector, ...]
+
+    @property
+    def is_put_in(self) -> bool:
+        """Return whether it is none of what was said."""
+        return self.source_type != MESSAGE
+
+
+def token_count_of(text: str, /) -> int:
+    """Return how many tokens a text counts for."""
+    return tokens_of(len(text.encode("utf-8", "surrogatepass")), factor=1.0)
+
+
+def source_type_of(turn: Turn, /) -> str:
+    """Return the source type of a turn's messages: archival, the one that it was put in under, or message."""
+    if turn.metadata.get(SOURCE) == ARCHIVAL:
+        return ARCHIVAL
+    found = turn.metadata.get(SOURCE_TYPE)
+    return found if isinstance(found, str) else MESSAGE
+
+
+async def row_pages(store: Store, space: SpaceId, /) -> AsyncGenerator[Sequence[EmbeddingRow]]:
+    """Yield all rows of a space in the order of their turns, some at a time."""
+    after, vectors = "", _VectorPages(store, space)
+    while page := await store.scan(space, TURNS, after=after, limit=limits.PAGE):
+        after = page[-1].ref.key
+        yield await asyncio.to_thread(_read_rows, page, await vectors.through(after))
+
+
+async def rows_of_turns(store: Store, space: SpaceId, turns: Iterable[str], /) -> Sequence[EmbeddingRow]:
+    """Return the rows of some turns; those that are gone have none."""
+    keys = sorted(set(turns))
+    found: list[EmbeddingRow] = []
+    for start in range(0, len(keys), limits.PAGE):
+        refs = [DocumentRef(TURNS, key) for key in keys[start : start + limits.PAGE]]
+        page = [document for document in await store.get(space, refs) if document is not None]
+        vectors: list[Document] = []
+        for document in page:
+            prefix = vectors_prefix(document.ref)
+            vectors += await store.scan(space, VECTORS, prefix=prefix, limit=core_limits.PAGE_MAX)
+        found += await asyncio.to_thread(_read_rows, page, vectors)
+    return found
+
+
+class _VectorPages:
+    """The vectors of turns in the order of these, read some at a time."""
+
+    def __init__(self, store: Store, space: SpaceId, /) -> None:
+        self._store = store
+        self._space = space
+        self._ahead: list[Document] = []
+        self._after = ""
+        self._is_over = False
+
+    async def through(self, turn: str, /) -> Sequence[Document]:
+        """Return the documents of vectors up to those of `turn`, behind those that were returned before."""
+        found: list[Document] = []
+        while True:
+            taken = next((at for at, each in enumerate(self._ahead) if _turn_key(each) > turn), len(self._ahead))
+            found += self._ahead[:taken]
+            self._ahead = self._ahead[taken:]
+            if self._ahead or self._is_over:
+                return found
+            page = await self._store.scan(
+                self._space, VECTORS, prefix=_KIND, after=self._after, limit=core_limits.PAGE_MAX
+            )
+            self._ahead, self._is_over = list(page), len(page) < core_limits.PAGE_MAX
+            if page:
+                self._after = page[-1].ref.key
+
+
+def turns_of(refs: Sequence[DocumentRef], /) -> set[str]:
+    """Return the turns whose rows change with the documents at `refs`."""
+    found = {ref.key for ref in refs if ref.collection == TURNS}
+    sources = (source_of(ref)[0] for ref in refs if ref.collection == VECTORS)
+    return found | {source.key for source in sources if source.collection == TURNS}
+
+
+def _turn_key(document: Document) -> str:
+    source, _ = source_of(document.ref)
+    return source.key
+
+
+def _read_rows(turns: Sequence[Document], vectors: Sequence[Document]) -> list[EmbeddingRow]:
+    sets: dict[str, list[VectorSet]] = {}
+    for document in vectors:
+        sets.setdefault(_turn_key(document), []).append(VectorSet.from_bytes(document.body))
+    return [
+        row
+        for document in turns
+        for row in _turn_rows(Turn.from_bytes(document.body), document.ref, sets.get(document.ref.key, ()))
+    ]
+
+
+def _turn_rows(turn: Turn, ref: DocumentRef, sets: Sequence[VectorSet]) -> Iterable[EmbeddingRow]:
+    source = source_type_of(turn)
+    for unit in recallable_units(ref, turn):
+        check = check_of(embedded_text(unit))
+        yield EmbeddingRow(
+            message_id(TurnId(ref.key), unit.part),
+            ref.key,
+            source,
+            turn.conversation,
+            unit.tags,
+            token_count_of(unit.text),
+            len(unit.text.encode("utf-8", "surrogatepass")),
+            tuple(
+                StoredVector(each.model, each.dimensions, each.halves_of(check))
+                for each in sets
+                if check in each.vectors
+            ),
+        )
+
+
+def recallable_units(ref: DocumentRef, turn: Turn, /) -> Iterable[SearchUnit]:
+    """Return the units of a turn that recall finds unasked: none of a private one."""
+    return [unit for unit in units_of_value(ref, turn) if unit.plane == RecallPlane.TRANSCRIPT]

@@ -1,0 +1,82 @@
+"""Figures of embeddings as a service, each limit beside what it bounds."""
+
+import time
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from elytron_agent.rag import limits
+from elytron_agent.rag.table_cache import TableCache
+from elytron_agent.rag.usage import UsageLedger
+
+
+class RagFigure(NamedTuple):
+    """A figure of the service."""
+
+    name: str
+    text: str
+    value: float
+    buckets: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(slots=True)
+class SearchTimes:
+    """Times of searches, counted by the buckets of a histogram."""
+
+    total_s: float = 0.0
+    counts: list[int] = field(default_factory=lambda: [0] * (len(limits.SEARCH_BUCKETS_S) + 1))
+
+    def add(self, seconds: float, /) -> None:
+        """Count a search."""
+        self.total_s += seconds
+        place = sum(seconds > bound for bound in limits.SEARCH_BUCKETS_S)
+        self.counts[place] += 1
+
+    def buckets(self) -> tuple[tuple[str, float], ...]:
+        """Return the bounds with the counts up to each."""
+        names = (*map(str, limits.SEARCH_BUCKETS_S), "+Inf")
+        return tuple((name, float(sum(self.counts[: at + 1]))) for at, name in enumerate(names))
+
+
+class SearchFigures:
+    """Times of searches in cached vectors and in the store."""
+
+    def __init__(self) -> None:
+        self._cached, self._read = SearchTimes(), SearchTimes()
+
+    @contextmanager
+    def search(self, *, is_cached: bool) -> Generator[None]:
+        """Count the search that is done inside."""
+        began = time.perf_counter()
+        yield
+        (self._cached if is_cached else self._read).add(time.perf_counter() - began)
+
+    def all(self, cache: TableCache, ledger: UsageLedger, /) -> Iterable[RagFigure]:
+        """Yield the figures as they are now."""
+        times, counts, bounds = (self._cached, self._read), cache.counts, cache.bounds
+        yield RagFigure("elytron_rag_cached_search_seconds", "Searches in cached vectors.", times[0].total_s,
+                        times[0].buckets())  # fmt: skip
+        yield RagFigure("elytron_rag_read_search_seconds", "Searches that read their vectors.", times[1].total_s,
+                        times[1].buckets())  # fmt: skip
+        rows: tuple[tuple[str, str, float], ...] = (
+            ("cached_search_seconds_alert", "An alert's limit.", limits.ALERT_CACHED_SEARCH_S),
+            ("load_seconds", "Time of the last load of a user's vectors.", counts.last_load_s),
+            ("load_seconds_alert", "An alert's limit.", limits.ALERT_LOAD_S),
+            ("cache_bytes", "Bytes of cached vectors.", cache.size_bytes),
+            ("cache_bytes_limit", "Bound of the cache.", bounds.size_bytes),
+            ("cache_bytes_alert", "An alert's limit.", limits.ALERT_CACHE_SHARE * bounds.size_bytes),
+            ("cache_user_bytes_limit", "Bound of one user's vectors in the cache.", bounds.user_bytes),
+            ("cache_users", "Users whose vectors are cached.", cache.users),
+            ("cache_users_limit", "Bound of these.", bounds.users),
+            ("cache_hits_total", "Searches whose vectors were cached.", counts.hits),
+            ("cache_misses_total", "Searches whose vectors had to be read.", counts.misses),
+            ("cache_updates_total", "Times that changes were brought into cached vectors.", counts.updates),
+            ("cache_expired_total", "Users whose time in the cache was over.", counts.expired),
+            ("cache_evicted_total", "Users who were left out for others.", counts.evicted),
+            ("cache_too_large_total", "Loads of users with more vectors than the cache takes.", counts.too_large),
+            ("cache_waits_over_total", "Searches that did not wait for a load to its end.", counts.waits_over),
+            ("quota_refused_total", "Texts that a quota refused.", ledger.refused),
+        )  # fmt: skip
+        for name, text, value in rows:
+            yield RagFigure(f"elytron_rag_{name}", text, value)

@@ -1,0 +1,204 @@
+"""Usage of embeddings and its quotas: rows, bytes and inserts of each user, rows and bytes of all."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from elytron.context import OperationContext
+from elytron.runtime_records import RuntimeRecords
+from elytron_agent.rag import limits
+from elytron_agent.rag.rows import row_pages
+from elytron_core import limits as core_limits
+from elytron_core.clock import Instant
+from elytron_core.errors import LimitExceeded, PreconditionFailed, RateLimited
+from elytron_core.ids import SpaceId, is_reserved
+from elytron_core.model import Value
+from elytron_core.scope import Scope
+
+_PLACE: Final = ("elytron:rag",)
+_USAGE: Final = "usage"
+_HOUR_MS: Final = 3_600_000
+_WAY_OUT: Final = "it ends when rows are deleted: DELETE /v1/rag/embeddings"
+_PROJECT_WAY_OUT: Final = "it ends when users of this server delete rows, or its operator raises the limit"
+
+
+@dataclass(frozen=True, slots=True)
+class RagQuotas:
+    """Upper limits of what users put in; messages, which are embedded by themselves, are not counted."""
+
+    user_rows: int = limits.USER_ROWS
+    user_bytes: int = limits.USER_BYTES
+    project_rows: int = limits.PROJECT_ROWS
+    project_bytes: int = limits.PROJECT_BYTES
+    inserts_per_hour: int = limits.INSERTS_PER_HOUR
+
+
+class RagUsage(Value):
+    """Usage of one user, with the moment when it was counted."""
+
+    rows: int = 0
+    size_bytes: int = 0
+    counted_at: Instant = Instant(0)
+    hour: int = 0
+    """Hours since 1970."""
+    inserts: int = 0
+    """Inserts in that hour."""
+
+    def in_hour(self, hour: int, /) -> int:
+        """Return the inserts in an hour."""
+        return self.inserts if self.hour == hour else 0
+
+
+class UsageLedger:
+    """The usage of a server's users, each stored in the user's own space."""
+
+    def __init__(self, context: OperationContext, quotas: RagQuotas, /) -> None:
+        self._ctx = context
+        self.quotas = quotas
+        self.refused = 0
+        self._project = RagUsage()
+        self._project_known = False
+
+    async def of(self, space: SpaceId, /) -> RagUsage:
+        """Return a user's usage, counted now if that is long ago."""
+        usage, version = await self._read(space)
+        return await self._recount(space, usage, version) if self._is_old(usage) else usage
+
+    async def take(self, space: SpaceId, size_bytes: int, /) -> None:
+        """Count one more row, before it is stored. Raises LimitExceeded, RateLimited if a quota has no room for it."""
+        while True:
+            usage, version = await self._read(space)
+            age_ms = self._ctx.clock.now() - usage.counted_at
+            if self._is_old(usage) or (not self._fits(usage, size_bytes) and age_ms >= limits.RECOUNT_PAUSE_MS):
+                # Rows may have gone, or come, by other ways.
+                counted = await self._recount(space, usage, version)
+                usage, version = await self._read(space)
+                usage = usage if version else counted
+            try:
+                self._require_room(usage, size_bytes)
+                await self._require_project_room(size_bytes)
+            except LimitExceeded:
+                self.refused += 1
+                raise
+            hour = self._ctx.clock.now() // _HOUR_MS
+            taken = usage.model_copy(
+                update={
+                    "rows": usage.rows + 1,
+                    "size_bytes": usage.size_bytes + size_bytes,
+                    "hour": hour,
+                    "inserts": usage.in_hour(hour) + 1,
+                }
+            )
+            if await self._write(space, taken, version):
+                self._add_to_project(1, size_bytes)
+                return
+
+    async def give_back(self, space: SpaceId, rows: int, size_bytes: int, /, *, inserts: int = 0) -> None:
+        """Count rows off, and inserts that were none."""
+        while True:
+            usage, version = await self._read(space)
+            left = usage.model_copy(
+                update={
+                    "rows": max(0, usage.rows - rows),
+                    "size_bytes": max(0, usage.size_bytes - size_bytes),
+                    "inserts": max(0, usage.inserts - inserts),
+                }
+            )
+            if left == usage or await self._write(space, left, version):
+                self._add_to_project(-rows, -size_bytes)
+                return
+
+    async def project(self) -> RagUsage:
+        """Return the usage of all users; that of other servers over the same store may be some seconds old."""
+        now = self._ctx.clock.now()
+        if not self._project_known or now - self._project.counted_at >= limits.PROJECT_COUNT_MS:
+            rows = size = 0
+            async for space in self._spaces():
+                usage, _ = await self._read(space)
+                rows, size = rows + usage.rows, size + usage.size_bytes
+            self._project = RagUsage(rows=rows, size_bytes=size, counted_at=now)
+            self._project_known = True
+        return self._project
+
+    def hour_ends_in_s(self) -> int:
+        """Return the seconds until the hour of inserts is over."""
+        return -(-(_HOUR_MS - self._ctx.clock.now() % _HOUR_MS) // 1000)
+
+    def inserts_of(self, usage: RagUsage, /) -> int:
+        """Return the inserts in this hour."""
+        return usage.in_hour(self._ctx.clock.now() // _HOUR_MS)
+
+    def _fits(self, usage: RagUsage, size_bytes: int) -> bool:
+        return usage.rows < self.quotas.user_rows and usage.size_bytes + size_bytes <= self.quotas.user_bytes
+
+    def _is_old(self, usage: RagUsage) -> bool:
+        return self._ctx.clock.now() - usage.counted_at >= limits.RECOUNT_MS
+
+    def _require_room(self, usage: RagUsage, size_bytes: int) -> None:
+        if self.inserts_of(usage) >= self.quotas.inserts_per_hour:
+            raise RateLimited(
+                limit=self.quotas.inserts_per_hour,
+                retry_after_s=self.hour_ends_in_s(),
+                what="embeddings put in",
+                period="hour",
+            )
+        if usage.rows >= self.quotas.user_rows:
+            raise LimitExceeded(what="rows of a user", limit=self.quotas.user_rows, way_out=_WAY_OUT)
+        if usage.size_bytes + size_bytes > self.quotas.user_bytes:
+            raise LimitExceeded(what="bytes of a user's rows", limit=self.quotas.user_bytes, way_out=_WAY_OUT)
+
+    async def _require_project_room(self, size_bytes: int) -> None:
+        usage = await self.project()
+        if usage.rows >= self.quotas.project_rows:
+            raise LimitExceeded(what="rows of all users", limit=self.quotas.project_rows, way_out=_PROJECT_WAY_OUT)
+        if usage.size_bytes + size_bytes > self.quotas.project_bytes:
+            limit = self.quotas.project_bytes
+            raise LimitExceeded(what="bytes of all users' rows", limit=limit, way_out=_PROJECT_WAY_OUT)
+
+    def _add_to_project(self, rows: int, size_bytes: int) -> None:
+        known = self._project
+        self._project = known.model_copy(
+            update={"rows": max(0, known.rows + rows), "size_bytes": max(0, known.size_bytes + size_bytes)}
+        )
+
+    async def _recount(self, space: SpaceId, usage: RagUsage, version: int) -> RagUsage:
+        """Count a user's rows, and store that unless the usage changed meanwhile."""
+        rows = size = 0
+        dimension = self.vector_bytes
+        async for page in row_pages(self._ctx.store, space):
+            put_in = [row for row in page if row.is_put_in]
+            rows += len(put_in)
+            size += sum(row.size_bytes + dimension for row in put_in)
+        counted = usage.model_copy(update={"rows": rows, "size_bytes": size, "counted_at": self._ctx.clock.now()})
+        if rows or version:
+            await self._write(space, counted, version)
+        return counted
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes that a row takes beside its text."""
+        embedder = self._ctx.encoders.wanted
+        return limits.ROW_BYTES + (2 * embedder.info.dimensions if embedder is not None else 0)
+
+    async def _read(self, space: SpaceId) -> tuple[RagUsage, int]:
+        found = await self._records(space).get(_PLACE, _USAGE)
+        return (RagUsage.model_validate(found.value), found.version) if found is not None else (RagUsage(), 0)
+
+    async def _write(self, space: SpaceId, usage: RagUsage, version: int) -> bool:
+        value = usage.model_dump(mode="json")
+        try:
+            await self._records(space).put(_PLACE, _USAGE, value, text="usage of embeddings", expected_version=version)
+        except PreconditionFailed:
+            return False
+        return True
+
+    def _records(self, space: SpaceId) -> RuntimeRecords:
+        return RuntimeRecords(self._ctx, Scope(space=space))
+
+    async def _spaces(self) -> AsyncIterator[SpaceId]:
+        after = ""
+        while page := await self._ctx.store.spaces(after=after, limit=core_limits.PAGE_MAX):
+            after = page[-1]
+            for space in page:
+                if not is_reserved(space):
+                    yield space

@@ -1,0 +1,214 @@
+"""Tables of rows beside their vectors, and the exact search by cosine in them.
+
+A table is searched roughly in single precision first. What may be among the best is computed again, without an error
+of adding up, so that the order depends on the vectors alone and equal rows have equal scores.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron_agent.rag.rows import EmbeddingRow
+
+Matrix = NDArray[np.float32]
+_DIGITS: Final = 12
+"""Digits of a score: rows whose cosines differ by less are equally near."""
+_ROUNDING: Final = 2.0**-24
+"""Largest relative error of one operation in single precision."""
+
+
+class VectorKind(NamedTuple):
+    """The vectors that a search compares."""
+
+    model: str
+    dimension: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowFilter:
+    """Conditions on rows; an empty one has none. Of tags any will do."""
+
+    source_types: frozenset[str] = frozenset()
+    conversation: str | None = None
+    tags: frozenset[str] = frozenset()
+
+    def passes(self, row: EmbeddingRow, /) -> bool:
+        """Return whether a row meets all conditions."""
+        return (
+            (not self.source_types or row.source_type in self.source_types)
+            and (self.conversation is None or row.conversation == self.conversation)
+            and (not self.tags or not self.tags.isdisjoint(row.tags))
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether every row passes."""
+        return not self.source_types and self.conversation is None and not self.tags
+
+
+class SkippedRows(NamedTuple):
+    """Rows that were not compared, by the reason."""
+
+    other_models: int = 0
+    other_dimensions: int = 0
+    unembedded: int = 0
+
+    def plus(self, other: "SkippedRows", /) -> "SkippedRows":
+        return SkippedRows(*map(sum, zip(self, other, strict=True)))
+
+
+class RankedRow(NamedTuple):
+    """A row with its cosine."""
+
+    score: float
+    row: EmbeddingRow
+
+    @property
+    def place(self) -> tuple[float, int, str]:
+        """Return the key that sorts the best first: the nearer, then the shorter, then by id."""
+        return -self.score, self.row.token_count, self.row.id
+
+
+class TableAnswer(NamedTuple):
+    """The best rows of a table, and how many were compared and skipped."""
+
+    ranked: Sequence[RankedRow]
+    compared: int
+    skipped: SkippedRows
+
+
+@dataclass(frozen=True)
+class VectorTable:
+    """Rows with a vector of one kind, that vector beside each, and the rows that have none.
+
+    The rows are kept without their own copies of vectors.
+    """
+
+    kind: VectorKind
+    rows: Sequence[EmbeddingRow] = ()
+    matrix: Matrix = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    others: Sequence[EmbeddingRow] = ()
+
+    @classmethod
+    def of(cls, kind: VectorKind, found: Iterable[EmbeddingRow], /) -> Self:
+        """Return the table of these rows."""
+        rows: list[EmbeddingRow] = []
+        halves: list[bytes] = []
+        others: list[EmbeddingRow] = []
+        for row in found:
+            vector = next((each for each in row.vectors if (each.model, each.dimension) == kind), None)
+            bare = row._replace(vectors=tuple(each._replace(halves=b"") for each in row.vectors))
+            if vector is None:
+                others.append(bare)
+            else:
+                rows.append(bare)
+                halves.append(vector.halves)
+        numbers = np.frombuffer(b"".join(halves), "<f2").reshape(len(rows), kind.dimension)
+        return cls(kind, rows, numbers.astype(np.float32), others)
+
+    def with_turns(self, turns: Collection[str], found: Sequence[EmbeddingRow], /) -> Self:
+        """Return the table with `found` in place of all rows of `turns`."""
+        stays = [at for at, row in enumerate(self.rows) if row.turn not in turns]
+        fresh = self.of(self.kind, found)
+        others = [row for row in self.others if row.turn not in turns]
+        rows = [*(self.rows[at] for at in stays), *fresh.rows]
+        matrix = np.concatenate((self.matrix[stays].reshape(len(stays), self.kind.dimension), fresh.matrix))
+        return type(self)(self.kind, rows, matrix, [*others, *fresh.others])
+
+    @staticmethod
+    def joined(tables: Sequence["VectorTable"], kind: VectorKind, /) -> "VectorTable":
+        """Return the tables of one kind as one."""
+        matrices = [table.matrix for table in tables if len(table.rows)]
+        return VectorTable(
+            kind,
+            [row for table in tables for row in table.rows],
+            np.concatenate(matrices) if matrices else np.zeros((0, kind.dimension), np.float32),
+            [row for table in tables for row in table.others],
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        """About how much memory it takes."""
+        return self.matrix.nbytes + 400 * (len(self.rows) + len(self.others))
+
+    @property
+    def every_row(self) -> Sequence[EmbeddingRow]:
+        return [*self.rows, *self.others]
+
+    def search(self, query: bytes, wanted: RowFilter, /, *, limit: int) -> TableAnswer:
+        """Return the best rows that pass, best first. `query` has little-endian numbers of single precision."""
+        asked = np.frombuffer(query, "<f4")
+        assert len(asked) == self.kind.dimension
+        passing = self._passing(wanted)
+        skipped = self._skipped(wanted)
+        count = len(self.rows) if passing is None else len(passing)
+        if not count:
+            return TableAnswer([], 0, skipped)
+        numbers = asked.astype(np.float64)
+        length = math.sqrt(math.fsum(numbers * numbers))
+        rough = (self.matrix @ (numbers / length).astype(np.float32)) * self._inverse_lengths
+        if passing is not None:
+            rough = rough[passing]
+        near = self._near(rough, limit)
+        places = near if passing is None else passing[near]
+        ranked = [RankedRow(self._cosine(at, numbers, length), self.rows[at]) for at in places.tolist()]
+        return TableAnswer(sorted(ranked, key=lambda each: each.place)[:limit], count, skipped)
+
+    def _near(self, rough: Matrix, limit: int) -> NDArray[np.intp]:
+        """Return the places of all that may be among the best, by cosines with an error."""
+        if len(rough) <= limit:
+            return np.arange(len(rough))
+        last = np.partition(rough, len(rough) - limit)[len(rough) - limit]
+        error = 2 * (self.kind.dimension + 8) * _ROUNDING
+        return np.flatnonzero(rough >= last - 2 * error)
+
+    def _cosine(self, at: int, numbers: NDArray[np.float64], length: float) -> float:
+        # Products of a half and a single are exact in double precision, and `fsum` adds them up without an error.
+        vector = self.matrix[at].astype(np.float64)
+        own = math.sqrt(math.fsum(vector * vector))
+        return round(math.fsum(vector * numbers) / (own * length), _DIGITS) if own else 0.0
+
+    def _passing(self, wanted: RowFilter) -> NDArray[np.intp] | None:
+        """Return the places of the rows that pass; None for all."""
+        if wanted.is_open:
+            return None
+        return np.array([at for at, row in enumerate(self.rows) if wanted.passes(row)], np.intp)
+
+    def _skipped(self, wanted: RowFilter) -> SkippedRows:
+        counted = Counter(self._reasons) if wanted.is_open else Counter(
+            reason for row, reason in zip(self.others, self._reasons, strict=True) if wanted.passes(row)
+        )  # fmt: skip
+        return SkippedRows(*(counted[reason] for reason in SkippedRows._fields))
+
+    @cached_property
+    def _reasons(self) -> Sequence[str]:
+        return [_reason_of(row, self.kind) for row in self.others]
+
+    @cached_property
+    def _inverse_lengths(self) -> Matrix:
+        lengths = np.sqrt(np.einsum("ij,ij->i", self.matrix, self.matrix))
+        return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+
+def _reason_of(row: EmbeddingRow, kind: VectorKind) -> str:
+    """Return why a row is not compared: the name of a field of `SkippedRows`."""
+    if any(each.model == kind.model for each in row.vectors):
+        return "other_dimensions"
+    return "other_models" if row.vectors else "unembedded"
+
+
+def merged_answers(answers: Iterable[TableAnswer], /, *, limit: int) -> TableAnswer:
+    """Return the answers of several tables as that of one."""
+    ranked: list[RankedRow] = []
+    compared, skipped = 0, SkippedRows()
+    for answer in answers:
+        ranked = sorted([*ranked, *answer.ranked], key=lambda each: each.place)[:limit]
+        compared += answer.compared
+        skipped = skipped.plus(answer.skipped)
+    return TableAnswer(ranked, compared, skipped)

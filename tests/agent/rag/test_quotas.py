@@ -1,0 +1,91 @@
+"""Quotas of embeddings: each is refused with its limit and with when it ends."""
+
+from typing import Any
+
+import pytest
+from tests.agent.rag.served_rag import served_rag
+
+import elytron
+from elytron_agent.rag.rag_surfaces import RagSettings
+from elytron_agent.rag.usage import RagQuotas
+
+pytestmark = pytest.mark.anyio
+
+
+def quotas(**limits: int) -> RagSettings:
+    return RagSettings(quotas=RagQuotas(**limits))
+
+
+async def test_a_text_has_16_kib_and_a_query_4() -> None:
+    async with served_rag() as server:
+        ada = await server.user("ada")
+        await ada.insert("ab" * 8 * 1024)
+        long = await ada.call("POST", "/embeddings", {"text": "ä" * (8 * 1024) + "a"})
+        query = await ada.call("POST", "/search", {"query": "ä" * (2 * 1024) + "a"})
+    assert (long.status_code, query.status_code) == (422, 422)
+    assert_named(long.json(), "bytes of a text: at most 16384, 16385 given")
+    assert_named(query.json(), "bytes of a query: at most 4096, 4097 given")
+
+
+async def test_rows_of_a_user_end_when_rows_are_deleted() -> None:
+    async with served_rag(settings=quotas(user_rows=2)) as server:
+        ada, bob = await server.user("ada"), await server.user("bob")
+        rows = [await ada.insert(f"Boat {number}.") for number in range(2)]
+        refused = await ada.call("POST", "/embeddings", {"text": "One more."})
+        await bob.insert("Mine.")
+        await ada.made("DELETE", f"/embeddings/{rows[0]['id']}")
+        await ada.insert("One more.")
+        figures = await server.figures()
+    assert refused.status_code == 422
+    assert_named(refused.json(), "rows of a user", "at most 2", "DELETE /v1/rag/embeddings")
+    assert figures["quota_refused_total"] == 1
+
+
+async def test_bytes_of_a_user_count_texts_and_vectors() -> None:
+    async with served_rag(settings=quotas(user_bytes=700)) as server:
+        ada = await server.user("ada")
+        await ada.insert("a" * 100)
+        used = (await ada.made("GET", "/embeddings/status"))["quotas"]["size_bytes"]
+        refused = await ada.call("POST", "/embeddings", {"text": "b" * 100})
+    assert used == {"used": 100 + 200 + 2 * 32, "limit": 700}
+    assert_named(refused.json(), "bytes of a user's rows", "at most 700")
+
+
+async def test_the_quotas_of_all_users_hold_over_servers() -> None:
+    async with served_rag(settings=quotas(project_rows=2, project_bytes=10_000)) as server:
+        ada, bob = await server.user("ada"), await server.user("bob")
+        await ada.insert("One.")
+        await bob.insert("Two.")
+        refused = await bob.call("POST", "/embeddings", {"text": "Three."})
+        project = (await bob.made("GET", "/embeddings/status"))["quotas"]["project_rows"]
+    assert project == {"used": 2, "limit": 2}
+    assert_named(refused.json(), "rows of all users", "at most 2", "operator")
+
+
+async def test_inserts_of_an_hour_end_with_the_hour() -> None:
+    async with served_rag(settings=quotas(inserts_per_hour=2)) as server:
+        ada = await server.user("ada")
+        for number in range(2):
+            await ada.insert(f"Boat {number}.")
+        refused = await ada.call("POST", "/embeddings", {"text": "One more."})
+        state = (await ada.made("GET", "/embeddings/status"))["quotas"]["inserts"]
+        server.clock.advance(1000 * int(refused.headers["Retry-After"]))
+        await ada.insert("One more.")
+    assert (refused.status_code, refused.json()["code"], state["used"]) == (429, "rate_limited", 2)
+    assert state["ends_at"] % 3_600_000 < 1000
+    assert_named(refused.json(), "more than 2 embeddings put in a hour")
+
+
+async def test_rows_that_went_by_other_ways_are_counted_off() -> None:
+
+    async with served_rag(settings=quotas(user_rows=1)) as server:
+        ada = await server.user("ada")
+        row = await ada.insert("Boat.")
+        await server.memory_of("ada").erase(elytron.MemoryEraseRequest(ids=(row["id"],), reason="asked"))
+        server.clock.advance(60_000)
+        await ada.insert("Car.")
+
+
+def assert_named(problem: dict[str, Any], *parts: str) -> None:
+    for part in parts:
+        assert part in problem["detail"], problem

@@ -1,0 +1,50 @@
+"""`elytron serve`: the routes of embeddings are there where an embedder or an agent is."""
+
+import httpx
+import pytest
+from tests.sdk.encoders import WordEmbedder
+from tests.transports.serving import served
+
+import elytron
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_agent.service.companion import ServiceSettings
+from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_core.planes.space import PrincipalKind
+from elytron_http_shell.server import ServingSettings, served_http
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_server_with_an_embedder_has_them() -> None:
+    async with (
+        elytron.open("memory:", space="ada", embedder=WordEmbedder()) as memory,
+        surfaces_beside(memory, WantedSurfaces()) as more,
+        served_http(memory, ServingSettings(port=0), further=more.further, known=more.known) as started,
+        httpx.AsyncClient(base_url=started.address) as client,
+    ):
+        asked = AccessAddRequest.model_validate({"kind": PrincipalKind.USER, "space": "ada", "label": "test"})
+        headers = {"Authorization": f"Bearer {(await AccessKeys(memory.context).add(asked)).key}"}
+        await client.post("/v1/rag/embeddings", json={"text": "A red boat."}, headers=headers)
+        answer = await client.post("/v1/rag/search", json={"query": "vessel"}, headers=headers)
+        refused = await client.post("/v1/rag/search", json={"query": "vessel"})
+    assert [hit["text"] for hit in answer.json()["data"]] == ["A red boat."]
+    assert (refused.status_code, "rag" in more.protocols) == (401, True)
+
+
+async def test_agents_without_an_embedder_say_what_is_missing() -> None:
+    wanted = WantedSurfaces(agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)))
+    async with served(wanted) as server, httpx.AsyncClient(base_url=server.url) as client:
+        headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
+        answers = [
+            await client.post("/v1/rag/embeddings", json={"text": "A red boat."}, headers=headers),
+            await client.post("/v1/rag/search", json={"query": "boat"}, headers=headers),
+            await client.get("/v1/rag/embeddings/status", headers=headers),
+        ]
+    assert {(answer.json()["code"], "--embedder" in answer.text) for answer in answers} == {("unsupported", True)}
+
+
+async def test_a_server_without_both_has_none() -> None:
+    async with served(WantedSurfaces()) as server, httpx.AsyncClient(base_url=server.url) as client:
+        headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
+        answer = await client.get("/v1/rag/embeddings/status", headers=headers)
+    assert (answer.status_code, answer.json()["code"], "rag" in server.protocols) == (404, "not_found", False)
