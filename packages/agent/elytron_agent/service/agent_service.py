@@ -23,12 +23,16 @@ from elytron_agent.service.chat_turn import TurnDesk
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
 from elytron_agent.service.event_log import EventLog
 from elytron_agent.service.event_streams import EventWriter, OpenStreams
+from elytron_agent.service.job_desk import JobDesk, KindRunner
+from elytron_agent.service.push import push_runner
+from elytron_agent.service.push.push_runner import PushRunner
+from elytron_agent.service.schedules import schedule_shelf
+from elytron_agent.service.schedules.schedule_runner import ScheduleRunner
 from elytron_agent.service.schedules.schedule_shelf import ScheduleShelf
 from elytron_agent.service.schedules.schedule_tools import schedule_tools
-from elytron_agent.service.schedules.schedule_worker import ScheduleRunner, ScheduleWorker
 from elytron_agent.service.thread_items import ItemOrder
 from elytron_agent.service.turn_events import FeedEvent
-from elytron_agent.service.wire import ItemList, ModelHealth
+from elytron_agent.service.wire import AgentEventKind, ItemList, ModelHealth
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
@@ -59,12 +63,12 @@ class AgentService:
         self.pool = AgentPool(self.context, settings, tools=(schedule_tools,) if has_schedules else ())
         self.streams = OpenStreams(entrance)
         self.desk = TurnDesk(self.pool, log=self)
-        runner = ScheduleRunner(self.context, settings, self.desk)
-        self._worker = (
-            ScheduleWorker(self.context, runner, poll_s=settings.schedule_poll_s)
-            if has_schedules and settings.runs_schedules
-            else None
-        )
+        self._push = PushRunner(self.context, settings)
+        runners: dict[str, KindRunner] = {push_runner.KIND: self._push} if AgentPart.PUSH not in settings.off else {}
+        if has_schedules:
+            runners[schedule_shelf.KIND] = ScheduleRunner(self.context, settings, self.desk)
+        has_jobs = settings.runs_schedules and AgentPart.ALL not in settings.off
+        self._jobs = JobDesk(self.context, runners, poll_s=settings.schedule_poll_s) if has_jobs else None
         self._logs: LruCache[SpaceId, EventLog] = LruCache(limits.AGENTS_KEPT)
 
     def user(self, principal: Principal, /) -> UserAgents:
@@ -87,7 +91,10 @@ class AgentService:
 
     async def publish(self, user: UserAgents, known: KnownAgent, event: FeedEvent, /) -> FeedEvent:
         """Put an event into the user's log, and return it with its id there."""
-        return await self.log(user).add(event, thread=known.name)
+        logged = await self.log(user).add(event, thread=known.name)
+        if event.kind is AgentEventKind.DONE and event.data.total_messages and event.data.run_id:
+            await self._push.note(user, known, event.data.run_id)
+        return logged
 
     async def has_message(self, user: UserAgents, item_id: str, /) -> bool:
         """Return whether an item's message is in the user's log."""
@@ -121,13 +128,13 @@ class AgentService:
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Serve while this is entered. Turns that are not over at the end go on at the next look at their threads."""
-        if self._worker is not None:
-            self._worker.start()
+        if self._jobs is not None:
+            self._jobs.start()
         try:
             yield
         finally:
-            if self._worker is not None:
-                await self._worker.stop()
+            if self._jobs is not None:
+                await self._jobs.stop()
             await self.desk.close()
             await self.pool.close()
 

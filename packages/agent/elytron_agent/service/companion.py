@@ -52,6 +52,7 @@ class AgentPart(StrEnum):
     """Every route of it, and its work in the background."""
     TOOLS = "tools"
     COMPACTION = "compaction"
+    PUSH = "push"
     SCHEDULES = "schedules"
     PROMPT = "prompt"
     """The operator's own prompt: the usual one is used."""
@@ -77,7 +78,12 @@ class ServiceSettings:
     keep_alive_s: float = limits.KEEP_ALIVE_S
     """Silence of a chat's stream after which a comment is sent."""
     runs_schedules: bool = True
-    """False: schedules are kept, and another process runs them."""
+    """False: schedules and previews are kept, and another process runs and sends them."""
+    push_hosts: tuple[str, ...] = ()
+    """Hosts that previews may be sent to also in a private network, and without TLS."""
+    push_contact: str | None = None
+    """Address that push services may write to, `mailto:` or `https:`."""
+    push_wait_s: float = limits.PUSH_WAIT_S
     schedule_poll_s: float = limits.SCHEDULE_POLL_S
     """Interval in which this process looks for schedules that are due."""
     heartbeat_s: float = limits.HEARTBEAT_S

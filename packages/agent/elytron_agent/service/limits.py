@@ -59,3 +59,14 @@ SCHEDULE_STALE_MS = 15 * 60_000
 """A schedule that was not begun so long after it was due has expired."""
 SCHEDULE_OFF_MS = 60_000
 """So long a due schedule waits before it is looked at again whether its user's agent is on."""
+PREVIEW_BYTES = 180
+"""Bytes of a preview."""
+PUSH_SUBSCRIPTIONS = 16
+PUSH_URL_CHARS = 2_000
+PUSH_WAIT_S = 3.0
+"""So long a turn that is over waits for a device to get it before previews are sent."""
+PUSH_SEND_S = 15.0
+PUSH_TTL_S = 24 * 3_600
+"""So long a push service keeps a preview for a device that is away."""
+VAPID_S = 12 * 3_600
+"""So long the signature of a message to a push service holds."""

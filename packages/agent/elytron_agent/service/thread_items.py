@@ -105,6 +105,8 @@ class ThreadItems:
 
     async def _note(self, item_id: str, change: Callable[[ItemMark], ItemMark]) -> ThreadItem:
         item = await self.item(item_id)
+        if change(_mark_of(item)) == _mark_of(item):
+            return item
         named = _OF_RUN.fullmatch(item_id)
         if named is None:
             raise NotFound(what="item", name=item_id, way_out="items that were imported take no notes")
@@ -261,6 +263,10 @@ def _item_in(items: Sequence[ThreadItem], item_id: str) -> ThreadItem:
         if item.id == item_id:
             return item
     raise NotFound(what="item", name=item_id)
+
+
+def _mark_of(item: ThreadItem) -> ItemMark:
+    return ItemMark(delivered_at=item.delivered_at, reaction=item.reaction)
 
 
 def _marks_of(documents: Sequence[Record]) -> dict[int, ItemMark]:

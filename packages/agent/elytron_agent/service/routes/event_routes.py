@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
 from typing import Final
 
 from elytron_adapter.surface import Surface, SurfaceDescription
@@ -9,8 +10,10 @@ from elytron_agent.service import limits
 from elytron_agent.service.agent_service import ROOT, AgentCall, AgentService, AgentStream, stream_surface
 from elytron_agent.service.companion import UserAgents
 from elytron_agent.service.event_log import event_place
+from elytron_agent.service.thread_items import ThreadItems
 from elytron_agent.service.turn_events import FeedEvent
 from elytron_agent.service.wire import AgentEventData, AgentEventKind
+from elytron_core.errors import ElytronError
 
 _DESCRIPTION: Final = SurfaceDescription(
     "agent_events",
@@ -34,17 +37,33 @@ async def event_stream(call: AgentCall) -> AgentStream:
     asked = event_place(headers.get("last-event-id") or query.get("after"))
     await call.user.enabled()
     place = asked if asked is not None else await call.service.log(call.user).last()
+    threads: dict[str, str] = {}
+
+    async def written(event: FeedEvent) -> None:
+        thread = threads.pop(event.id, None)
+        if thread is not None and event.data.message_id is not None:
+            user, at = call.user, call.service.context.clock.now()
+            with suppress(ElytronError):  # it was erased meanwhile, or the store does not answer
+                items = ThreadItems(user.memory, user.records, user.scope, agent=thread)
+                await items.deliver(event.data.message_id, at=at)
+
     opening = b"retry: %d\nid: %d\n\n" % (limits.EVENTS_RETRY_MS, place)
     return AgentStream(
-        _user_events(call.service, call.user, place),
+        _user_events(call.service, call.user, place, threads),
         opening=opening,
+        written=written,
         silence_s=call.service.settings.heartbeat_s,
         recheck_s=limits.EVENTS_RECHECK_S,
     )
 
 
-async def _user_events(service: AgentService, user: UserAgents, place: int) -> AsyncGenerator[FeedEvent]:
-    """Yield events as they come. This process wakes at its own; those of others are looked for."""
+async def _user_events(
+    service: AgentService, user: UserAgents, place: int, threads: dict[str, str]
+) -> AsyncGenerator[FeedEvent]:
+    """Yield events as they come, with the threads of messages by their ids in `threads`.
+
+    This process wakes at its own; those of others are looked for.
+    """
     log, loop = service.log(user), asyncio.get_running_loop()
     look_at = loop.time()
     while True:
@@ -59,7 +78,10 @@ async def _user_events(service: AgentService, user: UserAgents, place: int) -> A
             place = gap.last if gap.reason == "expired" else 0
         for entry in entries:
             place = entry.sequence
-            yield await log.shown(entry)
+            shown = await log.shown(entry)
+            if entry.kind is AgentEventKind.MESSAGE and not shown.data.is_erased:
+                threads[shown.id] = entry.thread
+            yield shown
         if gap is None and not entries:
             try:
                 async with asyncio.timeout(limits.EVENTS_POLL_S):

@@ -133,10 +133,18 @@ _AGENT: Final = (
     click.option(
         "--agent-off",
         multiple=True,
-        type=click.Choice(["all", "compaction", "prompt", "schedules", "tools"]),
+        type=click.Choice(["all", "compaction", "prompt", "push", "schedules", "tools"]),
         help="A part of agents that is switched off; may be repeated.",
     ),
-    click.option("--no-schedules", is_flag=True, help="Keep agents' schedules, and leave them to another process."),
+    click.option("--no-schedules", is_flag=True, help="Leave agents' schedules and previews to another process."),
+    click.option(
+        "--push-host",
+        "push_hosts",
+        multiple=True,
+        metavar="NAME",
+        help="A host that previews may go to in a private network, and without TLS.",
+    ),
+    click.option("--push-contact", metavar="URL", help="Where push services may write to: mailto:... or https://..."),
     click.option("--web-search", metavar="NAME=URL", help="A web search for agents, such as searxng=http://..."),
 )
 _BOUNDS: Final = (
@@ -344,7 +352,8 @@ def _proxy_settings(
 
 _AGENT_OPTIONS: Final = (
     *("agent_models", "agent_summary_model", "agent_vision_model", "agent_context_tokens"),
-    *("agent_prompt", "agent_off", "no_schedules", "web_search"),
+    *("agent_prompt", "agent_off", "no_schedules", "push_hosts"),
+    *("push_contact", "web_search"),
 )
 
 
@@ -357,6 +366,8 @@ def _agent_settings(
     agent_prompt: Path | None,
     agent_off: tuple[str, ...],
     no_schedules: bool,
+    push_hosts: tuple[str, ...],
+    push_contact: str | None,
     web_search: str | None,
 ) -> "ServiceSettings | None":
     """Return how agents are served; None if they are not."""
@@ -378,6 +389,8 @@ def _agent_settings(
         web_search=open_web_search(web_search) if web_search is not None else None,
         off=frozenset(map(AgentPart, agent_off)),
         runs_schedules=not no_schedules,
+        push_hosts=push_hosts,
+        push_contact=push_contact,
     )
 
 

@@ -1,21 +1,18 @@
-"""The worker of schedules: takes what is due in any space, and has the user's agent do it, one run for each time."""
+"""The runner of schedules: has the user's agent do what is due, one run for each time."""
 
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from elytron.context import Beat, JobBlocked, OperationContext
-from elytron.flows.worker import run_next
-from elytron.jobs.queue import BackgroundTask, read_queue
 from elytron_agent.runs.events import StopReason
 from elytron_agent.service import limits
 from elytron_agent.service.chat_turn import TurnDesk, TurnRequest
 from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
 from elytron_agent.service.schedules.schedule_shelf import (
-    KIND,
     KnownSchedule,
     RunState,
     ScheduleRun,
@@ -27,10 +24,8 @@ from elytron_agent.service.turn_events import FeedEvent
 from elytron_agent.service.wire import AgentEventKind
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
-from elytron_core.errors import AgentDisabled, ElytronError, ModelUnavailable, NotFound
+from elytron_core.errors import AgentDisabled, ModelUnavailable, NotFound
 from elytron_core.ids import SpaceId
-from elytron_core.planes.jobs import JobState
-from elytron_core.policy import maintenance
 from elytron_core.scope import Scope
 
 logger = logging.getLogger(__name__)
@@ -139,81 +134,6 @@ class ScheduleRunner:
 
     def _user(self, space: SpaceId) -> UserAgents:
         return UserAgents(self._context, space, self._settings, caller="schedule")
-
-
-class ScheduleWorker:
-    """Takes due schedules of all spaces, several at once; those of one thread go one after another."""
-
-    def __init__(self, context: OperationContext, runner: ScheduleRunner, /, *, poll_s: float) -> None:
-        self._context = context
-        self._runner = runner
-        self._poll_s = poll_s
-        self._busy: dict[SpaceId, asyncio.Task[None]] = {}
-        self._background = BackgroundTask(self._work, name="elytron-schedules")
-
-    def start(self) -> None:
-        """Begin to work."""
-        self._context.runners[KIND] = self._runner.run
-        self._background.start()
-
-    async def stop(self) -> None:
-        """End after the step under way; what is not over goes back to the queue."""
-        await self._background.stop()
-        tasks = list(self._busy.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._context.runners.pop(KIND, None)
-
-    async def _work(self) -> None:
-        rounds = 0
-        while True:
-            try:
-                if rounds % _SWEEP_EVERY == 0:
-                    await self._sweep(repairs=rounds == 0)
-                await self._take_due()
-            except ElytronError as error:
-                logger.warning("schedules were not looked at (%s)", error.key)
-            rounds += 1
-            waits: set[asyncio.Future[Any]] = {asyncio.ensure_future(asyncio.sleep(self._poll_s)), *self._busy.values()}
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-
-    async def _sweep(self, *, repairs: bool) -> None:
-        """Note the spaces that have schedules."""
-        after = ""
-        while spaces := await self._context.store.spaces(after=after, limit=core_limits.SCAN_MAX):
-            after = spaces[-1]
-            for space in spaces:
-                queue = await read_queue(self._context, space)
-                if any(job.kind == KIND for job in queue.active):
-                    self._context.put_off.add(space)
-                    if repairs:
-                        await self._runner.repair(space)
-
-    async def _take_due(self) -> None:
-        for space in tuple(self._context.put_off):
-            if len(self._busy) >= limits.SCHEDULES_AT_ONCE:
-                return
-            if space in self._busy:
-                continue
-            queue = await read_queue(self._context, space)
-            if maintenance.claimable_job(queue, self._context.clock.now(), {KIND}) is not None:
-                self._begin(space, self._empty(space))
-
-    def _begin(self, space: SpaceId, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name="elytron-schedule")
-        self._busy[space] = task
-        task.add_done_callback(lambda _: self._busy.pop(space, None))
-
-    async def _empty(self, space: SpaceId) -> None:
-        """Do what is due in a space."""
-        try:
-            while (known := await run_next(self._context, space, kinds={KIND})) is not None:
-                if known.job.state is JobState.DEAD_LETTER:
-                    await self._runner.give_up(space, known.job.payload)
-        except ElytronError as error:
-            # A job that was held goes on when its lease ends.
-            logger.warning("the schedules of a space were not done (%s)", error.key)
 
 
 def due_time_of(payload: str, /) -> DueTime:

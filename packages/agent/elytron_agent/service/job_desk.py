@@ -1,0 +1,117 @@
+"""The desk of jobs: takes the due jobs of agents in all spaces, several at once; those of one thread in their order."""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, Protocol
+
+from elytron.context import Beat, OperationContext
+from elytron.flows.worker import run_next
+from elytron.jobs.queue import BackgroundTask, read_queue
+from elytron_agent.service import limits
+from elytron_core import limits as core_limits
+from elytron_core.errors import ElytronError
+from elytron_core.ids import SpaceId
+from elytron_core.planes.jobs import JobState
+from elytron_core.policy import maintenance
+from elytron_core.scope import Scope
+
+logger = logging.getLogger(__name__)
+_SWEEP_EVERY: Final = 12
+"""Rounds after which all spaces are searched for jobs that another process made."""
+
+
+class KindRunner(Protocol):
+    """Does the jobs of one kind."""
+
+    async def run(self, scope: Scope, payload: str, beat: Beat, /) -> None:
+        """Do a job, keeping its lease."""
+        ...
+
+    async def give_up(self, space: SpaceId, payload: str, /) -> None:
+        """Note that a job failed for good."""
+        ...
+
+    async def repair(self, space: SpaceId, /) -> None:
+        """Make the jobs that a space lacks."""
+        ...
+
+
+class JobDesk:
+    """Takes due jobs of the kinds that it has runners for."""
+
+    def __init__(self, context: OperationContext, runners: Mapping[str, KindRunner], /, *, poll_s: float) -> None:
+        self._context = context
+        self._runners = runners
+        self._poll_s = poll_s
+        self._busy: dict[SpaceId, asyncio.Task[None]] = {}
+        self._background = BackgroundTask(self._work, name="elytron-agent-jobs")
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._context.runners.update({kind: runner.run for kind, runner in self._runners.items()})
+        self._background.start()
+
+    async def stop(self) -> None:
+        """End after the step under way; what is not over goes back to the queue."""
+        await self._background.stop()
+        tasks = list(self._busy.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for kind in self._runners:
+            self._context.runners.pop(kind, None)
+
+    async def _work(self) -> None:
+        rounds = 0
+        while True:
+            try:
+                if rounds % _SWEEP_EVERY == 0:
+                    await self._sweep(repairs=rounds == 0)
+                await self._take_due()
+            except ElytronError as error:
+                logger.warning("the jobs of agents were not looked at (%s)", error.key)
+            rounds += 1
+            pause = asyncio.ensure_future(asyncio.sleep(self._poll_s))
+            try:
+                await asyncio.wait({pause, *self._busy.values()}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                pause.cancel()
+
+    async def _sweep(self, *, repairs: bool) -> None:
+        """Note the spaces that have jobs of these kinds."""
+        after = ""
+        while spaces := await self._context.store.spaces(after=after, limit=core_limits.SCAN_MAX):
+            after = spaces[-1]
+            for space in spaces:
+                queue = await read_queue(self._context, space)
+                kinds = {job.kind for job in queue.active} & self._runners.keys()
+                if kinds:
+                    self._context.put_off.add(space)
+                for kind in kinds if repairs else ():
+                    await self._runners[kind].repair(space)
+
+    async def _take_due(self) -> None:
+        for space in tuple(self._context.put_off):
+            if len(self._busy) >= limits.SCHEDULES_AT_ONCE:
+                return
+            if space in self._busy:
+                continue
+            queue = await read_queue(self._context, space)
+            if maintenance.claimable_job(queue, self._context.clock.now(), self._runners.keys()) is not None:
+                self._begin(space, self._empty(space))
+
+    def _begin(self, space: SpaceId, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="elytron-agent-job")
+        self._busy[space] = task
+        task.add_done_callback(lambda _: self._busy.pop(space, None))
+
+    async def _empty(self, space: SpaceId) -> None:
+        """Do what is due in a space."""
+        try:
+            while (known := await run_next(self._context, space, kinds=self._runners.keys())) is not None:
+                if known.job.state is JobState.DEAD_LETTER:
+                    await self._runners[known.job.kind].give_up(space, known.job.payload)
+        except ElytronError as error:
+            # A job that was held goes on when its lease ends.
+            logger.warning("the jobs of an agent were not done (%s)", error.key)
