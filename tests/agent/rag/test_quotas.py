@@ -51,7 +51,7 @@ async def test_bytes_of_a_user_count_texts_and_vectors() -> None:
     assert_named(refused.json(), "bytes of a user's rows", "at most 700")
 
 
-async def test_the_quotas_of_all_users_hold_over_servers() -> None:
+async def test_the_quotas_of_all_users_count_every_user() -> None:
     async with served_rag(settings=quotas(project_rows=2, project_bytes=10_000)) as server:
         ada, bob = await server.user("ada"), await server.user("bob")
         await ada.insert("One.")
