@@ -15,6 +15,7 @@ pytestmark = pytest.mark.anyio
 
 PAGES = (
     "overview",
+    "people",
     "memories",
     "memories?q=owned",
     "facts?states=all",
@@ -25,6 +26,9 @@ PAGES = (
     "review",
     "erasures",
     "jobs",
+    "journal",
+    "tools",
+    "spaces",
     "skills?name=runtime_skill__hostile",
     "devices",
     "server",
@@ -65,7 +69,7 @@ async def plant(server: Served) -> None:
     await write(server, {"kind": "procedural", "writes": [{**skill, "content": content}]})
 
 
-async def test_every_page_opens_without_a_complaint_and_asks_no_other_server(
+async def test_every_page_opens_fits_its_screen_complains_of_nothing_and_asks_no_other_server(
     open_server: Served, page: Watched
 ) -> None:
     await plant(open_server)
@@ -74,18 +78,12 @@ async def test_every_page_opens_without_a_complaint_and_asks_no_other_server(
         assert await page.page.locator("h1").count() == 1
         assert await page.page.get_by_role("alert").all_inner_texts() == []
         assert "owned" not in await page.page.title()
-    assert (page.said, page.foreign) == ([], [])
-    assert await page.page.locator("main script, main img, main svg[onload], main b, main i, main u").count() == 0
-
-
-async def test_pages_fit_narrow_and_wide_screens(open_server: Served, page: Watched) -> None:
-    await plant(open_server)
-    for name in PAGES:
-        await page.go(name)
         for width in (360, 768, 1440):
             await page.page.set_viewport_size({"width": width, "height": 800})
             beyond = await page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
             assert beyond <= 0, (name, width)
+    assert (page.said, page.foreign) == ([], [])
+    assert await page.page.locator("main script, main img, main svg[onload], main b, main i, main u").count() == 0
 
 
 async def test_a_key_signs_in_and_out_and_the_address_stays(server: Served) -> None:
@@ -348,3 +346,27 @@ async def test_axe_finds_nothing_serious(open_server: Served, page: Watched) -> 
         await page.go(name)
         await page.page.evaluate(f"{source}; 0")
         assert await page.page.evaluate(AXE) == [], name
+
+
+async def test_what_is_known_of_a_person_is_shown_with_what_it_rests_on(open_server: Served, page: Watched) -> None:
+    await remember(open_server)
+    said = await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "I lead the project."}]}]})
+    fact = {"topic": "job", "fact_kind": "profile", "content": "Ada leads the project", "authority": "user_asserted"}
+    evidence = {"citations": [said.decisions[0].id]}
+    await write(open_server, {"kind": "long_term", "facts": [fact | evidence]})
+    await page.go("people")
+    await page.page.get_by_role("link", name="Ada leads the project").click()
+    await page.page.get_by_text("What it stands between").click()
+    await page.page.locator(".around").get_by_role("link", name="I lead the project.").wait_for()
+    assert page.said == []
+
+
+async def test_another_space_is_chosen_from_the_list(open_server: Served, page: Watched) -> None:
+    await remember(open_server)
+    await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "Bob rows."}]}]}, space="bob")
+    await page.go("spaces")
+    await page.page.get_by_role("button", name="Show bob").click()
+    await page.page.get_by_role("link", name="Memories").click()
+    await page.page.get_by_role("button", name="Bob rows.").wait_for()
+    assert await page.page.get_by_text("Ada likes green tea.").count() == 0
+    assert page.said == []

@@ -4,6 +4,7 @@ import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, k
 const PAGES = [
   ["Look", [
     ["overview", "Overview"],
+    ["people", "People"],
     ["memories", "Memories"],
     ["facts", "Facts"],
     ["conversations", "Conversations"],
@@ -16,10 +17,13 @@ const PAGES = [
   ["Decide", [
     ["review", "Review queue"],
     ["skills", "Skills"],
+    ["tools", "Tools"],
     ["erasures", "Erasures"],
     ["jobs", "Jobs"],
+    ["journal", "Journal"],
   ]],
   ["Server", [
+    ["spaces", "Spaces", true],
     ["devices", "Keys and devices", true],
     ["server", "Server", true],
   ]],
@@ -108,8 +112,8 @@ function Frame({ session, onOut }) {
   const [open, setOpen] = useState(false);
   const main = useRef(null);
   const [clocks, setClocks] = useState(NOW);
-  const value = useMemo(() => ({ ...session, space, clocks, setClocks }), [session, space, clocks]);
   const choose = useCallback((name) => { setSpace(name); setClocks(NOW); keep(SPACE, name); }, []);
+  const value = useMemo(() => ({ ...session, space, choose, clocks, setClocks }), [session, space, clocks]);
   useEffect(() => {
     setOpen(false);
     main.current?.focus({ preventScroll: true });

@@ -20,6 +20,7 @@ export default function Facts() {
   const operation = useOperation();
   const [trail, setTrail] = useState([]);
   const [text, setText] = useState(query.get("q") ?? "");
+  useEffect(() => { setText(query.get("q") ?? ""); }, [query.get("q")]);
   const q = query.get("q") ?? "";
   const state = query.get("states") ?? "";
   const kind = query.get("kind") ?? "";

@@ -37,7 +37,7 @@ function Server({ data, space }) {
   const lacking = Object.entries(data.capabilities).filter(([, there]) => !there);
   return html`
     <div class="figures" role="group" aria-label="Figures">
-      <${Figure} label="Journal entries today" value=${data.space ? count(data.space.today.entries) : "–"} note=${data.space ? "in this space, since midnight UTC" : "choose a space"} />
+      <${Figure} label="Entries today" value=${data.space ? count(data.space.today.entries) : "–"} note=${data.space ? "in this space, UTC" : "choose a space"} />
       <${Figure} label="Recalls" value=${count(row("recall")?.calls ?? 0)} note=${row("recall") ? `${row("recall").mean_ms} ms on average` : "none since the start"} />
       <${Figure} label="Projections" value=${count(row("project")?.calls ?? 0)} note=${row("project") ? `${row("project").mean_ms} ms on average` : "none since the start"} />
       <${Figure} label="Refused calls" tone=${calls.refused ? "warn" : ""} value=${count(calls.refused)} note=${`of ${count(calls.total)} since the start`} />

@@ -1,5 +1,5 @@
 // Projection: what would the model be shown, and what was there no room for?
-import { Badge, Button, Check, Empty, Field, Meter, Page, Pairs, Panel, Select, Table, Waiting, count, html, linkTo, plural, setQuery, useAddress, useClocks, useLoad, useOperation, useState, visible, words } from "../lib.mjs";
+import { Badge, Button, Check, Empty, Field, Meter, Page, Pairs, Panel, Select, Table, Waiting, count, html, linkTo, plural, setQuery, useAddress, useClocks, useEffect, useLoad, useOperation, useState, visible, words } from "../lib.mjs";
 
 const PRESSURES = [["normal", "Normal"], ["cautious", "Cautious"], ["critical", "Critical"]];
 
@@ -8,6 +8,7 @@ export default function Projection() {
   const operation = useOperation();
   const clocks = useClocks();
   const [text, setText] = useState(query.get("q") ?? "");
+  useEffect(() => { setText(query.get("q") ?? ""); }, [query.get("q")]);
   const q = query.get("q") ?? "";
   const chars = Number(query.get("chars")) || 4000;
   const pressure = query.get("pressure") ?? "normal";

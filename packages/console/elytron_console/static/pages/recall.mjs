@@ -1,5 +1,5 @@
 // Recall lab: why was this found, and that not?
-import { Badge, Button, Check, Empty, Failure, Field, Page, Panel, Select, Text, Waiting, count, html, linkTo, plural, setQuery, useAction, useAddress, useClocks, useLoad, useOperation, useState, words } from "../lib.mjs";
+import { Badge, Button, Check, Empty, Failure, Field, Page, Panel, Select, Text, Waiting, count, html, linkTo, plural, setQuery, useAction, useAddress, useClocks, useEffect, useLoad, useOperation, useState, words } from "../lib.mjs";
 import { Meta, planeName } from "../parts/memory.mjs";
 import { Signals } from "../parts/signals.mjs";
 
@@ -23,6 +23,7 @@ const requestOf = (settings, { q, secret, clocks, why }) => ({
 export default function RecallLab() {
   const { query } = useAddress();
   const [text, setText] = useState(query.get("q") ?? "");
+  useEffect(() => { setText(query.get("q") ?? ""); }, [query.get("q")]);
   const q = query.get("q") ?? "";
   const compared = query.has("compare");
   return html`
