@@ -153,6 +153,36 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {"place": "/data/m.db"},
     ),
     (errors.StoreUnavailable("cannot be opened"), "cannot be opened", {}),
+    (
+        errors.StoreCrowded(),
+        (
+            "the Postgres server takes no more connections: have fewer (?connections=N in the URL), put a pooler in "
+            "between, or raise its max_connections"
+        ),
+        {},
+    ),
+    (
+        errors.StoreTimeout(),
+        (
+            "the Postgres server broke off a statement that took longer than its statement_timeout; nothing was "
+            "changed: try again, or raise it for this user"
+        ),
+        {},
+    ),
+    (
+        errors.StoreDeadlock(),
+        "the Postgres server broke off a statement that blocked others, several times; nothing was changed: try again",
+        {},
+    ),
+    (errors.StoreRefused("the server is too old"), "the server is too old", {}),
+    (
+        errors.OutcomeUnknown(doing="committing"),
+        (
+            "the connection to the store was cut while committing, and it is unknown whether that was done: look "
+            "before you do it again; a call with an idempotency key may simply be repeated"
+        ),
+        {},
+    ),
     (errors.StoreReadOnly("can only be read here"), "can only be read here", {}),
     (errors.StoreBusy(engine="sqlite", waited_s=30.4), "the sqlite store was held by others for 30 s: try again", {}),
     (
@@ -227,4 +257,7 @@ def test_trying_again_helps_where_others_were_in_the_way() -> None:
         "store_unavailable",
         "store_busy",
         "store_full",
+        "store_crowded",
+        "store_timeout",
+        "store_deadlock",
     }

@@ -59,7 +59,7 @@ ANSWERED = {
     "elytron.MemoryClient(api_key='x')": "say elytron.connect",
     "elytron.Client(base_url='http://127.0.0.1:1')": "say elytron.connect",
     "elytron.open(path='h.db')": "say it first",
-    "with elytron.open('postgresql://u@h/d'): pass": "say a file",
+    "with elytron.open('postgresql://u@h/d'): pass": "give a key",
     "with elytron.open('redis://localhost'): pass": "say a file",
     "with elytron.open('http://127.0.0.1:1'): pass": "say elytron.connect",
     "with elytron.open('https://example.org'): pass": "say elytron.connect",

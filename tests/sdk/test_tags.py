@@ -29,6 +29,9 @@ OTHER = {
     ("RedactedTranscriptTurn", "tags"): "is read, not given",
     ("RecallHit", "tags"): "is read, not given",
     ("Turn", "tags"): "is stored: those of earlier builds are as they were given",
+    ("EmbeddingAnswer", "tags"): "is read, not given",
+    ("RagHit", "tags"): "is read, not given",
+    ("SearchHit", "tags"): "is read, not given",
     ("WaitingMessage", "tags"): "is stored, and becomes a turn by the way of every turn",
     ("EmbeddingChoice", "tag"): "is the tag of a model",
     ("AgentToolDescriptor", "permission_tags"): "is part of a tool's fingerprint",
@@ -36,6 +39,9 @@ OTHER = {
     ("AgentToolHint", "permission_tags"): "is part of a tool's fingerprint",
     ("AgentToolHint", "risk_tags"): "is part of a tool's fingerprint",
 }
+
+SEARCHES = {"RagSearchRequest"}
+"""Requests whose `tags` are a filter."""
 
 
 def modules() -> list[str]:
@@ -71,7 +77,7 @@ async def test_every_field_that_takes_a_tag_takes_it_in_any_form() -> None:
     fields = [(kind, name) for kind, name in tag_fields() if (kind.__name__, name) not in OTHER]
     assert {(kind.__name__, name) for kind, name in fields} >= {("TurnDraft", "tags"), ("RecallFilters", "tags_any")}
     for kind, name in fields:
-        is_filter = name in {"tags_any", "tags_all"}
+        is_filter = name in {"tags_any", "tags_all"} or kind.__name__ in SEARCHES
         # What is to be stored keeps its capitals until admission has read it.
         expected = ("finance",) if is_filter else ("FINANCE",)
         assert taken(kind, name, ("  FINANCE ",)) == expected, (kind, name)

@@ -453,6 +453,7 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
     errors.ThreadBusy: {"thread": "main"},
     errors.LimitExceeded: {"what": "values", "limit": 0},
     errors.RateLimited: {"retry_after_s": 1},
+    errors.TransportOff: {"transport": "this way in"},
     errors.MissingExtra: {"extra": "server"},
     errors.StoreMissing: {"place": "somewhere"},
     errors.StoreNewer: {"found": 0},
