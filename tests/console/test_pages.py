@@ -356,7 +356,7 @@ async def test_what_is_known_of_a_person_is_shown_with_what_it_rests_on(open_ser
     await write(open_server, {"kind": "long_term", "facts": [fact | evidence]})
     await page.go("people")
     await page.page.get_by_role("link", name="Ada leads the project").click()
-    await page.page.get_by_text("What it stands between").click()
+    await page.page.get_by_text("What is around it").click()
     await page.page.locator(".around").get_by_role("link", name="I lead the project.").wait_for()
     assert page.said == []
 

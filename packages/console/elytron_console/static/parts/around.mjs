@@ -6,7 +6,7 @@ const MOST = 60;
 export function Around({ id, fact, history }) {
   const [open, setOpen] = useState(false);
   return html`
-    <details open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>What it stands between</summary>
+    <details open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}><summary>What is around it</summary>
       ${open && html`<${Columns} id=${id} fact=${fact} history=${history} />`}
     </details>`;
 }
