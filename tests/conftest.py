@@ -57,7 +57,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not isinstance(item, pytest.Function) or not any(hasattr(item.module, name) for name in MEASURING):
             continue
-        source = inspect.getsource(inspect.unwrap(item.function))
+        test: Any = item.obj
+        source = inspect.getsource(inspect.unwrap(test))
         if any(name in source for name in MEASURES):
             item.add_marker("measuring")
 

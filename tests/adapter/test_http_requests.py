@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from elytron_adapter.failures import reject_error
 from elytron_adapter.http.requests import body_pieces, heads_of, is_own_page, read_body, require_length
-from elytron_core.errors import PayloadTooLarge
+from elytron_adapter.http.responses import turn_away
+from elytron_core.errors import ElytronError, PayloadTooLarge, PermissionRefused, Unauthorized
 
 HOST = "localhost:8010"
 
@@ -87,3 +89,16 @@ async def read_whole(pieces: list[bytes], limit: int) -> bytes:
 async def read_pieces(pieces: list[bytes], limit: int) -> bytes:
     found = body_pieces({"type": "http", "headers": []}, sending(pieces), limit=limit)
     return b"".join([piece async for piece in found])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("error", "code"), [(Unauthorized(), 4401), (PermissionRefused("not yours"), 4403)])
+async def test_a_handshake_that_takes_no_document_is_closed_with_a_code(error: ElytronError, code: int) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    rejected = reject_error(error, request_id="r1")
+    await turn_away(rejected, {"type": "websocket", "headers": []}, sending([]), send)
+    assert sent == [{"type": "websocket.close", "code": code, "reason": error.key}]
