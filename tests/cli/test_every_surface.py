@@ -6,6 +6,7 @@ import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -32,6 +33,7 @@ from elytron_proxy.settings import upstreams_of
 
 pytestmark = pytest.mark.anyio
 
+ODD = ("", "a" * 201, "a\x00b", "elytron:x", "-1", "1e999", "\u202e", "%", "{}")
 SENT = (b"{}", b"[]", b'{"input": 7}', b"\xff", b"null")
 
 
@@ -43,11 +45,20 @@ class WholeServer:
     surfaces: tuple[Surface, ...]
     keys: dict[PrincipalKind, str]
 
-    async def ask(self, surface: Surface, method: str, *, key: str | None = None, body: bytes = b"") -> int:
-        """Return the status of an answer, with a word in the place of each id of the path."""
-        path = re.sub(r"\{[^}]*\}", "unknown", surface.path)
+    async def ask(
+        self,
+        surface: Surface,
+        method: str,
+        *,
+        key: str | None = None,
+        body: bytes = b"",
+        query: dict[str, str] | None = None,
+        word: str = "unknown",
+    ) -> int:
+        """Return the status of an answer, with `word` in the place of each id of the path."""
+        path = re.sub(r"\{[^}]*\}", quote(word, safe=""), surface.path)
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-        async with self.client.stream(method, path, headers=headers, content=body) as answer:
+        async with self.client.stream(method, path, headers=headers, params=query or {}, content=body) as answer:
             return answer.status_code
 
     def of(self, *access: SurfaceAccess) -> list[tuple[Surface, str]]:
@@ -114,6 +125,20 @@ async def test_no_body_breaks_a_route(server: WholeServer, kind: PrincipalKind) 
         if (status := await server.ask(surface, method, key=server.keys[kind], body=body)) == 500
     }
     assert broken == {}
+
+
+@pytest.mark.parametrize("odd", ODD)
+async def test_no_value_of_a_query_or_a_path_breaks_a_route(server: WholeServer, odd: str) -> None:
+    key = server.keys[PrincipalKind.OPERATOR]
+    broken: list[tuple[str, str, str]] = []
+    for surface, method in server.of(*SurfaceAccess):
+        names = surface.told.query if surface.told is not None else ()
+        for name in (*names, None):
+            query = {name: odd} if name is not None else {}
+            word = "unknown" if name is not None else odd or "unknown"
+            if await server.ask(surface, method, key=key, query=query, word=word, body=b"{}") == 500:
+                broken.append((surface.path, method, name or "in the path"))
+    assert broken == []
 
 
 def text_fields(form: type[Value]) -> Iterator[str]:

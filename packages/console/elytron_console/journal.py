@@ -54,9 +54,9 @@ class JournalReader:
         context = entrance.dispatcher.runtime.context
         self._journals = StoreJournals(context.store, context.commits)
 
-    def space_of(self, principal: Principal, space: str | None, /) -> SpaceId:
-        """Return the space that `principal` asks for, else its own. Raises PermissionRefused, ScopeMissing."""
-        asked = bind_space(auth_of(principal), ScopedRequest(scope=Scope(space=space) if space is not None else None))
+    def space_of(self, principal: Principal, scope: Scope | None, /) -> SpaceId:
+        """Return the space of `scope`, else that of `principal`. Raises PermissionRefused, ScopeMissing."""
+        asked = bind_space(auth_of(principal), ScopedRequest(scope=scope))
         assert isinstance(asked, ScopedRequest)
         return self._entrance.dispatcher.runtime.context.scope_of(asked).space
 

@@ -9,7 +9,7 @@ from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
-from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, read_body, require_json
+from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, query_scope, read_body, require_json
 from elytron_adapter.http.responses import principal_of, render_answer, request_id_of
 from elytron_adapter.identity.access_keys import OPERATORS, AccessKeyRequest, AccessKeys, Principal
 from elytron_adapter.surface import Surface, SurfaceDescription
@@ -36,7 +36,7 @@ from elytron_core.model import Value
 from elytron_core.planes import skills
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import JournalAction
-from elytron_core.scope import Reason, Scope
+from elytron_core.scope import Reason
 
 _NAMES = frozenset(operation.name for operation in WIRE_OPERATIONS)
 _ACTIONS = frozenset(action.value for action in JournalAction)
@@ -151,7 +151,7 @@ def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[S
 
     async def entries(request: Request) -> Response:
         query = request.query_params
-        space = journal.space_of(principal_of(request.scope), query.get("space"))
+        space = journal.space_of(principal_of(request.scope), query_scope(query))
         actions = frozenset(part for part in query.get("actions", "").split(",") if part)
         if not actions <= _ACTIONS:
             raise InvalidInput(
@@ -162,7 +162,7 @@ def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[S
         return value_response(await journal.page(space, before=before, limit=limit, actions=actions))
 
     async def conversations(request: Request) -> Response:
-        space = journal.space_of(principal_of(request.scope), request.query_params.get("space"))
+        space = journal.space_of(principal_of(request.scope), query_scope(request.query_params))
         return value_response(await journal.conversations(space))
 
     return (
@@ -208,8 +208,8 @@ def skill_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[S
         return {name: value for name, value in given if value is not None}
 
     def place(request: Request) -> dict[str, object]:
-        space = request.query_params.get("space")
-        return {"scope": Scope(space=space)} if space is not None else {}
+        scope = query_scope(request.query_params)
+        return {"scope": scope} if scope is not None else {}
 
     def named(request: Request) -> dict[str, object]:
         return {"name": request.path_params["name"], **place(request)}

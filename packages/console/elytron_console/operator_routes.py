@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from elytron_adapter import envelope
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.http.requests import read_body, require_json
+from elytron_adapter.http.requests import query_scope, read_body, require_json
 from elytron_adapter.http.responses import principal_of
 from elytron_adapter.identity.access_keys import (
     AccessAddRequest,
@@ -298,7 +298,7 @@ async def _sent_value(request: Request, model: type[ValueT]) -> ValueT:
 async def _space_report(entrance: CallerEntrance, journal: JournalReader, request: Request) -> SpaceReport | None:
     """Return today's figures of the space that is asked for; None if none is, and there is no usual one."""
     try:
-        space = journal.space_of(principal_of(request.scope), request.query_params.get("space"))
+        space = journal.space_of(principal_of(request.scope), query_scope(request.query_params))
     except ScopeMissing:
         return None
     now = entrance.dispatcher.runtime.context.clock.now()

@@ -6,14 +6,18 @@ from functools import lru_cache
 from typing import Final, TypeVar, overload
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
+from pydantic import ValidationError
+from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.idempotency import key_in
 from elytron_core import limits, strict_json
+from elytron_core import scope as elytron_scope
 from elytron_core.errors import PayloadTooLarge
+from elytron_core.model import invalid_input
+from elytron_core.scope import SpaceId
 from elytron_core.strict_json import Json
 
 AUDIT_ID = "X-Audit-ID"
@@ -50,6 +54,17 @@ def heads_of(scope: Scope, /) -> Headers:
 def idempotency_key(headers: Headers, /) -> str | None:
     """Return the key in the header. Raises InvalidInput for one that is empty or too long."""
     return key_in(headers.get(IDEMPOTENCY_KEY))
+
+
+def query_scope(query: QueryParams, /) -> elytron_scope.Scope | None:
+    """Return the scope of the space that `query` names, None without one. Raises InvalidInput."""
+    space = query.get("space")
+    if space is None:
+        return None
+    try:
+        return elytron_scope.Scope(space=SpaceId(space))
+    except ValidationError as error:
+        raise invalid_input(error) from None
 
 
 _JSON = "application/json"

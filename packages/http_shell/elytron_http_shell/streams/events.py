@@ -10,7 +10,6 @@ import re
 from collections.abc import AsyncGenerator
 from typing import assert_never
 
-from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -18,14 +17,13 @@ from starlette.types import Receive, Scope, Send
 from elytron_adapter import envelope
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.failures import reject_error
+from elytron_adapter.http.requests import query_scope
 from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
 from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
-from elytron_core import scope as elytron_scope
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
 from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent
-from elytron_core.ids import SpaceId
 from elytron_http_shell.streams.subscriptions import ServerStreams, follower_entries, space_of
 
 COOKIE = "elytron_events"
@@ -92,7 +90,7 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         after = _begin_after(request)
-        space = space_of(self._streams.entrance, principal_of(scope), _asked_scope(request))
+        space = space_of(self._streams.entrance, principal_of(scope), query_scope(request.query_params))
         with self._streams.place(principal_of(scope)):
             # Begun before anything is answered: who hears that the stream is open misses nothing from then on.
             follower = self._streams.journals.follow(space)
@@ -185,11 +183,3 @@ def _begin_after(request: Request) -> str | None:
     if given is not None and not _EVENT_ID.fullmatch(given):
         raise InvalidInput(field="after", problem="is not an id that an event had")
     return given
-
-
-def _asked_scope(request: Request) -> elytron_scope.Scope | None:
-    space = request.query_params.get("space")
-    try:
-        return elytron_scope.Scope(space=SpaceId(space)) if space is not None else None
-    except ValidationError:
-        raise InvalidInput(field="space", problem="is not the name of a space") from None

@@ -16,7 +16,7 @@ from starlette.responses import Response, StreamingResponse
 from elytron_adapter.dispatch import CallerEntrance, word_of
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.http.requests import AUDIT_ID, body_pieces, require_length
+from elytron_adapter.http.requests import AUDIT_ID, body_pieces, query_scope, require_length
 from elytron_adapter.http.responses import principal_of, render_answer, request_id_of, shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
@@ -103,7 +103,8 @@ class _ArchiveHandlers:
             async with await anyio.open_file(path, "wb") as file:
                 async for piece in body_pieces(request.scope, request.receive, limit=self._archive_bytes):
                     await file.write(piece)
-            asked = MemoryImportRequest(path=os.fspath(path), mode=mode, word=word, scope=_request_scope(request))
+            scope = query_scope(request.query_params)
+            asked = MemoryImportRequest(path=os.fspath(path), mode=mode, word=word, scope=scope)
             return render_answer(await self._call(request, asked))
 
     def _require_bound(self, size: int) -> None:
@@ -139,7 +140,7 @@ class _ArchiveHandlers:
 def _export_request(request: Request, folder: Path, *, include_private: bool) -> MemorySpaceExportRequest:
     path = folder / f"{'whole' if include_private else 'public'}.zip"
     return MemorySpaceExportRequest(
-        path=os.fspath(path), include_private=include_private, scope=_request_scope(request)
+        path=os.fspath(path), include_private=include_private, scope=query_scope(request.query_params)
     )
 
 
