@@ -8,7 +8,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import anyio
-from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -28,10 +27,9 @@ from elytron_core.contracts.archive import (
     MemorySpaceExportRequest,
 )
 from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
-from elytron_core.ids import SpaceId
-from elytron_core.model import Value, invalid_input
+from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
-from elytron_core.scope import Scope, ScopedRequest
+from elytron_core.scope import ScopedRequest
 
 PATH = "/v1/archive"
 MEDIA_TYPE = "application/zip"
@@ -155,16 +153,6 @@ def _include_private(request: Request) -> bool:
 def _archive_etag(report: Value) -> str:
     assert isinstance(report, MemorySpaceExportReport)
     return f'"{report.state_fingerprint}"'
-
-
-def _request_scope(request: Request) -> Scope | None:
-    space = request.query_params.get("space")
-    if space is None:
-        return None
-    try:
-        return Scope(space=SpaceId(space))
-    except ValidationError as error:
-        raise invalid_input(error) from None
 
 
 def _import_mode(request: Request) -> ImportMode:
