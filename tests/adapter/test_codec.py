@@ -18,6 +18,7 @@ RECALL = by_name("recall")
 WRITE = by_name("write")
 CANARY = "s3cret"
 RECALLED = ", ".join(MemoryRecallRequest.model_fields)
+WRITTEN = "scope, min_sequence, write, idempotency_key, dry_run"
 FILTERS = ", ".join(RecallFilters.model_fields)
 PLANES = [f"'{plane}'" for plane in RecallPlane]
 
@@ -71,7 +72,7 @@ REFUSED: dict[str, tuple[AnyOperation, bytes, type[ElytronError], str]] = {
         WRITE,
         body(text="s3cret"),
         InvalidInput,
-        "request has an unknown field, and write is missing: there are scope, write, idempotency_key, dry_run",
+        f"request has an unknown field, and write is missing: there are {WRITTEN}",
     ),
     "an unknown field within": (
         RECALL,

@@ -1,14 +1,17 @@
 """Jobs of a host's own kinds: due at a time, leased to one worker, tried again, given up; over every engine."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
+from tests.store.postgres_rig import empty_tables, open_tables
 
 import elytron
 from elytron import MemoryRuntime
 from elytron.context import Beat
+from elytron.flows.worker import JobWorker
 from elytron.jobs.queue import claim_job, schedule_job
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
@@ -22,11 +25,16 @@ SCOPE = Scope(space="ada", conversation="plans")
 Opened = Callable[[], Awaitable[MemoryRuntime]]
 
 
-@pytest.fixture(params=["memory", "file", "sqlite"])
+@pytest.fixture(params=["memory", "file", "sqlite", "postgres"])
 async def opened(request: pytest.FixtureRequest, tmp_path: Path, clock: FrozenClock) -> AsyncIterator[Opened]:
     """Open one store again and again, as several processes do."""
     shared = MemoryStore()
     urls = {"file": f"file://{tmp_path}/store", "sqlite": f"sqlite:///{tmp_path}/store.db"}
+    if request.param == "postgres":
+        database: str = request.getfixturevalue("database")
+        await (await open_tables(database)).close()
+        empty_tables(database)
+        urls["postgres"] = f"{database}?sealed=no"
     async with AsyncExitStack() as stack:
 
         async def once() -> MemoryRuntime:
@@ -130,3 +138,26 @@ async def test_a_full_queue_takes_no_more(opened: Opened, monkeypatch: pytest.Mo
     memory = await opened()
     await put_off(memory)
     assert await schedule_job(memory.context, SCOPE, "remind", "two", "", due_at=memory.context.clock.now()) is None
+
+
+async def test_a_space_with_many_jobs_holds_up_no_other(clock: FrozenClock) -> None:
+    store, names = MemoryStore(), ("ada", "bob")
+    async with elytron.open(store, scope=SCOPE, clock=clock) as memory:
+        done: list[str] = []
+        is_over = asyncio.Event()
+
+        async def note(scope: Scope, _payload: str, _beat: Beat, /) -> None:
+            done.append(scope.space)
+            if len(done) == 31:
+                is_over.set()
+
+        memory.context.runners["remind"] = note
+        for space, count in zip(names, (30, 1), strict=True):
+            for number in range(count):
+                now = clock.now()
+                await schedule_job(memory.context, Scope(space=space), "remind", f"{number}", "", due_at=now)
+        worker = JobWorker(memory.context)
+        worker.start()
+        await is_over.wait()
+        await worker.stop()
+        assert done.index("bob") <= 1

@@ -174,7 +174,7 @@ class OperationDispatcher:
             raise PermissionRefused(refusal)
         if operation.is_local and envelope.transport not in LOCAL:
             raise Unsupported(_LOCAL)
-        answer = await self._repeats.answer(operation, request, envelope)
+        answer = await self._repeats.answer(operation, await self._runtime.context.reached(request), envelope)
         _note_call(envelope)
         return answer
 

@@ -57,6 +57,7 @@ FAILURES: dict[str, FailureStatus] = {
     "store_missing": FailureStatus(404, -32025, 3, "No such store"),
     "store_unavailable": FailureStatus(503, -32051, 9, "Store unavailable"),
     "store_busy": FailureStatus(503, -32052, 9, "Store busy"),
+    "sequence_ahead": FailureStatus(409, -32096, 4, "Journal behind"),
     "store_crowded": FailureStatus(503, -32091, 9, "Store crowded"),
     "store_timeout": FailureStatus(503, -32092, 9, "Store too slow"),
     "store_deadlock": FailureStatus(503, -32093, 9, "Store in a deadlock"),

@@ -374,6 +374,10 @@ SUBSCRIPTIONS = 64
 STREAMS_PER_PRINCIPAL = 64
 STREAM_RECHECK_S = 0.9
 """Interval at which a stream's credential is checked again, so that a revoked one ends it."""
+SEQUENCE_MAX = 2**53
+MIN_SEQUENCE_WAIT_S = 2.0
+MIN_SEQUENCE_POLL_S = 0.01
+"""Bound of a `min_sequence`, the time for which a call waits for a journal to reach it, and the pause between looks."""
 EVENTS_POLL_S = 1.0
 """Interval at which the journal is read for commits of other processes; this one's commits are sent at once."""
 EVENTS_PAGE = 500

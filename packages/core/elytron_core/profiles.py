@@ -88,6 +88,8 @@ class StoreCapabilities(Value):
     """A document whose time is over can be taken away for good."""
     sealed: bool = False
     """Bodies and blobs are encrypted before the engine sees them."""
+    nodes: bool = False
+    """Other machines write to it too, so what a handle remembers of a space is compared before it is used."""
     following: bool = True
     """A read shows what other handles have committed, so a reader that waits for more asks again from time to time."""
 

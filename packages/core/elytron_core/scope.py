@@ -101,9 +101,14 @@ class Scope(Value):
 
 
 class ScopedRequest(Request):
-    """A request about one space. Without a scope, the runtime's own is used; if it has none, ScopeMissing."""
+    """A request about one space. Without a scope, the runtime's own is used; if it has none, ScopeMissing.
+
+    `min_sequence` is the `sequence` of an earlier report: the answer is of a state that has it, by whichever node it is
+    given, or SequenceAhead.
+    """
 
     scope: Scope | None = None
+    min_sequence: Annotated[int, Field(ge=0, le=limits.SEQUENCE_MAX)] = 0
 
 
 class ConversationReport(Value):

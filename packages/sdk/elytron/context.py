@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from elytron.indexing.index_manager import SpaceIndexes
-from elytron.journal.follower import CommitWaiters
+from elytron.journal.follower import CommitWaiters, reach_sequence
 from elytron.state.conflict_retry import ChangeLines
 from elytron.state.conversation_heads import HeadCache
 from elytron.state.encoders import RuntimeEncoders
@@ -16,6 +16,7 @@ from elytron_core.clock import Clock, Instant
 from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import PermissionRefused, ScopeMissing
 from elytron_core.ids import RESERVED, IdSource, SpaceId, is_reserved
+from elytron_core.model import Value
 from elytron_core.policy.extraction.rule_facts import FactReader
 from elytron_core.policy.host import default_profile
 from elytron_core.policy.maintenance import SpendingBudget
@@ -111,6 +112,16 @@ class OperationContext:
     """Tasks that end with the runtime, before its store is closed."""
     closing: list[str] = field(default_factory=list[str])
     """Why the runtime was closed; empty while it is open."""
+
+    async def reached(self, request: Value, /) -> Value:
+        """Return `request` once its space has the sequence that it demands, without that demand.
+
+        Raises SequenceAhead if the journal does not come to it in time.
+        """
+        if not isinstance(request, ScopedRequest) or not request.min_sequence:
+            return request
+        await reach_sequence(self.store, self.commits, self.scope_of(request).space, request.min_sequence)
+        return request.model_copy(update={"min_sequence": 0})
 
     def scope_of(self, request: ScopedRequest, /) -> Scope:
         """Return the scope of `request`, else the runtime's own.

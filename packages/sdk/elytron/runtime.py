@@ -47,6 +47,6 @@ class MemoryRuntime(MemoryFace):
         >>> report.hits[0].text
         'The boat key is under the oar.'
         """
-        done = await by_request(request).perform(self._context, request)
+        done = await by_request(request).perform(self._context, await self._context.reached(request))
         assert isinstance(done, report)
         return done

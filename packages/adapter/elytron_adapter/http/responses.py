@@ -57,6 +57,8 @@ def problem_document(rejected: RejectedAnswer, /) -> ProblemDocument:
 REPLAYED = "Idempotent-Replayed"
 ERROR_KEY = "Elytron-Error"
 """Header with the stable key of what was refused, for those who do not read the body."""
+SEQUENCE = "Elytron-Sequence"
+"""Header with the sequence that the space's journal had: a later call, by any node, may demand it (`min_sequence`)."""
 CLOSED_UNAUTHORIZED = 4401
 CLOSED_REFUSED = 4403
 _JSON = (b"content-type", b"application/json")
@@ -67,22 +69,37 @@ def render_answer(answer: Answer, /) -> Response:
     """Return the HTTP response for `answer`: the report as JSON, or a problem document."""
     match answer:
         case AcceptedAnswer():
-            told = {"ETag": f'"{answer.version}"'} if answer.version is not None else None
-            return Response(envelope.encode_value(answer.report), media_type="application/json", headers=told)
+            told = {"ETag": f'"{answer.version}"'} if answer.version is not None else {}
+            return _report_response(answer.report, told)
         case DuplicatedAnswer():
-            return Response(
-                envelope.encode_value(answer.report), media_type="application/json", headers={REPLAYED: "true"}
-            )
+            return _report_response(answer.report, {REPLAYED: "true"})
         case QueuedAnswer():
-            return Response(envelope.encode_value(answer.report), status_code=202, media_type="application/json")
+            return _report_response(answer.report, {}, status=202)
         case RejectedAnswer():
             return refused_response(answer)
         case _:
             assert_never(answer)
 
 
-async def give_answer(answer: Answer, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer a request with `answer`, as `render_answer` shows it; what most are answered by takes the shortest way."""
+def sequence_of(report: Value, /) -> int:
+    """Return the sequence of the space's journal in `report`, 0 if it has none."""
+    found: object = getattr(report, "sequence", 0)
+    return found if isinstance(found, int) else 0
+
+
+def _report_response(report: Value, headers: dict[str, str], *, status: int = 200) -> Response:
+    sequence = sequence_of(report)
+    told = headers | ({SEQUENCE: str(sequence)} if sequence else {})
+    return Response(envelope.encode_value(report), status_code=status, media_type="application/json", headers=told)
+
+
+async def give_answer(
+    answer: Answer, scope: Scope, receive: Receive, send: Send, /, *, sequence: int | None = None
+) -> None:
+    """Answer a request with `answer`, as `render_answer` shows it; what most are answered by takes the shortest way.
+
+    `sequence` is that of the space's journal, if the report does not say it.
+    """
     if not isinstance(answer, AcceptedAnswer):
         await render_answer(answer)(scope, receive, send)
         return
@@ -90,6 +107,8 @@ async def give_answer(answer: Answer, scope: Scope, receive: Receive, send: Send
     headers = [(b"content-length", str(len(body)).encode()), _JSON]
     if answer.version is not None:
         headers.append((b"etag", f'"{answer.version}"'.encode()))
+    if sequence := sequence_of(answer.report) if sequence is None else sequence:
+        headers.append((SEQUENCE.lower().encode(), b"%d" % sequence))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

@@ -16,6 +16,7 @@
     │   ├── StillRunning          still_running              the first call under this key is not done yet (retryable)
     │   ├── ThreadBusy            thread_busy                others run this agent's thread, or wait for it (retryable)
     │   └── TurnConflict          turn_conflict              same turn id, other content
+    ├── SequenceAhead             sequence_ahead             the journal has not come to what a call demands (retryable)
     ├── PreconditionFailed        precondition_failed        a thing is not of the version that its change demands
     ├── LimitExceeded             limit_exceeded
     │   ├── PayloadTooLarge       payload_too_large          more bytes than one request or file may have
@@ -67,7 +68,7 @@ __getattr__, __dir__ = lazy_exports(
             "AgentDisabled Conflict ElytronError EventIdInvalid GatewayRefused IdempotencyConflict "
             "InvalidInput InvalidJson KeyDestroyed KeyMissing LimitExceeded MissingExtra ModelError "
             "ModelRefused ModelUnavailable NotFound OutcomeUnknown Overloaded PayloadTooLarge "
-            "PermissionRefused PreconditionFailed RateLimited ScopeMissing SealBroken SealError "
+            "PermissionRefused PreconditionFailed RateLimited ScopeMissing SealBroken SealError SequenceAhead "
             "SpaceIncomplete SpaceInUse StillRunning StoreBudgetExceeded StoreBusy StoreClosed StoreCorrupt "
             "StoreCrowded StoreDeadlock StoreError StoreFailed StoreForeign StoreFull StoreMissing StoreNewer "
             "StoreReadOnly StoreRefused StoreTimeout StoreUnavailable StoreUrlInvalid ThreadBusy TransportOff "

@@ -23,6 +23,7 @@ from elytron_core.errors.tree import RateLimited as RateLimited
 from elytron_core.errors.tree import ScopeMissing as ScopeMissing
 from elytron_core.errors.tree import SealBroken as SealBroken
 from elytron_core.errors.tree import SealError as SealError
+from elytron_core.errors.tree import SequenceAhead as SequenceAhead
 from elytron_core.errors.tree import SpaceIncomplete as SpaceIncomplete
 from elytron_core.errors.tree import SpaceInUse as SpaceInUse
 from elytron_core.errors.tree import StillRunning as StillRunning

@@ -152,8 +152,6 @@ SCHEMES: Mapping[str, str] = {
     "mongodb": f"say {_FILE}",
     "mysql": f"say {_FILE}",
     "neo4j": f"say {_FILE}",
-    "postgres": f"say {_FILE}",
-    "postgresql": f"say {_FILE}",
     "qdrant": f"say {_FILE}",
     "redis": f"say {_FILE}",
 }

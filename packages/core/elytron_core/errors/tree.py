@@ -121,6 +121,19 @@ class IdempotencyConflict(Conflict):
         ElytronError.__init__(self, "this idempotency key was used for another request: send a new key")
 
 
+class SequenceAhead(ElytronError):
+    key = "sequence_ahead"
+    retryable = True
+    told = ("expected",)
+
+    def __init__(self, *, expected: int) -> None:
+        super().__init__(
+            f"the space's journal has not reached sequence {expected} in the time that a call waits: take the sequence "
+            "of a report of this space, or try again"
+        )
+        self.expected = expected
+
+
 class SpaceInUse(Conflict):
     key = "space_in_use"
     retryable = False

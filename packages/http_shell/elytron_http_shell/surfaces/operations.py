@@ -13,7 +13,7 @@ from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, Response
 from elytron_adapter.flat_calls import FLAT_CALLS, FlatCall, own_scope
 from elytron_adapter.http.requests import AUDIT_ID, IDEMPOTENCY_KEY, heads_of, idempotency_key, read_body, require_json
-from elytron_adapter.http.responses import give_answer, principal_of, request_id_of
+from elytron_adapter.http.responses import give_answer, principal_of, request_id_of, sequence_of
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 
@@ -162,7 +162,8 @@ class _FlatRoute:
             idempotency_key=idempotency_key(headers),
             audit_id=headers.get(AUDIT_ID),
         )
-        await give_answer(self._flat(answer), scope, receive, send)
+        sequence = sequence_of(answer.report) if isinstance(answer, AcceptedAnswer) else None
+        await give_answer(self._flat(answer), scope, receive, send, sequence=sequence)
 
     def _flat(self, answer: Response) -> Response:
         if isinstance(answer, AcceptedAnswer | DuplicatedAnswer):

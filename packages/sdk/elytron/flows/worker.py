@@ -193,7 +193,7 @@ async def _end_job(ctx: OperationContext, held: _HeldJob, ending: _Ending) -> Kn
 logger = logging.getLogger(__name__)
 
 SWEEP_EVERY = 30
-"""Rounds after which all spaces are searched for jobs that another process queued."""
+"""Pauses after which all spaces are searched for jobs that another process queued."""
 
 
 class JobWorker:
@@ -223,17 +223,20 @@ class JobWorker:
         await self._background.stop()
 
     async def _work(self) -> None:
-        rounds = 0
+        loop = asyncio.get_running_loop()
+        sweep_at = loop.time()
         while not self._stopping.is_set():
+            was_busy = False
             try:
-                if rounds % SWEEP_EVERY == 0:
+                if loop.time() >= sweep_at:
+                    sweep_at = loop.time() + SWEEP_EVERY * self._pause_s
                     await self._sweep()
-                for space in tuple(self._ctx.put_off):
-                    await self._empty(space)
+                was_busy = await self._work_round()
             except ElytronError as error:
                 # The store may be back later; what was held goes on when its lease ends.
                 logger.warning("the worker stopped short: %s", error.key)
-            rounds += 1
+            if was_busy:
+                continue
             try:
                 await asyncio.wait_for(self._stopping.wait(), timeout=self._pause_s)
             except TimeoutError:
@@ -247,9 +250,14 @@ class JobWorker:
                 if (await read_queue(self._ctx, space)).active:
                     self._ctx.put_off.add(space)
 
-    async def _empty(self, space: SpaceId) -> None:
-        while await run_next(self._ctx, space, kinds=self._kinds) is not None:
+    async def _work_round(self) -> bool:
+        """Do one job of each space that has one due, so that none waits for all of another; return whether any was."""
+        was_busy = False
+        for space in tuple(self._ctx.put_off):
             if self._stopping.is_set():
-                return
-        if not (await read_queue(self._ctx, space)).active:
-            self._ctx.put_off.discard(space)
+                return False
+            if await run_next(self._ctx, space, kinds=self._kinds) is not None:
+                was_busy = True
+            elif not (await read_queue(self._ctx, space)).active:
+                self._ctx.put_off.discard(space)
+        return was_busy

@@ -6,9 +6,11 @@ Each reader has its own place. This runtime's commits wake it at once; those of 
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
 
 from elytron_core import limits
+from elytron_core.errors import SequenceAhead
 from elytron_core.events import EventGap, EventId, GapReason, JournalEvent, event_position
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
@@ -205,6 +207,17 @@ class StoreJournals:
         if mark is None:
             return bool(await self.read(space, 0, 1))
         return tuple(await self.read(space, mark.sequence - 1, 2)) != (mark,)
+
+
+async def reach_sequence(store: Store, commits: CommitWaiters, space: SpaceId, sequence: int, /) -> None:
+    """Return once the journal of `space` has `sequence`. Raises SequenceAhead if it does not come to it in time."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + limits.MIN_SEQUENCE_WAIT_S
+    while not await store.journal(space, after=sequence - 1, limit=1):
+        if loop.time() >= until:
+            raise SequenceAhead(expected=sequence)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(commits.next(space).wait(), limits.MIN_SEQUENCE_POLL_S)
 
 
 async def entry_pages(follower: Follower, gap: EventGap | None, /) -> AsyncIterator[Sequence[JournalEvent] | EventGap]:

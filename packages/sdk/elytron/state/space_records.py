@@ -1,5 +1,8 @@
 """The space records that this runtime has read; every operation begins with one."""
 
+from time import monotonic
+from typing import NamedTuple
+
 from elytron_core.clock import Clock
 from elytron_core.errors import SpaceIncomplete
 from elytron_core.ids import IdSource, SpaceId
@@ -11,26 +14,48 @@ REF = DocumentRef(SPACE, KEY)
 FILLING = DocumentRef(SPACE, "1")
 """Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
 SPACES_KEPT = 65_536
+FRESH_S = 0.005
+"""Time for which a record that was compared with a store of many nodes is not compared again."""
+
+
+class _KnownRecord(NamedTuple):
+    """A record, its bytes, and when they were last seen in the store."""
+
+    record: SpaceRecord
+    body: bytes
+    seen_at: float
 
 
 class SpaceRecords:
-    """Finds and makes space records, and remembers those it has seen, up to `SPACES_KEPT`."""
+    """Finds and makes space records, and remembers those it has seen, up to `SPACES_KEPT`.
+
+    Over a store of many nodes, what it remembers is compared with the store: a space that another node erased whole may
+    have been made again, with another secret and a record of the same revision.
+    """
 
     def __init__(self, store: Store, clock: Clock, ids: IdSource, /) -> None:
         self._store = store
         self._clock = clock
         self._ids = ids
-        self._known: LruCache[SpaceId, SpaceRecord] = LruCache(SPACES_KEPT)
+        self._has_nodes = store.capabilities.nodes
+        self._known: LruCache[SpaceId, _KnownRecord] = LruCache(SPACES_KEPT)
 
     async def find(self, space: SpaceId, /) -> SpaceRecord | None:
         """Return the record of `space`, or None if nothing was ever written."""
         known = self._known.get(space)
-        if known is not None:
-            return known
+        if known is not None and (not self._has_nodes or monotonic() - known.seen_at < FRESH_S):
+            return known.record
         (document,) = await self._store.get(space, (REF,))
         if document is None:
+            self.forget(space)
             return None
-        return self._known.setdefault(space, SpaceRecord.from_bytes(document.body))
+        same = self._known.get(space)
+        if same is not None and same.body == document.body:
+            record = same.record
+        else:
+            record = SpaceRecord.from_bytes(document.body)
+        self._known[space] = _KnownRecord(record, document.body, monotonic())
+        return record
 
     async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
         """Return the record to write with, and whether the write must bring it along (see `opening_changes`).

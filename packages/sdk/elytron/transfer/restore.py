@@ -192,6 +192,7 @@ async def full_restore(
     killed restore left behind is removed by the next one. Of two at the same time one gets through whole. Raises
     SpaceInUse if the space has memories, and if another restore took the space over.
     """
+    ctx.spaces.forget(scope.space)  # another process may have erased it
     if await ctx.spaces.find(scope.space) is not None:
         raise SpaceInUse(space=scope.space, problem=_HOLDS)
     survey = await asyncio.to_thread(survey_archive, reader)

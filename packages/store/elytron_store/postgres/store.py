@@ -42,7 +42,9 @@ class PostgresStore(Engine):
     under its idempotency key; without one it raises OutcomeUnknown.
     """
 
-    capabilities = StoreCapabilities(durable=True, single_writer=False, erasure=ErasurePromise.OF_TABLES, ttl=True)
+    capabilities = StoreCapabilities(
+        durable=True, single_writer=False, erasure=ErasurePromise.OF_TABLES, ttl=True, nodes=True
+    )
 
     def __init__(
         self, connections: ServerConnections, address: PostgresAddress, layout: FoundTables, /, *, clock: Clock

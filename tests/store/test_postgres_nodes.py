@@ -1,0 +1,169 @@
+"""Nodes over one Postgres database: equal answers in equal order, read your writes, and servers of their own."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.store.postgres_proxy import proxied
+from tests.store.postgres_rig import CLOCK, empty_tables, open_tables
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_core import limits
+from elytron_core.contracts.recall import MemoryRecallRequest
+from elytron_core.errors import SequenceAhead
+from elytron_core.ids import RandomIds
+from elytron_http_shell import create_app
+
+pytestmark = pytest.mark.anyio
+RUN = "from elytron_cli.main import run_command_line; run_command_line()"
+PLACES = ("harbour", "station", "market", "library", "mill")
+
+
+@pytest.fixture
+async def url(database: str) -> str:
+    """Return the URL of an empty store that nodes share."""
+    await (await open_tables(database)).close()
+    empty_tables(database)
+    return f"{database}?sealed=no"
+
+
+@pytest.fixture
+async def nodes(url: str) -> AsyncIterator[list[MemoryRuntime]]:
+    async with AsyncExitStack() as stack:
+        opened = [elytron.open(url, space="ada", clock=CLOCK, ids=RandomIds(CLOCK)) for _ in range(3)]
+        yield [await stack.enter_async_context(node) for node in opened]
+
+
+async def test_every_node_answers_alike_whoever_wrote(nodes: list[MemoryRuntime]) -> None:
+    chance = random.Random(1)
+    for number in range(30):
+        place = PLACES[number % len(PLACES)]
+        await chance.choice(nodes).add(f"On day {number} Ada was at the {place}.", conversation=f"talk {number % 3}")
+    gone = await nodes[0].recall("day 7 station")
+    await nodes[1].erase([gone.hits[0].id])
+    for place in PLACES:
+        left, *others = [await node.recall(f"When was Ada at the {place}?") for node in nodes]
+        assert len(left.hits) > 2
+        assert all(other.hits == left.hits and other.sequence == left.sequence for other in others)
+    (state,) = {(await node.inspect()).state_fingerprint for node in nodes}
+    assert state
+
+
+async def test_a_node_shows_at_once_what_another_has_committed(nodes: list[MemoryRuntime]) -> None:
+    for number in range(10):
+        writer, reader = nodes[number % 3], nodes[(number + 1) % 3]
+        written = await writer.add(f"The code of door {number} is {number}{number}.")
+        found = await reader.recall(MemoryRecallRequest(query=f"door {number}", min_sequence=written.sequence))
+        assert found.sequence >= written.sequence
+        assert f"door {number}" in found.hits[0].text
+
+
+async def test_a_sequence_of_the_future_is_refused_and_never_answered_from_an_older_state(
+    nodes: list[MemoryRuntime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MIN_SEQUENCE_WAIT_S", 0.05)
+    written = await nodes[0].add("tea")
+    with pytest.raises(SequenceAhead) as refused:
+        await nodes[1].recall(MemoryRecallRequest(query="tea", min_sequence=written.sequence + 1))
+    assert refused.value.expected == written.sequence + 1
+
+
+async def test_a_fold_that_another_node_has_stored_is_read_and_not_made_again(
+    url: str, nodes: list[MemoryRuntime]
+) -> None:
+    for number in range(40):
+        await nodes[0].add(f"Note {number} of the ferry.")
+    await nodes[0].recall("ferry")
+    await nodes[0].close()
+    seen: list[tuple[int, int]] = []
+    async with elytron.open(
+        url, space="ada", clock=CLOCK, progress=lambda done, total: seen.append((done, total))
+    ) as late:
+        assert (await late.recall("ferry")).hits == (await nodes[1].recall("ferry")).hits
+    assert seen == []
+
+
+async def test_a_space_that_another_node_erased_and_began_again_is_the_new_one(nodes: list[MemoryRuntime]) -> None:
+    one, other = nodes[:2]
+    for number, node in enumerate((one, other)):
+        await node.put_record(("notes",), "key", {"life": number})
+    await one.erase(whole_space="ada")
+    await one.put_record(("notes",), "key", {"life": "second"})
+    assert (await other.get_record(("notes",), "key")).record.value == {"life": "second"}
+    await one.erase(whole_space="ada")
+    await one.add("The boat leaves at nine.", conversation="old")
+    await other.add("The ferry leaves at six.", conversation="new")
+    assert (await one.inspect()) == (await other.inspect())
+    assert [len((await one.recall(word)).hits) > 0 for word in ("boat", "ferry")] == [True, True]
+
+
+@pytest.fixture
+def servers(database: str, tmp_path: Path) -> Iterator[list[str]]:
+    """Run two servers over one database, each a process of its own; return their addresses."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
+    command = [sys.executable, "-c", RUN, "serve", "--store", f"{database}?sealed=no", "--development", "--port", "0"]
+    processes = [
+        subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        for _ in range(2)
+    ]
+    try:
+        yield [_address_of(process) for process in processes]
+    finally:
+        for process in processes:
+            process.terminate()
+            process.communicate(timeout=60)
+
+
+def _address_of(process: "subprocess.Popen[bytes]") -> str:
+    assert process.stdout is not None
+    text = ""
+    while not text.endswith("}\n"):
+        line = process.stdout.readline()
+        assert line, "the server ended"
+        text += line.decode()
+    return str(json.loads(text)["address"])
+
+
+async def call(address: str, operation: str, **request: object) -> httpx.Response:
+    async with httpx.AsyncClient(timeout=30) as client:
+        return await client.post(f"{address}/v1/{operation}", json={"scope": {"space": "eve"}, **request})
+
+
+async def test_two_servers_answer_alike_and_read_what_the_other_wrote(url: str, servers: list[str]) -> None:
+    turn = {"messages": [{"role": "user", "text": "The ferry leaves at six."}]}
+    written = await call(servers[0], "write", write={"kind": "transcript", "turns": [turn]})
+    assert written.status_code == 200
+    sequence = int(written.headers["Elytron-Sequence"])
+    answers = [await call(server, "recall", query="ferry", min_sequence=sequence) for server in reversed(servers)]
+    assert [answer.headers["Elytron-Sequence"] for answer in answers] == [str(sequence)] * 2
+    assert answers[0].json() == answers[1].json()
+    assert answers[0].json()["hits"][0]["text"] == "The ferry leaves at six."
+
+
+async def test_a_server_whose_database_went_away_says_so_and_lives(url: str) -> None:
+    async with proxied(url) as (proxy, through), elytron.open(through, space="ada", clock=CLOCK) as memory:
+        await memory.add("tea")
+        app = create_app(CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers()))
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            proxy.is_up = False
+            proxy.cut_all()
+            asked = await client.post("/v1/recall", json={"query": "tea"})
+            assert (asked.status_code, asked.json()["code"]) == (503, "store_unavailable")
+            assert "Retry-After" in asked.headers
+            assert (await client.get("/livez")).status_code == 200
+            assert (await client.get("/readyz")).status_code == 503
+            proxy.is_up = True
+            while (await client.get("/readyz")).status_code != 200:
+                pass
+            assert (await client.post("/v1/recall", json={"query": "tea"})).status_code == 200
