@@ -38,7 +38,10 @@ def test_a_receipt_lists_what_is_stored_and_counts_outcomes() -> None:
         (
             control.MemoryForgetRequest,
             {"ID_s": ("a",)},
-            "ID_s is not a field, and ids is missing: did you mean ids? There are scope, ids, reason, undo, dry_run",
+            (
+                "ID_s is not a field, and ids is missing: did you mean ids? There are scope, min_sequence, ids, "
+                "reason, undo, dry_run"
+            ),
         ),
         (
             transcript.MemoryWriteRequest,

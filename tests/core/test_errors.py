@@ -183,6 +183,14 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         ),
         {},
     ),
+    (
+        errors.SequenceAhead(expected=7),
+        (
+            "the space's journal has not reached sequence 7 in the time that a call waits: take the sequence of a "
+            "report of this space, or try again"
+        ),
+        {"expected": 7},
+    ),
     (errors.StoreReadOnly("can only be read here"), "can only be read here", {}),
     (errors.StoreBusy(engine="sqlite", waited_s=30.4), "the sqlite store was held by others for 30 s: try again", {}),
     (
@@ -247,6 +255,7 @@ def test_every_error_that_is_raised_has_its_example() -> None:
 def test_trying_again_helps_where_others_were_in_the_way() -> None:
     assert {found.key for found in classes() if found.retryable} == {
         "conflict",
+        "sequence_ahead",
         "rate_limited",
         "overloaded",
         "space_incomplete",

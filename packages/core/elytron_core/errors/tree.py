@@ -463,6 +463,7 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
     errors.UnreadableFile: {"line": None},
     errors.NotFound: {"what": "memory"},
     errors.Conflict: {"what": "it", "expected": 0, "found": 0},
+    errors.SequenceAhead: {"expected": 0},
     errors.ThreadBusy: {"thread": "main"},
     errors.LimitExceeded: {"what": "values", "limit": 0},
     errors.RateLimited: {"retry_after_s": 1},
