@@ -27,7 +27,8 @@ FILES = ("import", "apply_erasures")
 MUTATING = [operation for operation in OPERATIONS if operation.mutates and operation.name not in FILES]
 MUTATING_NAMES = {operation.name for operation in MUTATING}
 GIVEN: dict[str, object] = {
-    "scope": None, "min_sequence": 0, "mode_input": None, "idempotency_key": None, "whole_space": None, "cursor": None, "undo": (),
+    "scope": None, "mode_input": None, "idempotency_key": None, "whole_space": None, "cursor": None, "undo": (),
+    "min_sequence": 0,
     "dry_run": False, "period": "2026-08-01", "key": "host.note", "name": SKILL, "names": (SKILL,), "turn_id": "t1",
     "host_id": "h1", "descriptor_fingerprint": None, "schema_fingerprint": "0" * 16, "judgement": None,
     "observed_at": None, "at": None, "valid_from": None, "valid_to": None, "completed_at": None,
