@@ -1,5 +1,6 @@
 """The routes of the console: who is let in, what is guarded, and figures that are counted."""
 
+import asyncio
 import re
 
 import httpx
@@ -269,6 +270,18 @@ class TestTransports:
         after = TransportSwitches(server.memory.context)
         await after.load()
         assert (after.is_on("mcp"), after.is_on("http")) == (False, True)
+
+    async def test_another_server_of_the_store_takes_it_over_while_it_runs(
+        self, server: Served, client: httpx.AsyncClient, keys: Keys
+    ) -> None:
+        from elytron_adapter.transport_switches import TransportSwitches
+
+        other = TransportSwitches(server.memory.context)
+        async with other.followed(pause_s=0.0), asyncio.timeout(60):
+            assert other.is_on("mcp")
+            await client.patch("/console/transports/mcp", json={"enabled": False}, headers=bearer(keys.operator))
+            while other.is_on("mcp"):
+                await asyncio.sleep(0)
 
     async def test_the_console_is_not_switched_and_nothing_else_is_there(
         self, client: httpx.AsyncClient, keys: Keys

@@ -15,6 +15,11 @@ import yaml
 from tests.gates.tree import ROOT
 
 from elytron_cli.app import elytron_group
+from elytron_cli.config import SECRETS
+from elytron_core import limits
+from elytron_http_shell.app import LOOPBACK
+from elytron_http_shell.application import WATCHED
+from elytron_store.postgres.address import parse_address
 
 DEPLOY = ROOT / "deploy"
 INSTRUCTIONS = {
@@ -51,10 +56,37 @@ def container() -> list[tuple[str, str]]:
 def commands() -> list[list[str]]:
     """Return each command line of deploy/, without the program."""
     (started,) = [rest for name, rest in container() if name == "CMD"]
-    return [shlex.split(unit()["Service"]["ExecStart"])[1:], json.loads(started)]
+    nodes = read_yaml("compose.nodes.yaml")["services"]["node"]["command"]
+    return [shlex.split(unit()["Service"]["ExecStart"])[1:], json.loads(started), nodes, pod()["containers"][0]["args"]]
 
 
-@pytest.mark.parametrize("command", commands(), ids=["unit", "container"])
+def read_yaml(name: str) -> Any:
+    return yaml.safe_load((DEPLOY / name).read_text())
+
+
+def rendered(template: str) -> Any:
+    """Return what a template of the chart gives with the chart's own values; it has no more than places for them."""
+    values = read_yaml("helm/values.yaml")
+
+    def value_of(place: re.Match[str]) -> str:
+        if place[1] == ".Release.Name":
+            return "memory"
+        found = values
+        for name in place[1].removeprefix(".Values.").split("."):
+            found = found[name]
+        return str(found)
+
+    text = re.sub(r"\{\{ (\S+) \}\}", value_of, (DEPLOY / "helm/templates" / template).read_text())
+    assert "{{" not in text
+    return yaml.safe_load(text)
+
+
+def pod() -> Any:
+    """Return the pod of the chart's nodes."""
+    return rendered("deployment.yaml")["spec"]["template"]["spec"]
+
+
+@pytest.mark.parametrize("command", commands(), ids=["unit", "container", "nodes", "chart"])
 def test_each_command_is_one_of_the_command_line(command: list[str]) -> None:
     with click.Context(elytron_group) as root:
         _, found, rest = elytron_group.resolve_command(root, command)
@@ -99,3 +131,53 @@ def test_the_proxy_is_before_the_port_that_is_served() -> None:
     assert text.count("{") == text.count("}")
     assert "reverse_proxy 127.0.0.1:8010" in text
     assert "flush_interval -1" in text
+
+
+def test_the_nodes_have_their_secrets_from_outside_and_are_not_open_to_others() -> None:
+    services = read_yaml("compose.nodes.yaml")["services"]
+    node, database = services["node"], services["database"]
+    assert (DEPLOY / node["build"]["context"] / node["build"]["dockerfile"]).samefile(DEPLOY / "Containerfile")
+    secrets = [node["environment"]["PGPASSWORD"], node["environment"]["ELYTRON_KEYS"]]
+    secrets.append(database["environment"]["POSTGRES_PASSWORD"])
+    assert all(re.fullmatch(r"\$\{ELYTRON_[A-Z_]+:\?\}", secret) for secret in secrets)
+    address = parse_address(node["environment"]["ELYTRON_STORE"])
+    assert (address.place, address.sealed) == ("database:5432/elytron", True)
+    assert node["read_only"]
+    assert [port for service in services.values() for port in service.get("ports", [])] == ["127.0.0.1:8010:8010"]
+    balancer = read_yaml("compose.nodes.yaml")["configs"]["balancer"]["content"]
+    assert balancer.count("{") == balancer.count("}")
+    assert "health_uri /readyz" in balancer
+    assert f"header_up Host {node['command'][-1]}" in balancer
+
+
+def test_the_chart_asks_for_routes_that_there_are_and_keeps_its_secrets_elsewhere() -> None:
+    (container,) = pod()["containers"]
+    probes = [container[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+    assert {probe["path"] for probe in probes} == {"/livez", "/readyz"} <= WATCHED
+    assert {probe["httpHeaders"][0]["value"] for probe in probes} <= LOOPBACK
+    environment = {one["name"]: one for one in container["env"]}
+    assert parse_address(environment["ELYTRON_STORE"]["value"]).sealed
+    assert all("secretKeyRef" in environment[name]["valueFrom"] for name in ("PGPASSWORD", "ELYTRON_KEYS"))
+    assert "ELYTRON_KEYS" in [f"ELYTRON_{name.upper()}" for name in SECRETS]
+
+
+def test_the_chart_runs_without_root_and_keeps_a_node_when_machines_are_emptied() -> None:
+    found = pod()
+    own = found["containers"][0]["securityContext"]
+    (made,) = re.findall(r"useradd .*--uid (\d+)", (DEPLOY / "Containerfile").read_text())
+    assert (found["securityContext"]["runAsNonRoot"], found["securityContext"]["runAsUser"]) == (True, int(made))
+    assert (own["readOnlyRootFilesystem"], own["allowPrivilegeEscalation"]) == (True, False)
+    assert own["capabilities"] == {"drop": ["ALL"]}
+    assert found["terminationGracePeriodSeconds"] > limits.SHUTDOWN_S
+    labels = rendered("deployment.yaml")["spec"]["template"]["metadata"]["labels"]
+    assert rendered("service.yaml")["spec"]["selector"] == labels
+    budget = rendered("disruption.yaml")["spec"]
+    assert budget["selector"]["matchLabels"] == labels
+    assert budget["minAvailable"] < rendered("deployment.yaml")["spec"]["replicas"]
+    port = found["containers"][0]["ports"][0]
+    assert rendered("service.yaml")["spec"]["ports"][0]["targetPort"] == port["name"]
+    assert read_yaml("helm/Chart.yaml")["apiVersion"] == "v2"
+
+
+def test_the_image_has_the_driver_of_its_nodes_database() -> None:
+    assert all("[server,postgres]" in rest for name, rest in container() if name == "RUN")

@@ -1,12 +1,15 @@
 """Transports of a server: which there are, and which an operator has switched off."""
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager, suppress
 
 from elytron.context import OperationContext
 from elytron.state.conflict_retry import LostRaces
 from elytron.state.space_records import opening_changes
-from elytron_core.errors import Conflict, TransportOff
+from elytron_core import limits
+from elytron_core.errors import Conflict, ElytronError, TransportOff
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.planes.space import TRANSPORTS, ClosedTransports
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
@@ -17,7 +20,7 @@ _REF = DocumentRef(TRANSPORTS, "0")
 class TransportSwitches:
     """The transports that one server shows, by name. What is switched off is stored, and off from then on.
 
-    Another server of the same store reads it when it starts.
+    Other servers of the same store read it when they start, and every second while they run.
     """
 
     def __init__(self, context: OperationContext, /) -> None:
@@ -49,6 +52,23 @@ class TransportSwitches:
         """Switch off what is stored as switched off."""
         closed, _ = await self._stored()
         self._off = frozenset(closed.names)
+
+    @asynccontextmanager
+    async def followed(self, *, pause_s: float = limits.EVENTS_POLL_S) -> AsyncGenerator[None]:
+        """Load what is stored, and take over what other servers of the store switch while this is entered."""
+        await self.load()
+        following = asyncio.create_task(self._follow(pause_s))
+        try:
+            yield
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    async def _follow(self, pause_s: float) -> None:
+        while True:
+            await asyncio.sleep(pause_s)
+            with suppress(ElytronError):  # a store that is away is read again later
+                await self.load()
 
     async def switch(self, name: str, /, *, on: bool) -> None:
         """Store whether the transport answers, and let it be so from now on."""

@@ -374,6 +374,8 @@ SUBSCRIPTIONS = 64
 STREAMS_PER_PRINCIPAL = 64
 STREAM_RECHECK_S = 0.9
 """Interval at which a stream's credential is checked again, so that a revoked one ends it."""
+WORKERS_MAX = 64
+"""Processes of one server at most."""
 SEQUENCE_MAX = 2**53
 MIN_SEQUENCE_WAIT_S = 2.0
 MIN_SEQUENCE_POLL_S = 0.01

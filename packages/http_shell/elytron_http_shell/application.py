@@ -161,8 +161,7 @@ def build_application(
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
-        await entrance.transports.load()
-        async with AsyncExitStack() as stack:
+        async with entrance.transports.followed(), AsyncExitStack() as stack:
             for surface in surfaces:
                 if surface.running is not None:
                     await stack.enter_async_context(surface.running())

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +71,8 @@ class ServingSettings:
 
     host: str = "127.0.0.1"
     port: int = 8010
+    descriptor: int | None = None
+    """A bound socket that this process was given, in place of host and port."""
     development: bool = False
     names: frozenset[str] = frozenset()
     """Host names that it is reached by, beside this machine's own."""
@@ -178,7 +180,7 @@ async def serve_app(
 
     `mode` says who may call. Raises InvalidInput for an address that cannot be had, MissingExtra.
     """
-    with bound_socket(serving.host, serving.port) as listening:
+    with given_socket(serving) as listening:
         address = listening_address(listening)
 
         def told(end: Callable[[], None]) -> None:
@@ -253,6 +255,16 @@ def _allowed_hosts(serving: ServingSettings) -> frozenset[str]:
     host = serving.host.lower()
     own = {f"[{host}]"} if ":" in host else {host}
     return LOOPBACK | own | frozenset(name.lower() for name in serving.names)
+
+
+def given_socket(serving: ServingSettings, /) -> AbstractContextManager[socket.socket]:
+    """Give the socket that this process was given, or one of its own. Raises InvalidInput for none that is one."""
+    if serving.descriptor is None:
+        return bound_socket(serving.host, serving.port)
+    try:
+        return socket.socket(fileno=serving.descriptor)
+    except OSError as error:
+        raise InvalidInput(field="--listen-fd", problem="is no socket") from error
 
 
 @contextmanager

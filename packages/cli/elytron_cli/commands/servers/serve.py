@@ -4,7 +4,7 @@ import asyncio
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from elytron_cli.input.server_address import address_kept
 from elytron_cli.runner import run_output, run_settings
 from elytron_cli.server.console_host import console_host
 from elytron_cli.server.extras import SurfacesBeside, WantedSurfaces, require_entry, surfaces_beside
+from elytron_cli.server.workers import end_with_input, require_workers, run_workers
 from elytron_cli.session import CommandSession, open_session, require_own_store, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput, safe_text
 from elytron_core import limits
@@ -44,8 +45,20 @@ class ServeReport(Value):
     pid: int
     protocols: tuple[str, ...]
     operator_key: str | None = None
+    workers: tuple[int, ...] = ()
+    """Processes that answer, if they are several."""
 
 
+_WORKERS: Final = (
+    click.option(
+        "--workers",
+        type=click.IntRange(1, limits.WORKERS_MAX),
+        default=1,
+        show_default=True,
+        help="Processes that answer, on one port; each has its own indexes and its own bounds of callers.",
+    ),
+    click.option("--listen-fd", "descriptor", type=click.IntRange(0), hidden=True),
+)
 _BESIDE: Final = (
     click.option("--work", is_flag=True, help="Do the jobs that were put off, of every space."),
     click.option(
@@ -215,6 +228,7 @@ def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
 @click.option("--console/--no-console", default=True, show_default=True, help="Show the console, a page at /console.")
 @logging_options("info", "The lowest level that is logged; requests are logged at info.")
 @click.option("--otel", "spans", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
+@several_options(*_WORKERS)
 @several_options(*_REACH)
 @several_options(*_BOUNDS)
 @common_options
@@ -233,6 +247,7 @@ def serve_command(
     llm_peers: tuple[str, ...],
     llm_passed: tuple[str, ...],
     console: bool,
+    workers: int,
     **given: Any,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
@@ -246,8 +261,10 @@ def serve_command(
     without_core_dumps()
     found, out = run_settings(), run_output()
     require_own_store(found)
+    if workers > 1:
+        return _serve_by_workers(workers, given["host"], given["port"], found, out)
     serving = ServingSettings(
-        **{name: given.pop(name) for name in ("host", "port", "development", "operator_key", "spans")},
+        **{name: given.pop(name) for name in _SERVING},
         names=frozenset(names),
         trusted_proxies=frozenset(proxies),
         is_described_to_all=is_public,
@@ -271,6 +288,25 @@ def serve_command(
     return None
 
 
+_SERVING: Final = ("host", "port", "descriptor", "development", "operator_key", "spans")
+
+
+def _serve_by_workers(count: int, host: str, port: int, found: RunSettings, out: CommandOutput) -> int:
+    """Serve by several processes, started with the arguments of this one; return the exit code."""
+    from elytron_http_shell.server import bound_socket, listening_address
+
+    require_workers(found.store.value)
+    with bound_socket(host, port) as listening, ExitStack() as stack:
+        address = listening_address(listening)
+
+        def ready(first: Mapping[str, Any], processes: Sequence[int]) -> None:
+            stack.enter_context(address_kept(found.store.value, address))
+            told = {"pid": os.getpid(), "workers": tuple(processes), "protocols": tuple(first["protocols"])}
+            _tell_ready(out, ServeReport.model_validate({**first, **told}))
+
+        return asyncio.run(run_workers(sys.argv[1:], listening, count, ready))
+
+
 async def serve_session(
     session: CommandSession,
     serving: "ServingSettings",
@@ -290,8 +326,11 @@ async def serve_session(
     with ExitStack() as stack:
 
         def started(told: "StartedServer") -> None:
-            stack.enter_context(address_kept(found.store.value, told.address))
-            _tell_ready(out, _serve_report(told, found.store.shown, beside.protocols), serving)
+            if serving.descriptor is None:
+                stack.enter_context(address_kept(found.store.value, told.address))
+            else:
+                end_with_input(told.end)
+            _tell_ready(out, _serve_report(told, found.store.shown, beside.protocols), has_key=serving.operator_key)
             if ready is not None:
                 ready(f"{told.address}/console")
 
@@ -404,7 +443,7 @@ def log_to_stderr(style: str | None, level: str, /) -> None:
     configure_logs(LogStyle(style or ("console" if sys.stderr.isatty() else "json")), level=level)
 
 
-def _tell_ready(out: CommandOutput, report: ServeReport, serving: "ServingSettings") -> None:
+def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = False) -> None:
     """Say where it listens; spare the search for cyclic garbage what is loaded by now, which stays for good."""
     lines = [
         f"listening on {report.address}",
@@ -413,11 +452,12 @@ def _tell_ready(out: CommandOutput, report: ServeReport, serving: "ServingSettin
         f"  speaks: {', '.join(report.protocols)}",
         f"  try it: {report.address}/docs",
         *([f"  see and correct what it knows: {report.address}/console"] if "console" in report.protocols else []),
+        *([f"  answered by: {len(report.workers)} processes"] if report.workers else []),
         f"  stop it: Ctrl-C, or kill {report.pid}",
     ]
     if report.operator_key is not None:
         lines.insert(4, f"  operator's key, shown this once: {report.operator_key}")
-    elif serving.operator_key:
+    elif has_key:
         lines.insert(
             4, "  operator's key: there is one, shown when it was made; `elytron access rotate` gives a new one"
         )

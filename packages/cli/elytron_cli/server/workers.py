@@ -1,0 +1,160 @@
+"""Worker processes of one server: they share its port, and the process that started them holds them together."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, Unsupported
+from elytron_store import parse_url
+
+_START = "from elytron_cli.main import run_command_line; run_command_line()"
+_SHARED = frozenset({"sqlite", "file", "postgres"})
+"""Engines whose stores several processes open."""
+_ENDING_S = 5.0
+_STEADY_S = 5.0
+"""Time that a worker has to have run for another to take its place; one that ends sooner ends the server."""
+
+Ready = Callable[[Mapping[str, Any], Sequence[int]], None]
+
+
+def require_workers(store: str, /) -> None:
+    """Raise InvalidInput for a store that several processes cannot open, Unsupported on a system without such ports."""
+    if parse_url(store).engine not in _SHARED:
+        raise InvalidInput(
+            field="--workers", problem="needs a store that processes share: a database, a folder, or one on Postgres"
+        )
+    if sys.platform == "win32":
+        raise Unsupported("--workers needs a system on which processes share a port: leave it out on Windows")
+
+
+def worker_arguments(arguments: Sequence[str], descriptor: int, /, *, is_first: bool) -> list[str]:
+    """Return the arguments of a worker for those of the server; the first alone makes the operator's key."""
+    kept: list[str] = []
+    rest = iter(arguments)
+    for argument in rest:
+        if argument == "--workers":
+            next(rest, None)
+        elif not argument.startswith("--workers=") and (is_first or argument != "--operator-key"):
+            kept.append(argument)
+    return [*kept, "--listen-fd", str(descriptor), "--json"]
+
+
+class WorkerGroup:
+    """The workers of one server. One that fails is replaced; one that was ended ends them all."""
+
+    def __init__(self, arguments: Sequence[str], listening: socket.socket, count: int, /) -> None:
+        self._arguments = arguments
+        self._descriptor = listening.fileno()
+        self._count = count
+        self._ending = asyncio.Event()
+        self._running: dict[asyncio.Task[int], Process] = {}
+
+    @property
+    def processes(self) -> Sequence[int]:
+        """Return the numbers of the processes that answer now."""
+        return [worker.pid for worker in self._running.values()]
+
+    def end(self) -> None:
+        """End all workers as a signal does."""
+        self._ending.set()
+
+    async def run(self, ready: Ready, /) -> int:
+        """Run the workers until they end; return the exit code. `ready` is called once all of them listen."""
+        try:
+            # The first makes the store, and the operator's key, if there are none yet.
+            first, report = await self._start(is_first=True)
+            if report is None:
+                return await first.wait() or 1
+            others = await asyncio.gather(*(self._start(is_first=False) for _ in range(self._count - 1)))
+            for worker, found in others:
+                if found is None:
+                    return await worker.wait() or 1
+            ready(report, self.processes)
+            return await self._watch()
+        finally:
+            await self._end_all()
+
+    async def _start(self, *, is_first: bool) -> tuple[Process, Mapping[str, Any] | None]:
+        """Start a worker; return it and the report that it prints when it listens, None if it ended before."""
+        command = [sys.executable, "-c", _START]
+        command += worker_arguments(self._arguments, self._descriptor, is_first=is_first)
+        # The worker ends when its input does: this process is gone then.
+        worker = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, pass_fds=[self._descriptor])
+        self._running[asyncio.create_task(worker.wait())] = worker
+        return worker, await _first_report(worker)
+
+    async def _watch(self) -> int:
+        began = dict.fromkeys(self._running, time.monotonic())
+        ending = asyncio.create_task(self._ending.wait())
+        try:
+            while True:
+                done, _ = await asyncio.wait({ending, *self._running}, return_when=asyncio.FIRST_COMPLETED)
+                if ending in done:
+                    return 0
+                for task in [one for one in self._running if one in done]:
+                    del self._running[task]
+                    code = task.result()
+                    if code == 0 or time.monotonic() - began.pop(task, 0.0) < _STEADY_S:
+                        return max(code, 0) or int(code < 0)
+                    _, report = await self._start(is_first=False)
+                    if report is None:
+                        return 1
+                    began |= {one: time.monotonic() for one in self._running if one not in began}
+        finally:
+            ending.cancel()
+
+    async def _end_all(self) -> None:
+        """End every worker as a signal does, and by force what does not end."""
+        for worker in self._running.values():
+            if worker.returncode is None:
+                worker.terminate()
+        if not self._running:
+            return
+        _, left = await asyncio.wait(self._running, timeout=limits.SHUTDOWN_S + _ENDING_S)
+        for task in left:
+            self._running[task].kill()
+        await asyncio.gather(*self._running)
+
+
+async def _first_report(worker: Process) -> Mapping[str, Any] | None:
+    """Return the report that a worker prints when it listens."""
+    assert worker.stdout is not None
+    text = b""
+    while line := await worker.stdout.readline():
+        text += line
+        try:
+            found: Mapping[str, Any] = json.loads(text)
+        except ValueError:
+            continue
+        return found
+    return None
+
+
+async def run_workers(arguments: Sequence[str], listening: socket.socket, count: int, ready: Ready, /) -> int:
+    """Serve `listening` by `count` workers until a signal ends them; return the exit code."""
+    group = WorkerGroup(arguments, listening, count)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, group.end)
+    return await group.run(ready)
+
+
+def end_with_input(end: Callable[[], None], /) -> None:
+    """Call `end` when the input of this process ends: the one that started it is gone."""
+    loop = asyncio.get_running_loop()
+    source = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(source, 1):
+            loop.remove_reader(source)
+            end()
+
+    loop.add_reader(source, read)
