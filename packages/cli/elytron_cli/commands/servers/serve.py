@@ -57,7 +57,7 @@ _WORKERS: Final = (
         show_default=True,
         help="Processes that answer, on one port; each has its own indexes and its own bounds of callers.",
     ),
-    click.option("--listen-fd", "descriptor", type=click.IntRange(0), hidden=True),
+    click.option("--listen-fd", "descriptor", type=click.IntRange(0), hidden=True, help="The socket of a worker."),
 )
 _BESIDE: Final = (
     click.option("--work", is_flag=True, help="Do the jobs that were put off, of every space."),
