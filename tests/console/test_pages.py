@@ -28,6 +28,7 @@ PAGES = (
     "jobs",
     "journal",
     "tools",
+    "transfer",
     "spaces",
     "skills?name=runtime_skill__hostile",
     "devices",

@@ -6,6 +6,12 @@ SESSION_S: Final = 12 * 3_600.0
 """Lifetime of a session; it ends earlier with its key, or with the server."""
 SESSIONS, SESSIONS_EACH = 1_000, 16
 BODY_BYTES: Final = 1024 * 1024
+TRANSCRIPT_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a file of messages that is sent."""
+TRANSCRIPTS_AT_ONCE: Final = 2
+"""Files of messages that are read at once; further ones wait."""
+RELAYED_BYTES: Final = 64 * 1024 * 1024
+"""Bytes of a file that a relay passes on, which holds it as a whole."""
 JOURNAL_PAGE: Final = 200
 """Journal entries that one answer has at most."""
 JOURNAL_LOOKED: Final = 10_000

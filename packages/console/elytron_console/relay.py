@@ -15,11 +15,23 @@ from starlette.types import ASGIApp
 
 from elytron_adapter.http.requests import heads_of, is_host_allowed, is_own_page, read_body
 from elytron_console import limits
+from elytron_console.routes.transfers import ARCHIVE, TRANSCRIPTS
 from elytron_console.sessions import ROOT
 from elytron_core.errors import InvalidInput, PayloadTooLarge
 
 HOSTS: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_PASSED: Final = ("accept", "authorization", "content-type", "cookie", "if-none-match", "x-audit-id", "x-console-token")
+_PASSED: Final = (
+    *(
+        "accept",
+        "authorization",
+        "content-type",
+        "cookie",
+        "if-match",
+        "if-none-match",
+        "x-audit-id",
+        "x-console-token",
+    ),
+)
 _KEPT: Final = frozenset({"content-encoding", "content-length", "connection", "date", "server", "transfer-encoding"})
 """Headers of an answer that are of its own connection."""
 _SECURE: Final = "secure"
@@ -55,7 +67,7 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
         if path != ROOT and not path.startswith(f"{ROOT}/"):
             return _relay_problem(404, "not_found", "the console alone is relayed")
         try:
-            body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
+            body = await read_body(request.scope, request.receive, limit=_body_limit(path))
         except PayloadTooLarge as error:
             return _relay_problem(413, error.key, error.message)
         passed = {name: headers[name] for name in _PASSED if name in headers}
@@ -68,6 +80,10 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
         return _relayed_response(answer)
 
     return request_response(relayed)
+
+
+def _body_limit(path: str) -> int:
+    return limits.RELAYED_BYTES if path in {ARCHIVE, TRANSCRIPTS} else limits.BODY_BYTES
 
 
 def _relayed_response(answer: UpstreamAnswer) -> Response:

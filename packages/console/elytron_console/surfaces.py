@@ -6,11 +6,12 @@ from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.surface import Family, Surface
 from elytron_console.console_page import page_surfaces
-from elytron_console.erasures import erasure_surface
 from elytron_console.host import ConsoleHost
 from elytron_console.journal import JournalReader
-from elytron_console.member_routes import journal_surfaces, operation_surfaces, session_surfaces, skill_surfaces
-from elytron_console.operator_routes import device_surfaces, server_surfaces, smoke_surfaces
+from elytron_console.routes.erasures import erasure_surface
+from elytron_console.routes.member_routes import journal_surfaces, operation_surfaces, session_surfaces, skill_surfaces
+from elytron_console.routes.operator_routes import device_surfaces, server_surfaces, smoke_surfaces
+from elytron_console.routes.transfers import transfer_surfaces
 from elytron_console.sessions import ConsoleDoor
 
 
@@ -27,6 +28,7 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
             *operation_surfaces(entrance, door),
             *journal_surfaces(door, journal),
             erasure_surface(entrance, door),
+            *transfer_surfaces(entrance, door, journal),
             *skill_surfaces(entrance, door),
             *server_surfaces(entrance, door, shown, keys, journal),
             *smoke_surfaces(entrance, door, shown),

@@ -159,6 +159,8 @@ CREDENTIAL_BYTES, DECODED_AT_ONCE_BYTES = 64 * 1024, 128 * 1024
 IMPORT_LINE_BYTES, IMPORT_FILES = 8 * 1024 * 1024, 400
 TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
 """A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
+ZIP_UNPACKED_BYTES = 1024 * 1024 * 1024
+"""Bytes of all transcripts in a ZIP file together."""
 HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
 HTTP_BODY_WAIT_S = 30.0

@@ -21,6 +21,7 @@ const PAGES = [
     ["erasures", "Erasures"],
     ["jobs", "Jobs"],
     ["journal", "Journal"],
+    ["transfer", "Import and export"],
   ]],
   ["Server", [
     ["spaces", "Spaces", true],

@@ -23,26 +23,41 @@ export class Refusal extends Error {
 }
 
 /** Ask the console's own routes. Raises Refusal for what the server refuses, and where it does not answer. */
-export async function ask(method, path, body, { key, signal } = {}) {
+export async function ask(method, path, body, options = {}) {
+  const answer = await request(method, path, body, options);
+  const text = answer.status === 204 ? "" : await answer.text();
+  try { return text ? JSON.parse(text) : {}; } catch { return { detail: "The answer cannot be read." }; }
+}
+
+/** Fetch a file of the console's and have the browser save it. Returns its size. */
+export async function save(path, name) {
+  const file = await (await request("GET", path)).blob();
+  const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(file), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  return file.size;
+}
+
+/** Send a request; a body that is a file goes as it is, of the media type `type`. */
+async function request(method, path, body, { key, signal, type = "application/json" } = {}) {
   const headers = {};
   if (key !== undefined) headers.Authorization = `Bearer ${key}`;
   if (method !== "GET") headers[TOKEN] = token;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (body !== undefined) headers["Content-Type"] = type;
   let answer;
   try {
     answer = await fetch(`/console${path}`, {
       method, headers, signal, credentials: "same-origin", cache: "no-store",
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined || body instanceof Blob ? body : JSON.stringify(body),
     });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Refusal({ detail: "The server does not answer.", code: "unreachable" });
   }
-  const text = answer.status === 204 ? "" : await answer.text();
-  let told = {};
-  try { told = text ? JSON.parse(text) : {}; } catch { told = { detail: "The answer cannot be read." }; }
-  if (answer.ok) return told;
+  if (answer.ok) return answer;
   if (answer.status === 401 && key === undefined) onSignedOut();
+  let told = {};
+  try { told = JSON.parse(await answer.text()); } catch { told = { detail: "The answer cannot be read." }; }
   throw new Refusal({ status: answer.status, ...told });
 }
 

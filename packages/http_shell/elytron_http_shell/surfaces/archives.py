@@ -1,46 +1,21 @@
-"""A space's archive over HTTP: fetched and sent as a stream, through a file that only the server sees."""
+"""A space's archive over HTTP."""
 
-import os
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-import anyio
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-
-from elytron_adapter.dispatch import CallerEntrance, word_of
-from elytron_adapter.envelope import AcceptedAnswer, CallTransport
-from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.http.requests import AUDIT_ID, body_pieces, query_scope, require_length
-from elytron_adapter.http.responses import principal_of, render_answer, request_id_of, shown_surface
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import CallTransport
+from elytron_adapter.http.archives import MEDIA_TYPE, ArchiveHandlers
+from elytron_adapter.http.responses import shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
-from elytron_core.contracts.archive import (
-    ImportMode,
-    MemoryImportReport,
-    MemoryImportRequest,
-    MemorySpaceExportReport,
-    MemorySpaceExportRequest,
-)
-from elytron_core.errors import InvalidInput, LimitExceeded, PreconditionFailed
-from elytron_core.model import Value
-from elytron_core.planes.space import PrincipalKind
-from elytron_core.scope import ScopedRequest
+from elytron_core.contracts.archive import MemoryImportReport
 
 PATH = "/v1/archive"
-MEDIA_TYPE = "application/zip"
-_CHUNK = 256 * 1024
 
 
 def archive_surfaces(
     entrance: CallerEntrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES
 ) -> tuple[Surface, ...]:
     """Return the surfaces that export and import a space's archive, of at most `archive_bytes`."""
-    keeper = _ArchiveHandlers(entrance, archive_bytes)
+    keeper = ArchiveHandlers(entrance, CallTransport.HTTP, archive_bytes=archive_bytes)
     fetch = SurfaceDescription(
         "fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None, MEDIA_TYPE,
         ("If-None-Match",), ("space", "include_private"),
@@ -48,128 +23,9 @@ def archive_surfaces(
     )  # fmt: skip
     send = SurfaceDescription(
         "send_archive", "Read an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
-        ("If-Match",), ("space", "mode"),
+        ("If-Match",), ("space", "mode", "dry_run"),
     )  # fmt: skip
     return (
         shown_surface(PATH, keeper.fetch, access=SurfaceAccess.MEMBER, methods=("GET",), told=fetch),
         shown_surface(PATH, keeper.send, access=SurfaceAccess.MEMBER, methods=("PUT",), told=send),
     )
-
-
-class _ArchiveHandlers:
-    def __init__(self, entrance: CallerEntrance, archive_bytes: int) -> None:
-        self._entrance = entrance
-        self._archive_bytes = archive_bytes
-
-    async def fetch(self, request: Request) -> Response:
-        """Write the archive beside, and stream it; it is gone when the answer ended."""
-        folder = TemporaryDirectory(prefix="elytron-")
-        try:
-            answer = await self._call(
-                request, _export_request(request, Path(folder.name), include_private=_include_private(request))
-            )
-            if not isinstance(answer, AcceptedAnswer):
-                folder.cleanup()
-                return render_answer(answer)
-            report = answer.report
-            assert isinstance(report, MemorySpaceExportReport)
-            self._require_bound(report.size_bytes)
-            etag = _archive_etag(report)
-            if request.headers.get("if-none-match") == etag:
-                folder.cleanup()
-                return Response(status_code=304, headers={"ETag": etag})
-        except BaseException:
-            folder.cleanup()
-            raise
-        told = {
-            "ETag": etag,
-            "Content-Length": str(report.size_bytes),
-            "Content-Disposition": 'attachment; filename="memory.elytron.zip"',
-        }
-        return StreamingResponse(_read_pieces(Path(report.path), folder), media_type=MEDIA_TYPE, headers=told)
-
-    async def send(self, request: Request) -> Response:
-        """Take the archive in, to a file beside, and import that."""
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != MEDIA_TYPE:
-            raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
-        require_length(request.scope, limit=self._archive_bytes)
-        mode = _import_mode(request)
-        word = word_of(principal_of(request.scope).kind, mode)
-        async with _work_folder() as folder:
-            await self._require_match(request, folder)
-            path = folder / "sent.zip"
-            async with await anyio.open_file(path, "wb") as file:
-                async for piece in body_pieces(request.scope, request.receive, limit=self._archive_bytes):
-                    await file.write(piece)
-            scope = query_scope(request.query_params)
-            asked = MemoryImportRequest(path=os.fspath(path), mode=mode, word=word, scope=scope)
-            return render_answer(await self._call(request, asked))
-
-    def _require_bound(self, size: int) -> None:
-        if size > self._archive_bytes:
-            raise LimitExceeded(what="bytes of an archive", limit=self._archive_bytes, found=size)
-
-    async def _require_match(self, request: Request, folder: Path) -> None:
-        """Raise PreconditionFailed where the caller saw another state of the space than there is."""
-        expected = request.headers.get("if-match")
-        if expected is None:
-            return
-        for include_private in (True, False):
-            answer = await self._call(request, _export_request(request, folder, include_private=include_private))
-            if not isinstance(answer, AcceptedAnswer):
-                raise PreconditionFailed
-            if expected in {"*", _archive_etag(answer.report)}:
-                return
-        raise PreconditionFailed
-
-    async def _call(self, request: Request, asked: ScopedRequest) -> Answer:
-        """Call as the principal, in its space alone, and with an operator's right to the server's own file."""
-        principal = replace(principal_of(request.scope), kind=PrincipalKind.OPERATOR)
-        return await self._entrance.call(
-            principal,
-            transport=CallTransport.HTTP,
-            operation="export" if isinstance(asked, MemorySpaceExportRequest) else "import",
-            request_id=request_id_of(request.scope),
-            payload=asked,
-            audit_id=request.headers.get(AUDIT_ID),
-        )
-
-
-def _export_request(request: Request, folder: Path, *, include_private: bool) -> MemorySpaceExportRequest:
-    path = folder / f"{'whole' if include_private else 'public'}.zip"
-    return MemorySpaceExportRequest(
-        path=os.fspath(path), include_private=include_private, scope=query_scope(request.query_params)
-    )
-
-
-def _include_private(request: Request) -> bool:
-    """Return whether private material was asked for by name. Raises InvalidInput."""
-    asked = request.query_params.get("include_private", "false")
-    if asked not in {"true", "false"}:
-        raise InvalidInput(field="include_private", problem="is neither true nor false")
-    return asked == "true"
-
-
-def _archive_etag(report: Value) -> str:
-    assert isinstance(report, MemorySpaceExportReport)
-    return f'"{report.state_fingerprint}"'
-
-
-def _import_mode(request: Request) -> ImportMode:
-    try:
-        return ImportMode(request.query_params.get("mode", ImportMode.BOOTSTRAP))
-    except ValueError:
-        raise InvalidInput(field="mode", problem=f"is none of {', '.join(ImportMode)}") from None
-
-
-async def _read_pieces(path: Path, folder: TemporaryDirectory[str]) -> AsyncIterator[bytes]:
-    with folder:
-        async with await anyio.open_file(path, "rb") as file:
-            while chunk := await file.read(_CHUNK):
-                yield chunk
-
-
-@asynccontextmanager
-async def _work_folder() -> AsyncGenerator[Path]:
-    with TemporaryDirectory(prefix="elytron-") as folder:
-        yield Path(folder)

@@ -109,12 +109,14 @@ async def import_transcript(
     progress: Progress | None = None,
     dry_run: bool = False,
     include: Collection[EvidenceRole] = (),
+    place: str | None = None,
 ) -> TranscriptImportReport:
     """Commit the messages of the file, folder or ZIP file at `path` as evidence, in order and with their own times.
 
     Everything is read and judged before the first message is stored. A message that is there already is left alone, so
     a file that has grown can be imported again. Messages that name no conversation go to the scope's, else to one named
-    after the file. Messages of a system or tool need `include`. Raises UnreadableFile, ScopeMissing.
+    after the file. Messages of a system or tool need `include`. `place` replaces its path. Raises UnreadableFile,
+    ScopeMissing.
 
     >>> _ = Path("chat.jsonl").write_text('{"role": "user", "content": "The kiln fires at nine."}')
     >>> memory.run(elytron.import_transcript(memory.runtime, "chat.jsonl")).stored
@@ -123,9 +125,7 @@ async def import_transcript(
     scope = scope or memory.scope
     if scope is None:
         raise ScopeMissing(operation="import_transcript", way_out="give scope=, or open the runtime with space=")
-    file = Path(path)
-    source = await asyncio.to_thread(open_transcripts, file)
-    with source:
+    with await asyncio.to_thread(open_transcripts, Path(path), place=place) as source:
         reading = _TranscriptReading(source, scope, frozenset(include))
         seen = _FirstPass()
         judged = _message_batches(seen.count(reading.messages()))
@@ -135,7 +135,7 @@ async def import_transcript(
         if not seen.messages:
             raise UnreadableFile(name=source.name, problem=_nothing_found(left_out))
         stored = duplicates = sequence = 0
-        batches = _message_batches(reading.messages()) if not dry_run else iter(())
+        batches = iter(()) if dry_run else _message_batches(reading.messages())
         while (batch := await asyncio.to_thread(next, batches, None)) is not None:
             report = await memory.write(_batch_request(scope, batch))
             stored += report.count(WriteOutcome.STORED)

@@ -117,29 +117,32 @@ class FoundTranscripts:
         self.close()
 
 
-def open_transcripts(path: Path, /) -> FoundTranscripts:
-    """Return the transcripts at `path`, to be closed by the caller. Raises UnreadableFile."""
+def open_transcripts(path: Path, /, *, place: str | None = None) -> FoundTranscripts:
+    """Return the transcripts at `path`, to be closed by the caller. Raises UnreadableFile.
+
+    `place` names the file instead of its path, for one that was sent and is in another folder each time.
+    """
     with ExitStack() as stack:
         name = path.name or path.resolve().name
+        whole = place or os.path.realpath(path)
         if path.is_dir():
-            found, others = _contained_transcripts(path, path, name=name, stack=stack)
+            found, others = _contained_transcripts(path, path, name=name, whole=whole, stack=stack)
         else:
             file = stack.enter_context(_open_file(path))
             if file.read(len(bundle.MAGIC)) == bundle.MAGIC:
                 archive = stack.enter_context(bundle.opened_zip(file, name=name))
-                found, others = _contained_transcripts(path, archive, name=name, stack=stack)
+                found, others = _contained_transcripts(path, archive, name=name, whole=whole, stack=stack)
             else:
                 size = os.fstat(file.fileno()).st_size
-                found, others = (_file_transcript(file, name=name, place=os.path.realpath(path), size=size),), 0
+                found, others = (_file_transcript(file, name=name, place=whole, size=size),), 0
         return FoundTranscripts(stack.pop_all(), found, name=name, other_files=others)
 
 
 def _contained_transcripts(
-    path: Path, source: Path | ZipFile, /, *, name: str, stack: ExitStack
+    path: Path, source: Path | ZipFile, /, *, name: str, whole: str, stack: ExitStack
 ) -> tuple[tuple[FoundTranscript, ...], int]:
     """Return the transcripts of a folder or ZIP file, and how many files of it are none."""
     files = bundle.bundle_members(source)
-    whole = os.path.realpath(path)
     exported = bundle.export_parts(files)
     if exported:
         whole_export = bundle.export_conversations(exported, name=name)
@@ -147,9 +150,14 @@ def _contained_transcripts(
         made = FoundTranscript(read, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
         return (made,), len(files) - len(exported)
     found: list[FoundTranscript] = []
+    left = limits.ZIP_UNPACKED_BYTES
     for member in bundle.transcript_members(files):
         file, size = bundle.open_member(member)
         stack.enter_context(file)
+        left -= size if isinstance(source, ZipFile) else 0
+        if left < 0:
+            problem = f"unpacks to more than {limits.ZIP_UNPACKED_BYTES} bytes: unpack it and give the folder"
+            raise UnreadableFile(name=name, problem=problem)
         own = PurePosixPath(member.name).name
         try:
             found.append(_file_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size))

@@ -1,0 +1,95 @@
+// Import and export: can it be taken along, and what would a file bring?
+import { Badge, Button, Check, Failure, Field, Page, Pairs, Panel, Select, ask, bytes, count, html, moment, save, useAction, useSession, useState, words } from "../lib.mjs";
+
+const MODES = [["bootstrap", "Add what is new"], ["full_restore", "Restore in full, into an empty space"]];
+const MOST = { archive: 2 ** 30, transcripts: 2 ** 26 };
+const TYPES = { archive: "application/zip", transcripts: "application/octet-stream" };
+
+export default function Transfer() {
+  const { space } = useSession();
+  return html`
+    <${Page} title="Import and export" question="Can it be taken along, and what would a file bring?">
+      <${Export} key=${`out ${space}`} />
+      <div class="grid"><${Archive} key=${`in ${space}`} /><${Transcripts} key=${`said ${space}`} /></div>
+    <//>`;
+}
+
+function Export() {
+  const { space } = useSession();
+  const [whole, setWhole] = useState(false);
+  const [size, setSize] = useState(null);
+  const { busy, error, run } = useAction(async () => {
+    setSize(null);
+    setSize(await save(`/archive?space=${encodeURIComponent(space)}&include_private=${whole}`, "memory.elytron.zip"));
+  });
+  return html`
+    <${Panel} title="Export this space">
+      <div class="form">
+        <p>One file with the facts, skills and notes of <strong><bdi>${space}</bdi></strong> that may leave it. Transcripts, private facts and the journal stay out, unless everything is asked for.</p>
+        <${Check} label="Everything: transcripts, private material and the journal, as a backup or a move needs" checked=${whole} onChange=${setWhole} />
+        ${whole && html`<p class="note warn">The file holds plain text, also if the store is sealed. Who has the file has the memory.</p>`}
+        <${Failure} error=${error} />
+        <div class="row"><${Button} kind="primary" busy=${busy} onClick=${run}>${busy ? "Exporting…" : "Export"}<//>
+          ${size !== null && html`<span role="status">The archive was fetched: ${bytes(size)}.</span>`}</div>
+      </div>
+    <//>`;
+}
+
+function Archive() {
+  const { operator } = useSession();
+  const [mode, setMode] = useState("bootstrap");
+  return html`
+    <${Import} title="Import an archive" path="archive" accept=".zip,.elytron" query=${{ mode }} hint="A file that Elytron exported." rows=${archiveRows}
+      note=${mode === "bootstrap" ? "New messages, rules of learning, and the newest word on each fact and skill are judged like any write. What is here stays." : "Documents and journal come back exactly. A space that holds anything refuses it."}>
+      ${operator && html`<${Field} label="Mode"><${Select} value=${mode} options=${MODES} onChange=${setMode} /><//>`}
+    <//>`;
+}
+
+const Transcripts = () => html`
+  <${Import} title="Import messages" path="transcripts" accept=".json,.jsonl,.txt,.md,.zip" named rows=${transcriptRows}
+    hint="The export of ChatGPT, Claude, WhatsApp or Telegram (JSON), OpenAI messages, JSON Lines, Markdown or text."
+    note="What was said is stored with its own times, as evidence. A file that has grown can be sent again under its name: a message that is known is left alone." />`;
+
+const sums = (counts) => Object.entries(counts ?? {}).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${words(name)}`).join(", ");
+
+const archiveRows = (report) => [
+  [report.dry_run ? "Would bring" : "Brought", sums(report.imported) || "nothing"], ["Known already, or erased since", sums(report.skipped)],
+  ["Facts here that it replaces", sums(report.deleted)], ["Not brought along", sums(report.left_out)], ["Files", report.blobs ? count(report.blobs) : ""],
+];
+
+const transcriptRows = (report) => [
+  ["Format", report.formats.map(words).join(", ")], ["Messages", count(report.messages)], ["Conversations", count(report.conversations)],
+  ["From", moment(report.first_at)], ["To", moment(report.last_at)], ["Left out", sums(report.left_out)],
+  ...(report.dry_run ? [] : [["Stored", count(report.stored)], ["Known already", count(report.duplicates)]]),
+];
+
+/** A file that is read into the space: first its preview, then the import. Another file or mode needs a preview again. */
+function Import({ title, path, accept, query = {}, named, hint, note, rows, children }) {
+  const { space } = useSession();
+  const [file, setFile] = useState(null);
+  const [report, setReport] = useState(null);
+  const asked = JSON.stringify([file?.name, file?.size, file?.lastModified, query]);
+  const send = (dry_run) => {
+    if (file.size > MOST[path]) throw new Error(`the file has ${bytes(file.size)}: at most ${bytes(MOST[path])} are taken`);
+    const said = new URLSearchParams({ space, dry_run, ...query, ...(named ? { name: file.name } : {}) });
+    return ask("PUT", `/${path}?${said}`, file, { type: TYPES[path] });
+  };
+  const { busy, error, run, clear } = useAction(async (dry_run) => { setReport(null); setReport({ asked, ...(await send(dry_run)) }); });
+  const shown = report?.asked === asked ? report : null;
+  return html`
+    <${Panel} title=${title}>
+      <form class="form" onSubmit=${(event) => { event.preventDefault(); run(true); }}>
+        <${Field} label="File" hint=${hint}><input type="file" accept=${accept} onChange=${(event) => { setFile(event.currentTarget.files[0] ?? null); setReport(null); clear(); }} /><//>
+        ${children}
+        <p class="small">${note}</p>
+        <${Failure} error=${error?.code === "unreadable_file" ? { ...error, message: `the file ${error.details.problem}` } : error} />
+        ${shown && html`
+          <div role="status" class="form">
+            ${shown.dry_run ? html`<p><strong>This is a preview.</strong> Nothing was stored yet.</p>` : html`<p><${Badge} tone=${shown.changed ? "good" : ""}>${shown.changed ? "imported" : "nothing new"}<//></p>`}
+            <${Pairs} rows=${rows(shown)} />
+          </div>`}
+        <div class="row"><button type="submit" class=${shown?.dry_run ? "" : "primary"} disabled=${busy || !file}>${busy ? "Reading…" : "Show what it brings"}</button>
+          ${shown?.dry_run && html`<${Button} kind="primary" busy=${busy} onClick=${() => run(false)}>Import<//>`}</div>
+      </form>
+    <//>`;
+}
