@@ -27,6 +27,7 @@ import httpx
 _CLI = (sys.executable, "-c", "from elytron_cli.main import run_command_line; run_command_line()")
 _FUZZER = (sys.executable, "-m", "schemathesis.cli")
 _SECONDS = 600
+_SHORT_SEED = 1
 _SHORT_SECONDS = 20
 _EXAMPLES = 60
 _SHORT_EXAMPLES = 2
@@ -141,10 +142,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the rig as the command line says; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--seconds", type=float, default=None)
-    parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--short", action="store_true", help=f"{_SHORT_SECONDS} seconds")
+    parser.add_argument("--seed", type=int, default=None, help="else another each time")
+    parser.add_argument("--short", action="store_true", help=f"{_SHORT_SECONDS} seconds, the same requests each time")
     options = parser.parse_args(argv)
-    seed = options.seed if options.seed is not None else random.SystemRandom().randrange(2**32)
+    chosen = _SHORT_SEED if options.short else random.SystemRandom().randrange(2**32)
+    seed = options.seed if options.seed is not None else chosen
     seconds = options.seconds or (_SHORT_SECONDS if options.short else _SECONDS)
     os.environ.pop("ELYTRON_STORE", None)
     os.environ["NO_PROXY"] = "*"  # the fuzzer would ask the server through one that is set for the world
