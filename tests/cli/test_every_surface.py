@@ -22,6 +22,7 @@ from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.config import resolve_settings
 from elytron_cli.server.console_host import console_host
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_console.sessions import ROOT
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value
@@ -139,6 +140,18 @@ async def test_no_value_of_a_query_or_a_path_breaks_a_route(server: WholeServer,
             if await server.ask(surface, method, key=key, query=query, word=word, body=b"{}") == 500:
                 broken.append((surface.path, method, name or "in the path"))
     assert broken == []
+
+
+async def test_an_empty_value_of_a_query_is_refused_by_the_console(server: WholeServer) -> None:
+    key = server.keys[PrincipalKind.OPERATOR]
+    answers = {
+        (surface.path, method, name): await server.ask(surface, method, key=key, query={name: ""}, body=b"{}")
+        for surface, method in server.of(*SurfaceAccess)
+        if surface.path.startswith(ROOT) and surface.told is not None
+        for name in surface.told.query
+    }
+    assert len(answers) > 3
+    assert {place: status for place, status in answers.items() if status != 422} == {}
 
 
 def text_fields(form: type[Value]) -> Iterator[str]:

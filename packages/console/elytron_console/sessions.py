@@ -15,7 +15,7 @@ from elytron_adapter.http.requests import SAFE_METHODS, heads_of, is_own_page
 from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_console import limits
-from elytron_core.errors import PermissionRefused
+from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.model import Value
 
 ROOT: Final = "/console"
@@ -54,10 +54,13 @@ class ConsoleDoor:
         access: SurfaceAccess = SurfaceAccess.MEMBER,
         is_repeatable: bool = False,
     ) -> Surface:
-        """Return the surface at `path` below the console, with the guard before `handler`."""
+        """Return the surface at `path` below the console; no foreign change or empty value reaches `handler`."""
 
         async def guarded(request: Request) -> Response:
             self._require_own(request.scope)
+            for name in told.query:
+                if request.query_params.get(name) == "":
+                    raise InvalidInput(field=name, problem="is empty: leave it out")
             return await handler(request)
 
         app = request_response(guarded)
