@@ -1,4 +1,4 @@
-"""Standard input as MCP's library wants it: line by line, read strictly, and left at a signal. Loaded with the SDK."""
+"""Standard input as the SDK wants it: line by line, read strictly, and left at a signal. It loads without the SDK."""
 
 import asyncio
 import json
@@ -10,14 +10,16 @@ from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, BinaryIO, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
-import mcp_types as types
 from pydantic import ValidationError
 
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson
 from elytron_core.strict_json import Json
+
+if TYPE_CHECKING:
+    import mcp_types as types
 
 
 def require_message(sent: Json, /) -> None:
@@ -30,7 +32,7 @@ def require_message(sent: Json, /) -> None:
         raise InvalidInput(field="body", problem="is no JSON-RPC message") from None
 
 
-Refuse = Callable[[types.JSONRPCError], Awaitable[None]]
+Refuse = Callable[["types.JSONRPCError"], Awaitable[None]]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -68,9 +70,7 @@ class InputLines:
                 require_message(strict_json.parse_json(line, limit=self._limit))
             except ElytronError as error:
                 assert self.refuse is not None
-                code = types.PARSE_ERROR if isinstance(error, InvalidJson) else types.INVALID_REQUEST
-                told = types.ErrorData(code=code, message=str(error))
-                await self.refuse(types.JSONRPCError(jsonrpc="2.0", id=_id_of(line), error=told))
+                await self.refuse(_refusal_of(line, error))
                 continue
             return line.decode()
         raise StopAsyncIteration
@@ -147,7 +147,15 @@ def as_file(lines: InputLines, /) -> Any:
     return cast("Any", lines)
 
 
-def _id_of(line: bytes) -> types.RequestId | None:
+def _refusal_of(line: bytes, error: ElytronError) -> "types.JSONRPCError":
+    import mcp_types as types
+
+    code = types.PARSE_ERROR if isinstance(error, InvalidJson) else types.INVALID_REQUEST
+    told = types.ErrorData(code=code, message=str(error))
+    return types.JSONRPCError(jsonrpc="2.0", id=_id_of(line), error=told)
+
+
+def _id_of(line: bytes) -> "types.RequestId | None":
     """Return the id that a message was sent under, if it can be read."""
     try:
         sent: object = json.loads(line)

@@ -2,15 +2,16 @@
 
 from enum import StrEnum
 from functools import cache
-from typing import Any, cast
-
-import mcp_types as types
+from typing import TYPE_CHECKING, Any, cast
 
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name
 from elytron_adapter import envelope
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_mcp_shell.tools.line_tools import LineTool
 from elytron_mcp_shell.tools.plain_tools import PlainTool
+
+if TYPE_CHECKING:
+    import mcp_types as types
 
 PREFIX = "memory_"
 
@@ -105,8 +106,10 @@ def require_confirmed(
 
 
 @cache
-def operation_tool(name: str) -> types.Tool:
+def operation_tool(name: str) -> "types.Tool":
     """Return the operation as a tool, with the schemas of its request and report."""
+    import mcp_types as types
+
     operation = by_name(name)
     schema = envelope.operation_schemas(operation)
     return types.Tool(
@@ -124,8 +127,10 @@ def operation_tool(name: str) -> types.Tool:
 
 
 @cache
-def plain_tool(tool: PlainTool) -> types.Tool:
+def plain_tool(tool: PlainTool) -> "types.Tool":
     """Return the tool with the schemas of what it takes and gives."""
+    import mcp_types as types
+
     return types.Tool(
         name=tool.name,
         description=tool.description,
@@ -138,8 +143,10 @@ def plain_tool(tool: PlainTool) -> types.Tool:
 
 
 @cache
-def line_tool(tool: LineTool) -> types.Tool:
+def line_tool(tool: LineTool) -> "types.Tool":
     """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
+    import mcp_types as types
+
     schema = tool.taken.model_json_schema(mode="validation")
     fields = {name: _brief_field(field) for name, field in schema.get("properties", {}).items()}
     required = {"required": schema["required"]} if "required" in schema else {}
