@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import ConsoleMessage, Page, Request, async_playwright
 from tests.transports.serving import Served, served
 
+from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_console import ConsoleHost, SmokeCheck
 from elytron_core.planes.space import PrincipalKind
@@ -82,8 +83,9 @@ async def server() -> AsyncIterator[Served]:
 
 @pytest.fixture
 async def open_server() -> AsyncIterator[Served]:
-    """Serve in development mode."""
-    async with served(WantedSurfaces(console=HOST), development=True) as running:
+    """Serve in development mode, with agents whose model does not answer."""
+    agents = ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",))
+    async with served(WantedSurfaces(console=HOST, agent=agents), development=True) as running:
         yield running
 
 
@@ -112,7 +114,9 @@ async def browser_page(url: str, /) -> AsyncGenerator[Watched]:
         switches.append("--no-sandbox")  # root has none
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=PROGRAM, args=switches)
-        page = await browser.new_page(reduced_motion="reduce", viewport={"width": 1280, "height": 900})
+        page = await browser.new_page(
+            reduced_motion="reduce", viewport={"width": 1280, "height": 900}, locale="en-US", timezone_id="UTC"
+        )
         page.set_default_timeout(60_000)
         watched = Watched(page, url)
         page.on("console", watched.hear)
@@ -128,3 +132,12 @@ async def browser_page(url: str, /) -> AsyncGenerator[Watched]:
 async def page(open_server: Served) -> AsyncIterator[Watched]:
     async with browser_page(open_server.url) as watched:
         yield watched
+
+
+async def make_agent(server: Served, task: str) -> None:
+    """Make the agent of the space with a schedule, at a server in development mode."""
+    schedule = {"name": task[:40], "task": task, "rule": {"type": "daily", "time": "09:00"}}
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
+        for path, body in (("init", {}), ("schedules", schedule)):
+            answer = await client.post(f"/v1/agent/{path}", json=body)
+            assert answer.status_code == 200, answer.text

@@ -3,7 +3,7 @@
 from importlib.resources import files
 
 import pytest
-from tests.console.conftest import Watched, browser_page
+from tests.console.conftest import Watched, browser_page, make_agent
 from tests.transports.serving import Served
 
 from elytron_core.contracts.control import MemoryControlReport, MemoryEraseRequest
@@ -25,7 +25,9 @@ PAGES = (
     "projection?q=owned",
     "review",
     "erasures",
+    "agents",
     "jobs",
+    "spending",
     "journal",
     "tools",
     "transfer",
@@ -68,6 +70,7 @@ async def plant(server: Served) -> None:
     await write(server, {"kind": "candidates", "candidates": [candidate]})
     content = f"1. Run {PAYLOADS[0]}.\n2. Check the pages.\n3. Upload them with the release script."
     await write(server, {"kind": "procedural", "writes": [{**skill, "content": content}]})
+    await make_agent(server, PAYLOADS[0])
 
 
 async def test_every_page_opens_fits_its_screen_complains_of_nothing_and_asks_no_other_server(
@@ -145,6 +148,7 @@ FOCUSED = """() => {
 
 async def test_the_keyboard_reaches_everything(open_server: Served, page: Watched) -> None:
     await remember(open_server)
+    await make_agent(open_server, "Water the ferns.")
     for name in PAGES:
         await page.go(name)
         wanted = await page.page.evaluate(REACHABLE)
@@ -157,24 +161,6 @@ async def test_the_keyboard_reaches_everything(open_server: Served, page: Watche
                 break
             reached.add(place)
         assert len(reached - {-1}) == wanted, name
-
-
-async def test_five_pages_are_named_for_readers_of_screens(open_server: Served, page: Watched) -> None:
-    await remember(open_server)
-    for name, parts in SNAPSHOTS.items():
-        await page.go(name)
-        told = await page.page.locator("#app").aria_snapshot()
-        for part in parts:
-            assert part in told, (name, part, told)
-
-
-SNAPSHOTS = {
-    "overview": ('heading "Overview" [level=1]', 'group "Figures"', 'region "Runtime"', 'combobox "Space"'),
-    "server": ('switch "MCP" [checked]', 'table "Transports"', 'button "Run: It works"'),
-    "devices": ('button "New key"', 'navigation "Pages"'),
-    "skills": ('region "Learned skills"',),
-    "memories": ("search", 'checkbox "4 memories"', 'button "Ada likes green tea."'),
-}
 
 
 async def remember(server: Served) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from elytron.context import RuntimeModels
+from elytron_adapter.surface import Family
 from elytron_core.clock import Instant
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name
@@ -91,3 +92,5 @@ class ConsoleHost:
     checks: tuple[SmokeCheck, ...] = ()
     rule_commands: tuple[str, ...] = ()
     """Commands that export rules for agents, for people to copy."""
+    agents: Family | None = None
+    """The routes of agents, if the program serves them; they are the same surfaces at each call."""

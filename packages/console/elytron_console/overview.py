@@ -40,6 +40,8 @@ class SessionReport(Value):
     spaces: tuple[str, ...] = ()
     """Spaces that the caller may use, by name; the first of many."""
     spaces_clipped: bool = False
+    agents: bool = False
+    """True if this server has agents."""
     token: str
     version: str
     now: Instant

@@ -8,8 +8,10 @@ from elytron_adapter.surface import Family, Surface
 from elytron_console.console_page import page_surfaces
 from elytron_console.host import ConsoleHost
 from elytron_console.journal import JournalReader
+from elytron_console.routes.agent_pages import agent_page_surfaces
 from elytron_console.routes.erasures import erasure_surface
 from elytron_console.routes.member_routes import journal_surfaces, operation_surfaces, session_surfaces, skill_surfaces
+from elytron_console.routes.model_costs import spending_surfaces
 from elytron_console.routes.operator_routes import device_surfaces, server_surfaces, smoke_surfaces
 from elytron_console.routes.transfers import transfer_surfaces
 from elytron_console.sessions import ConsoleDoor
@@ -22,14 +24,17 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
         door, journal = ConsoleDoor(entrance), JournalReader(entrance)
         keys = AccessKeys(entrance.dispatcher.runtime.context)
+        agents = tuple(shown.agents(entrance)) if shown.agents is not None else ()
         return (
             *page_surfaces(),
-            *session_surfaces(entrance, door, keys),
+            *session_surfaces(entrance, door, keys, has_agents=bool(agents)),
             *operation_surfaces(entrance, door),
             *journal_surfaces(door, journal),
             erasure_surface(entrance, door),
             *transfer_surfaces(entrance, door, journal),
             *skill_surfaces(entrance, door),
+            *agent_page_surfaces(door, journal, agents),
+            *spending_surfaces(entrance, door, journal),
             *server_surfaces(entrance, door, shown, keys, journal),
             *smoke_surfaces(entrance, door, shown),
             *device_surfaces(door, keys),

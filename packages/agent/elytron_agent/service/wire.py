@@ -324,6 +324,21 @@ class SearchHits(Value):
     data: tuple[SearchHit, ...]
 
 
+class AgentUsage(Value):
+    """Usage of the user's agents in the last day, by the ends of their turns."""
+
+    object: Literal["agent.usage"] = "agent.usage"
+    since: Instant
+    turns: int = 0
+    failed: int = 0
+    """Turns that an error ended."""
+    steps: int = 0
+    calls: int = 0
+    """Calls of tools."""
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
 class AgentConversation(Value):
     """The thread of an agent."""
 

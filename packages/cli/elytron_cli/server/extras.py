@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,8 @@ from elytron_mcp_shell.app import mcp_surfaces
 
 if TYPE_CHECKING:
     from elytron.context import OperationContext
-    from elytron_adapter.surface import Family
+    from elytron_adapter.dispatch import CallerEntrance
+    from elytron_adapter.surface import Family, Surface
     from elytron_agent.service.companion import ServiceSettings
     from elytron_console import ConsoleHost
     from elytron_gateway.service import MemoryGateway
@@ -114,7 +116,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
             *(("agent",) if agents else ()),
             *(("rag",) if embeddings else ()),
         )
-        console = (_console_family(wanted.console, protocols),) if wanted.console is not None else ()
+        console = (_console_family(wanted.console, protocols, *agents),) if wanted.console is not None else ()
         entries = {"http_server", "wss_server", "webhook_receiver", *(found.entry for found in spoken)}
         if models:
             require_entry(runtime.context, "llm_gateway")
@@ -162,10 +164,10 @@ async def _opened_gateway(runtime: MemoryRuntime, wanted: WantedSurfaces, stack:
     return gateway
 
 
-def _console_family(host: "ConsoleHost", protocols: tuple[str, ...]) -> "Family":
+def _console_family(host: "ConsoleHost", protocols: tuple[str, ...], agents: "Family | None" = None) -> "Family":
     from elytron_console import console_surfaces
 
-    return console_surfaces(replace(host, protocols=protocols))
+    return console_surfaces(replace(host, protocols=protocols, agents=agents))
 
 
 def _agent_families(wanted: WantedSurfaces) -> "tuple[Family, ...]":
@@ -174,7 +176,13 @@ def _agent_families(wanted: WantedSurfaces) -> "tuple[Family, ...]":
         return ()
     from elytron_agent.service.surfaces import agent_surfaces
 
-    return (agent_surfaces(wanted.agent),)
+    family = agent_surfaces(wanted.agent)
+
+    @cache
+    def once(entrance: "CallerEntrance") -> "tuple[Surface, ...]":
+        return tuple(family(entrance))  # the console shows the routes of the same service
+
+    return (once,)
 
 
 def _embedding_families(runtime: MemoryRuntime, wanted: WantedSurfaces) -> "tuple[Family, ...]":

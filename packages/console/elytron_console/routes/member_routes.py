@@ -59,19 +59,23 @@ class SkillSwitch(OperationRequest):
     reason: Reason = ""
 
 
-def session_surfaces(entrance: CallerEntrance, door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]:
+def session_surfaces(
+    entrance: CallerEntrance, door: ConsoleDoor, keys: AccessKeys, /, *, has_agents: bool
+) -> Iterable[Surface]:
     """Return the surfaces that begin, show and end a session."""
 
     async def shown(request: Request) -> Response:
         token = door.token_of(request.scope)
-        return value_response(await _session_report(entrance, keys, principal_of(request.scope), token))
+        report = await _session_report(entrance, keys, principal_of(request.scope), token)
+        return value_response(report.model_copy(update={"agents": has_agents}))
 
     async def begun(request: Request) -> Response:
         authorization = request.headers.get("authorization")
         principal = principal_of(request.scope)
         cookie = door.sessions.open(principal.id, authorization) if authorization is not None else None
         token = door.token_for(cookie) if cookie is not None else door.token_of(request.scope)
-        answer = value_response(await _session_report(entrance, keys, principal, token))
+        report = await _session_report(entrance, keys, principal, token)
+        answer = value_response(report.model_copy(update={"agents": has_agents}))
         if cookie is not None:
             answer.set_cookie(
                 COOKIE,

@@ -1,6 +1,7 @@
 // The frame: who is signed in, the space that is shown, the pages and the way between them.
 import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, keepToken, linkTo, moment, render, useAction, useAddress, useCallback, useEffect, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
 
+// Of each page: its name, its title, and what of the session it needs.
 const PAGES = [
   ["Look", [
     ["overview", "Overview"],
@@ -19,14 +20,16 @@ const PAGES = [
     ["skills", "Skills"],
     ["tools", "Tools"],
     ["erasures", "Erasures"],
+    ["agents", "Agents", "agents"],
     ["jobs", "Jobs"],
+    ["spending", "Spending"],
     ["journal", "Journal"],
     ["transfer", "Import and export"],
   ]],
   ["Server", [
-    ["spaces", "Spaces", true],
-    ["devices", "Keys and devices", true],
-    ["server", "Server", true],
+    ["spaces", "Spaces", "operator"],
+    ["devices", "Keys and devices", "operator"],
+    ["server", "Server", "operator"],
   ]],
 ];
 const KNOWN = new Map(PAGES.flatMap(([, pages]) => pages.map((page) => [page[0], page])));
@@ -121,7 +124,7 @@ function Frame({ session, onOut }) {
     scrollTo(0, 0);
   }, [page]);
   const known = KNOWN.get(page);
-  const allowed = known && (!known[2] || session.operator);
+  const allowed = known && (!known[2] || session[known[2]]);
   return html`
     <${Session.Provider} value=${value}>
       <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); main.current?.focus(); }}>To the content</a>
@@ -137,7 +140,7 @@ function Frame({ session, onOut }) {
       </header>
       <nav id="nav" class=${cx("nav", open && "open")} aria-label="Pages">
         ${PAGES.map(([group, pages]) => {
-          const shown = pages.filter(([, , operators]) => !operators || session.operator);
+          const shown = pages.filter(([, , needs]) => !needs || session[needs]);
           return shown.length > 0 && html`
             <div key=${group}><h2>${group}</h2><ul>${shown.map(([name, title]) => html`
               <li key=${name}><a href=${linkTo(name)} aria-current=${name === page ? "page" : undefined}>${title}</a></li>`)}</ul></div>`;
@@ -149,8 +152,9 @@ function Frame({ session, onOut }) {
           <div class="note clocks" role="status"><span>Lists show what held ${clocks.asOf ? html`on <strong>${moment(clocks.asOf)}</strong>` : "now"}${clocks.knownAt ? html`, as it was known on <strong>${moment(clocks.knownAt)}</strong>` : ""}.</span>
             <span class="row"><a href=${linkTo("timeline")}>Change the clocks</a><button type="button" class="quiet" onClick=${() => setClocks(NOW)}>Back to now</button></span></div>`}
         ${!known ? html`<${Page} title="No such page"><p>The address names no page of the console.</p><//>`
+          : !allowed && known[2] === "agents" ? html`<${Page} title=${known[1]}><p class="empty-title">This server has no agents.</p><p class="soft">They come with: elytron serve --agent-model.</p><//>`
           : !allowed ? html`<${Page} title=${known[1]} error=${{ status: 403, message: "" }} />`
-          : !space && !known[2] && page !== "overview" ? html`<${Page} title=${known[1]}><p class="empty-title">Choose a space first.</p><p class="soft">This key opens every space of the server. Name one above.</p><//>`
+          : !space && known[2] !== "operator" && page !== "overview" ? html`<${Page} title=${known[1]}><p class="empty-title">Choose a space first.</p><p class="soft">This key opens every space of the server. Name one above.</p><//>`
           : html`<${Loaded} key=${`${page} ${space}`} page=${page} />`}
       </main>
     <//>`;

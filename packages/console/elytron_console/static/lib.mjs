@@ -331,7 +331,7 @@ export const Table = ({ columns, rows, keyOf, label, onOpen, current }) => html`
     <thead><tr>${columns.map(([heading, , kind]) => html`<th scope="col" class=${kind} key=${heading}>${heading}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`
       <tr key=${keyOf(row)} class=${cx(onOpen && "opens", current === keyOf(row) && "current")} onClick=${onOpen ? (event) => { if (!event.target.closest("a,button,input,select,label")) onOpen(row); } : undefined}>
-        ${columns.map(([heading, cell, kind]) => html`<td class=${kind} data-label=${heading} key=${heading}>${cell(row)}</td>`)}</tr>`)}</tbody>
+        ${columns.map(([heading, cell, kind]) => html`<td class=${kind} data-label=${heading} key=${heading}><div>${cell(row)}</div></td>`)}</tr>`)}</tbody>
   </table></div>`;
 
 /** Bars of numbers over time; drawn, and said in a sentence for those who do not see it. */

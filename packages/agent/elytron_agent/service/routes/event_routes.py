@@ -1,4 +1,4 @@
-"""The channel of a user's events: one stream for all devices, which goes on where a reader stopped."""
+"""The channel of a user's events: one stream for all devices, which goes on where a reader stopped; and its usage."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterable
@@ -7,13 +7,23 @@ from typing import Final
 
 from elytron_adapter.surface import Surface, SurfaceDescription
 from elytron_agent.service import limits
-from elytron_agent.service.agent_service import ROOT, AgentCall, AgentService, AgentStream, stream_surface
+from elytron_agent.service.agent_service import (
+    ROOT,
+    AgentCall,
+    AgentRoute,
+    AgentService,
+    AgentStream,
+    route_surface,
+    stream_surface,
+)
 from elytron_agent.service.companion import UserAgents
 from elytron_agent.service.event_log import event_place
 from elytron_agent.service.thread_items import ThreadItems
 from elytron_agent.service.turn_events import FeedEvent
-from elytron_agent.service.wire import AgentEventData, AgentEventKind
+from elytron_agent.service.wire import AgentEventData, AgentEventKind, AgentUsage
+from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError
+from elytron_core.model import Value
 
 _DESCRIPTION: Final = SurfaceDescription(
     "agent_events",
@@ -27,8 +37,29 @@ _DESCRIPTION: Final = SurfaceDescription(
 
 
 def event_routes(service: AgentService, /) -> Iterable[Surface]:
-    """Yield the route of the channel."""
+    """Yield the route of the channel, and that of the usage by the ends of turns in it."""
     yield stream_surface(service, "GET", f"{ROOT}/events", event_stream, _DESCRIPTION)
+    told = SurfaceDescription("agent_usage", "Count the turns and tokens of the last day.", None, AgentUsage)
+    yield route_surface(service, AgentRoute("GET", f"{ROOT}/usage", agent_usage, told))
+
+
+async def agent_usage(call: AgentCall) -> Value:
+    """Return the usage of the last day, by the turns whose ends are in the log."""
+    await call.user.enabled()
+    since = Instant(call.service.context.clock.now() - limits.EVENTS_KEPT_S * 1000)
+    _, entries = await call.service.log(call.user).after(0)
+    failed = sum(entry.kind is AgentEventKind.ERROR for entry in entries)
+    ends = [entry for entry in entries if entry.kind is AgentEventKind.DONE]
+    used = [entry.usage for entry in ends if entry.usage is not None]
+    return AgentUsage(
+        since=since,
+        turns=len(ends) + failed,
+        failed=failed,
+        steps=sum(usage.steps for usage in used),
+        calls=sum(usage.calls for usage in used),
+        input_tokens=sum(usage.input_tokens for usage in used),
+        output_tokens=sum(usage.output_tokens for usage in used),
+    )
 
 
 async def event_stream(call: AgentCall) -> AgentStream:

@@ -1,5 +1,5 @@
 // Memories: what is known, is it right, and can it go?
-import { Badge, Button, Check, Empty, Field, Page, Panel, Select, Text, Waiting, count, fieldTime, html, plural, setQuery, timeField, useAddress, useClocks, useEffect, useLoad, useOperation, useRef, useSession, useState } from "../lib.mjs";
+import { Badge, Button, Check, Empty, Field, Page, Panel, Select, Text, Waiting, count, fieldTime, html, plural, setQuery, timeField, useAddress, useClocks, useEffect, useLoad, useOperation, useRef, useSession, useState, visible } from "../lib.mjs";
 import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
 import { MemoryDetail, Meta, planeName } from "../parts/memory.mjs";
 
@@ -68,7 +68,7 @@ export default function Memories() {
               ${isLatest && html`<span class="soft small">${found.length >= LATEST ? `of the latest ${LATEST}; older ones as they were stored` : `of ${count(found.length)}`}</span>`}</div>
             <ul class="list">${items.map((hit) => html`
               <li key=${hit.id} class=${hit.id === id ? "current" : ""}><div class="item">
-                <label class="check"><input type="checkbox" aria-label="Choose" checked=${chosen.has(hit.id)} onChange=${(event) => toggle(hit, event.currentTarget.checked)} /></label>
+                <label class="check"><input type="checkbox" aria-label=${`Choose: ${visible(hit.text ?? "").slice(0, 60)}`} checked=${chosen.has(hit.id)} onChange=${(event) => toggle(hit, event.currentTarget.checked)} /></label>
                 <button type="button" class="open-row" aria-expanded=${hit.id === id ? "true" : "false"} onClick=${() => setQuery({ id: hit.id })}>
                   ${hit.text ? html`<${Text} text=${hit.text} lines="3" />` : html`<span class="soft">Its text may not be read here.</span>`}</button>
                 <div class="row between"><${Meta} hit=${hit} />${words && html`<span class="soft small" title="Estimate that it answers">${hit.score.toFixed(2)}</span>`}</div>

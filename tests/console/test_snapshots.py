@@ -1,0 +1,60 @@
+"""Five pages whole, as a reader of screens gets them. `python -m tests.console.test_snapshots` writes them again."""
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from tests.console.conftest import HOST, Watched, browser_page, make_agent
+from tests.console.test_pages import remember
+from tests.transports.serving import Served, served
+
+from elytron_agent.service.companion import ServiceSettings
+from elytron_cli.server.extras import WantedSurfaces
+
+pytestmark = pytest.mark.anyio
+
+FOLDER = Path(__file__).parent / "snapshots"
+PAGES = {
+    "overview": "overview",
+    "memories": "memories?plane=transcript",
+    "facts": "facts?states=all",
+    "agents": "agents",
+    "server": "server",
+}
+OWN = (
+    *("Running for", "System", "Processors", "Load", "Memory free", "This process", "Indexes in memory", "Last backup"),
+)
+MACHINE = re.compile(rf"(- term: (?:{'|'.join(OWN)})\n\s*- definition: ).*")
+"""Figures of the machine that runs this."""
+NUMBERS = re.compile(r"(?<![\w=])\d[\d.,:]*(?: (?:ms|s|min|h|B|KiB|MiB|GiB|AM|PM)\b)?")
+IDS = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}(?:\.\d+)?|[0-9a-f]{24,}")
+
+
+async def snapshot(page: Watched, address: str) -> str:
+    """Return what a page says, without figures of this machine and moment."""
+    await page.go(address)
+    told = await page.page.locator("#app" if address == "overview" else "main").aria_snapshot()
+    return NUMBERS.sub("#", IDS.sub("ID", MACHINE.sub(r"\1#", told))) + "\n"
+
+
+@pytest.mark.parametrize("name", PAGES)
+async def test_a_page_says_what_it_said(open_server: Served, page: Watched, name: str) -> None:
+    await remember(open_server)
+    await make_agent(open_server, "Water the ferns.")
+    assert await snapshot(page, PAGES[name]) == (FOLDER / f"{name}.yml").read_text("utf-8")
+
+
+async def write_snapshots() -> None:
+    """Write every snapshot again."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, address in PAGES.items():
+        wanted = WantedSurfaces(console=HOST, agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)))
+        async with served(wanted, development=True) as server, browser_page(server.url) as page:
+            await remember(server)
+            await make_agent(server, "Water the ferns.")
+            (FOLDER / f"{name}.yml").write_text(await snapshot(page, address), "utf-8")
+
+
+if __name__ == "__main__":
+    asyncio.run(write_snapshots())
