@@ -59,6 +59,8 @@ def example(schema: dict[str, Any], known: dict[str, Any], depth: int = 0) -> An
         case "object":
             fields, required = schema.get("properties", {}), {*schema.get("required", ()), "kind"}
             return {name: example(field, known, depth + 1) for name, field in fields.items() if name in required}
+        case "array" if "prefixItems" in schema:
+            return [example(item, known, depth + 1) for item in schema["prefixItems"]]
         case "array":
             return [example(schema["items"], known, depth + 1)] * max(schema.get("minItems", 0), 1) if depth < 8 else []
         case "integer" | "number":

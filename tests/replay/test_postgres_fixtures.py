@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.replay.stories import SHIPPED
+from tests.replay.test_quality_gate import CASES, UNTIMED
 from tests.store.postgres_rig import empty_tables, open_tables
 from tests.store.postgres_server import PostgresServer
 
@@ -20,8 +21,9 @@ from elytron_core.model import Value
 from elytron_core.ports.models import LanguageModel
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
-from elytron_replay import render_matrix, run_matrix
+from elytron_replay import render_matrix, render_wall, run_matrix, run_wall
 from elytron_replay.engines import ReplayEngine, passing_key
+from elytron_replay.gates import WallSize
 from elytron_replay.matrix import FixtureVerdict
 
 pytestmark = pytest.mark.anyio
@@ -105,3 +107,11 @@ async def test_every_shipped_story_ends_as_recorded(postgres: PostgresServer, wa
     held = [row for row in report.rows if row.verdicts["postgres"] is not FixtureVerdict.BARRED]
     assert all(row.ok for row in held), render_matrix(report)
     assert len(held) >= len(SHIPPED) - 2
+
+
+async def test_the_quality_wall_holds_over_two_nodes(postgres: PostgresServer) -> None:
+    url = postgres.make_database()
+    await (await open_tables(url)).close()
+    engine = ReplayEngine("postgres", PostgresOpener(url, way="function", nodes=2), kind="postgres")
+    report = await run_wall(CASES, [engine], thresholds=UNTIMED, sizes=(WallSize.COMPACT,))
+    assert report.ok, render_wall(report)

@@ -1,10 +1,6 @@
 """Nodes over one Postgres database: equal answers in equal order, read your writes, and servers of their own."""
 
-import json
-import os
 import random
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -13,6 +9,7 @@ import httpx
 import pytest
 from tests.store.postgres_proxy import proxied
 from tests.store.postgres_rig import CLOCK, empty_tables, open_tables
+from tests.store.served_nodes import served_nodes
 
 import elytron
 from elytron import MemoryRuntime
@@ -25,7 +22,6 @@ from elytron_core.ids import RandomIds
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
-RUN = "from elytron_cli.main import run_command_line; run_command_line()"
 PLACES = ("harbour", "station", "market", "library", "mill")
 
 
@@ -110,28 +106,9 @@ async def test_a_space_that_another_node_erased_and_began_again_is_the_new_one(n
 @pytest.fixture
 def servers(database: str, tmp_path: Path) -> Iterator[list[str]]:
     """Run two servers over one database, each a process of its own; return their addresses."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("ELYTRON_")}
-    command = [sys.executable, "-c", RUN, "serve", "--store", f"{database}?sealed=no", "--development", "--port", "0"]
-    processes = [
-        subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        for _ in range(2)
-    ]
-    try:
-        yield [_address_of(process) for process in processes]
-    finally:
-        for process in processes:
-            process.terminate()
-            process.communicate(timeout=60)
-
-
-def _address_of(process: "subprocess.Popen[bytes]") -> str:
-    assert process.stdout is not None
-    text = ""
-    while not text.endswith("}\n"):
-        line = process.stdout.readline()
-        assert line, "the server ended"
-        text += line.decode()
-    return str(json.loads(text)["address"])
+    node = ("--store", f"{database}?sealed=no", "--development")
+    with served_nodes(tmp_path, [node, node]) as reports:
+        yield [report["address"] for report in reports]
 
 
 async def call(address: str, operation: str, **request: object) -> httpx.Response:
