@@ -24,6 +24,10 @@ class CuttingProxy:
         self.is_pooler = False
         self.is_up = True
 
+    def lead_to(self, host: str, port: int) -> None:
+        """Lead new connections to another server."""
+        self._server = (host, port)
+
     def cut_all(self) -> None:
         """Cut every connection at once, on both sides."""
         for writer in self._writers:
@@ -34,7 +38,11 @@ class CuttingProxy:
         if not self.is_up:
             writer.transport.abort()
             return
-        upstream, down = await asyncio.open_connection(*self._server)
+        try:
+            upstream, down = await asyncio.open_connection(*self._server)
+        except OSError:
+            writer.transport.abort()
+            return
         self._writers |= {writer, down}
         pumps = [
             asyncio.ensure_future(self._pump(reader, down, is_asking=True)),

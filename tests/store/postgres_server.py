@@ -125,8 +125,8 @@ def start_server(folder: Path, programs: Path, *, options: tuple[str, ...] = ())
         "min_wal_size=32MB", "max_wal_size=256MB", *options,
     ]  # fmt: skip
     command = [str(programs / "postgres"), "-D", str(data), *(part for one in settings for part in ("-c", one))]
-    log = (folder / "log").open("ab")
-    server = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd="/")
+    with (folder / "log").open("ab") as log:
+        server = subprocess.Popen(command, stdout=log, stderr=log, user=user, cwd="/")
     until = time.monotonic() + _UNTIL_S
     while not _answers(port):
         if server.poll() is not None or time.monotonic() > until:

@@ -1,0 +1,52 @@
+"""Nodes that are disturbed lose nothing; the checker of histories sees each way in which a record falls short."""
+
+import pytest
+from benchmarks.rigs import nodes
+from benchmarks.rigs.node_history import CallKind, RecordCall, find_anomalies
+from tests.store.postgres_server import ABSENT, binaries
+
+ONE = RecordCall(CallKind.PUT, 0, 1, 1, "a")
+TWO = RecordCall(CallKind.PUT, 2, 3, 2, "b")
+
+
+@pytest.mark.anyio
+@pytest.mark.timeout(280)
+async def test_nodes_that_are_killed_paused_and_cut_off_lose_nothing() -> None:
+    programs = binaries()
+    assert programs is not None, ABSENT
+    book = await nodes.run_rig(programs, nodes=2, seconds=0, seed=1)
+    assert book.failures == []
+    assert book.acknowledged
+    assert book.jobs
+    assert {"kill", "kill the database"} <= book.disturbances.keys()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        RecordCall(CallKind.READ, 4, 5, 2, "b"),
+        RecordCall(CallKind.READ, 2, 5, 1, "a"),
+        RecordCall(CallKind.REFUSED, 4, 5, 3, "c"),
+        RecordCall(CallKind.UNKNOWN, 4, 5, 3, "c"),
+        RecordCall(CallKind.PUT, 4, 5, 3, "c"),
+    ],
+    ids=["read", "read beside the put", "refused", "unknown", "put"],
+)
+def test_what_one_record_can_have_answered_is_no_anomaly(call: RecordCall) -> None:
+    assert [*find_anomalies([ONE, TWO, call])] == []
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        [RecordCall(CallKind.READ, 4, 5, 1, "a")],
+        [RecordCall(CallKind.READ, 4, 5, 2, "a")],
+        [RecordCall(CallKind.READ, 4, 5, 3, "c")],
+        [RecordCall(CallKind.PUT, 4, 5, 2, "c")],
+        [RecordCall(CallKind.REFUSED, 4, 5, 3, "c"), RecordCall(CallKind.READ, 4, 6, 3, "c")],
+        [RecordCall(CallKind.UNKNOWN, 4, 5, 3, "c"), RecordCall(CallKind.READ, 4, 6, 4, "c")],
+    ],
+    ids=["an older one", "another value", "never put", "made twice", "refused and there", "another version"],
+)
+def test_what_one_record_cannot_have_answered_is_found(calls: list[RecordCall]) -> None:
+    assert [*find_anomalies([ONE, TWO, *calls])] != []
