@@ -20,7 +20,7 @@ from elytron import (
     RemoteMemory,
 )
 from elytron.remote.connection import RemoteConnecting
-from elytron.remote.wire import address_of
+from elytron.remote.wire import addresses_of
 from elytron_core import errors, limits
 from elytron_core.contracts.control import MemoryControlReport, MemoryForgetRequest
 from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryReplayReport
@@ -236,8 +236,9 @@ class TestAddresses:
         assert "s3cret" not in str(refused.value)
 
     def test_the_key_is_not_shown(self) -> None:
-        assert "s3cret" not in repr(address_of("https://memory.example/base/", api_key=KEY))
-        assert address_of("https://memory.example/base/", api_key=KEY).url == "https://memory.example/base"
+        assert "s3cret" not in repr(addresses_of("https://memory.example/base/", api_key=KEY))
+        (address,) = addresses_of("https://memory.example/base/", api_key=KEY)
+        assert address.url == "https://memory.example/base"
 
     @pytest.mark.parametrize(("url", "module"), [("http://x", "httpx"), ("ws://x", "websockets.asyncio.client")])
     async def test_without_the_extra_one_line_names_it(
@@ -288,7 +289,7 @@ async def patient(port: int, *, scheme: str = "http") -> AsyncGenerator[tuple[Re
 
             return RemoteMemory(self._transport(), scope=None, sleep=sleep)
 
-    address = address_of(f"{scheme}://127.0.0.1:{port}", api_key=KEY)
+    address = addresses_of(f"{scheme}://127.0.0.1:{port}", api_key=KEY)
     async with Impatient(address, scope=None, timeout_s=100.0) as memory:
         yield memory, slept
 

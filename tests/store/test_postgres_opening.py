@@ -23,7 +23,7 @@ from elytron_core.errors import (
     StoreRefused,
     StoreUnavailable,
 )
-from elytron_store.conformance.examples import fact, one, put
+from elytron_store.conformance.examples import ADA, fact, one, put
 from elytron_store.engines import WhenMissing, open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.postgres.tables import ServerFacts
@@ -178,6 +178,34 @@ async def test_a_store_of_a_newer_version_is_refused_and_left_alone(fresh: str, 
     refused = await refusal(f"{fresh}?sealed=no")
     assert isinstance(refused, StoreNewer)
     assert refused.found == 99
+
+
+async def test_builds_of_one_layout_write_beside_each_other(fresh: str, ask: Ask) -> None:
+    """Each build calls a commit function of its own number, or none; and it reads past fields that it does not know."""
+    older = await open_tables(fresh)
+    noted = '{"schema_version": 1, "partitions": 4, "later": true}'
+    ask(f"UPDATE elytron.manifest SET body = convert_to('{noted}', 'UTF8') WHERE name = 'layout'")
+    newer = await open_tables(fresh, portable=True)
+    await asyncio.gather(
+        *(put(store, fact(2 * number + at)) for number in range(10) for at, store in enumerate((older, newer)))
+    )
+    journals = [await store.journal(ADA, after=0, limit=100) for store in (older, newer)]
+    assert [entry.sequence for entry in journals[0]] == [*range(1, 21)]
+    assert journals[0] == journals[1]
+    await older.close()
+    await newer.close()
+
+
+async def test_a_node_whose_tables_a_newer_build_changed_writes_nothing_and_says_so(fresh: str, ask: Ask) -> None:
+    store = await open_tables(fresh)
+    await put(store, fact(1), b"tea")
+    for partition in range(4):
+        ask(f"DROP FUNCTION elytron.commit_1_p{partition:02}")
+    with pytest.raises(StoreRefused, match="newer one has changed them") as refused:
+        await put(store, fact(2))
+    assert not refused.value.retryable
+    assert (await one(store, fact(2))) is None
+    await store.close()
 
 
 async def test_a_store_that_lost_its_manifest_is_refused(fresh: str, ask: Ask) -> None:

@@ -348,6 +348,10 @@ TOOL_REJECTIONS = 64
 # Remote clients
 REMOTE_CONNECT_S = 10.0
 REMOTE_ANSWER_S = 60.0
+REMOTE_PASS_S = 1.0
+"""Time after which a client of several nodes asks a second one too."""
+REMOTE_SILENT_S = 10.0
+"""Time for which such a client asks a node that did not answer behind all others."""
 """Time for which a client waits for the next bytes of an answer."""
 REMOTE_ATTEMPTS = 4
 """Attempts at what a client may send again: reads, and writes under an idempotency key."""

@@ -1,9 +1,11 @@
 """Connecting to a server."""
 
+from collections.abc import Sequence
+
 from elytron.api import arguments
 from elytron.remote.http import HttpTransport
 from elytron.remote.memory import RemoteMemory, SyncRemoteMemory
-from elytron.remote.wire import RemoteTransport, ServerAddress, address_of
+from elytron.remote.wire import RemoteTransport, ServerAddress, addresses_of
 from elytron.sync_runtime import RuntimeEntering
 from elytron_core import limits
 from elytron_core.contracts.inspection import ShutdownReport, ShutdownRequest
@@ -18,9 +20,9 @@ class RemoteConnecting(RuntimeEntering[RemoteMemory, SyncRemoteMemory]):
     of the connection. Nothing is sent before the first call.
     """
 
-    def __init__(self, address: ServerAddress, /, *, scope: Scope | None, timeout_s: float) -> None:
+    def __init__(self, addresses: Sequence[ServerAddress], /, *, scope: Scope | None, timeout_s: float) -> None:
         super().__init__()
-        self._address = address
+        self._addresses = addresses
         self._scope = scope
         self._timeout_s = timeout_s
 
@@ -28,13 +30,16 @@ class RemoteConnecting(RuntimeEntering[RemoteMemory, SyncRemoteMemory]):
         return RemoteMemory(self._transport(), scope=self._scope)
 
     def _transport(self) -> RemoteTransport:
-        if self._address.is_websocket:
+        address, *others = self._addresses
+        if others:
+            from elytron.remote.nodes import NodesTransport
+
+            return NodesTransport(self._addresses, timeout_s=self._timeout_s)
+        if address.is_websocket:
             from elytron.remote.websocket import WebSocketTransport
 
-            return WebSocketTransport(self._address, timeout_s=self._timeout_s)
-        from elytron.remote.http import HttpTransport
-
-        return HttpTransport(self._address, timeout_s=self._timeout_s)
+            return WebSocketTransport(address, timeout_s=self._timeout_s)
+        return HttpTransport(address, timeout_s=self._timeout_s)
 
     def sync(self) -> SyncRemoteMemory:
         """Make the client behind blocking calls; the caller closes it.
@@ -60,10 +65,11 @@ def connect(
 ) -> RemoteConnecting:
     """Return a memory on the server at `url`: the calls of `elytron.open`, over HTTP or (ws://, wss://) one WebSocket.
 
-    Calls that name no scope use `scope`, else the space `space`, else the space that `api_key` opens. `timeout_s`
-    bounds the wait for an answer; `proxy` is the HTTP proxy to go by, and no other is. Raises InvalidInput for an
-    wrong address, MissingExtra without the extra "client"; calls raise what they raise in process, and
-    Unreachable if no server answers.
+    Several addresses, with commas between, are nodes of one store: each space has its own node, and a call goes past
+    one that does not answer. Calls that name no scope use `scope`, else the space `space`, else the space that
+    `api_key` opens. `timeout_s` bounds the wait for an answer; `proxy` is the HTTP proxy to go by, and no other is.
+    Raises InvalidInput for a wrong address, MissingExtra without the extra "client"; calls raise what they raise in
+    process, and Unreachable if no server answers.
 
     >>> with elytron.connect(address) as remote:  # of a server, such as "http://127.0.0.1:8080"
     ...     remote.recall("where is the boat key?")[0].text
@@ -71,7 +77,7 @@ def connect(
     """
     if scope is None and space is not None:
         scope = arguments.scope_of(None, user_id=space)
-    return RemoteConnecting(address_of(url, api_key=api_key, proxy=proxy), scope=scope, timeout_s=timeout_s)
+    return RemoteConnecting(addresses_of(url, api_key=api_key, proxy=proxy), scope=scope, timeout_s=timeout_s)
 
 
 async def shut_down(address: ServerAddress, /, *, reason: str = "") -> ShutdownReport:

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from elytron.remote.wire import BegunStream, RemoteCall, ReportT, ServerAddress, report_of, told_of, unreachable_server
 from elytron_core import limits
-from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, Unsupported
+from elytron_core.errors import ElytronError, LimitExceeded, MissingExtra, Unreachable, Unsupported
 from elytron_core.events import EventId, StreamItem
 from elytron_core.model import Value
 from elytron_core.scope import Scope
@@ -60,6 +60,10 @@ _DONE = frozenset({HTTPStatus.OK, HTTPStatus.ACCEPTED})
 _GATEWAY = frozenset({HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT})
 
 
+class NotConnected(Unreachable):
+    """No connection was made, so nothing was sent."""
+
+
 class HttpTransport:
     """Posts each operation to its route under `/v1`."""
 
@@ -102,6 +106,8 @@ class HttpTransport:
                 data = await _bounded_body(response)
             finally:
                 await response.aclose()
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            raise NotConnected(unreachable_server(self._address.url, type(error).__name__).message) from None
         except (httpx.TransportError, httpx.StreamError) as error:
             raise unreachable_server(self._address.url, type(error).__name__) from None
         if response.status_code not in _DONE:

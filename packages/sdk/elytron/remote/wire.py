@@ -20,12 +20,16 @@ ReportT = TypeVar("ReportT", bound=Value)
 
 @dataclass(frozen=True, slots=True)
 class RemoteCall:
-    """One operation to be performed elsewhere. `may_repeat`: sent twice, it acts once."""
+    """One operation to be performed elsewhere. `may_repeat`: sent twice, it acts once.
+
+    `space` is the one that it names, None if it leaves that to the credential.
+    """
 
     operation: AnyOperation
     payload: bytes
     idempotency_key: str | None
     may_repeat: bool
+    space: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,13 @@ class RemoteProblem(Value):
 def call_of(operation: AnyOperation, request: Value, /, *, idempotency_key: str | None) -> RemoteCall:
     """Return `request` as a call. A change may be repeated where the request or the call names an idempotency key."""
     within: Any = getattr(request, "idempotency_key", None)
+    scope = space_of(request, None)
     return RemoteCall(
         operation=operation,
         payload=request.__pydantic_serializer__.to_json(request, exclude_none=True),
         idempotency_key=idempotency_key,
         may_repeat=not operation.mutates or idempotency_key is not None or within is not None,
+        space=scope.space if scope is not None else None,
     )
 
 
@@ -142,6 +148,14 @@ def address_of(url: str, /, *, api_key: str | None, proxy: str | None = None) ->
         raise InvalidInput(field="api_key", problem="is no key: printable ASCII without spaces")
     headers = {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
     return ServerAddress(url=url.rstrip("/"), scheme=parts.scheme, headers=headers, proxy=proxy_of(proxy))
+
+
+def addresses_of(urls: str, /, *, api_key: str | None, proxy: str | None = None) -> tuple[ServerAddress, ...]:
+    """Return the addresses in `urls`, one or several with commas between. Raises InvalidInput as `address_of` does."""
+    found = tuple(address_of(url.strip(), api_key=api_key, proxy=proxy) for url in urls.split(","))
+    if len(found) > 1 and any(address.is_websocket for address in found):
+        raise InvalidInput(field="url", problem="names several servers, which are called over http:// or https://")
+    return found
 
 
 def proxy_of(proxy: str | None, /) -> str | None:

@@ -346,6 +346,11 @@ def _translate_refusal(error: psycopg.Error, state: str | None, /, *, doing: str
             return StoreReadOnly("this Postgres server only lets its store be read: open it on the primary server")
         case "40P01" | "40001":
             return StoreDeadlock()
+        case "42883" | "42P01" | "42703":
+            return StoreRefused(
+                "the tables of this store are not those of this build any more: a newer one has changed them, or they "
+                "were removed. End this node and start the version that the others run"
+            )
         case None if isinstance(error, psycopg.DataError):
             return unstorable_value()
         case _:
