@@ -9,7 +9,7 @@ characters.
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from elytron_core import limits
@@ -75,7 +75,7 @@ FORMS = frozenset(_FORMS.split())
 """Stems with which it says in which form it wants the answer ("summarise", "in order", "at the moment")."""
 
 
-VERSION = 4
+VERSION = 5
 """Grows with every change of what `terms` returns: an index built by another version is built again."""
 
 _TERM_CHARS = 64
@@ -112,6 +112,12 @@ _TOKEN = re.compile(rf"{_ADDRESS}|{_NUMERIC}|[{_PAIRED}]+|[{_UNSPACED}]+|{_WORD}
 _PICTURE = re.compile(_PICTURES)
 _PAIRED_RUN = re.compile(f"[{_PAIRED}]+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
+_SIGNED_LETTER = re.compile(  # a vowel that is written before its letter, the letter, and what is put on or under it
+    "[\u0e40-\u0e44\u0ec0-\u0ec4]?"
+    "[^\u0e31\u0e34-\u0e3a\u0e40-\u0e44\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec0-\u0ec4\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3]"
+    "(?:[\u1039\u17d2].|[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3])*"
+    "|."
+)
 _PIECE = re.compile(rf"[\w{_MARKS}{_INDIC}]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
 _HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")
@@ -215,7 +221,9 @@ class TextAnalyser:
             if len(token) > 1:
                 yield from token
         elif _UNSPACED_RUN.fullmatch(token):
-            yield from _character_pairs(token)
+            letters = _SIGNED_LETTER.findall(token)
+            yield from map("".join, pairwise(letters))
+            yield from letters
         elif "@" in token or "://" in token:
             yield from self._address(token)
         elif token[0].isdigit() and (number := _number_terms(_fold_token(token))):
