@@ -1,7 +1,8 @@
 """Texts of fifteen languages by which the table of `benchmarks.language_vectors` is fitted, from packages in a folder.
 
     apt-get download wordnet-base wesnoth-1.16-data widelands-data freeciv-data gnome-user-docs
-    pip download --no-deps chatterbot-corpus wordfreq
+    apt-get download evolution-common gnome-control-center-data libglib2.0-data gimp-data nautilus-data brasero-common
+    pip download --no-deps chatterbot-corpus wordfreq pythainlp
     apt-get indextargets, with Acquire::Languages as in `LANGUAGES`, for the files Translation-* of package descriptions
 
 Sentences are what these packages say to people in translation, word strings are made from frequency lists. A text is
@@ -40,8 +41,25 @@ DIALOGUES: Final = MappingProxyType(
     }
 )  # fmt: skip
 """The folders of chatterbot-corpus."""
+PROGRAMS: Final = (
+    "evolution-common",
+    "gnome-control-center-data",
+    "libglib2.0-data",
+    "gimp-data",
+    "nautilus-data",
+    "brasero-common",
+)
+"""Packages of programs, whose messages are texts of Thai: the others have none of it."""
 MOST: Final = MappingProxyType(
-    {"descriptions": 4_000, "wesnoth": 6_000, "widelands": 5_000, "freeciv": 4_000, "gnome": 4_000, "chatterbot": 9_999}
+    {
+        "descriptions": 4_000,
+        "programs": 9_999,
+        "wesnoth": 6_000,
+        "widelands": 5_000,
+        "freeciv": 4_000,
+        "gnome": 4_000,
+        "chatterbot": 9_999,
+    }
 )
 """Number of sentences of one language that a source gives at most; of English 4,000, and 45,000 of WordNet's."""
 ENGLISH: Final = 4_000
@@ -58,7 +76,9 @@ STRINGS: Final = 8_000
 STRING_WORDS: Final = (2, 7)
 FLATTENED: Final = 0.4
 """A word is drawn in proportion to this power of its frequency."""
-UNSPACED: Final = ("ja", "zh")
+UNSPACED: Final = ("ja", "th", "zh")
+ADDED: Final = ("th",)
+"""Languages whose texts are drawn, and fitted, behind those of the others, which stay as they are."""
 SEED: Final = 35
 
 TextKind = Literal["sentence", "own", "string", "word"]
@@ -68,6 +88,7 @@ _PROGRAM: Final = re.compile(r"[%{}_\\|=<>]|https?:|\.\w\w?\w?/")
 _SENTENCE: Final = re.compile(r"(?<=[.!?…])\s+(?=\S)|(?<=[。！？])")
 _PARAGRAPH: Final = re.compile(r"\n\s*\n")
 _PAGE: Final = re.compile(r"<(?:p|title)[^>]*>(.*?)</(?:p|title)>", re.DOTALL)
+_THAI: Final = re.compile("[\u0e01-\u0e3a\u0e40-\u0e4e]{2,}")
 _WORD: Final = re.compile(r"[^\W\d_'’]+(?:[^\W\d_]|['’\-])*")
 
 
@@ -96,7 +117,8 @@ def fit_texts(packages: Path, lists: Path, wordnet: Path, /) -> list[FitText]:
             add(text, "sentence", language)
     for text in _drawn(chance, glosses(wordnet), GLOSSES):
         add(text, "sentence", "en")
-    for language, words in word_frequencies(packages).items():
+    frequencies = word_frequencies(packages)
+    for language, words in sorted(frequencies.items(), key=lambda each: (each[0] in ADDED, each[0])):
         for word, _ in words[:WORDS]:
             add(word, "word", language)
         names, shares = [word for word, _ in words[:DRAWN]], [share**FLATTENED for _, share in words[:DRAWN]]
@@ -107,7 +129,7 @@ def fit_texts(packages: Path, lists: Path, wordnet: Path, /) -> list[FitText]:
 
 
 def word_frequencies(packages: Path, /) -> dict[str, list[tuple[str, float]]]:
-    """Return the commonest words of each language with their shares of its texts, commonest first (wordfreq)."""
+    """Return the commonest words of each language with their shares of its texts, commonest first."""
     msgpack: Any = import_module("msgpack")
     found: dict[str, list[tuple[str, float]]] = {}
     with zipfile.ZipFile(_package(packages, "wordfreq")) as wheel:
@@ -118,6 +140,11 @@ def word_frequencies(packages: Path, /) -> dict[str, list[tuple[str, float]]]:
             buckets: list[list[str]] = msgpack.unpackb(packed, raw=False)[1:]
             shares = ((word, 10 ** (-place / 100)) for place, bucket in enumerate(buckets) for word in bucket)
             found[language] = [(word, share) for word, share in shares if _WORD.fullmatch(word)]
+    with zipfile.ZipFile(_package(packages, "pythainlp")) as wheel:
+        lines = wheel.read("pythainlp/corpus/tnc_freq.txt").decode("utf-8").splitlines()
+    counts = [(word, int(count)) for word, count in (line.split("\t") for line in lines) if _THAI.fullmatch(word)]
+    total = sum(count for _, count in counts)
+    found["th"] = [(word, count / total) for word, count in sorted(counts, key=lambda each: -each[1])]
     return found
 
 
@@ -142,6 +169,7 @@ def _passages(packages: Path, lists: Path) -> Iterator[tuple[str, str, str]]:
                 for original, translated in catalogue_entries(data):
                     yield source, "en", original
                     yield source, language, translated
+    yield from _messages(packages)
     for name, data in _deb_files(_package(packages, "gnome-user-docs"), ".page"):
         language = LANGUAGES.get(name.split("/help/")[-1].split("/")[0])
         if language is not None:
@@ -150,6 +178,14 @@ def _passages(packages: Path, lists: Path) -> Iterator[tuple[str, str, str]]:
     yield from _dialogues(_package(packages, "chatterbot"))
     for path in sorted(lists.glob("*_main_i18n_Translation-*")):
         yield from _descriptions(path)
+
+
+def _messages(packages: Path) -> Iterator[tuple[str, str, str]]:
+    for package in PROGRAMS:
+        for name, data in _deb_files(_package(packages, package), ".mo"):
+            if "/th/LC_MESSAGES/" in name:
+                for _, translated in catalogue_entries(data):
+                    yield "programs", "th", translated
 
 
 def _dialogues(path: Path) -> Iterator[tuple[str, str, str]]:

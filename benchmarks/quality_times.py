@@ -1,4 +1,4 @@
-"""Whether recall finds what was meant by a time: told in words, or asked with `as_of` and `known_at`.
+"""Whether recall finds what was meant by a time: in words of several languages, or with `as_of` and `known_at`.
 
     python -m benchmarks.quality_times
 
@@ -42,11 +42,14 @@ async def told(life: dict[str, Any], clock: FrozenClock, /) -> elytron.MemoryRun
 async def met(memory: elytron.MemoryRuntime, life: dict[str, Any], /) -> dict[str, list[str]]:
     """Return the questions whose answer does not come first, by what was asked of."""
     turns = elytron.RecallFilters(planes=(elytron.RecallPlane.TRANSCRIPT,))
-    missed: dict[str, list[str]] = {"asked_of_words": [], "asked_of_anchors": [], "asked_of_times": []}
-    for query, answer in life["asked_of_words"]:
-        hits = (await memory.recall(query, filters=turns)).hits
-        if not hits or hits[0].text != answer:
-            missed["asked_of_words"].append(query)
+    missed: dict[str, list[str]] = {
+        "asked_of_words": [], "asked_in_languages": [], "asked_of_anchors": [], "asked_of_times": []
+    }  # fmt: skip
+    for asked in ("asked_of_words", "asked_in_languages"):
+        for query, answer in life[asked]:
+            hits = (await memory.recall(query, filters=turns)).hits
+            if not hits or hits[0].text != answer:
+                missed[asked].append(query)
     for query, answer, other in life["asked_of_anchors"]:
         found = [hit.text for hit in (await memory.recall(query, filters=turns)).hits]
         if answer not in found or other in found[: found.index(answer)]:
@@ -69,7 +72,7 @@ async def run() -> None:
     missed = await met(memory, life)
     await memory.close()
     for asked, questions in missed.items():
-        print(f"{asked.replace('_', ' '):<16} {len(life[asked]) - len(questions):>3} of {len(life[asked])} are met")
+        print(f"{asked.replace('_', ' '):<18} {len(life[asked]) - len(questions):>3} of {len(life[asked])} are met")
         for question in questions:
             print(f"    not: {question}")
 

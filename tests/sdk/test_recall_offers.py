@@ -14,6 +14,7 @@ from elytron_core.contracts.recall import (
     ComparisonOperator,
     FieldCondition,
     HitDiversity,
+    RecallExtent,
     RecallOutcome,
     RerankUse,
 )
@@ -46,6 +47,31 @@ class Shortest:
 
 def texts(report: elytron.MemoryRecallReport) -> list[str]:
     return [hit.text for hit in report.hits]
+
+
+async def test_as_much_as_is_needed_are_all_that_a_list_holds_each_once(memory: elytron.MemoryRuntime) -> None:
+    towns = ("Bremen", "Goslar", "Lisbon", "Porto", "Oslo", "Bergen", "Turku", "Riga", "Vilnius", "Tartu")
+    for town in towns:
+        await memory.add([f"I visited {town} by train.", f"I visited {town} by train!"], speaker="Ada")
+    several, one = "Which towns did I visit by train?", "When did I visit Riga by train?"
+
+    listed = await memory.recall(several, extent=RecallExtent.NEEDED)
+    assert sorted(text.split()[2] for text in texts(listed)) == sorted(towns)
+    assert listed.next_cursor is None
+    assert len((await memory.recall(several, extent=RecallExtent.NEEDED, max_tokens=20)).hits) == 3
+    assert texts(await memory.recall(one, extent=RecallExtent.NEEDED)) == texts(await memory.recall(one))
+
+
+async def test_an_account_is_in_the_order_of_time(memory: elytron.MemoryRuntime) -> None:
+    for day, text in (
+        (3, "The roof leaked again."),
+        (1, "We bought the house with the old roof."),
+        (2, "The roof was repaired."),
+    ):
+        await memory.add(text, speaker="Ada", at=f"2026-02-0{day}")
+
+    report = await memory.recall("Summarise what happened to the roof, in order.", extent=RecallExtent.NEEDED)
+    assert [hit.text.split()[-1] for hit in report.hits] == ["roof.", "repaired.", "again."]
 
 
 async def test_pages_join_to_the_whole_order(memory: elytron.MemoryRuntime) -> None:

@@ -38,7 +38,7 @@ async def test_a_block_holds_as_much_of_what_answers_as_the_first_hits_that_fill
 async def test_what_was_meant_by_a_time_is_found() -> None:
     life = json.loads(LIFE.read_text("utf-8"))
     memory = await told(life, FrozenClock())
-    assert await met(memory, life) == {"asked_of_words": [], "asked_of_anchors": [], "asked_of_times": []}
+    assert not any((await met(memory, life)).values())
     await memory.close()
 
 

@@ -60,7 +60,7 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_core.contracts.projection": "MemoryProjectionReport MemoryProjectionRequest PrivateContext",
         "elytron_core.contracts.recall": (
             "AnyOf ComparisonOperator FieldCondition HitDiversity MemoryRecallReport MemoryRecallRequest "
-            "NothingReason RecallFilters RecallHit RecallOutcome RecallPlane"
+            "NothingReason RecallExtent RecallFilters RecallHit RecallOutcome RecallPlane"
         ),
         "elytron_core.contracts.records": (
             "RecordDeleteReport RecordDeleteRequest RecordGetReport RecordGetRequest RecordHistoryReport "

@@ -134,6 +134,7 @@ from elytron_core.contracts.recall import HitDiversity as HitDiversity
 from elytron_core.contracts.recall import MemoryRecallReport as MemoryRecallReport
 from elytron_core.contracts.recall import MemoryRecallRequest as MemoryRecallRequest
 from elytron_core.contracts.recall import NothingReason as NothingReason
+from elytron_core.contracts.recall import RecallExtent as RecallExtent
 from elytron_core.contracts.recall import RecallFilters as RecallFilters
 from elytron_core.contracts.recall import RecallHit as RecallHit
 from elytron_core.contracts.recall import RecallOutcome as RecallOutcome

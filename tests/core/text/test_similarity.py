@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_core.text import similarity
+from elytron_core.text.similarity import distinct_places
 
 
 @pytest.mark.parametrize(
@@ -102,3 +103,14 @@ def test_likeness_needs_no_trigrams_of_the_other_text_and_keeps_to_its_bound(one
     alike = similarity.trigram_likeness(grams, others)
     assert similarity.likeness_to(grams, similarity.pad_words(other), len(others)) == alike
     assert similarity.likeness_at_most(similarity.grams_of(grams), similarity.grams_of(others)) >= alike
+
+
+def test_texts_that_repeat_one_before_them_are_left_out() -> None:
+    texts = (
+        "The ferry leaves at seven.",
+        "the ferry leaves at seven!",
+        "The ferry leaves at 7.",
+        "The ferry leaves at 9.",
+    )
+
+    assert distinct_places(texts) == (0, 2, 3)

@@ -21,7 +21,7 @@ from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import recall as tables_recall
 from elytron_core import limits, strict_json
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
-from elytron_core.contracts.recall import HitDiversity, MemoryRecallRequest, RecallFilters
+from elytron_core.contracts.recall import HitDiversity, MemoryRecallRequest, RecallExtent, RecallFilters
 from elytron_core.errors import InvalidInput
 from elytron_core.profiles import MemoryPressure
 
@@ -39,6 +39,7 @@ from elytron_core.profiles import MemoryPressure
     help="Also show the N messages before and after each hit.",
 )
 @click.option("--why-not", "why_not", multiple=True, metavar="ID", help="Say why the memory ID is not among them.")
+@choice_option("--extent", RecallExtent.LIMIT, "How many hits: as the limit says, or all that the question needs.")
 @choice_option("--diversity", HitDiversity.AUTO, "Whether to spread over conversations.")
 @click.option("--min-score", type=click.FloatRange(0.0, 1.0), default=0.0, help="Only hits of this score at least.")
 @click.option("--where", metavar="JSON", help='Conditions on metadata, such as {"team": "red", "size": {"gte": 3}}.')

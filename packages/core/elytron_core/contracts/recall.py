@@ -124,11 +124,22 @@ class HitDiversity(StrEnum):
     WIDE = "wide"
 
 
+class RecallExtent(StrEnum):
+    """Number of hits that a recall returns."""
+
+    LIMIT = "limit"
+    """As many as the limit says."""
+    NEEDED = "needed"
+    """If the query asks for several things, all that fit into the tokens, each once, up to 100; for an account of what
+    was said in the order of time. Else as many as the limit says."""
+
+
 class MemoryRecallRequest(ScopedRequest):
     """Find up to `limit` memories that answer `query`, and at most `max_tokens` of text if that is given."""
 
     query: Query
     limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+    extent: RecallExtent = RecallExtent.LIMIT
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     min_score: Annotated[float, Field(ge=0.0, le=1.0)] = 0.0
     """Only hits of this score at least."""

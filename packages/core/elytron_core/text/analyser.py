@@ -112,12 +112,11 @@ _TOKEN = re.compile(rf"{_ADDRESS}|{_NUMERIC}|[{_PAIRED}]+|[{_UNSPACED}]+|{_WORD}
 _PICTURE = re.compile(_PICTURES)
 _PAIRED_RUN = re.compile(f"[{_PAIRED}]+")
 _UNSPACED_RUN = re.compile(f"[{_UNSPACED}]+")
-_SIGNED_LETTER = re.compile(  # a vowel that is written before its letter, the letter, and what is put on or under it
-    "[\u0e40-\u0e44\u0ec0-\u0ec4]?"
-    "[^\u0e31\u0e34-\u0e3a\u0e40-\u0e44\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec0-\u0ec4\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3]"
-    "(?:[\u1039\u17d2].|[\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3])*"
-    "|."
+_SIGNS_ON = (  # what is put on or under a letter of Thai, Lao, Burmese or Khmer
+    "\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ece\u102b-\u103e\u17b4-\u17d3"
 )
+_VOWELS_BEFORE = "\u0e40-\u0e44\u0ec0-\u0ec4"
+_SIGNED_LETTER = re.compile(rf"[{_VOWELS_BEFORE}]?[^{_VOWELS_BEFORE}{_SIGNS_ON}](?:[\u1039\u17d2].|[{_SIGNS_ON}])*|.")
 _PIECE = re.compile(rf"[\w{_MARKS}{_INDIC}]+")
 _CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^A-Za-z\d]+")
 _HUMP = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]")

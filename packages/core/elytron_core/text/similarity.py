@@ -2,7 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import Final, NamedTuple
 
 _ACCENTS = re.compile("[\u0300-\u036f]+")
@@ -135,6 +136,24 @@ def likeness_to(one: frozenset[str], text: str, count: int, /) -> float:
     """Return the likeness of trigrams to those of a padded text, which has `count`, without making them."""
     both = len(one) + count
     return 2 * sum(map(text.__contains__, one)) / both if both else 0.0
+
+
+SAME_TEXT: Final = 0.9
+"""Two texts of this likeness that name the same numbers say the same."""
+_NUMBERS: Final = re.compile(r"\d+")
+
+
+def distinct_places(texts: Iterable[str], /) -> tuple[int, ...]:
+    """Return the places of those of `texts` that repeat none before them."""
+    kept: defaultdict[tuple[str, ...], list[frozenset[str]]] = defaultdict(list)
+    places: list[int] = []
+    for place, text in enumerate(map(normalise_text, texts)):
+        grams, beside = text_trigrams(text), kept[tuple(_NUMBERS.findall(text))]
+        near = (other for other in beside if 2 * min(len(grams), len(other)) >= SAME_TEXT * (len(grams) + len(other)))
+        if not any(trigram_likeness(grams, other) >= SAME_TEXT for other in near):
+            beside.append(grams)
+            places.append(place)
+    return tuple(places)
 
 
 def words_of(text: str, /, *, limit: int) -> tuple[str, ...]:

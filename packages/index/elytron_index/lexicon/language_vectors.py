@@ -3,7 +3,8 @@
 The table holds pieces of words of all these languages. The sum of a text's pieces points nearly the way in which a
 multilingual encoder's vector of the text points (see language_vectors.md), so texts of two languages compare. Each
 number of a piece has 4 bits, times a factor of the piece. All sums are of whole numbers. A byte a piece says how much
-more often English has it than the others: by their sum the English table is silent for a text of another language.
+more often English has it than the others: by their sum the English table is silent for a text of another language. One
+more says which language has it most often, and by how much more than the next: so the language of a text is known.
 """
 
 import json
@@ -27,6 +28,7 @@ PIECE_CHARS: Final = 18
 """Largest number of letters of a piece, without the prefix of a continuation."""
 BLOCK: Final = 128
 """Number of letters of a bucket, from `_BLOCKED` on."""
+LANGUAGE_CODES: Final = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
 MIDDLE: Final = 8
 """A stored half byte is this much more than the number that it means."""
 
@@ -150,7 +152,8 @@ class LanguageVectors:
         self.vocabulary: Final = LanguageVocabulary(buckets)
         self._factors: Final = np.frombuffer(data, np.uint8, many, end)
         self._english: Final = np.frombuffer(data, np.int8, many, end + many)
-        self._halves: Final = np.frombuffer(data, np.uint8, offset=end + 2 * many).reshape(many, DIMENSIONS // 2)
+        self._languages: Final = np.frombuffer(data, np.uint8, many, end + 2 * many)
+        self._halves: Final = np.frombuffer(data, np.uint8, offset=end + 3 * many).reshape(many, DIMENSIONS // 2)
 
     @staticmethod
     @cache
@@ -165,6 +168,13 @@ class LanguageVectors:
     def is_english(self, text: str, /) -> bool:
         """Return whether English has the pieces of `text` as often as other languages do, or it has none."""
         return self._speaks_english(self.vocabulary.rows(text))
+
+    def language(self, text: str, /) -> str:
+        """Return the code of the language that `text` is likely to be in; empty if its pieces do not say."""
+        marks = self._languages.take(self.vocabulary.rows(text))
+        votes = np.bincount(marks >> 4, weights=marks & 15, minlength=len(LANGUAGE_CODES))
+        best = int(votes.argmax())
+        return LANGUAGE_CODES[best] if votes[best] > 0 else ""
 
     def vector_pair(self, text: str, /) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return the vectors of `text` by the English table, 0 for other languages, and by this one."""
@@ -187,6 +197,11 @@ def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.in
     pairs = [table.vector_pair(text) for text in texts]
     english, languages = (np.array([pair[half] for pair in pairs], np.int32).reshape(-1, DIMENSIONS) for half in (0, 1))
     return encode_vectors(english), encode_vectors(languages)
+
+
+def language_of(text: str, /) -> str:
+    """Return the code of the language that `text` is likely to be in, by the table that ships; empty if unknown."""
+    return LanguageVectors.load().language(text)
 
 
 @cache

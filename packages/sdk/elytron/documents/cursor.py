@@ -11,7 +11,7 @@ from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.strict_json import frame_checksum
 
-_ASKED = {"query", "filters", "diversity", "min_score"}
+_ASKED = {"query", "filters", "diversity", "min_score", "extent"}
 
 
 class CursorForm(NamedTuple):

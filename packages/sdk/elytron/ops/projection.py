@@ -54,6 +54,7 @@ from elytron_core.policy.ranking.excerpts import passages_of
 from elytron_core.ports.store import Batch, EntryDraft, JournalAction, RequireRevision
 from elytron_core.profiles import ModeAction, ModeInput
 from elytron_core.scope import ClipReason, ReportClip, Scope
+from elytron_core.text.similarity import distinct_places
 
 MARK_BYTES = 12
 SHORT_CHARS = 80
@@ -91,13 +92,12 @@ async def _leave_event(ctx: OperationContext, scope: Scope, report: MemoryProjec
 
 async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProjectionRequest) -> MemoryProjectionReport:
     mode, conversation = request.mode_input, await meant_conversation(ctx, scope)
-    is_private, key = _with_private(request), conversation.key if conversation.is_trusted else None
+    within, key = conversation.within(scope), conversation.key if conversation.is_trusted else None
     facts = await standing_facts(ctx, scope, request, key)
     max_len, by_bound = _length_bound(ctx, request)
     wanted = request.recall_limit if request.recall_limit is not None else _fitting_count(max_len)
-    limit = _gathered_count(wanted, request.recent_messages_limit + len(facts))
-    gathered = await gather_hits(ctx, scope, request.query, request.filters, limit=limit, private=is_private)
-    within = conversation.within(scope)
+    most = _gathered_count(wanted, request.recent_messages_limit + len(facts))
+    gathered = await gather_hits(ctx, scope, request.query, request.filters, limit=most, private=_with_private(request))
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     private = await private_of(ctx, within, request, gathered.hits, is_trusted=conversation.is_trusted)
     work = await work_of(ctx, within, request) if conversation.is_trusted else ConversationWork()
@@ -120,6 +120,7 @@ async def _report_of(ctx: OperationContext, scope: Scope, request: MemoryProject
             recent=await _recent_messages(ctx, within, request) if conversation.is_trusted else (),
             recalled=await _recalled_items(gathered, room=max_len),
             recall_note=_recall_note(gathered),
+            recalled_by_time=gathered.retells,
             recall_limit=wanted,
             space_is_empty=gathered.reason is NothingReason.EMPTY_SPACE,
         ),
@@ -232,8 +233,10 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
     items: list[RecalledItem] = []
     if gathered.answered < limits.PROJECTED_SCORE:
         return ()
-    budget = room
-    for place, hit in enumerate(gathered.hits, 1):
+    budget, hits = room, gathered.hits
+    if gathered.wants_several:
+        hits = [hits[place] for place in distinct_places(hit.text for hit in hits)]
+    for place, hit in enumerate(hits, 1):
         most = recalled_chars(place, budget)
         is_long = hit.plane is RecallPlane.TRANSCRIPT and len(hit.text) > RECALLED_CHARS_MIN
         if len(hit.text) > RECALLED_CHARS_MAX:

@@ -1,6 +1,7 @@
 """Recall: what answers a query, best first."""
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.cursor import cursor_of, place_in, require_same
@@ -16,15 +17,17 @@ from elytron_core.contracts.recall import (
     MemoryRecallReport,
     MemoryRecallRequest,
     NothingReason,
+    RecallExtent,
     RecallHit,
     RecallOutcome,
     RecallPlane,
     RerankUse,
 )
+from elytron_core.evidence import TrustLevel
 from elytron_core.model import VouchedMaker
 from elytron_core.policy.ranking import weights
 from elytron_core.scope import ClipReason, ReportClip, Scope
-from elytron_core.text.similarity import estimate_tokens
+from elytron_core.text.similarity import distinct_places, estimate_tokens
 
 _REPORTS = VouchedMaker(MemoryRecallReport, *MemoryRecallReport.model_fields)
 
@@ -39,7 +42,7 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         scope,
         request.query,
         request.filters,
-        limit=max(end, limits.RERANK_HITS if ctx.models.reranker is not None else 0),
+        limit=_gathered_count(ctx, request, end),
         diversity=request.diversity,
         depth=limits.RECALL_MAX if request.why_not else 0,
         private=tuple(RecallPlane) if request.include_private else (),
@@ -51,25 +54,30 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
     scored = sum(score >= request.min_score for score in gathered.scores)
     if request.cursor is not None:
         require_same(request, [hit.id for hit in ordered[:offset]], gathered.sequence)
-    page = tuple(cited_hit(hit, scope.space) for hit in ordered[offset:end])
-    hits = _hits_within(page, request.max_tokens) if request.max_tokens is not None else page
+    extent = _extent_of(request, gathered)
+    page = tuple(cited_hit(hit, scope.space) for hit in extent.page(ordered[offset:], end - offset))
+    hits = _hits_within(page, extent.max_tokens) if extent.max_tokens is not None else page
     beside = await hints_beside(ctx, scope, request, sequence=gathered.sequence)
     await note_shown(ctx, scope, hits)
     shown = [hit.id for hit in ordered[: offset + len(hits)]]
-    has_more = bool(hits) and scored > len(shown) < limits.RECALL_MAX
+    has_more = bool(hits) and not extent.is_open and scored > len(shown) < limits.RECALL_MAX
     outcome, reason = _recall_outcome(gathered, has_hits=bool(ordered))
     return _REPORTS.make(
         space=scope.space,
         query=request.query,
         outcome=outcome,
         reason=reason,
-        hits=await _nearby_hits(ctx, scope, request, hits),
+        hits=await _nearby_hits(ctx, scope, request, extent.ordered(hits)),
         considered=gathered.considered,
         intent=gathered.intent.value,
         sequence=gathered.sequence,
         clipped=tuple(
             _clip_hits(
-                request, page, hits, beyond=(scored if request.min_score else gathered.available) - offset - len(page)
+                request,
+                page,
+                hits,
+                beyond=(scored if request.min_score else gathered.available) - offset - len(page),
+                max_tokens=extent.max_tokens,
             )
         ),
         next_cursor=cursor_of(request, shown, gathered.sequence) if has_more else None,
@@ -83,6 +91,39 @@ async def recall_memories(ctx: OperationContext, request: MemoryRecallRequest, /
         unembedded=gathered.unembedded,
         alias=gathered.alias,
     )
+
+
+class _PageExtent(NamedTuple):
+    """Bounds of the hits of a recall, and their order."""
+
+    is_open: bool
+    """True if as many are returned as there is room for."""
+    is_by_time: bool
+    max_tokens: int | None
+
+    def page(self, hits: Sequence[RecallHit], count: int, /) -> Sequence[RecallHit]:
+        """Return the first `count` of `hits`; if it is open, all that repeat none before them."""
+        return [hits[place] for place in distinct_places(hit.text for hit in hits)] if self.is_open else hits[:count]
+
+    def ordered(self, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
+        """Return `hits` in the order in which they are returned."""
+        return (
+            tuple(sorted(hits, key=lambda hit: (hit.trust is TrustLevel.OUTSIDE, hit.at or 0)))
+            if self.is_by_time
+            else hits
+        )
+
+
+def _extent_of(request: MemoryRecallRequest, gathered: GatheredHits) -> _PageExtent:
+    if request.extent is RecallExtent.LIMIT or not gathered.wants_several:
+        return _PageExtent(is_open=False, is_by_time=False, max_tokens=request.max_tokens)
+    most = limits.RECALL_NEEDED_TOKENS if request.max_tokens is None else request.max_tokens
+    return _PageExtent(is_open=True, is_by_time=gathered.retells, max_tokens=most)
+
+
+def _gathered_count(ctx: OperationContext, request: MemoryRecallRequest, end: int) -> int:
+    needed = limits.RECALL_NEEDED if request.extent is RecallExtent.NEEDED else 0
+    return max(end, needed, limits.RERANK_HITS if ctx.models.reranker is not None else 0)
 
 
 async def _nearby_hits(
@@ -104,13 +145,19 @@ def _recall_outcome(gathered: GatheredHits, /, *, has_hits: bool) -> tuple[Recal
 
 
 def _clip_hits(
-    request: MemoryRecallRequest, page: Sequence[RecallHit], hits: Sequence[RecallHit], /, *, beyond: int
+    request: MemoryRecallRequest,
+    page: Sequence[RecallHit],
+    hits: Sequence[RecallHit],
+    /,
+    *,
+    beyond: int,
+    max_tokens: int | None,
 ) -> Iterator[ReportClip]:
     """Yield what the bounds left out: of the `beyond` memories behind the page, and of the page itself."""
     if beyond > 0 and len(page) == request.limit:
         yield ReportClip(what="hits", reason=ClipReason.LIMIT, limit=request.limit, dropped=beyond)
-    if request.max_tokens is not None and (dropped := len(page) - len(hits)):
-        yield ReportClip(what="hits", reason=ClipReason.TOKENS, limit=request.max_tokens, dropped=dropped)
+    if max_tokens is not None and (dropped := len(page) - len(hits)):
+        yield ReportClip(what="hits", reason=ClipReason.TOKENS, limit=max_tokens, dropped=dropped)
 
 
 def _hits_within(hits: tuple[RecallHit, ...], max_tokens: int) -> tuple[RecallHit, ...]:

@@ -54,6 +54,7 @@ from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import analyser, similarity
 from elytron_index import FoundCandidates, IndexQuery, UnitFilters, UnitView
+from elytron_index.lexicon.language_vectors import language_of
 from elytron_index.space_index import SpaceIndex
 
 FACTS_SCORED = 96
@@ -88,6 +89,18 @@ class GatheredHits(NamedTuple):
     """State of the scope's chat; if it names no conversation, no turn is recalled."""
     terms: tuple[str, ...] = ()
     """The terms of the search."""
+    question: query_question.ReadQuestion | None = None
+    """The query as it was read, if anything was searched."""
+
+    @property
+    def wants_several(self) -> bool:
+        """True if the answer is likely to be in several places."""
+        return self.question is not None and self.question.wants_several
+
+    @property
+    def retells(self) -> bool:
+        """True if an account of what was said is asked for, so that memories belong in the order of time."""
+        return self.question is not None and self.question.retells
 
 
 class _AskedQuery(NamedTuple):
@@ -129,8 +142,7 @@ async def gather_hits(
     now = ctx.clock.now()
     conversation = await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
-    question = query_question.read_question(query, now, ctx.models.questions.classify(query))
-    question = _anchor_question(index, question, filters, now, key)
+    question = _anchor_question(index, _read_query(ctx, query, now), filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
     unembedded = _count_unembedded(ctx, scope, index, use)
@@ -166,7 +178,13 @@ async def gather_hits(
         vectors=use,
         unembedded=unembedded,
         terms=next((part.terms for part in found.values()), ()),
+        question=question,
     )
+
+
+def _read_query(ctx: OperationContext, query: str, now: Instant) -> query_question.ReadQuestion:
+    """Return what `query` asks for, by its labels and in its language."""
+    return query_question.read_question(query, now, ctx.models.questions.classify(query), language_of(query))
 
 
 async def _closer_messages(
@@ -386,7 +404,7 @@ async def covered_overrides(
     if COVERED not in index.planes():
         return {}
     now = ctx.clock.now()
-    question = query_question.read_question(query, now, ctx.models.questions.classify(query))
+    question = _read_query(ctx, query, now)
     scope = ((SESSION, (session,)),) if session is not None else ()
     filters = UnitFilters(planes=(COVERED,), scope=scope)
     asked = asked_of_index(question, None, limit=limit, filters=filters, diversity=HitDiversity.OFF)

@@ -251,6 +251,15 @@ def test_no_more_is_recalled_than_was_asked_for() -> None:
     assert not made.truncated
 
 
+def test_an_account_is_shown_in_the_order_of_time_and_chosen_best_first() -> None:
+    days = {"best": "2025-03-09", "oldest": "2025-03-01", "latest": "2025-04-01", "worst": "2025-01-01"}
+    items = tuple(recalled(name, f"{name} {'x' * 300}", at=instant(day)) for name, day in days.items())
+    for is_by_time, shown in ((False, ("best", "oldest", "latest")), (True, ("oldest", "best", "latest"))):
+        inputs = ProjectionInputs(max_chars=HEADER + FENCE + 1_100, recalled=items, recalled_by_time=is_by_time)
+        section = next(part for part in build(inputs).sections if part.name is SectionName.RECALLED)
+        assert (section.included, section.dropped) == (shown, ("worst",))
+
+
 def test_a_message_that_found_no_room_above_may_still_be_recalled() -> None:
     made = build(
         ProjectionInputs(

@@ -97,6 +97,8 @@ class ProjectionInputs(Value):
     recalled: tuple[RecalledItem, ...] = ()
     recall_note: str = ""
     """A caveat on what was recalled, in a few words."""
+    recalled_by_time: bool = False
+    """True if the recalled memories that have room are shown in the order of time, not best first."""
     recall_limit: int = limits.RECALL_MAX
     """The most recalled memories that are shown, beside those that are in the block already."""
     space_is_empty: bool = False
@@ -223,18 +225,21 @@ def _fill_messages(
     messages = _open_lines(map(_recent_line, inputs.recent), frozenset(inputs.withheld))
     items = _open_lines(map(_recalled_line, inputs.recalled), shown)
     note = escape_line(inputs.recall_note)
+    by_time = sorted(inputs.recalled, key=lambda item: (item.is_outside, item.at or 0))
+    places = {item.id: place for place, item in enumerate(by_time)} if inputs.recalled_by_time else {}
     said = {line.id for line in messages if not line.clipped}
     first = fill_section(
         SectionName.RECALLED,
         [line for line in items if line.id not in said][: inputs.recall_limit],
         room=left - (min(share, left) if messages else 0),
         note=note,
+        places=places,
     )
     recent = fill_section(SectionName.RECENT, messages, room=left - len(first.text))
     # A message that is clipped above may have the answer in its rest, so it can be recalled beside.
     said = {line.id for line in recent.lines if not line.clipped}
     unsaid = [line for line in items if line.id not in said][: inputs.recall_limit]
-    return recent, fill_section(SectionName.RECALLED, unsaid, room=left - len(recent.text), note=note)
+    return recent, fill_section(SectionName.RECALLED, unsaid, room=left - len(recent.text), note=note, places=places)
 
 
 def _open_lines(lines: Iterable[SectionLine], without: Collection[str]) -> list[SectionLine]:

@@ -1,6 +1,6 @@
 """The sections of a block: their headings, layers and shares of the room, and what fits into it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
@@ -198,8 +198,18 @@ class FilledSection:
         )
 
 
-def fill_section(name: SectionName, lines: Sequence[SectionLine], *, room: int, note: str = "") -> FilledSection:
-    """Return the section with what fits into `room`, its heading, `note` included, paid by the first line."""
+def fill_section(
+    name: SectionName,
+    lines: Sequence[SectionLine],
+    *,
+    room: int,
+    note: str = "",
+    places: Mapping[str, int] = MappingProxyType({}),
+) -> FilledSection:
+    """Return the section with what fits into `room`, its heading, `note` included, paid by the first line.
+
+    With `places` of the memories, the lines that fit are in that order.
+    """
     latest_first = name is SectionName.RECENT
     heading = f"{HEADINGS[name].removesuffix(':')} ({note}):" if note else HEADINGS[name]
     left = room - len(heading) - 1
@@ -215,6 +225,7 @@ def fill_section(name: SectionName, lines: Sequence[SectionLine], *, room: int, 
     if latest_first:
         kept.reverse()
         dropped.reverse()
+    kept.sort(key=lambda line: places.get(line.id, 0))
     return FilledSection(
         name=name,
         room=room,

@@ -92,8 +92,13 @@ _ASIDE_SIGNS: Final = (
 _PHRASES: Final = pattern_table("questions")
 
 
-def read_question(text: str, now: Instant, labels: Container[QuestionLabel] = (), /) -> ReadQuestion:
-    """Return what `text` asks for, as seen at `now`; `labels` are what a classifier says of it."""
+def read_question(
+    text: str, now: Instant, labels: Container[QuestionLabel] = (), language: str = "", /
+) -> ReadQuestion:
+    """Return what `text` asks for, as seen at `now`.
+
+    `labels` are what a classifier says of it, `language` is the code of its language, empty if it is English.
+    """
     lowered = " ".join(text.lower().split())
     is_retold = QuestionLabel.RETELLING in labels
     several = is_retold or _has_phrase("several", lowered)
@@ -108,9 +113,9 @@ def read_question(text: str, now: Instant, labels: Container[QuestionLabel] = ()
         fits |= TextTrait.QUOTE
     owner = AnswerOwner.ASSISTANT if QuestionLabel.ASSISTANT in labels else AnswerOwner.USER
     is_request = _has_phrase("making", lowered) and not _has_phrase("past", lowered)
-    spans = spans_in(text, now)
+    spans = spans_in(text, now, language)
     return ReadQuestion(
-        _looked_for(text, lowered),
+        _looked_for(text, lowered, language),
         fits,
         _owner_trait(owner, is_request=is_request),
         several,
@@ -138,10 +143,10 @@ def without_asking(text: str, lowered: str, /) -> str:
     return _PHRASES["aside"].sub(" ", text) if any(sign in lowered for sign in _ASIDE_SIGNS) else text
 
 
-def _looked_for(text: str, lowered: str) -> str:
+def _looked_for(text: str, lowered: str, language: str) -> str:
     """Return `text` without what asks for an account and without times relative to now; all of it if none is left."""
     told = without_asking(text, lowered)
-    return next((bare for bare in (without_relative(told), told) if bare.strip(_NO_WORD)), text)
+    return next((bare for bare in (without_relative(told, language), told) if bare.strip(_NO_WORD)), text)
 
 
 def _answer_version(lowered: str, *, is_latest: bool) -> AnswerVersion:

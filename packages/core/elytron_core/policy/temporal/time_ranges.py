@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, Instant, as_datetime
+from elytron_core.policy.temporal.time_words import RelativeTime, TimeWords
 
 MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _MONTH: Final = (
@@ -115,14 +116,24 @@ _WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "sat
 _SEASONS: Final = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 
 
-def spans_in(text: str, now: Instant, /) -> tuple[TimeSpan, ...]:
-    """Return the distinct times that `text` speaks of, as seen at `now`, in order."""
+def spans_in(text: str, now: Instant, language: str = "", /) -> tuple[TimeSpan, ...]:
+    """Return the distinct times that `text` speaks of, as seen at `now`, in order.
+
+    `language` is the code of the language that `text` is in, empty for English or if it is unknown.
+    """
+    today = as_datetime(now).date()
+    words = TimeWords.load(language) if language else None
+    found = _worded_spans(text, today, words) if words is not None else _english_spans(text, today)
+    return tuple(dict.fromkeys(span for span in found if span.start < span.end))
+
+
+def _english_spans(text: str, today: date) -> list[TimeSpan]:
+    """Return the times of an English text, and of a Chinese one."""
     is_chinese = not text.isascii()
     has_month, is_relative = (is_chinese or _has_sign(text, signs) for signs in (MONTHS, _RELATIVE_SIGNS))
     full = named_in(text) if _YEAR_WORD.search(text) else ()
     if not (full or has_month or is_relative):
-        return ()
-    today = as_datetime(now).date()
+        return []
     found: list[TimeSpan] = []
     for named in full:
         found += _of_named(named, None)
@@ -130,11 +141,31 @@ def spans_in(text: str, now: Instant, /) -> tuple[TimeSpan, ...]:
         if not any(other.month == named.month and other.day == named.day for other in full):
             found += (span for year in _plausible_years(today) for span in _of_named(named, year))
     found += _relative_spans(text, today) if is_relative else ()
-    return tuple(dict.fromkeys(span for span in found if span.start < span.end))
+    return found
 
 
-def without_relative(text: str, /) -> str:
+def _worded_spans(text: str, today: date, words: TimeWords) -> list[TimeSpan]:
+    """Return the times of a text by the words of another language."""
+    full = list(named_in(text)) if _YEAR_WORD.search(text) else []
+    bare: list[NamedDate] = []
+    for named in (*map(NamedDate._make, words.months(text)), *_numbered_months(text)):
+        (full if named.year else bare).append(named)
+    exact = {named.year for named in full if named.month}
+    found: list[TimeSpan] = []
+    for named in dict.fromkeys(full):
+        if named.month or named.year not in exact:
+            found += _of_named(named, None)
+    for named in dict.fromkeys(bare):
+        if not any(other.month == named.month and named.day in {0, other.day} for other in full):
+            found += (span for year in _plausible_years(today) for span in _of_named(named, year))
+    return [*found, *(_of_distance(each, today) for each in words.relative(text))]
+
+
+def without_relative(text: str, language: str = "", /) -> str:
     """Return `text` without times relative to now: "last spring" is no word that was said last spring."""
+    words = TimeWords.load(language) if language else None
+    if words is not None:
+        return words.without_relative(text)
     if text.isascii() and not _has_sign(text, _RELATIVE_SIGNS):
         return text
     for expression in (_NEAR_WORD, _AGO, _RELATIVE, _CHINESE_RELATIVE_WORD):
@@ -153,6 +184,10 @@ def _plausible_years(today: date) -> range:
 def _without_year(text: str) -> Iterator[NamedDate]:
     for match in _BARE.finditer(text):
         yield NamedDate(0, MONTHS.index(match["month"][:3].lower()) + 1, int(match["before"] or match["after"] or 0))
+    yield from _numbered_months(text)
+
+
+def _numbered_months(text: str) -> Iterator[NamedDate]:
     for match in _CHINESE.finditer(text):
         yield NamedDate(0, int(match["month"]), int(match["day"] or 0))
 
@@ -179,10 +214,29 @@ def _relative_spans(text: str, today: date) -> Iterator[TimeSpan]:
         counted = match["count"].lower()
         unit = match["unit"].lower()
         count = COUNTS.get(counted) or int(counted)
-        day = today - count * _DAYS_OF[unit] * _DAY_WORD
-        yield _make_span(day - _SLACK_OF[unit] * _DAY_WORD, day + (_SLACK_OF[unit] + 1) * _DAY_WORD)
+        yield _counted_span(unit, count, today)
     for match in _RELATIVE.finditer(text):
         yield _of_unit(match["unit"].lower(), today, is_this=match["which"].lower() == "this")
+
+
+def _counted_span(unit: str, count: int, today: date) -> TimeSpan:
+    """Return the time `count` units before `today`, as exactly as people mean it."""
+    day = today - count * _DAYS_OF[unit] * _DAY_WORD
+    return _make_span(day - _SLACK_OF[unit] * _DAY_WORD, day + (_SLACK_OF[unit] + 1) * _DAY_WORD)
+
+
+def _of_distance(told: RelativeTime, today: date) -> TimeSpan:
+    if told.is_counted:
+        return _counted_span(told.unit, -told.distance, today)
+    if told.unit == "day":
+        return _make_span(today + told.distance * _DAY_WORD, today + (told.distance + 1) * _DAY_WORD)
+    if told.unit in _WEEKDAYS and told.distance != -1:
+        day = today + (_WEEKDAYS.index(told.unit) - today.weekday() + told.distance) * _DAY_WORD
+        return _make_span(day, day + _DAY_WORD)
+    if told.distance >= -1:
+        return _of_unit(told.unit, today, is_this=told.distance == 0)
+    # "the week before last" is one week earlier than the last one.
+    return _of_unit(told.unit, today + (told.distance + 1) * _DAYS_OF[told.unit] * _DAY_WORD, is_this=False)
 
 
 def _of_unit(unit: str, today: date, *, is_this: bool) -> TimeSpan:
