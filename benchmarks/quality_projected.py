@@ -4,7 +4,7 @@
 
 The sets are those of `benchmarks.quality`. Evidence counts as far as what is asked for can be read: of a long answer
 that was cut, the sentence that matters must be there. "Hits" are those of recall, each whole, until the next one has no
-room. A token is four characters.
+room. A token is four characters. The last line is the share of questions with all their evidence.
 """
 
 import argparse
@@ -76,6 +76,8 @@ def _printed(kinds: dict[str, Shares]) -> None:
     every: Shares = {column: [share for shares in kinds.values() for share in shares[column]] for column in columns}
     for kind, shares in (*sorted(kinds.items()), ("all", every)):
         print(f"{kind:<18}" + "".join(f"{100 * statistics.fmean(shares[column]):>12.1f}" for column in columns))
+    whole = (100 * statistics.fmean(share == 1.0 for share in every[column]) for column in columns)
+    print(f"{'all of it':<18}" + "".join(f"{share:>12.1f}" for share in whole))
 
 
 def main() -> None:
