@@ -4,23 +4,38 @@ They are in a collection of their own, which this port alone writes. No operatio
 wire, no tool and no archive of a member; the store port over HTTP refuses it. So their reader may act on them.
 """
 
-from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 
 from pydantic import JsonValue, ValidationError
 
 from elytron.api import MemoryFace
 from elytron.context import OperationContext
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import documents_at, value_at
-from elytron.intake import require_chars, scrub_request
+from elytron.flows.finalize_turn import finalize_turn
+from elytron.intake import admit_texts, require_chars, scrub_value
+from elytron.ops.transcript import message_ids
 from elytron.runtime import MemoryRuntime
-from elytron.writes.records import put_records, record_ref, records_below
+from elytron.writes.records import (
+    NamedDocuments,
+    documents_of_names,
+    plan_records,
+    put_records,
+    record_ref,
+    records_below,
+)
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnReport, MemoryFinalizeTurnRequest
 from elytron_core.contracts.records import RecordPutRequest
+from elytron_core.contracts.transcript import CanonicalTurnDelta
 from elytron_core.errors import InvalidInput, Unsupported
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import invalid_input
 from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import RUNTIME_RECORDS, Record, is_reserved
-from elytron_core.ports.store import ErasureTarget
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.planes.transcript import Turn
+from elytron_core.ports.store import Document, DocumentRef, ErasureTarget
 from elytron_core.scope import Scope
 
 _ELSEWHERE = (
@@ -40,6 +55,12 @@ class RecordDraft:
     text: str = ""
     ttl_s: int | None = None
     expected_version: int | None = None
+
+
+RecordName = tuple[tuple[str, ...], str]
+"""Namespace and key."""
+TurnDrafts = Callable[[str | None, tuple[str, ...]], Sequence[RecordDraft]]
+"""What to store with a turn of this id, None for one that leaves no evidence, and of these messages."""
 
 
 class RuntimeRecords:
@@ -75,11 +96,27 @@ class RuntimeRecords:
 
     async def put_all(self, drafts: Sequence[RecordDraft], /) -> tuple[Record, ...]:
         """Store several values as `put` does, in one commit: all of them or none. Each is named once."""
-        requests = [await self._request(draft) for draft in drafts]
+        requests = [self._request(draft) for draft in drafts]
         committed = await put_records(
             self._ctx, self._ctx.scope_of(requests[0]), RUNTIME_RECORDS, requests, has_history=False
         )
         return committed.records
+
+    async def finalize_turn(
+        self, request: MemoryFinalizeTurnRequest, names: Sequence[RecordName], drafts: TurnDrafts, /
+    ) -> tuple[MemoryFinalizeTurnReport, tuple[Record, ...]]:
+        """Finalize a turn, and store in the same commit what `drafts` returns for it, under `names`: all or nothing.
+
+        Raises what `finalize_turn_and_maintain` and `put_all` do.
+        """
+        beside = _RecordsOfTurn(self._ctx, self._ctx.scope_of(request).space, names, drafts, self._request)
+
+        async def finalize(ctx: OperationContext, admitted: MemoryFinalizeTurnRequest, /) -> MemoryFinalizeTurnReport:
+            beside.delta = admitted.delta
+            return await finalize_turn(ctx, admitted, companions=(beside,))
+
+        report = await admit_texts(finalize)(self._ctx, request)
+        return report, beside.records
 
     async def get(self, namespace: tuple[str, ...], key: str, /) -> Record | None:
         """Return the record of this name; None if there is none, or its time is over."""
@@ -98,7 +135,7 @@ class RuntimeRecords:
             if record.is_alive(now):
                 yield record
 
-    async def _request(self, draft: RecordDraft) -> RecordPutRequest:
+    def _request(self, draft: RecordDraft) -> RecordPutRequest:
         """Return the request to store a draft, admitted as any other text is."""
         if not is_reserved(draft.namespace):
             raise InvalidInput(field="namespace", problem="is not one of the runtime's own")
@@ -115,7 +152,7 @@ class RuntimeRecords:
             )
         except ValidationError as error:
             raise invalid_input(error) from None
-        clean, scrubbed = await scrub_request(request)
+        clean, scrubbed = scrub_value(request)
         require_chars(self._ctx.profile, scrubbed.longest)
         return clean
 
@@ -130,6 +167,32 @@ class RuntimeRecords:
             gone = ErasureTarget(space=self._scope.space, at=self._ctx.clock.now(), refs=tuple(there))
             await self._ctx.store.erase(gone)
         return len(there)
+
+
+@dataclass(slots=True)
+class _RecordsOfTurn:
+    """Records that are committed with a turn (see `TurnCompanion`)."""
+
+    ctx: OperationContext
+    space: SpaceId
+    names: Sequence[RecordName]
+    drafts: TurnDrafts
+    request_of: Callable[[RecordDraft], RecordPutRequest]
+    delta: CanonicalTurnDelta | None = None
+    """The turn, as it is admitted."""
+    records: tuple[Record, ...] = ()
+    _there: NamedDocuments = field(default_factory=dict[RecordName, tuple[DocumentRef, Document | None]])
+
+    async def read(self, record: SpaceRecord, /) -> None:
+        self._there = await documents_of_names(self.ctx, self.space, record, self.names, collection=RUNTIME_RECORDS)
+
+    def changes(self, record: SpaceRecord, turn_id: TurnId | None, _turn: Turn | None, /) -> ChangeSet:
+        assert self.delta is not None
+        changes = ChangeSet(record)
+        requests = [self.request_of(draft) for draft in self.drafts(turn_id, message_ids(turn_id, self.delta))]
+        planned = plan_records(self._there, requests, changes, at=self.ctx.clock.now(), has_history=False)
+        self.records = planned.records
+        return changes
 
 
 def records_of(memory: MemoryFace, /, *, scope: Scope | None = None) -> RuntimeRecords:

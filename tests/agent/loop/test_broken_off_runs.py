@@ -61,7 +61,10 @@ class World:
     notes: set[CallKey] = field(default_factory=set[CallKey])
     paid: list[CallKey] = field(default_factory=list[CallKey])
 
-    def tools(self) -> tuple[Tool, Tool]:
+    def tools(self) -> tuple[Tool, Tool, Tool]:
+        async def look(given: object, key: CallKey, /) -> str:
+            return "a boat"
+
         async def note(given: object, key: CallKey, /) -> str:
             self.notes.add(key)
             return "noted"
@@ -71,13 +74,15 @@ class World:
             return "paid"
 
         schema = {"type": "object"}
-        return Tool("note", "Note.", schema, note, may_repeat=True), Tool("pay", "Pay.", schema, pay)
+        note_tool = Tool("note", "Note.", schema, note, may_repeat=True)
+        return note_tool, Tool("pay", "Pay.", schema, pay), Tool("look", "Look.", schema, look, read_only=True)
 
 
 STEPS = (
     calls(("note", {}), said="First."),
     calls(("pay", {})),
-    calls(("note", {}), ("pay", {})),
+    calls(("look", {})),
+    calls(("look", {}), ("note", {}), ("pay", {})),
     calls(("memory_append", {"block": "human", "content": "Likes the sea."})),
     calls(("archival_insert", {"content": "The boat is called Marimba."})),
     text("All done."),
@@ -126,7 +131,7 @@ async def test_a_process_that_ends_at_any_commit_loses_and_doubles_nothing(*, af
             events = await heard(agent.run("Do it all.", run_id="run"))
             end = events[-1]
             assert isinstance(end, RunEnded), at
-            assert (end.reason, end.usage.steps) == (StopReason.ANSWERED, 6), at
+            assert (end.reason, end.usage.steps) == (StopReason.ANSWERED, 7), at
             assert (await agent.head()).open is None
             unknown += sum(event.is_unknown for event in events if isinstance(event, ToolAnswered))
             assert len(world.notes) == 2, at
@@ -137,9 +142,24 @@ async def test_a_process_that_ends_at_any_commit_loses_and_doubles_nothing(*, af
             assert (await BlockShelf(memory).read("human")).value == "Likes the sea.", at
             found = await memory.recall("what is the boat called?", filters={"run_id": "archival"})
             assert [hit.text for hit in found.hits].count("The boat is called Marimba.") == 1, at
-    assert at > 20
+    assert at > 15
     # Only the two calls of `pay`, where the process ended between its reply, or the result before, and its own result.
     assert unknown == 2
+
+
+@pytest.mark.parametrize(("reads", "commits"), [(True, 3), (False, 4)])
+async def test_a_turn_with_one_tool_has_few_commits(*, reads: bool, commits: int) -> None:
+    async def act(given: object, key: CallKey, /) -> str:
+        return "seen"
+
+    tool = Tool("act", "Act.", {"type": "object"}, act, read_only=reads)
+    store = EndingStore(KeptStore(), at=1000, after=False)
+    async with elytron.open(store, space="ada") as memory:
+        agent = Agent(memory, ScriptedChat(text("Hello."), calls(("act", {})), text("A boat.")), (tool,))
+        await agent.say("Good morning.")
+        before = store.commits
+        end = await agent.say("What is in the harbour?")
+    assert (end.usage.steps, store.commits - before) == (2, commits)
 
 
 async def test_a_call_that_may_not_be_repeated_is_told_as_unknown_and_not_made_again() -> None:

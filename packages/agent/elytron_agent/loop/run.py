@@ -1,10 +1,11 @@
 """One run of an agent: ask, store the reply, call its tools, store each result, until nothing is left to do."""
 
 import logging
-from collections.abc import AsyncGenerator, Collection, Coroutine, Iterable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -15,7 +16,7 @@ from elytron_agent.context.compaction import CompactionPlan, bytes_of, factor_of
 from elytron_agent.context.request import ContextParts, messages_of
 from elytron_agent.loop import tool_call
 from elytron_agent.loop.model_step import ModelStep, stop_of
-from elytron_agent.loop.run_input import NoDocuments, RunDocuments, end_of, tell_end
+from elytron_agent.loop.run_input import end_of, tell_end
 from elytron_agent.loop.tool_call import DONE, ReadCall, ShownPart, distinct_calls, read_result_tool
 from elytron_agent.runs.compactor import ThreadCompactor
 from elytron_agent.runs.events import (
@@ -29,7 +30,16 @@ from elytron_agent.runs.events import (
     ToolCalled,
     TurnsCompacted,
 )
-from elytron_agent.runs.journal import CallApproval, CallResult, GivenMemory, RunEnd, RunRecord, StepReply
+from elytron_agent.runs.journal import (
+    CallApproval,
+    CallResult,
+    GivenMemory,
+    RunClosing,
+    RunDocument,
+    RunEnd,
+    RunRecord,
+    StepReply,
+)
 from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import RunBudget, RunDeadline, UserPreferences, WorkCancelled, finish_work
 from elytron_agent.runs.source import (
@@ -44,7 +54,7 @@ from elytron_agent.runs.source import (
 )
 from elytron_agent.strategies.strategy import ReferencePlacement, RunMemory
 from elytron_agent.tool import CallKey, Tool
-from elytron_core.errors import ElytronError, InvalidInput, TurnConflict
+from elytron_core.errors import Conflict, ElytronError, InvalidInput
 from elytron_core.ports import chat
 from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall
 from elytron_models.answer import ModelAnswer
@@ -123,7 +133,8 @@ class AgentRun:
     may_have_called: bool
     """True if the process that began the run may have ended in the middle of a call."""
     model: ModelStep = field(init=False)
-    documents: RunDocuments = field(init=False)
+    pending: list[RunDocument] = field(default_factory=list[RunDocument])
+    """Documents that the next commit stores."""
     end: RunEnd | None = None
     part: ShownPart = field(default_factory=ShownPart)
     _context: TurnContext | None = None
@@ -134,7 +145,6 @@ class AgentRun:
         if self.tools:
             own = {READ_RESULT: read_result_tool(lambda: self.record)}
             self.tools = own | dict(self.tools)
-        self.documents = self.agent.journal if self.record.input.is_stored else NoDocuments()
         self.model = ModelStep(self.agent, self.deadline)
 
     async def events(self) -> AsyncGenerator[AgentEvent]:
@@ -160,26 +170,42 @@ class AgentRun:
                         return
 
     async def ended(self, reason: StopReason, problem: str = "") -> RunEnded:
-        """Commit the turn, then the end of the run, then that the thread is free; each may be done again."""
-        turn: str | None = None
-        memories: tuple[str, ...] = ()
-        if self.record.input.is_stored:
-            try:
-                report = await self.agent.memory.finalize_turn_and_maintain(
-                    turn_of(self.record, reason, self.agent.scope)
-                )
-                turn, memories = report.turn_id, report.message_ids
-            except TurnConflict:
-                # The turn was committed before the run broke off, under another end: it stays as it is.
-                pass
-        known = self.record.end.at if self.record.end is not None else None
-        at = known if known is not None else self.agent.clock.now()
-        self.end = RunEnd(reason=reason, problem=problem, turn=turn, memories=memories, usage=self.record.usage, at=at)
-        await self.documents.end(self.record.input.run, self.end)
-        self.record = self.record.model_copy(update={"end": self.end})
+        """Commit the turn, the end of the run and that the thread is free, in one commit.
+
+        A strategy is told before the thread is free, so that a process that ends between them has it told again.
+        """
+        self.end = self.record.end
+        if self.end is None:
+            usage, at = self.record.usage, self.agent.clock.now()
+            self.end = RunEnd(reason=reason, problem=problem, usage=usage, at=at)
+            if self.record.input.is_stored:
+                self.end = await self._closed(self.end)
+            self.record = self.record.model_copy(update={"end": self.end})
         await tell_end(self.agent.strategy, self.record)
         await self.agent.thread.end(self.record.turn if self.record.input.is_stored else None)
         return end_of(self.record)
+
+    async def _closed(self, end: RunEnd) -> RunEnd:
+        turn = turn_of(self.record, end.reason, self.agent.scope)
+        closing = RunClosing(turn, tuple(self.pending), end)
+        try:
+            end = await self.agent.thread.close(self.record.input.run, closing, frees=self.agent.strategy is None)
+        except Conflict:
+            raise
+        except ElytronError:
+            # Memory does not take the turn now: what the model said is stored, so that it is not asked again.
+            with suppress(ElytronError):
+                await self._store()
+            raise
+        self.pending.clear()
+        return end
+
+    async def _store(self, *documents: RunDocument) -> None:
+        """Commit what is pending, and `documents`. Raises Conflict if another process has the run."""
+        self.pending += documents
+        if self.record.input.is_stored:
+            await self.agent.journal.write(self.record.input.run, self.pending)
+        self.pending.clear()
 
     async def _ask(self) -> AsyncGenerator[AgentEvent]:
         """Ask the model and commit its reply."""
@@ -204,7 +230,16 @@ class AgentRun:
                 yield event
         if self.model.answer is not None:
             self._weigh(size, self.model.answer)
-            yield await self._replied(self.model.answer)
+            step = self._replied(self.model.answer)
+            action = next_action(self.record, self.agent.settings.budget)
+            if action.doing is not NextDoing.END:
+                await self._store()
+                yield step
+                return
+            # The last reply is stored with the end of the run.
+            ended = await self.ended(action.reason)
+            yield step
+            yield ended
             return
         async with aclosing(self._failed(size)) as events:
             async for event in events:
@@ -248,8 +283,8 @@ class AgentRun:
             self.part = part
             _, size = await self._sized(context)
 
-    async def _replied(self, answer: ModelAnswer) -> StepTaken:
-        """Commit a reply. Nothing of it is acted on before."""
+    def _replied(self, answer: ModelAnswer) -> StepTaken:
+        """Add a reply to the run. Nothing of it is acted on before it is stored."""
         calls = answer.calls
         is_empty = not answer.text.strip() and not calls and answer.reason is FinishReason.STOP
         items = distinct_calls(answer.reply.items)
@@ -265,7 +300,7 @@ class AgentRun:
             asks_first=self.agent.approver.asks,
             correction=EMPTY if is_empty else "",
         )
-        await self.documents.reply(self.record.input.run, reply)
+        self.pending.append(reply)
         self.record = self.record.model_copy(update={"replies": (*self.record.replies, reply)})
         self._dropped = self._shortened = 0
         # Calls of this reply are begun here, if they are.
@@ -273,11 +308,15 @@ class AgentRun:
         return StepTaken(step=reply.step, text=reply.text, calls=len(calls))
 
     async def _call(self, places: Sequence[int]) -> AsyncGenerator[AgentEvent]:
-        """Make calls of the last reply side by side, or say why they are not made, and commit what they came to."""
+        """Make calls of the last reply side by side, or say why they are not made.
+
+        What they came to is committed at once, but for tools that only read: their results are stored with what the
+        model makes of them, and a process that ends before that reads again.
+        """
         last = self.record.replies[-1]
         may_have_called, self.may_have_called = self.may_have_called, False
         results: list[CallResult | None] = []
-        made: list[Coroutine[Any, Any, CallResult]] = []
+        made: list[Callable[[], Coroutine[Any, Any, CallResult]]] = []
         for place in places:
             call = last.calls[place]
             found = tool_call.read_call(call, self.tools)
@@ -289,10 +328,23 @@ class AgentRun:
                 yield ToolCalled(step=last.step, call=call.id, tool=call.name, arguments=call.arguments)
                 key = CallKey(self.record.input.run, last.step, str(place), self.agent.thread.name)
                 timeout_s = self.deadline.timeout_s(self.agent.settings.budget.tool_seconds)
-                made.append(tool_call.make_call(self.tools[call.name], found, key, place=place, timeout_s=timeout_s))
-        answers = iter(await tool_call.make_side_by_side(made))
-        for result in results:
-            yield await self._answered(result if result is not None else next(answers))
+                tool = self.tools[call.name]
+                made.append(partial(tool_call.make_call, tool, found, key, place=place, timeout_s=timeout_s))
+        acts = any(
+            result is None and not self.tools[last.calls[place].name].read_only
+            for place, result in zip(places, results, strict=True)
+        )
+        if acts:
+            # What came before a call that may not be repeated is not left open.
+            await self._store()
+        answers = iter(await tool_call.make_side_by_side([make() for make in made]))
+        answered = [result if result is not None else next(answers) for result in results]
+        self.pending += answered
+        self.record = self.record.model_copy(update={"results": (*self.record.results, *answered)})
+        if acts or any(result.is_refused for result in answered):
+            await self._store()
+        for result in answered:
+            yield _tool_answered(result)
 
     def _not_made(self, found: ReadCall, place: int, *, number: int) -> CallResult | None:
         """Return the result of a call that cannot be made, None for one that can; `number` were made before it."""
@@ -325,22 +377,9 @@ class AgentRun:
         if not answer.is_granted:
             return tool_call.denied_call(call, answer.reason, step=step, place=place)
         approval = CallApproval(step=step, place=place)
-        await self.documents.approve(run, approval)
+        await self._store(approval)
         self.record = self.record.model_copy(update={"approvals": (*self.record.approvals, approval)})
         return None
-
-    async def _answered(self, result: CallResult) -> ToolAnswered:
-        await self.documents.result(self.record.input.run, result)
-        self.record = self.record.model_copy(update={"results": (*self.record.results, result)})
-        return ToolAnswered(
-            step=result.step,
-            call=result.call,
-            tool=result.tool,
-            text=result.text,
-            is_error=result.is_error,
-            is_unknown=result.is_unknown,
-            is_refused=result.is_refused,
-        )
 
     def _weigh(self, size: int, answer: ModelAnswer) -> None:
         """Take the provider's own count of a request as the measure of the next estimates."""
@@ -407,6 +446,18 @@ class AgentRun:
             epoch=self.agent.thread.head.epoch,
             stable_fingerprint=prefix_fingerprint(parts),
         )
+
+
+def _tool_answered(result: CallResult) -> ToolAnswered:
+    return ToolAnswered(
+        step=result.step,
+        call=result.call,
+        tool=result.tool,
+        text=result.text,
+        is_error=result.is_error,
+        is_unknown=result.is_unknown,
+        is_refused=result.is_refused,
+    )
 
 
 def _may_pass(failed: ReplyFailed) -> bool:

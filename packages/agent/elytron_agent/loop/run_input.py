@@ -2,12 +2,11 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Protocol
 
 from elytron_agent import limits
 from elytron_agent.loop.tools.run_tools import describe_images, digests_of
 from elytron_agent.runs.events import ANSWERS, RunEnded
-from elytron_agent.runs.journal import CallApproval, CallResult, RunEnd, RunInput, RunJournal, RunRecord, StepReply
+from elytron_agent.runs.journal import RunInput, RunJournal, RunRecord
 from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import AgentSettings, RunDeadline, WorkCancelled, finish_work
 from elytron_agent.strategies.strategy import MemoryStrategy, RunEnding, TurnExchange
@@ -84,34 +83,6 @@ def _is_same(known: RunInput, text: str, images: Sequence[str]) -> bool:
 
 
 logger = logging.getLogger(__name__)
-
-
-class RunDocuments(Protocol):
-    """Documents of one run, each stored before what follows from it is done."""
-
-    async def reply(self, run: str, reply: StepReply, /) -> None: ...
-
-    async def approve(self, run: str, approval: CallApproval, /) -> None: ...
-
-    async def result(self, run: str, result: CallResult, /) -> None: ...
-
-    async def end(self, run: str, end: RunEnd, /) -> None: ...
-
-
-class NoDocuments:
-    """Documents of a run of which nothing is kept: they are not stored at all."""
-
-    async def reply(self, run: str, reply: StepReply, /) -> None:
-        pass
-
-    async def approve(self, run: str, approval: CallApproval, /) -> None:
-        pass
-
-    async def result(self, run: str, result: CallResult, /) -> None:
-        pass
-
-    async def end(self, run: str, end: RunEnd, /) -> None:
-        pass
 
 
 def end_of(record: RunRecord, /) -> RunEnded:

@@ -1,11 +1,12 @@
 """The documents of an agent: its threads, and of each run what was asked, each reply, each result of a tool.
 
-A reply is stored before it is acted on. All are the runtime's own records, which no other caller writes, so that what
-is read from them may be acted on. A document of a run is written once. A copy of a turn, a conversation or a block is
+A reply is stored before it is acted on, and the result of a tool that does more than read before anything follows. All
+are the runtime's own records, which no other caller writes, so that what is read from them may be acted on. A document of a run is written once. A copy of a turn, a conversation or a block is
 stored where an erasure of that takes it along.
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -27,7 +28,8 @@ from elytron_core import limits as core_limits
 from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
-from elytron_core.errors import Conflict, NotFound, PreconditionFailed
+from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
+from elytron_core.errors import Conflict, NotFound, PreconditionFailed, TurnConflict
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn
@@ -135,6 +137,21 @@ class RunEnd(Value):
     memories: tuple[str, ...] = ()
     usage: RunUsage = RunUsage()
     at: Instant | None = None
+
+
+RunDocument = RunInput | StepReply | CallApproval | CallResult | RunEnd
+
+
+@dataclass(frozen=True, slots=True)
+class RunClosing:
+    """What the end of a run commits: its last documents, its turn, and the thread if that is free then."""
+
+    turn: MemoryFinalizeTurnRequest
+    documents: Sequence[RunDocument]
+    end: RunEnd
+    """Its turn and memories are told by the commit."""
+    head: tuple[str, ThreadHead, int] | None = None
+    """Name, state and version of the thread."""
 
 
 class GivenMemory(Value):
@@ -295,44 +312,47 @@ class RunJournal:
 
         Nothing was done for the run before. Raises Conflict if another process has the run or the thread.
         """
-        names = (copies_of_turn(asked.run, self._agent), _INPUT), ((AGENTS, self._agent), asked.thread)
-        values = asked.model_copy(update={"by": self.by}), head
-        drafts = [
-            RecordDraft(*name, _document_value(value), text=_LABEL, expected_version=expected)
-            for name, value, expected in zip(names, values, (0, version), strict=True)
-        ]
+        stored = await self._put_all([self._draft(asked.run, asked), self._head_draft(asked.thread, head, version)])
+        return stored[-1].version
+
+    async def write(self, run: str, documents: Sequence[RunDocument], /) -> None:
+        """Store documents of a run in one commit. Raises Conflict if another process has the run.
+
+        Calls of a reply may be made after it is stored, or after the yes to them.
+        """
+        if documents:
+            await self._put_all([self._draft(run, each) for each in documents])
+
+    async def close(self, run: str, closing: RunClosing, /) -> tuple[RunEnd, int]:
+        """Commit the turn, the last documents of its run and the thread; return the end, and the thread's version.
+
+        In one commit, if the journal is where the memory is; else the turn is between what was said and the end.
+        Raises Conflict if another process has the run or the thread, and what the memory raises.
+        """
+        ended, documents = closing.end, closing.documents
+        if self.is_elsewhere:
+            await self.write(run, documents)
+            documents = ()
+
+        def drafts(turn: str | None, messages: tuple[str, ...], /) -> list[RecordDraft]:
+            nonlocal ended
+            ended = closing.end.model_copy(update={"turn": turn, "memories": messages})
+            made = [self._draft(run, each) for each in (*documents, ended)]
+            return made + ([self._head_draft(*closing.head)] if closing.head is not None else [])
+
         try:
-            _, stored = await self._records.put_all(drafts)
+            if self.is_elsewhere:
+                report = await self._memory.finalize_turn_and_maintain(closing.turn)
+                stored = await self._put_all(drafts(report.turn_id, report.message_ids))
+            else:
+                names = [(draft.namespace, draft.key) for draft in drafts(None, ())]
+                _, stored = await self._records.finalize_turn(closing.turn, names, drafts)
+        except TurnConflict:
+            # The turn was committed before the run broke off, under another end: it stays as it is.
+            stored = await self._put_all(drafts(None, ()))
         except PreconditionFailed:
-            # Both are there if the answer to this process's own write was lost.
-            found = [await self._records.get(*name) for name in names]
-            if [each.value if each is not None else None for each in found] != [draft.value for draft in drafts]:
-                raise Conflict(what=_WHAT, expected=version, found=found[1].version if found[1] else 0) from None
-            stored = found[1]
-        assert stored is not None
-        return stored.version
-
-    async def reply(self, run: str, reply: StepReply, /) -> None:
-        """Store a reply; its calls may be made after this. Raises Conflict if another process has the run."""
-        key = f"{reply.step:0{limits.STEP_DIGITS}}"
-        await self._put(copies_of_turn(run, self._agent), key, reply.model_copy(update={"by": self.by}))
-
-    async def approve(self, run: str, approval: CallApproval, /) -> None:
-        """Store a yes to a call. Raises Conflict if another process has the run."""
-        key = f"{approval.step:0{limits.STEP_DIGITS}}.{approval.place:0{limits.STEP_DIGITS}}{_APPROVED}"
-        await self._put(copies_of_turn(run, self._agent), key, approval.model_copy(update={"by": self.by}))
-
-    async def result(self, run: str, result: CallResult, /) -> None:
-        """Store what a call came to. Raises Conflict if another process has the run."""
-        key = f"{result.step:0{limits.STEP_DIGITS}}.{result.place:0{limits.STEP_DIGITS}}"
-        await self._put(copies_of_turn(run, self._agent), key, result.model_copy(update={"by": self.by}))
-
-    async def end(self, run: str, end: RunEnd, /) -> None:
-        """Store how a run ended; the first end stays."""
-        try:
-            await self._put(copies_of_turn(run, self._agent), _END, end)
-        except Conflict:
-            return
+            raise Conflict(what=_WHAT, expected=closing.head[2] if closing.head is not None else 0, found=0) from None
+        return ended, stored[-1].version
 
     async def load(self, run: str, /) -> RunRecord | None:
         """Return all that is stored of a run, None if there is nothing."""
@@ -373,20 +393,35 @@ class RunJournal:
         found = await self._records.get(namespace, key)
         return (kind.model_validate(found.value), found.version) if found is not None else None
 
+    def _draft(self, run: str, document: RunDocument) -> RecordDraft:
+        """Return the draft of a document of a run, which is written once."""
+        told = document if isinstance(document, RunEnd) else document.model_copy(update={"by": self.by})
+        return _draft_of(copies_of_turn(run, self._agent), _document_key(document), told, 0)
+
+    def _head_draft(self, thread: str, head: ThreadHead, version: int) -> RecordDraft:
+        return _draft_of((AGENTS, self._agent), thread, head, version)
+
     async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
         """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
-        told = _document_value(value)
-        try:
-            stored = await self._records.put(namespace, key, told, text=_LABEL, expected_version=expected)
-        except PreconditionFailed:
-            # A write of this process whose answer was lost stays as it is.
-            there = await self._records.get(namespace, key)
-            if there is None:
-                raise NotFound(what="document of an agent", name=key) from None
-            if strict_json.canonical_bytes(there.value) == strict_json.canonical_bytes(told):
-                return there.version
-            raise Conflict(what=_WHAT, expected=expected or 0, found=there.version) from None
+        (stored,) = await self._put_all([_draft_of(namespace, key, value, expected)])
         return stored.version
+
+    async def _put_all(self, drafts: Sequence[RecordDraft]) -> Sequence[Record]:
+        """Store documents in one commit. Raises Conflict if the last is not the one that was expected."""
+        try:
+            return await self._records.put_all(drafts)
+        except PreconditionFailed:
+            # All are there if the answer to this process's own write was lost: they stay as they are.
+            found = [await self._records.get(draft.namespace, draft.key) for draft in drafts]
+            there = [each for each in found if each is not None]
+            told = [strict_json.canonical_bytes(draft.value) for draft in drafts]
+            if [strict_json.canonical_bytes(each.value) for each in there] == told:
+                return there
+            last = found[-1]
+            if last is None and len(drafts) == 1:
+                raise NotFound(what="document of an agent", name=drafts[-1].key) from None
+            expected, version = drafts[-1].expected_version, last.version if last is not None else 0
+            raise Conflict(what=_WHAT, expected=expected or 0, found=version) from None
 
 
 def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
@@ -406,8 +441,23 @@ def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
     )
 
 
-def _document_value(value: Value) -> Any:
-    return of_others(value.model_dump(mode="json", exclude_none=True))
+def _draft_of(namespace: tuple[str, ...], key: str, value: Value, expected: int | None) -> RecordDraft:
+    told = of_others(value.model_dump(mode="json", exclude_none=True))
+    return RecordDraft(namespace, key, told, text=_LABEL, expected_version=expected)
+
+
+def _document_key(document: RunDocument) -> str:
+    """Return the key of a document among those of its run."""
+    match document:
+        case RunInput():
+            return _INPUT
+        case StepReply():
+            return f"{document.step:0{limits.STEP_DIGITS}}"
+        case RunEnd():
+            return _END
+        case CallApproval() | CallResult():
+            approved = _APPROVED if isinstance(document, CallApproval) else ""
+            return f"{document.step:0{limits.STEP_DIGITS}}.{document.place:0{limits.STEP_DIGITS}}{approved}"
 
 
 def journal_of(memory: MemoryFace, journal: MemoryFace | None, /) -> RuntimeRecords:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from elytron_agent import limits
 from elytron_agent.context.reference import StableContext
@@ -15,7 +15,7 @@ from elytron_agent.context.request import (
     compact_head,
     uncompact_head,
 )
-from elytron_agent.runs.journal import RunInput, RunJournal
+from elytron_agent.runs.journal import RunClosing, RunEnd, RunInput, RunJournal
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import ElytronError, NotFound, ThreadBusy
 
@@ -129,13 +129,25 @@ class AgentThread:
                 with suppress(ElytronError):
                     await self.store(self.head)
 
+    async def close(self, run: str, closing: RunClosing, /, *, frees: bool) -> RunEnd:
+        """Commit the end of the open run, and with `frees` that it is over and the thread free. Raises Conflict."""
+        async with self._storing:
+            head = self._leased(self.head.model_copy(update={"open": None}), is_mine=False)
+            freed = (self.name, head, self.version) if frees else None
+            ended, version = await self.journal.close(run, replace(closing, head=freed))
+            if frees:
+                self._take(head, version)
+                self.is_mine = False
+        return ended
+
     async def end(self, turn: WindowTurn | None, /) -> None:
         """Have the open run be over, and the thread free; a run of which nothing is kept has no turn."""
         self.is_mine = False
         if turn is None:
             await self.store(self.head)
             return
-        await self.store(self.head.model_copy(update={"open": None}))
+        if self.head.open is not None:
+            await self.store(self.head.model_copy(update={"open": None}))
         self.turns[turn.run] = turn
 
     async def _renew(self, over: asyncio.Event) -> None:
@@ -145,9 +157,12 @@ class AgentThread:
                     await over.wait()
             except TimeoutError:
                 # A process that lost the thread finds out with the next document that it stores.
-                if self.is_mine:
-                    with suppress(ElytronError):
-                        await self.store(self.head)
+                with suppress(ElytronError):
+                    async with self._storing:
+                        # The run may have ended while another commit of the thread was awaited.
+                        if self.is_mine:
+                            head = self._leased(self.head, is_mine=True)
+                            self._take(head, await self.journal.put_head(self.name, head, self.version))
 
     def _leased(self, head: ThreadHead, *, is_mine: bool) -> ThreadHead:
         until = Instant(self.clock.now() + round(self.lease_s * 1000))

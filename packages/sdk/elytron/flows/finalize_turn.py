@@ -1,5 +1,7 @@
 """Finalize: a finished turn becomes evidence at once; what needs a model is left to a durable job."""
 
+from collections.abc import Sequence
+from functools import partial
 from itertools import islice
 
 from elytron.context import OperationContext
@@ -7,10 +9,11 @@ from elytron.flows.maintenance import uses_model
 from elytron.intake import admit_texts
 from elytron.jobs.queue import enqueue_turns
 from elytron.memories.chat_aliases import home_scope
-from elytron.ops.transcript import commit_transcript
-from elytron.passes.extraction import extract_facts
+from elytron.ops.transcript import commit_turn
+from elytron.passes.extraction import TurnReading, extract_facts
 from elytron.passes.governance import note_reuse
 from elytron.passes.pass_context import PassWork, read_maintained, read_turns, skipped_outcome
+from elytron.writes.transcript import TurnCompanion
 from elytron_core import limits
 from elytron_core.contracts.maintenance import (
     CommitStatus,
@@ -23,6 +26,7 @@ from elytron_core.contracts.maintenance import (
 from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest, WriteDecision
 from elytron_core.errors import NotFound
 from elytron_core.planes.jobs import JobId, MaintenancePass
+from elytron_core.planes.transcript import Turn
 from elytron_core.policy import maintenance
 from elytron_core.policy.extraction.model_facts import ReadingGate, gate_for_model
 from elytron_core.profiles import MemoryPressure
@@ -42,16 +46,29 @@ async def finalize_turn_and_maintain(
     maintenance; a repeat of the same turn asks for the same job. A turn whose delivery leaves no evidence commits
     nothing and maintains nothing. Raises TurnConflict, and NotFound where the space is erased on the way.
     """
+    return await finalize_turn(ctx, request)
+
+
+async def finalize_turn(
+    ctx: OperationContext,
+    request: MemoryFinalizeTurnRequest,
+    /,
+    *,
+    companions: Sequence[TurnCompanion] = (),
+) -> MemoryFinalizeTurnReport:
+    """Finalize a turn whose texts are admitted already; what `companions` bring is committed with it."""
     scope = await home_scope(ctx, ctx.scope_of(request))
     commit = MemoryTranscriptCommitRequest(scope=scope, delta=request.delta, title=request.title)
-    committed = await commit_transcript(ctx, commit)
-    status = _commit_status(committed)
     refused = maintenance.maintenance_refusal(request.mode_input)
+    reading = TurnReading(ctx, scope, partial(_extraction_here, ctx, request))
+    own = (reading,) if refused is None else ()
+    committed = await commit_turn(ctx, commit, companions=(*own, *companions))
+    status = _commit_status(committed)
     outcomes: tuple[PassOutcome, ...] = ()
     decisions: tuple[WriteDecision, ...] = ()
     job: JobId | None = None
     if committed.committed and refused is None:
-        outcomes, decisions, job = await _maintain_turn(ctx, scope, request, committed)
+        outcomes, decisions, job = await _maintain_turn(ctx, scope, request, committed, reading.outcome)
     return MemoryFinalizeTurnReport(
         space=committed.space,
         channel=committed.channel,
@@ -84,17 +101,14 @@ async def _maintain_turn(
     scope: Scope,
     request: MemoryFinalizeTurnRequest,
     committed: MemoryTranscriptCommitReport,
+    extracted: PassOutcome | None,
 ) -> tuple[tuple[PassOutcome, ...], tuple[WriteDecision, ...], JobId | None]:
     record = await ctx.spaces.find(scope.space)
     if record is None:
         raise NotFound(what="space", name=scope.space, way_out="it was erased since the turn was committed to it")
-    turns = await read_turns(ctx, scope, record, (committed.sequence,))
-    needs_model = request.extraction is ExtractionMethod.MODEL or (
-        ctx.models.language is not None and uses_model(request.extraction)
-    )
-    is_pressed = request.mode_input.pressure is not MemoryPressure.NORMAL
-    if needs_model and all(gate_for_model(turn.turn, is_pressed=is_pressed) is not ReadingGate.OPEN for turn in turns):
-        needs_model = request.extraction is ExtractionMethod.MODEL
+    # A turn that its own commit has read and marked is not read again.
+    turns = await read_turns(ctx, scope, record, (committed.sequence,)) if extracted is None else ()
+    needs_model = extracted is None and _needs_model(ctx, request, [turn.turn for turn in turns])
     work = PassWork(
         ctx=ctx,
         scope=scope,
@@ -108,13 +122,28 @@ async def _maintain_turn(
     if known is not None and ctx.models.language is not None:
         await _take_up(work)
     reused = await note_reuse(work) if committed.changed else skipped_outcome(MaintenancePass.SKILL_REUSE, "duplicate")
-    extracted = await extract_facts(work)
+    extracted = extracted or await extract_facts(work)
     own = {MaintenancePass.SKILL_REUSE: reused}
     if not needs_model:
         own[MaintenancePass.EXTRACTION] = extracted
     rest = _not_run_here(needs_model=needs_model, is_queued=known is not None)
     outcomes = tuple(own.get(of) or rest.model_copy(update={"of": of}) for of in MaintenancePass)
     return outcomes, tuple(work.decisions), known.id if known is not None else None
+
+
+def _needs_model(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turns: Sequence[Turn]) -> bool:
+    """Return whether a model is to draw the facts of these turns, in a job."""
+    if request.extraction is ExtractionMethod.MODEL:
+        return True
+    if ctx.models.language is None or not uses_model(request.extraction):
+        return False
+    is_pressed = request.mode_input.pressure is not MemoryPressure.NORMAL
+    return any(gate_for_model(turn, is_pressed=is_pressed) is ReadingGate.OPEN for turn in turns)
+
+
+def _extraction_here(ctx: OperationContext, request: MemoryFinalizeTurnRequest, turn: Turn) -> ExtractionMethod:
+    """Return how facts are drawn from a turn at once: not at all, if that is left to a model."""
+    return ExtractionMethod.OFF if _needs_model(ctx, request, (turn,)) else request.extraction
 
 
 async def _take_up(work: PassWork) -> None:

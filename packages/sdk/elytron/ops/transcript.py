@@ -1,5 +1,6 @@
 """The transcript: writes, governed commits, views, the life of raw text, repair."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import assert_never
 
@@ -14,7 +15,7 @@ from elytron.writes.facts import plan_facts
 from elytron.writes.skills import plan_skills
 from elytron.writes.subjects import plan_subjects
 from elytron.writes.tools import plan_tool_feedback
-from elytron.writes.transcript import TurnRules, plan_turns, turn_lives
+from elytron.writes.transcript import TurnCompanion, TurnRules, plan_beside, plan_turns, turn_lives
 from elytron_core.contracts.continuity import (
     CapsulesWrite,
     ExecutionWrite,
@@ -26,6 +27,7 @@ from elytron_core.contracts.continuity import (
 from elytron_core.contracts.facts import CandidatesWrite
 from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
 from elytron_core.contracts.transcript import (
+    CanonicalTurnDelta,
     LongTermExtraction,
     MemoryTranscriptCommitReport,
     MemoryTranscriptCommitRequest,
@@ -55,19 +57,32 @@ async def commit_transcript(
     ctx: OperationContext, request: MemoryTranscriptCommitRequest, /
 ) -> MemoryTranscriptCommitReport:
     """Commit one turn as evidence. Raises TurnConflict, and Conflict if it would get another sequence than demanded."""
+    return await commit_turn(ctx, request)
+
+
+async def commit_turn(
+    ctx: OperationContext,
+    request: MemoryTranscriptCommitRequest,
+    /,
+    *,
+    companions: Sequence[TurnCompanion] = (),
+) -> MemoryTranscriptCommitReport:
+    """Commit one turn, whose texts are admitted already, and in the same batch what `companions` bring."""
+    assert not companions or request.idempotency_key is None
     scope = await home_scope(ctx, ctx.scope_of(request))
     write = TranscriptWrite(turns=(request.delta.draft(),), title=request.title)
     asked = MemoryWriteRequest(
         scope=scope, write=write, idempotency_key=request.idempotency_key, dry_run=request.dry_run
     )
-    plan = partial(plan_turns, ctx, scope, write, TurnRules(sequence=request.delta.sequence))
+    plan: Plan = partial(plan_turns, ctx, scope, write, TurnRules(sequence=request.delta.sequence))
+    if companions:
+        plan = partial(plan_beside, plan, companions)
     written = await commit_write(ctx, scope.space, asked, plan)
     (decision,) = written.decisions
     if decision.id is not None and not request.dry_run:
         ctx.last_conversations.note(scope)
     turn = TurnId(decision.id) if decision.id is not None else None
     channel, conversation = scope.conversation_key
-    kept = transcript.evidence_of(request.delta.messages, request.delta.delivery)
     return MemoryTranscriptCommitReport(
         space=scope.space,
         channel=channel,
@@ -75,7 +90,7 @@ async def commit_transcript(
         host_turn_id=request.delta.turn_id,
         turn_id=turn,
         sequence=transcript.sequence_of(turn) if turn is not None else 0,
-        message_ids=tuple(transcript.message_id(turn, part) for part in range(len(kept))) if turn is not None else (),
+        message_ids=message_ids(turn, request.delta),
         committed=turn is not None,
         changed=written.changed,
         duplicated=written.duplicated or decision.outcome is WriteOutcome.DUPLICATE,
@@ -83,6 +98,14 @@ async def commit_transcript(
         skipped_reason=decision.reason if decision.outcome is not WriteOutcome.STORED else "",
         journal_sequence=written.sequence,
     )
+
+
+def message_ids(turn: TurnId | None, delta: CanonicalTurnDelta, /) -> tuple[str, ...]:
+    """Return the ids of the messages that a turn keeps; of none if it leaves no evidence."""
+    if turn is None:
+        return ()
+    kept = transcript.evidence_of(delta.messages, delta.delivery)
+    return tuple(transcript.message_id(turn, part) for part in range(len(kept)))
 
 
 async def replay_transcript(

@@ -2,8 +2,11 @@
 
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from dataclasses import dataclass
+from typing import Final, Literal
 
+from elytron.context import OperationContext
+from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import value_at
 from elytron.memories.tombstones import read_learning
 from elytron.passes.governance import govern_space, keep_house, note_reuse
@@ -29,14 +32,18 @@ from elytron_core.model import Value
 from elytron_core.planes import continuity, facts, transcript
 from elytron_core.planes.candidates import CandidateDraft
 from elytron_core.planes.continuity import ExecutionStatus
-from elytron_core.planes.jobs import MaintenancePass
+from elytron_core.planes.jobs import MAINTAINED, MaintainedTurns, MaintenancePass
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission.facts import is_paused
 from elytron_core.policy.extraction import model_facts, prompts
 from elytron_core.policy.extraction.model_facts import ExtractedItems, ReadingGate
-from elytron_core.ports.store import DocumentRef
+from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.profiles import MemoryPressure
+from elytron_core.scope import Scope
 from elytron_core.text import similarity
+
+LEARNING_PAUSED: Final = "learning_paused"
 
 
 async def extract_facts(work: PassWork, /) -> PassOutcome:
@@ -52,7 +59,7 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
     learning, _ = await read_learning(work.ctx, work.space)
     if is_paused(learning):
         await mark_maintained(work, [turn.turn.sequence for turn in work.turns])
-        return skipped_outcome(MaintenancePass.EXTRACTION, "learning_paused")
+        return skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
     counts: Counter[str] = Counter()
     known = await read_maintained(work.ctx, work.scope, work.record)
     changed = 0
@@ -63,11 +70,61 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
         before = counts["refused"]
         changed += await _extract_one(work, turn, counts)
         if counts["refused"] == before or not work.leaves_refused:
-            await mark_maintained(work, (turn.turn.sequence,), waits=_waits_for_model(work, turn))
+            await mark_maintained(
+                work, (turn.turn.sequence,), waits=_waits_for_model(work.ctx, work.extraction, turn.turn)
+            )
     outcome = ended_outcome(MaintenancePass.EXTRACTION, dict(counts), changed=changed)
     if counts["refused"]:
         return outcome.model_copy(update={"status": PassStatus.FAILED, "reason": ModelRefused.key})
     return outcome
+
+
+@dataclass(slots=True)
+class TurnReading:
+    """Reading of a new turn by rules, before its commit. A turn that has nothing to propose is marked by that commit.
+
+    It is a companion of the turn's commit (see `TurnCompanion`). `outcome` is None if more is to be done after that.
+    """
+
+    ctx: OperationContext
+    scope: Scope
+    extraction: Callable[[transcript.Turn], ExtractionMethod]
+    """How to read a turn."""
+    outcome: PassOutcome | None = None
+    _is_paused: bool = False
+    _known: tuple[MaintainedTurns, int] = (MaintainedTurns(), 0)
+
+    async def read(self, record: SpaceRecord, /) -> None:
+        """Read which turns are processed, and whether learning is paused."""
+        learning, _ = await read_learning(self.ctx, self.scope.space)
+        self._is_paused = is_paused(learning)
+        known, revision = await value_at(self.ctx.store, self.scope.space, self._ref(record), MaintainedTurns)
+        self._known = known or MaintainedTurns(), revision
+
+    def changes(self, record: SpaceRecord, turn_id: TurnId | None, turn: transcript.Turn | None, /) -> ChangeSet:
+        """Return the mark of the turn, if rules have nothing to propose for it."""
+        made, (known, revision) = ChangeSet(record), self._known
+        self.outcome = None
+        extraction = self.extraction(turn) if turn is not None else ExtractionMethod.OFF
+        if turn is None or turn_id is None or extraction not in {ExtractionMethod.AUTO, ExtractionMethod.RULES}:
+            return made
+        gate = model_facts.gate_for_rules(turn)
+        is_open = gate is ReadingGate.OPEN and not self._is_paused
+        if is_open and model_facts.rule_candidates(turn_id, turn, more=self.ctx.models.fact_readers):
+            return made
+        waits = not self._is_paused and _waits_for_model(self.ctx, extraction, turn)
+        after = known.put_off(turn.sequence) if waits else known.plus(turn.sequence)
+        made.put(self._ref(record), after, expects=revision, action=JournalAction.MAINTENANCE)
+        counts = {"read" if gate is ReadingGate.OPEN else gate.value: 1}
+        self.outcome = (
+            skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
+            if self._is_paused
+            else ended_outcome(MaintenancePass.EXTRACTION, counts, changed=0)
+        )
+        return made
+
+    def _ref(self, record: SpaceRecord) -> DocumentRef:
+        return DocumentRef(MAINTAINED, record.conversation_tag(self.scope.conversation_key))
 
 
 async def _extract_one(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> bool:
@@ -98,11 +155,11 @@ def _asks_model(work: PassWork) -> bool:
     return work.asker is not None and work.extraction is not ExtractionMethod.RULES
 
 
-def _waits_for_model(work: PassWork, turn: KnownTurn) -> bool:
+def _waits_for_model(ctx: OperationContext, extraction: ExtractionMethod, turn: transcript.Turn) -> bool:
     """Return whether a turn that rules have read is left to a model, because this runtime has none."""
-    if work.ctx.models.language is not None or work.extraction is not ExtractionMethod.AUTO:
+    if ctx.models.language is not None or extraction is not ExtractionMethod.AUTO:
         return False
-    return model_facts.gate_for_model(turn.turn, is_pressed=False) in {ReadingGate.OPEN, ReadingGate.ONE_SIDED}
+    return model_facts.gate_for_model(turn, is_pressed=False) in {ReadingGate.OPEN, ReadingGate.ONE_SIDED}
 
 
 async def _model_gate(work: PassWork, turn: KnownTurn) -> ReadingGate:

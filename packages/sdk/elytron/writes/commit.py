@@ -36,6 +36,7 @@ class PlannedWrite:
     """A write ready to commit.
 
     `about` is the subject of its journal line if nothing changes; `grown` is the head that other writes may build on.
+    `beside` is committed in the same batch, and no part of the report.
     """
 
     changes: ChangeSet
@@ -43,6 +44,7 @@ class PlannedWrite:
     about: DocumentRef
     requires: tuple[RequireRevision, ...] = ()
     grown: GrownHead | None = None
+    beside: ChangeSet | None = None
 
     def report(self, space: SpaceId, /, *, sequence: int = 0) -> MemoryWriteReport:
         """Return the receipt of the write once it is committed at `sequence`."""
@@ -67,7 +69,8 @@ async def commit_write(
             await link_written(ctx, space, record, planned.changes)
             if request.dry_run:
                 return _rehearsed_report(planned.report(space))
-            if not planned.changes and request.idempotency_key is None:
+            is_said = bool(planned.changes) or request.idempotency_key is not None
+            if not is_said and not planned.beside:
                 return planned.report(space)
             # Writes that build on a head go with the others of its line, in one group.
             if await (race.waited(planned.about) if planned.grown is None else race.held_back(planned.about)):
@@ -88,7 +91,8 @@ async def commit_write(
             if committed.replayed:
                 return _first_report(request, record, committed)
             _tell_fold(ctx, batch, planned, committed)
-            return planned.report(space, sequence=committed.last)
+            others = len(planned.beside.entries) if planned.beside else 0
+            return planned.report(space, sequence=committed.last - others if is_said else 0)
 
 
 def _tell_fold(ctx: OperationContext, batch: Batch, planned: PlannedWrite, committed: CommitReceipt) -> None:
@@ -146,13 +150,16 @@ def _write_batch(
         key, asked = request.idempotency_key, request.write.to_bytes()
         answer = sealed_answer(planned.report(space).to_bytes(), record, key, asked)
         idempotency = BatchKey(key, record.digest(asked), answer)
+    beside = planned.beside or ChangeSet(record)
+    is_said = planned.changes.entries or beside.entries
+    own = planned.changes.entries if is_said else (EntryDraft(JournalAction.WRITE, planned.about),)
     return Batch(
         space=space,
         at=ctx.clock.now(),
-        entries=(*entries, *(planned.changes.entries or (EntryDraft(JournalAction.WRITE, planned.about),))),
-        puts=(*puts, *planned.changes.puts),
-        deletes=planned.changes.deletes,
-        requires=(*requires, *planned.requires, *planned.changes.requires),
+        entries=(*entries, *own, *beside.entries),
+        puts=(*puts, *planned.changes.puts, *beside.puts),
+        deletes=(*planned.changes.deletes, *beside.deletes),
+        requires=(*requires, *planned.requires, *planned.changes.requires, *beside.requires),
         idempotency=idempotency,
     )
 

@@ -1,11 +1,11 @@
 """Commit of the next versions of records, in the host's collection or in the runtime's own."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of
-from elytron.documents.stored_values import value_at
+from elytron.documents.stored_values import documents_at
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core.clock import Instant
 from elytron_core.contracts.records import RecordItem, RecordPutRequest
@@ -95,36 +95,73 @@ async def put_records(
     if any(each.ttl_s is not None for each in requests) and (ctx.profile.is_esp or not ctx.store.capabilities.ttl):
         raise Unsupported(_NO_TTL)
 
+    names = [(request.namespace, request.key) for request in requests]
+
     async def plan(space: SpaceRecord) -> SettledChanges[RecordCommit]:
-        now, changes = ctx.clock.now(), ChangeSet(space)
-        refs: list[DocumentRef] = []
-        records: list[Record] = []
-        for request in requests:
-            ref = record_ref(space, request.namespace, request.key, collection=collection)
-            known, revision = await value_at(ctx.store, scope.space, ref, Record)
-            require_version(known, request.expected_version, now)
-            made = put_record(
-                known,
-                namespace=request.namespace,
-                key=request.key,
-                value=request.value,
-                text=request.text,
-                privacy=request.privacy,
-                expires_at=Instant(now + request.ttl_s * 1000) if request.ttl_s is not None else None,
-                at=now,
-            )
-            if made is not known:
-                kept = made if has_history else made.model_copy(update={"earlier": ()})
-                changes.put(ref, kept, expects=revision, action=JournalAction.WRITE)
-            elif request.expected_version is not None:
-                changes.require(ref, revision=revision)
-            refs.append(ref)
-            records.append(made)
-        committed = RecordCommit(refs=tuple(refs), records=tuple(records), changed=bool(changes) and not dry_run)
+        changes = ChangeSet(space)
+        there = await documents_of_names(ctx, scope.space, space, names, collection=collection)
+        committed = plan_records(there, requests, changes, at=ctx.clock.now(), has_history=has_history)
+        committed = committed.model_copy(update={"changed": committed.changed and not dry_run})
         return SettledChanges(committed, None if dry_run else changes)
 
     committed, sequence = await settle_changes(ctx, scope.space, plan)
     return committed.model_copy(update={"sequence": sequence})
+
+
+NamedDocuments = Mapping[tuple[tuple[str, ...], str], tuple[DocumentRef, Document | None]]
+"""Records by namespace and key, as they are stored, with the place of each."""
+
+
+async def documents_of_names(
+    ctx: OperationContext,
+    space: SpaceId,
+    record: SpaceRecord,
+    names: Sequence[tuple[tuple[str, ...], str]],
+    /,
+    *,
+    collection: str,
+) -> NamedDocuments:
+    """Return the records of these names, and where each is, or would be."""
+    refs = {name: record_ref(record, *name, collection=collection) for name in names}
+    there = await documents_at(ctx.store, space, refs.values())
+    return {name: (ref, there.get(ref)) for name, ref in refs.items()}
+
+
+def plan_records(
+    there: NamedDocuments,
+    requests: Sequence[RecordPutRequest],
+    changes: ChangeSet,
+    /,
+    *,
+    at: Instant,
+    has_history: bool,
+) -> RecordCommit:
+    """Add the next versions of records that were read to `changes`. Raises PreconditionFailed."""
+    refs: list[DocumentRef] = []
+    records: list[Record] = []
+    for request in requests:
+        ref, document = there[request.namespace, request.key]
+        known = Record.from_bytes(document.body) if document is not None else None
+        revision = document.revision if document is not None else 0
+        require_version(known, request.expected_version, at)
+        made = put_record(
+            known,
+            namespace=request.namespace,
+            key=request.key,
+            value=request.value,
+            text=request.text,
+            privacy=request.privacy,
+            expires_at=Instant(at + request.ttl_s * 1000) if request.ttl_s is not None else None,
+            at=at,
+        )
+        if made is not known:
+            kept = made if has_history else made.model_copy(update={"earlier": ()})
+            changes.put(ref, kept, expects=revision, action=JournalAction.WRITE)
+        elif request.expected_version is not None:
+            changes.require(ref, revision=revision)
+        refs.append(ref)
+        records.append(made)
+    return RecordCommit(refs=tuple(refs), records=tuple(records), changed=bool(changes))
 
 
 def require_version(known: Record | None, expected: int | None, now: Instant, /) -> None:

@@ -1,9 +1,9 @@
 """Turns become evidence: numbered in their conversation, each host id once."""
 
-from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import ChangeSet
@@ -13,7 +13,7 @@ from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.chat_aliases import MeantConversation, meant_conversation, put_alias, read_alias
 from elytron.state.conversation_heads import GrownHead
 from elytron.transcript import ReportClipper
-from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes
+from elytron.writes.commit import Plan, PlannedWrite, SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallPlane
@@ -165,6 +165,35 @@ async def plan_turns(
         put_alias(changes, record, *alias)
     ahead = GrownHead(tag, grown, revision + 1, head.next_sequence, line)
     return PlannedWrite(changes, tuple(decisions), about, requires, ahead)
+
+
+class TurnCompanion(Protocol):
+    """What is committed in one batch with a turn."""
+
+    async def read(self, record: SpaceRecord, /) -> None:
+        """Read what its changes build on; again after each lost race."""
+        ...
+
+    def changes(self, record: SpaceRecord, turn_id: TurnId | None, turn: transcript.Turn | None, /) -> ChangeSet:
+        """Return the changes beside `turn`, which is None unless it is new; without an id, it leaves no evidence."""
+        ...
+
+
+async def plan_beside(plan: Plan, companions: Sequence[TurnCompanion], record: SpaceRecord, /) -> PlannedWrite:
+    """Return the planned write of one turn, with what `companions` commit beside it."""
+    for companion in companions:
+        await companion.read(record)
+    planned = await plan(record)
+    # No waiting from here on: the turn is planned on a head that others build on.
+    (decision,) = planned.decisions
+    turn_id = TurnId(decision.id) if decision.id is not None else None
+    is_new = turn_id is not None and decision.outcome is WriteOutcome.STORED
+    turn = planned.changes.folded[DocumentRef(transcript.TURNS, turn_id)] if turn_id is not None and is_new else None
+    assert turn is None or isinstance(turn, transcript.Turn)
+    beside = ChangeSet(record)
+    for companion in companions:
+        beside.join(companion.changes(record, turn_id, turn))
+    return replace(planned, beside=beside)
 
 
 def _host_names(record: SpaceRecord, key: ConversationKey, write: TranscriptWrite) -> dict[str, DocumentRef]:
