@@ -13,9 +13,7 @@ from elytron.api import MemoryFace
 from elytron.context import OperationContext
 from elytron.documents.change_set import ChangeSet
 from elytron.documents.stored_values import documents_at, value_at
-from elytron.flows.finalize_turn import finalize_turn
 from elytron.intake import admit_texts, require_chars, scrub_value
-from elytron.ops.transcript import message_ids
 from elytron.runtime import MemoryRuntime
 from elytron.writes.records import (
     NamedDocuments,
@@ -35,6 +33,8 @@ from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import RUNTIME_RECORDS, Record, is_reserved
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import Turn
+from elytron_core.policy.admission.own_output import is_own_output, json_texts
+from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.ports.store import Document, DocumentRef, ErasureTarget
 from elytron_core.scope import Scope
 
@@ -60,7 +60,7 @@ class RecordDraft:
 RecordName = tuple[tuple[str, ...], str]
 """Namespace and key."""
 TurnDrafts = Callable[[str | None, tuple[str, ...]], Sequence[RecordDraft]]
-"""What to store with a turn of this id, None for one that leaves no evidence, and of these messages."""
+"""Returns the drafts for a turn of this id, None for one that leaves no evidence, and of these messages."""
 
 
 class RuntimeRecords:
@@ -109,6 +109,9 @@ class RuntimeRecords:
 
         Raises what `finalize_turn_and_maintain` and `put_all` do.
         """
+        # Loaded here: what stores records alone needs no maintenance.
+        from elytron.flows.finalize_turn import finalize_turn
+
         beside = _RecordsOfTurn(self._ctx, self._ctx.scope_of(request).space, names, drafts, self._request)
 
         async def finalize(ctx: OperationContext, admitted: MemoryFinalizeTurnRequest, /) -> MemoryFinalizeTurnReport:
@@ -152,9 +155,13 @@ class RuntimeRecords:
             )
         except ValidationError as error:
             raise invalid_input(error) from None
-        clean, scrubbed = scrub_value(request)
-        require_chars(self._ctx.profile, scrubbed.longest)
-        return clean
+        # A journal's documents are many short texts, nearly all of them ids: they are looked through as one.
+        texts = json_texts([draft.value, draft.text])
+        require_chars(self._ctx.profile, max(map(len, texts)))
+        told = "\n".join(texts)
+        if is_own_output(told) or scrub_secrets(told).found:
+            request, _ = scrub_value(request)
+        return request
 
     async def erase(self, records: Iterable[Record], /) -> int:
         """Remove records physically; return how many there were."""
@@ -189,7 +196,7 @@ class _RecordsOfTurn:
     def changes(self, record: SpaceRecord, turn_id: TurnId | None, _turn: Turn | None, /) -> ChangeSet:
         assert self.delta is not None
         changes = ChangeSet(record)
-        requests = [self.request_of(draft) for draft in self.drafts(turn_id, message_ids(turn_id, self.delta))]
+        requests = [self.request_of(draft) for draft in self.drafts(turn_id, self.delta.message_ids(turn_id))]
         planned = plan_records(self._there, requests, changes, at=self.ctx.clock.now(), has_history=False)
         self.records = planned.records
         return changes

@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple
 
 from elytron_agent import limits
 from elytron_agent import limits as context_limits
+from elytron_agent.blocks.shelf import MemoryBlock
 from elytron_agent.blocks.toolset import BlockTools
 from elytron_agent.context.compaction import CompactionPlan, bytes_of, factor_of, tokens_of
+from elytron_agent.context.reference import ShownBlock
 from elytron_agent.context.request import ContextParts, messages_of
 from elytron_agent.loop import tool_call
 from elytron_agent.loop.model_step import ModelStep, stop_of
@@ -50,6 +52,7 @@ from elytron_agent.runs.source import (
     TurnContext,
     memory_tools_of,
     prefix_fingerprint,
+    shown_blocks,
     turn_of,
 )
 from elytron_agent.strategies.strategy import ReferencePlacement, RunMemory
@@ -118,6 +121,15 @@ EMPTY = "Your reply was empty. Answer the user, or call a tool."
 NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
 
 
+class SizedRequest(NamedTuple):
+    """A request to the model: what it is made of, its messages and tools, and their bytes."""
+
+    parts: ContextParts
+    messages: tuple[chat.Message, ...]
+    tools: tuple[chat.ModelTool, ...]
+    size: int
+
+
 @dataclass(slots=True)
 class AgentRun:
     """A run that goes on from its documents."""
@@ -138,6 +150,7 @@ class AgentRun:
     end: RunEnd | None = None
     part: ShownPart = field(default_factory=ShownPart)
     _context: TurnContext | None = None
+    _declarations: tuple[chat.ModelTool, ...] = ()
     _dropped: int = 0
     _shortened: int = 0
 
@@ -172,22 +185,19 @@ class AgentRun:
     async def ended(self, reason: StopReason, problem: str = "") -> RunEnded:
         """Commit the turn, the end of the run and that the thread is free, in one commit.
 
-        A strategy is told before the thread is free, so that a process that ends between them has it told again.
+        With a strategy, the thread is freed by the next commit: a process that ends in between reports to it again.
         """
         self.end = self.record.end
         if self.end is None:
-            usage, at = self.record.usage, self.agent.clock.now()
-            self.end = RunEnd(reason=reason, problem=problem, usage=usage, at=at)
-            if self.record.input.is_stored:
-                self.end = await self._closed(self.end)
+            end = RunEnd(reason=reason, problem=problem, usage=self.record.usage, at=self.agent.clock.now())
+            self.end = await self._closed(end) if self.record.input.is_stored else end
             self.record = self.record.model_copy(update={"end": self.end})
         await tell_end(self.agent.strategy, self.record)
         await self.agent.thread.end(self.record.turn if self.record.input.is_stored else None)
         return end_of(self.record)
 
     async def _closed(self, end: RunEnd) -> RunEnd:
-        turn = turn_of(self.record, end.reason, self.agent.scope)
-        closing = RunClosing(turn, tuple(self.pending), end)
+        closing = RunClosing(turn_of(self.record, end.reason, self.agent.scope), tuple(self.pending), end)
         try:
             end = await self.agent.thread.close(self.record.input.run, closing, frees=self.agent.strategy is None)
         except Conflict:
@@ -215,21 +225,24 @@ class AgentRun:
             context = self._context = await self.source.turn(
                 self.record.input.text, self.preferences, strategy_reference=self._reference(ReferencePlacement.TAIL)
             )
-        parts, size = await self._sized(context)
-        if self._is_full(size):
-            await self._is_counted(parts, size)
-        if self._is_full(size):
-            async with aclosing(self._shorten(context, size)) as shorter:
+        sized = await self._sized(context)
+        if self._is_full(sized.size):
+            await self._is_counted(sized)
+        if self._is_full(sized.size):
+            async with aclosing(self._shorten(context, sized.size)) as shorter:
                 async for event in shorter:
                     yield event
-            parts, size = await self._sized(context)
+            sized = await self._sized(context)
+        size = sized.size
         if is_first:
-            yield self._given(parts, context, size)
-        async with aclosing(self.model.events(messages_of(parts), self._declared)) as said:
+            yield self._given(sized, context)
+        async with aclosing(self.model.events(sized.messages, sized.tools)) as said:
             async for event in said:
                 yield event
         if self.model.answer is not None:
-            self._weigh(size, self.model.answer)
+            if self.model.answer.usage.input_tokens:
+                # The provider's own count of the request is the measure of the next estimates.
+                self.agent.factor = factor_of(size, self.model.answer.usage.input_tokens)
             step = self._replied(self.model.answer)
             action = next_action(self.record, self.agent.settings.budget)
             if action.doing is not NextDoing.END:
@@ -269,43 +282,29 @@ class AgentRun:
         fit = ThreadCompactor(self.agent)
         wanted = fit.max_bytes(context_limits.KEPT_SHARE)
         self.part = self.part.without_results(self.record, size - wanted)
-        _, size = await self._sized(context)
+        size = (await self._sized(context)).size
         share = fit.past_share(zone=self.preferences.timezone)
         is_crowded = size > wanted and share > context_limits.CROWDING_SHARE and not self.part.is_whole
         planned = self._planned(size, is_forced=is_crowded)
         if planned is not None:
             yield await self._compact(planned)
-            _, size = await self._sized(context)
+            size = (await self._sized(context)).size
         if self._is_full(size):
             self.part = self.part.without_results(self.record, size - fit.max_bytes(1), with_last=True)
-            _, size = await self._sized(context)
+            size = (await self._sized(context)).size
         while self._is_full(size) and (part := self.part.without_step(self.record)) is not None:
             self.part = part
-            _, size = await self._sized(context)
+            size = (await self._sized(context)).size
 
     def _replied(self, answer: ModelAnswer) -> StepTaken:
         """Add a reply to the run. Nothing of it is acted on before it is stored."""
-        calls = answer.calls
-        is_empty = not answer.text.strip() and not calls and answer.reason is FinishReason.STOP
-        items = distinct_calls(answer.reply.items)
-        if sum(len(item.model_dump_json()) for item in items) > limits.REPLY_BYTES:
-            items = tuple(item for item in items if not isinstance(item, OpaquePart))
-        reply = StepReply(
-            step=len(self.record.replies) + 1,
-            items=items,
-            input_tokens=answer.usage.input_tokens,
-            output_tokens=answer.usage.output_tokens,
-            finish=answer.reason,
-            digests=tuple(tool_call.digest_of(call) for call in calls),
-            asks_first=self.agent.approver.asks,
-            correction=EMPTY if is_empty else "",
-        )
+        reply = _step_reply(answer, step=len(self.record.replies) + 1, asks_first=self.agent.approver.asks)
         self.pending.append(reply)
         self.record = self.record.model_copy(update={"replies": (*self.record.replies, reply)})
         self._dropped = self._shortened = 0
         # Calls of this reply are begun here, if they are.
         self.may_have_called = False
-        return StepTaken(step=reply.step, text=reply.text, calls=len(calls))
+        return StepTaken(step=reply.step, text=reply.text, calls=len(answer.calls))
 
     async def _call(self, places: Sequence[int]) -> AsyncGenerator[AgentEvent]:
         """Make calls of the last reply side by side, or say why they are not made.
@@ -320,7 +319,9 @@ class AgentRun:
         for place in places:
             call = last.calls[place]
             found = tool_call.read_call(call, self.tools)
-            result = self._not_made(found, place, number=self.record.usage.calls + len(results))
+            most, made_before = self.agent.settings.budget.calls, self.record.usage.calls + len(results)
+            has_room = most is None or made_before < most
+            result = _result_unmade(found, last, place, has_room=has_room)
             if result is None:
                 result = await self._admitted(call, place, may_have_called=may_have_called)
             results.append(result)
@@ -335,7 +336,7 @@ class AgentRun:
             for place, result in zip(places, results, strict=True)
         )
         if acts:
-            # What came before a call that may not be repeated is not left open.
+            # A call that may not be repeated is made once all before it is stored.
             await self._store()
         answers = iter(await tool_call.make_side_by_side([make() for make in made]))
         answered = [result if result is not None else next(answers) for result in results]
@@ -345,20 +346,6 @@ class AgentRun:
             await self._store()
         for result in answered:
             yield _tool_answered(result)
-
-    def _not_made(self, found: ReadCall, place: int, *, number: int) -> CallResult | None:
-        """Return the result of a call that cannot be made, None for one that can; `number` were made before it."""
-        call, step, most = found.call, self.record.replies[-1].step, self.agent.settings.budget.calls
-        if call.name == tool_call.DONE:
-            problem = tool_call.DONE_TOGETHER if len(self.record.replies[-1].calls) > 1 else ""
-            result = tool_call.refused_call(call, problem or "ok", step=step, place=place)
-            return result.model_copy(update={"is_error": bool(problem)})
-        if found.problem:
-            result = tool_call.refused_call(call, found.problem, step=step, place=place)
-            return result.model_copy(update={"is_malformed": found.is_malformed})
-        if most is not None and number >= most:
-            return tool_call.refused_call(call, NO_CALLS_LEFT, step=step, place=place)
-        return None
 
     async def _admitted(self, call: ToolCall, place: int, *, may_have_called: bool) -> CallResult | None:
         """Return the result of a call that was refused or may have been made before; None if it is to be made now."""
@@ -381,24 +368,21 @@ class AgentRun:
         self.record = self.record.model_copy(update={"approvals": (*self.record.approvals, approval)})
         return None
 
-    def _weigh(self, size: int, answer: ModelAnswer) -> None:
-        """Take the provider's own count of a request as the measure of the next estimates."""
-        if answer.usage.input_tokens:
-            self.agent.factor = factor_of(size, answer.usage.input_tokens)
-
-    async def _is_counted(self, parts: ContextParts, size: int) -> bool:
+    async def _is_counted(self, sized: SizedRequest) -> bool:
         """Have the model count, if no provider did yet: nothing is compacted by an avoidable estimate."""
         if self.agent.factor != context_limits.COUNT_MARGIN:
             return False
-        tokens = await self.model.count(messages_of(parts), self._declared)
+        tokens = await self.model.count(sized.messages, sized.tools)
         if tokens is not None:
-            self.agent.factor = factor_of(size, tokens)
+            self.agent.factor = factor_of(sized.size, tokens)
         return tokens is not None
 
     @property
     def _declared(self) -> tuple[chat.ModelTool, ...]:
+        if not self._declarations:
+            self._declarations = tuple(tool.declared for tool in self.tools.values())
         hidden = {READ_RESULT} - self.agent.host_tools if self.part.is_whole else set[str]()
-        return tuple(tool.declared for tool in self.tools.values() if tool.name not in hidden)
+        return tuple(tool for tool in self._declarations if tool.name not in hidden)
 
     async def _parts(self, context: TurnContext) -> ContextParts:
         first = filter(None, (self.before.standing, self._reference(ReferencePlacement.BEFORE_HISTORY)))
@@ -410,10 +394,11 @@ class AgentRun:
         """Return what the strategy found for this run, if it is to stand there."""
         return self.before.reference if self.before.placement is placement else None
 
-    async def _sized(self, context: TurnContext) -> tuple[ContextParts, int]:
-        """Return the parts of the next request, and its bytes."""
-        parts = await self._parts(context)
-        return parts, bytes_of(messages_of(parts), self._declared)
+    async def _sized(self, context: TurnContext) -> SizedRequest:
+        """Return the next request."""
+        parts, tools = await self._parts(context), self._declared
+        messages = messages_of(parts)
+        return SizedRequest(parts, messages, tools, bytes_of(messages, tools))
 
     def _is_full(self, size: int) -> bool:
         return size > ThreadCompactor(self.agent).max_bytes(1)
@@ -423,6 +408,19 @@ class AgentRun:
             return None
         total = tokens_of(size, factor=self.agent.factor)
         return ThreadCompactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
+
+    def _given(self, sized: SizedRequest, context: TurnContext) -> ContextGiven:
+        return ContextGiven(
+            run=self.record.input.run,
+            recalled=context.recalled,
+            recall=context.recall,
+            blocks=context.blocks,
+            has_summary=bool(sized.parts.summary),
+            turns=len(sized.parts.window),
+            tokens=tokens_of(sized.size, factor=self.agent.factor),
+            epoch=self.agent.thread.head.epoch,
+            stable_fingerprint=prefix_fingerprint(sized.parts),
+        )
 
     async def _compact(self, planned: CompactionPlan) -> TurnsCompacted:
         made = await ThreadCompactor(self.agent, self.deadline).carry_out(planned)
@@ -434,18 +432,36 @@ class AgentRun:
             is_extract=made.is_extract,
         )
 
-    def _given(self, parts: ContextParts, context: TurnContext, size: int) -> ContextGiven:
-        return ContextGiven(
-            run=self.record.input.run,
-            recalled=context.recalled,
-            recall=context.recall,
-            blocks=context.blocks,
-            has_summary=bool(parts.summary),
-            turns=len(parts.window),
-            tokens=tokens_of(size, factor=self.agent.factor),
-            epoch=self.agent.thread.head.epoch,
-            stable_fingerprint=prefix_fingerprint(parts),
-        )
+
+def _step_reply(answer: ModelAnswer, /, *, step: int, asks_first: bool) -> StepReply:
+    """Return an answer of the model as a step's reply."""
+    is_empty = not answer.text.strip() and not answer.calls and answer.reason is FinishReason.STOP
+    items = distinct_calls(answer.reply.items)
+    if sum(len(item.model_dump_json()) for item in items) > limits.REPLY_BYTES:
+        items = tuple(item for item in items if not isinstance(item, OpaquePart))
+    return StepReply(
+        step=step,
+        items=items,
+        input_tokens=answer.usage.input_tokens,
+        output_tokens=answer.usage.output_tokens,
+        finish=answer.reason,
+        digests=tuple(tool_call.digest_of(call) for call in answer.calls),
+        asks_first=asks_first,
+        correction=EMPTY if is_empty else "",
+    )
+
+
+def _result_unmade(found: ReadCall, reply: StepReply, place: int, /, *, has_room: bool) -> CallResult | None:
+    """Return the result of a call that cannot be made, None for one that can."""
+    call, step = found.call, reply.step
+    if call.name == tool_call.DONE:
+        problem = tool_call.DONE_TOGETHER if len(reply.calls) > 1 else ""
+        result = tool_call.refused_call(call, problem or "ok", step=step, place=place)
+        return result.model_copy(update={"is_error": bool(problem)})
+    if found.problem:
+        result = tool_call.refused_call(call, found.problem, step=step, place=place)
+        return result.model_copy(update={"is_malformed": found.is_malformed})
+    return None if has_room else tool_call.refused_call(call, NO_CALLS_LEFT, step=step, place=place)
 
 
 def _tool_answered(result: CallResult) -> ToolAnswered:
@@ -481,7 +497,8 @@ async def run_of(
 ) -> AgentRun:
     """Return the run of a record, ready to go on."""
     before = await _strategy_part(parts, record, deadline)
-    labels, block_tools = await _block_tools(parts)
+    blocks, block_tools = await _block_tools(parts)
+    labels = frozenset(block.label for block in blocks if not block.read_only)
     tools = [*parts.tools, *block_tools, *before.tools] if parts.settings.uses_tools else []
     if not record.input.is_stored:
         # The agent's own tools would keep what is said; what a host's tools do is the host's.
@@ -492,7 +509,13 @@ async def run_of(
         parts,
         record=record,
         preferences=preferences,
-        source=source_of(parts, before.system, memory=memory_tools_of(offered, labels), has_tools=bool(offered)),
+        source=source_of(
+            parts,
+            before.system,
+            memory=memory_tools_of(offered, labels),
+            has_tools=bool(offered),
+            seen=shown_blocks(blocks) if parts.blocks is not None else None,
+        ),
         before=before,
         tools=offered,
         deadline=deadline,
@@ -501,14 +524,23 @@ async def run_of(
 
 
 def source_of(
-    parts: AgentParts, system: str = "", /, *, memory: MemoryTools = NO_TOOLS, has_tools: bool = False
+    parts: AgentParts,
+    system: str = "",
+    /,
+    *,
+    memory: MemoryTools = NO_TOOLS,
+    has_tools: bool = False,
+    seen: tuple[ShownBlock, ...] | None = None,
 ) -> ContextSource:
-    """Return the source of a context's parts. It names tools and blocks that are there, and no others."""
+    """Return the source of a context's parts. It names tools and blocks that are there, and no others.
+
+    `seen` are the blocks, if they were just read.
+    """
     purpose = f"You are a subagent. Your purpose: {parts.purpose}" if parts.purpose else ""
     usual = [INSTRUCTION, "Use tools if they help." if has_tools else "", memory.instruction]
     policy = POLICY.format(tools=", and what tools return," if has_tools else "")
     told = (parts.settings.system_prompt or " ".join(part for part in usual if part), purpose, system, policy)
-    return ContextSource(parts, policy="\n\n".join(part for part in told if part), memory=memory)
+    return ContextSource(parts, policy="\n\n".join(part for part in told if part), memory=memory, seen=seen)
 
 
 async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDeadline) -> RunMemory:
@@ -531,15 +563,14 @@ async def _strategy_part(parts: AgentParts, record: RunRecord, deadline: RunDead
     return given
 
 
-async def _block_tools(parts: AgentParts) -> tuple[frozenset[str], tuple[Tool, ...]]:
-    """Return the labels of the blocks that a model may write, and the tools over blocks."""
+async def _block_tools(parts: AgentParts) -> tuple[Sequence[MemoryBlock], tuple[Tool, ...]]:
+    """Return the blocks, and the tools over them."""
     if parts.blocks is None:
-        return frozenset(), ()
+        return (), ()
     if parts.thread.head.runs <= 1:
         await parts.blocks.create_missing()
     seen = await parts.blocks.list()
-    labels = frozenset(block.label for block in seen if not block.read_only)
-    return labels, BlockTools(parts.memory, shelf=parts.blocks, archive=parts.archive, seen=seen).tools
+    return seen, BlockTools(parts.memory, shelf=parts.blocks, archive=parts.archive, seen=seen).tools
 
 
 def by_name(tools: Iterable[Tool], /) -> dict[str, Tool]:

@@ -1,8 +1,8 @@
 """The documents of an agent: its threads, and of each run what was asked, each reply, each result of a tool.
 
 A reply is stored before it is acted on, and the result of a tool that does more than read before anything follows. All
-are the runtime's own records, which no other caller writes, so that what is read from them may be acted on. A document of a run is written once. A copy of a turn, a conversation or a block is
-stored where an erasure of that takes it along.
+are the runtime's own records, which no other caller writes, so that what is read from them may be acted on. A document
+of a run is written once. A copy of a turn, a conversation or a block is stored where an erasure of that takes it along.
 """
 
 from collections.abc import Iterable, Sequence
@@ -144,12 +144,12 @@ RunDocument = RunInput | StepReply | CallApproval | CallResult | RunEnd
 
 @dataclass(frozen=True, slots=True)
 class RunClosing:
-    """What the end of a run commits: its last documents, its turn, and the thread if that is free then."""
+    """Commit at the end of a run: its last documents, its turn, and the thread if that is free then."""
 
     turn: MemoryFinalizeTurnRequest
     documents: Sequence[RunDocument]
     end: RunEnd
-    """Its turn and memories are told by the commit."""
+    """Its turn and memories are those of the commit."""
     head: tuple[str, ThreadHead, int] | None = None
     """Name, state and version of the thread."""
 

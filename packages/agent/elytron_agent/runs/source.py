@@ -1,13 +1,13 @@
 """Sources of a context's parts: the thread, the blocks, memory, and the strategy of a run."""
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from elytron_agent import limits
 from elytron_agent import limits as context_limits
-from elytron_agent.blocks.shelf import HUMAN
+from elytron_agent.blocks.shelf import HUMAN, MemoryBlock
 from elytron_agent.context import reference
 from elytron_agent.context.reference import RecalledMemory, ShownBlock, StableContext, TailParts
 from elytron_agent.context.request import ContextParts, WindowTurn, clip_words
@@ -79,6 +79,8 @@ class ContextSource:
     agent: AgentParts
     policy: str
     memory: MemoryTools = NO_TOOLS
+    seen: tuple[ShownBlock, ...] | None = None
+    """The blocks at the beginning of the run, which its first step shows; None: they are read then."""
 
     async def stable(self) -> StableContext:
         """Return the stable part of the epoch; the first run of an epoch makes it."""
@@ -93,14 +95,15 @@ class ContextSource:
         return await self._made(facts or "")
 
     async def _made(self, facts: str) -> StableContext:
-        blocks = await self.shown_blocks()
+        blocks = await self._blocks()
         made = StableContext(blocks=blocks, facts=facts, mark=self.agent.ids.secret(6).hex(), at=self.agent.clock.now())
         await self.agent.thread.keep_stable(made)
         return made
 
     async def turn(self, text: str, preferences: UserPreferences, /, *, strategy_reference: str | None) -> TurnContext:
         """Return what is true of this turn alone."""
-        stable, blocks = await self.renewed(), await self.shown_blocks()
+        stable, blocks = await self.renewed(), await self._blocks()
+        self.seen = None
         past = self.agent.thread.past
         beside = {memory for turn in past for memory in turn.memories}
         recalled, outcome = await self.agent.recall.recall(text, beside=beside)
@@ -143,16 +146,10 @@ class ContextSource:
             found = await self.agent.blocks.list()
         except ElytronError:
             return ()
-        return tuple(
-            ShownBlock(
-                label=block.label,
-                value=block.value,
-                description=block.description,
-                version=block.version,
-                is_read_only=block.read_only,
-            )
-            for block in found
-        )
+        return shown_blocks(found)
+
+    async def _blocks(self) -> tuple[ShownBlock, ...]:
+        return self.seen if self.seen is not None else await self.shown_blocks()
 
     async def _facts(self) -> str | None:
         """Return the standing part as memory projects it; None if memory fails."""
@@ -170,6 +167,20 @@ class ContextSource:
         shown = [section for section in report.sections if section.included]
         stable = report.system_memory_block[: report.stable_chars] if shown else ""
         return stable.removeprefix(POLICY).strip()
+
+
+def shown_blocks(blocks: Iterable[MemoryBlock], /) -> tuple[ShownBlock, ...]:
+    """Return the blocks in the form for a context."""
+    return tuple(
+        ShownBlock(
+            label=block.label,
+            value=block.value,
+            description=block.description,
+            version=block.version,
+            is_read_only=block.read_only,
+        )
+        for block in blocks
+    )
 
 
 WELCOME: Final = (

@@ -53,11 +53,10 @@ class AgentThread:
                 self.turns |= await self._turns((run,))
 
     async def settle(self) -> None:
-        """Read the thread, and drop turns that were forgotten or erased in memory.
+        """Drop turns that were forgotten or erased in memory, of a thread that was just read.
 
         The remaining turns of a summary that was erased come back.
         """
-        await self.refresh()
         if self.journal.is_elsewhere:
             await self._follow()
         while self.summary is not None and self.summary.is_erased:

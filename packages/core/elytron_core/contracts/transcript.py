@@ -214,6 +214,13 @@ class CanonicalTurnDelta(Value):
         answer = (self.assistant_message,) if self.assistant_message is not None else ()
         return (*self.input_messages, *answer)
 
+    def message_ids(self, turn: TurnId | None, /) -> tuple[str, ...]:
+        """Return the ids of the messages that the turn of this id keeps; none without one, which leaves no evidence."""
+        if turn is None:
+            return ()
+        kept = transcript.evidence_of(self.messages, self.delivery)
+        return tuple(transcript.message_id(turn, part) for part in range(len(kept)))
+
     def draft(self) -> TurnDraft:
         """Return the turn as every write takes it."""
         return TurnDraft(

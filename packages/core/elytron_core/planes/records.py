@@ -50,7 +50,7 @@ def _bounded_value(value: JsonValue) -> JsonValue:
     """Return `value`. Raises ValueError if it is too deep, too large, or holds what JSON cannot say."""
     level: list[Any] = [value]
     for _ in range(limits.RECORD_VALUE_DEPTH):
-        level = [inner for outer in level for inner in _value_parts(outer)]
+        level = [inner for outer in level if not isinstance(outer, str) for inner in _value_parts(outer)]
         if not level:
             break
     else:

@@ -27,7 +27,6 @@ from elytron_core.contracts.continuity import (
 from elytron_core.contracts.facts import CandidatesWrite
 from elytron_core.contracts.tools import AgentToolUsageFeedbackWrite
 from elytron_core.contracts.transcript import (
-    CanonicalTurnDelta,
     LongTermExtraction,
     MemoryTranscriptCommitReport,
     MemoryTranscriptCommitRequest,
@@ -90,7 +89,7 @@ async def commit_turn(
         host_turn_id=request.delta.turn_id,
         turn_id=turn,
         sequence=transcript.sequence_of(turn) if turn is not None else 0,
-        message_ids=message_ids(turn, request.delta),
+        message_ids=request.delta.message_ids(turn),
         committed=turn is not None,
         changed=written.changed,
         duplicated=written.duplicated or decision.outcome is WriteOutcome.DUPLICATE,
@@ -98,14 +97,6 @@ async def commit_turn(
         skipped_reason=decision.reason if decision.outcome is not WriteOutcome.STORED else "",
         journal_sequence=written.sequence,
     )
-
-
-def message_ids(turn: TurnId | None, delta: CanonicalTurnDelta, /) -> tuple[str, ...]:
-    """Return the ids of the messages that a turn keeps; of none if it leaves no evidence."""
-    if turn is None:
-        return ()
-    kept = transcript.evidence_of(delta.messages, delta.delivery)
-    return tuple(transcript.message_id(turn, part) for part in range(len(kept)))
 
 
 async def replay_transcript(

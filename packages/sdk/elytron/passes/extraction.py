@@ -89,7 +89,7 @@ class TurnReading:
     ctx: OperationContext
     scope: Scope
     extraction: Callable[[transcript.Turn], ExtractionMethod]
-    """How to read a turn."""
+    """The method for a turn."""
     outcome: PassOutcome | None = None
     _is_paused: bool = False
     _known: tuple[MaintainedTurns, int] = (MaintainedTurns(), 0)

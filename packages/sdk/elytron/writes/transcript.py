@@ -168,7 +168,7 @@ async def plan_turns(
 
 
 class TurnCompanion(Protocol):
-    """What is committed in one batch with a turn."""
+    """Part of a batch that commits a turn."""
 
     async def read(self, record: SpaceRecord, /) -> None:
         """Read what its changes build on; again after each lost race."""

@@ -78,12 +78,32 @@ def own_words(text: str, /) -> str:
 
 def of_others(part: object, /) -> Any:
     """Return a JSON value whose texts hold none of this memory's own output; one that held nothing else says so."""
+    return _of_others(part) if is_own_output("\n".join(json_texts(part))) else part
+
+
+def json_texts(part: object, /) -> list[str]:
+    """Return all texts of a JSON value, names too. Joined as lines, they have each mark that one of them has."""
+    found: list[str] = []
+    left: list[object] = [part]
+    while left:
+        inner = left.pop()
+        if isinstance(inner, str):
+            found.append(inner)
+        elif isinstance(inner, dict):
+            members = cast("dict[object, object]", inner)
+            left += (*members, *members.values())
+        elif isinstance(inner, list | tuple):
+            left += cast("list[object]", inner)
+    return found
+
+
+def _of_others(part: object) -> Any:
     if isinstance(part, str):
         return (strip_own_output(part).text or REPEATED) if is_own_output(part) else part
     if isinstance(part, list):
-        return [of_others(inner) for inner in cast("list[object]", part)]
+        return [_of_others(inner) for inner in cast("list[object]", part)]
     if isinstance(part, dict):
-        return {name: of_others(inner) for name, inner in cast("dict[str, object]", part).items()}
+        return {name: _of_others(inner) for name, inner in cast("dict[str, object]", part).items()}
     return part
 
 
