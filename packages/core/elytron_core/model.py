@@ -2,7 +2,7 @@
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
@@ -126,7 +126,7 @@ class Value(BaseModel):
             except AttributeError:
                 if name.startswith("_"):
                     raise
-            instead = field_instead(name, _readable_names(type(self)))
+            instead = _named_instead(type(self), name)
             raise AttributeError(f"a {type(self).__name__} has no {name!r}{instead}", name=name, obj=self)
 
         def __getitem__(self, name: object, /) -> NoReturn:
@@ -157,6 +157,12 @@ def _readable_names(kind: type[Value]) -> frozenset[str]:
     members = (vars(base).items() for base in kind.__mro__ if issubclass(base, Value))
     properties = (name for each in members for name, member in each if isinstance(member, property))
     return frozenset({*kind.model_fields, *properties})
+
+
+@lru_cache(maxsize=256)
+def _named_instead(kind: type[Value], name: str) -> str:
+    """Return the field that is meant, for a message; cached, since `getattr` with a default asks on each call."""
+    return field_instead(name, _readable_names(kind))
 
 
 def _make_strict(part: Any) -> None:

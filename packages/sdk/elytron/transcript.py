@@ -229,7 +229,7 @@ def _item_without(item: Value, gone: AbstractSet[str]) -> Value:
 
 
 def _item_citations(item: Value) -> tuple[str, ...]:
-    return getattr(item, "citations", None) or getattr(item, "provenance", ())
+    return item.provenance if isinstance(item, CapsuleDraft) else getattr(item, "citations", ())
 
 
 def _citation_flaw(item: Value, cited: dict[str, candidates.CitedSource | None]) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import re
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, cast
 
 from pydantic import Field
@@ -18,7 +19,7 @@ from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_t
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
-from elytron_core.ports.chat import Message, ModelReply, ReplyItem, ToolCall
+from elytron_core.ports.chat import Message, ModelReply, ReplyItem, ToolCall, ToolResult
 
 DONE: Final = "done"
 DONE_TOGETHER: Final = "`done` was called beside other tools. Call it alone, when nothing else is left to do."
@@ -141,12 +142,15 @@ _ABOUT: Final = (
 )
 
 
-class ShownPart(Value):
+@dataclass(frozen=True, slots=True)
+class ShownPart:
     """Part of a running turn that a request shows: without steps before `first`, and with a line for results `away`."""
 
     first: int = 1
     away: frozenset[tuple[int, int]] = frozenset()
     """Steps and places of the results."""
+    results: dict[tuple[int, int], ToolResult] = field(default_factory=dict[tuple[int, int], ToolResult], compare=False)
+    """Results in the form for the model. Each step shows those of all before it, so each is put in its fence once."""
 
     @property
     def is_whole(self) -> bool:
@@ -178,18 +182,24 @@ class ShownPart(Value):
             if excess_bytes <= 0:
                 break
             place = (result.step, result.place)
-            saved = len(shown_result(result, record.input.run).text.encode()) - len(_result_line(result).encode())
+            saved = len(self._whole(result, record.input.run).text.encode()) - len(_result_line(result).encode())
             if place not in away and saved > 0 and (with_last or result.step < last):
                 away.add(place)
                 excess_bytes -= saved
-        return self.model_copy(update={"away": frozenset(away)})
+        return replace(self, away=frozenset(away))
 
     def without_step(self, record: RunRecord, /) -> "ShownPart | None":
         """Return the part without its oldest step; None if only the last one is left."""
-        return self.model_copy(update={"first": self.first + 1}) if self.first < len(record.replies) else None
+        return replace(self, first=self.first + 1) if self.first < len(record.replies) else None
+
+    def _whole(self, result: CallResult, run: str) -> ToolResult:
+        place = (result.step, result.place)
+        if place not in self.results:
+            self.results[place] = shown_result(result, run)
+        return self.results[place]
 
     def _shown(self, result: CallResult, run: str) -> Message:
-        whole = shown_result(result, run)
+        whole = self._whole(result, run)
         is_away = (result.step, result.place) in self.away
         return whole.model_copy(update={"text": _result_line(result)}) if is_away else whole
 
