@@ -51,7 +51,7 @@ class TestAdd:
     @pytest.mark.parametrize(
         ("arguments", "standard_input", "problem"),
         [
-            (["x", "--at", "s3cret"], None, "--at is not an ISO 8601 timestamp"),
+            (["x", "--at", "s3cret" * 11], None, "--at is not an ISO 8601 timestamp"),
             (["x", "--speaker", "s3cret\x00"], None, "speaker has control characters or outer white space"),
             (["x", "--tag", ""], None, "tags.0 is not valid: string should have at least 1 character"),
             (["x", "--conversation", " "], None, "conversation has control characters or outer white space"),
