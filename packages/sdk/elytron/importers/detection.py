@@ -124,17 +124,17 @@ def open_transcripts(path: Path, /, *, place: str | None = None) -> FoundTranscr
     """
     with ExitStack() as stack:
         name = path.name or path.resolve().name
+        file = None if path.is_dir() else stack.enter_context(_open_file(path))
+        # Asked of a file that is open: a path with a null character has no real one.
         whole = place or os.path.realpath(path)
-        if path.is_dir():
+        if file is None:
             found, others = _contained_transcripts(path, path, name=name, whole=whole, stack=stack)
+        elif file.read(len(bundle.MAGIC)) == bundle.MAGIC:
+            archive = stack.enter_context(bundle.opened_zip(file, name=name))
+            found, others = _contained_transcripts(path, archive, name=name, whole=whole, stack=stack)
         else:
-            file = stack.enter_context(_open_file(path))
-            if file.read(len(bundle.MAGIC)) == bundle.MAGIC:
-                archive = stack.enter_context(bundle.opened_zip(file, name=name))
-                found, others = _contained_transcripts(path, archive, name=name, whole=whole, stack=stack)
-            else:
-                size = os.fstat(file.fileno()).st_size
-                found, others = (_file_transcript(file, name=name, place=whole, size=size),), 0
+            size = os.fstat(file.fileno()).st_size
+            found, others = (_file_transcript(file, name=name, place=whole, size=size),), 0
         return FoundTranscripts(stack.pop_all(), found, name=name, other_files=others)
 
 
