@@ -57,7 +57,8 @@ async def test_a_second_user_sees_nothing_of_the_first(server: Served, client: h
     session = await client.post("/console/session", headers=bearer(keys.stranger))
     headers = {"X-Console-Token": session.json()["token"]}
     told: list[str] = [session.text]
-    for path in ("journal", "skills", *(f"skills/{name}" for name in ids if name.startswith("runtime"))):
+    learned = [f"skills/{name}" for name in ids if name.startswith("runtime")]
+    for path in ("journal", "skills", "contents", "conversations", "spending", *learned):
         told += [(await client.get(f"/console/{path}{query}", headers=headers)).text for query in READS]
     for operation in WIRE_OPERATIONS:
         scopes: tuple[dict[str, object], ...] = ({}, {"scope": {"space": "ada"}})
@@ -92,6 +93,7 @@ async def test_every_count_is_the_stores(kinds: list[str]) -> None:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             token = {"X-Console-Token": (await client.get("/console/session")).json()["token"]}
             overview = (await client.get("/console/overview")).json()
+            contents = (await client.get("/console/contents")).json()
             inspected = (await client.post("/console/operations/inspect", json={}, headers=token)).json()
             listed = (
                 await client.post("/console/operations/list", json={"limit": 1000, "hidden": "listed"}, headers=token)
@@ -99,6 +101,8 @@ async def test_every_count_is_the_stores(kinds: list[str]) -> None:
             skills = (await client.get("/console/skills")).json()
             journal = (await client.get("/console/journal?limit=200")).json()
     wanted = Counter(kinds)
+    assert contents.get("planes", {}) == inspected["planes"]
+    assert contents.get("conversations", 0) == len(inspected["conversations"])
     assert inspected["planes"] == dict(Counter(item["plane"] for item in listed["items"]))
     assert {plane: number for plane, number in inspected["planes"].items() if number} == dict(wanted)
     assert skills["total"] == wanted["procedural"]

@@ -8,6 +8,7 @@ from elytron.state.conversation_heads import read_heads
 from elytron_adapter.dispatch import CallerEntrance, auth_of, bind_space
 from elytron_adapter.identity.access_keys import Principal
 from elytron_console import limits
+from elytron_console.space_contents import SpaceContents, space_contents
 from elytron_core import limits as core_limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.inspection import ConversationSummary
@@ -86,6 +87,10 @@ class JournalReader:
                 end = min(start, end)
             looked += core_limits.EVENTS_PAGE
         return JournalPage(space=space, items=tuple(found), sequence=sequence, next_before=end + 1 if end > 0 else None)
+
+    async def contents(self, space: SpaceId, /) -> SpaceContents:
+        """Return the contents of a space as figures."""
+        return await space_contents(self._entrance.dispatcher.runtime.context, space)
 
     async def conversations(self, space: SpaceId, /) -> ConversationPage:
         """Return the latest conversations, as their heads know them; no turn is read."""

@@ -196,6 +196,11 @@ class Engine(ABC):
         require_scan(space, collection, limit=limit)
         return await self._scan(space, DocumentPage(collection, prefix, after, limit, descending))
 
+    async def count(self, space: SpaceId, collection: str, /) -> int:
+        self._require_open()
+        require_scan(space, collection, limit=1)
+        return await self._count(space, collection)
+
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         self._require_open()
         require_journal(space, after=after, limit=limit)
@@ -247,6 +252,13 @@ class Engine(ABC):
 
     @abstractmethod
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]: ...
+
+    async def _count(self, space: SpaceId, collection: str) -> int:
+        """Return the number of documents by reading them: an engine that can do without overrides this."""
+        number, after = 0, ""
+        while page := await self._scan(space, DocumentPage(collection, "", after, limits.SCAN_MAX, descending=False)):
+            number, after = number + len(page), page[-1].ref.key
+        return number
 
     @abstractmethod
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]: ...

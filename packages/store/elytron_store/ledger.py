@@ -117,6 +117,11 @@ class SpaceLedger(Generic[Body]):
         keys = self._keys.get(page.collection)
         return [] if keys is None else [DocumentRef(page.collection, key) for key in keys.window(page)]
 
+    def count(self, collection: str, /) -> int:
+        """Return the number of documents in `collection`."""
+        keys = self._keys.get(collection)
+        return 0 if keys is None else len(keys)
+
     def put(self, ref: DocumentRef, held: HeldDocument[Body], /) -> HeldDocument[Body] | None:
         """Set the document at `ref`; return the previous one."""
         before = self._documents.get(ref)

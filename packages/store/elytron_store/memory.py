@@ -96,6 +96,10 @@ class MemoryStore(Engine):
         refs = known.ledger.window(page)
         return [document for ref in refs if (document := _space_document(known, ref)) is not None]
 
+    async def _count(self, space: SpaceId, collection: str) -> int:
+        known = self._held.get(space)
+        return 0 if known is None else known.ledger.count(collection)
+
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         known = self._held.get(space)
         return [] if known is None else known.behind(after, limit)

@@ -17,6 +17,7 @@ from elytron_console import limits
 from elytron_console.journal import ConversationPage, JournalPage, JournalReader
 from elytron_console.overview import SessionReport, is_development, package_version
 from elytron_console.sessions import COOKIE, GROUP, ROOT, ConsoleDoor, value_response
+from elytron_console.space_contents import SpaceContents
 from elytron_core import limits as core_limits
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
@@ -169,7 +170,13 @@ def journal_surfaces(door: ConsoleDoor, journal: JournalReader, /) -> Iterable[S
         space = journal.space_of(principal_of(request.scope), query_scope(request.query_params))
         return value_response(await journal.conversations(space))
 
+    async def contents(request: Request) -> Response:
+        space = journal.space_of(principal_of(request.scope), query_scope(request.query_params))
+        return value_response(await journal.contents(space))
+
+    counted = _describe_route("console_contents", "Count what a space holds.", given=SpaceContents, query=("space",))
     return (
+        door.surface("GET", "/contents", contents, counted),
         door.surface(
             "GET",
             "/conversations",

@@ -281,6 +281,10 @@ class Store(Protocol):
         """
         ...
 
+    async def count(self, space: SpaceId, collection: str, /) -> int:
+        """Return the number of documents in `collection`; no body is read where the engine can do without."""
+        ...
+
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         """Return up to `limit` entries behind sequence `after`, in order; empty for an unknown space."""
         ...
@@ -412,6 +416,14 @@ def scan_documents(
         return store.scan(space, collection, prefix=prefix, after=behind, limit=page)
 
     return _read_pages(read, lambda document: document.ref.key, after)
+
+
+async def count_scanned(store: Store, space: SpaceId, collection: str, /) -> int:
+    """Return the number of documents in `collection` by reading them."""
+    number = 0
+    async for _ in scan_documents(store, space, collection):
+        number += 1
+    return number
 
 
 def scan_entries(

@@ -18,6 +18,7 @@ from elytron_core.ports.store import (
     PutChange,
     RequireRevision,
     Store,
+    count_scanned,
 )
 from elytron_store.wrappers.wrapper import PassingStore
 
@@ -130,6 +131,12 @@ class RehearsalStore(PassingStore):
                 break
             after = window.last
         return found[:limit]
+
+    async def count(self, space: SpaceId, collection: str, /) -> int:
+        """Return the number of documents as what was committed would leave them."""
+        if space != self._space or not self._left.get(collection):
+            return await super().count(space, collection)
+        return await count_scanned(self, space, collection)
 
     def _leave(self, ref: DocumentRef, document: Document | None) -> None:
         collection = self._left.setdefault(ref.collection, {})

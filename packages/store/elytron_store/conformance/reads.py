@@ -116,6 +116,15 @@ class ReadClaims(Claims):
         assert list(await store.scan(NOWHERE, "facts", limit=1)) == []
         assert list(await store.scan(ADA, "turns", limit=1)) == []
 
+    async def test_a_count_is_of_the_documents_of_one_collection(self, store: Store) -> None:
+        await fill(store)
+        assert await store.count(ADA, "facts") == len(KEYS)
+        await delete(store, DocumentRef("facts", "a"), expects=1)
+        assert await store.count(ADA, "facts") == len(KEYS) - 1
+        assert (await store.count(NOWHERE, "facts"), await store.count(ADA, "turns")) == (0, 0)
+        with pytest.raises(InvalidInput):
+            await store.count(ADA, "Facts!")
+
     async def test_the_journal_pages_behind_a_sequence(self, store: Store) -> None:
         for number in range(3):
             await store.commit(batch(entries=tuple(entry(fact(number)) for _ in range(4))))

@@ -270,6 +270,11 @@ class LogContents:
         self.require_complete()
         return [(ref, held) for ref in self.ledger.window(page) if (held := self.ledger.find(ref)) is not None]
 
+    def count(self, collection: str, /) -> int:
+        """Return the number of documents in `collection`. Raises StoreCorrupt where frames were lost."""
+        self.require_complete()
+        return self.ledger.count(collection)
+
     def journal(self, log: GenerationLog, /, *, after: int, limit: int) -> list[JournalEntry]:
         """Return up to `limit` entries behind `after`, read from `log`. Raises StoreCorrupt if one is lost."""
         page: list[JournalEntry] = []

@@ -80,6 +80,14 @@ class FileSpace:
                 found = view.contents.scan(page)
             return [read_document(view.log, ref, held) for ref, held in found]
 
+    def count(self, collection: str, /) -> int:
+        """Return the number of documents in `collection`, as `Store.count` promises."""
+        with self._reading() as view:
+            if view is None:
+                return 0
+            with self._mutex:
+                return view.contents.count(collection)
+
     def journal(self, *, after: int, limit: int) -> Sequence[JournalEntry]:
         """Return journal entries in order, as `Store.journal` promises."""
         with self._reading() as view:

@@ -110,6 +110,9 @@ class FileStore(Engine):
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
         return await self._run(self._space(space).scan, page)
 
+    async def _count(self, space: SpaceId, collection: str) -> int:
+        return await self._run(self._space(space).count, collection)
+
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         return await self._run(self._space(space).journal, after=after, limit=limit)
 

@@ -102,6 +102,10 @@ class McpStore(Engine):
         found = await self._reading(space)
         return await found.read(partial(_scan_view, page=page), otherwise=[])
 
+    async def _count(self, space: SpaceId, collection: str) -> int:
+        found = await self._reading(space)
+        return await found.read(partial(_count_view, collection=collection), otherwise=0)
+
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         found = await self._reading(space)
         return await found.read(lambda view: view.contents.journal(view.log, after=after, limit=limit), otherwise=[])
@@ -228,6 +232,10 @@ class McpStore(Engine):
 def _view_documents(view: LogView, *, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
     found = view.contents.find(refs)
     return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
+
+
+def _count_view(view: LogView, *, collection: str) -> int:
+    return view.contents.count(collection)
 
 
 def _scan_view(view: LogView, *, page: DocumentPage) -> Sequence[Document]:

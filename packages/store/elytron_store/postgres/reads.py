@@ -45,6 +45,13 @@ async def scan_documents(
     return [row_document(space, row) for row in await found.fetchall()]
 
 
+async def count_documents(connection: Connection, own: PartitionStatements, space: SpaceId, collection: str, /) -> int:
+    """Return the number of documents in a collection."""
+    found = await connection.execute(own.of(statements.COUNT), (space, collection))
+    row = await found.fetchone()
+    return int(row[0]) if row is not None else 0
+
+
 def _is_plain(text: str) -> bool:
     return text.isascii() and "\0" not in text
 

@@ -117,6 +117,7 @@ SELECT f.* FROM unnest(%s, %s) AS t (collection, key) CROSS JOIN LATERAL (
 """
 SCAN_UP = _DOCUMENT + "d.collection = %s AND d.key >= %s AND d.key < %s AND d.key > %s ORDER BY d.key LIMIT %s"
 SCAN_DOWN = _DOCUMENT + "d.collection = %s AND d.key >= %s AND d.key < %s AND d.key < %s ORDER BY d.key DESC LIMIT %s"
+COUNT = "SELECT count(*) FROM <documents> WHERE space = %s AND collection = %s"
 _ENTRY = "sequence, at, action, collection, key, digest, covers, checksum"
 JOURNAL_PAGE = f"SELECT {_ENTRY} FROM <journal> WHERE space = %s AND sequence > %s ORDER BY sequence LIMIT %s"  # noqa: S608 - ours
 JOURNAL_RUN = f"SELECT {_ENTRY} FROM <journal> WHERE space = %s AND sequence BETWEEN %s AND %s ORDER BY sequence"  # noqa: S608 - ours

@@ -112,6 +112,12 @@ class PostgresStore(Engine):
             lambda connection: reads.scan_documents(connection, own, space, page), doing="reading"
         )
 
+    async def _count(self, space: SpaceId, collection: str) -> int:
+        own = self._own(space)
+        return await self._connections.run(
+            lambda connection: reads.count_documents(connection, own, space, collection), doing="reading"
+        )
+
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         own = self._own(space)
         return await self._connections.run(

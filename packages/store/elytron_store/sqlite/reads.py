@@ -22,6 +22,7 @@ _DOWN = "collection = ? AND key >= ? AND key < ? AND key < ? ORDER BY key DESC L
 _EXACT = 16
 """Up to this many documents have a statement for each number of them."""
 _BEHIND_ALL = "\U0010ffff"
+_COUNT = "SELECT count(*) FROM documents WHERE space = ? AND collection = ?"
 _JOURNAL = (
     'SELECT sequence, at, action, collection, key, digest, covers, "check" FROM journal '
     "WHERE space = ? AND sequence > ? ORDER BY sequence LIMIT ?"
@@ -90,6 +91,12 @@ def _scan_rows(raw: Raw, select: str, within: tuple[str | int, ...], page: Docum
     order, start = (_DOWN, after or _BEHIND_ALL) if page.descending else (_UP, after)
     asked = (page.collection, prefix, prefix + _BEHIND_ALL, start, page.limit)
     return raw.execute(select + order, (*within, *asked)).fetchall()
+
+
+def count_documents(raw: Raw, space: SpaceId, collection: str, /) -> int:
+    """Return the number of documents in a collection; the keys alone are walked."""
+    (number,) = raw.execute(_COUNT, (space, collection)).fetchone()
+    return number
 
 
 def journal_page(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:

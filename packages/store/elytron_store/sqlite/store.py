@@ -188,6 +188,9 @@ class SqliteStore(Engine):
             memo.keep_scan(version, (space, page), found)
         return found
 
+    async def _count(self, space: SpaceId, collection: str) -> int:
+        return await self._read(reads.count_documents, space, collection)
+
     async def _journal(self, space: SpaceId, after: int, limit: int) -> Sequence[JournalEntry]:
         memo, look = self._memo, (space, after, limit)
         if memo is None:

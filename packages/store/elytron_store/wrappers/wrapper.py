@@ -52,6 +52,9 @@ class PassingStore:
     ) -> Sequence[Document]:
         return await self._inner.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
 
+    async def count(self, space: SpaceId, collection: str, /) -> int:
+        return await self._inner.count(space, collection)
+
     async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
         return await self._inner.journal(space, after=after, limit=limit)
 

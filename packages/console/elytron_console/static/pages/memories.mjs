@@ -34,17 +34,19 @@ export default function Memories() {
   const filters = { ...filtersOf(query), ...clocks };
   const isLatest = !words && order === "latest";
   const cursor = isLatest ? undefined : trail[trail.length - 1];
+  // The latest are read anew for each page, and only up to the one behind it.
+  const most = Math.min(LATEST, (trail.length + 2) * SIZE);
   const key = JSON.stringify([words, order, secret, hidden, filters]);
   useEffect(() => { setTrail([]); setChosen(new Set()); }, [key]);
   const { data, error, loading, at, reload } = useLoad(async ({ signal }) => {
     const shared = { limit: SIZE, filters, include_private: secret, ...(cursor ? { cursor } : {}) };
     if (!words) {
-      const report = await operation("list", { ...shared, limit: isLatest ? LATEST : SIZE, order, hidden: hidden ? "listed" : "left_out" }, {}, { signal });
+      const report = await operation("list", { ...shared, limit: isLatest ? most : SIZE, order, hidden: hidden ? "listed" : "left_out" }, {}, { signal });
       return { items: report.items, next: report.next_cursor, lost: report.lost };
     }
     const report = await operation("recall", { ...shared, query: words }, {}, { signal });
     return { items: report.hits, next: report.next_cursor, report };
-  }, [operation, key, cursor]);
+  }, [operation, key, isLatest ? most : cursor]);
   const id = query.get("id");
   const found = data?.items ?? [];
   const begin = isLatest ? trail.length * SIZE : 0;
@@ -65,7 +67,7 @@ export default function Memories() {
           ${!data ? loading && html`<div class="inset"><${Waiting} /></div>` : items.length === 0 ? html`<${Nothing} query=${query} words=${words} report=${data.report} />` : html`
             <div class="pager first"><${Check} label=${words ? `${plural(items.length, "hit")}, best first` : plural(items.length, "memory", "memories")} checked=${all} onChange=${(on) => setChosen(on ? new Set(items.map((hit) => hit.id)) : new Set())} />
               ${data.report && html`<span class="soft small">${data.report.outcome} among ${plural(data.report.considered, "candidate")}</span>`}
-              ${isLatest && html`<span class="soft small">${found.length >= LATEST ? `of the latest ${LATEST}; older ones as they were stored` : `of ${count(found.length)}`}</span>`}</div>
+              ${isLatest && html`<span class="soft small">${found.length < most ? `of ${count(found.length)}` : most < LATEST ? "of more" : `of the latest ${LATEST}; older ones as they were stored`}</span>`}</div>
             <ul class="list">${items.map((hit) => html`
               <li key=${hit.id} class=${hit.id === id ? "current" : ""}><div class="item">
                 <label class="check"><input type="checkbox" aria-label=${`Choose: ${visible(hit.text ?? "").slice(0, 60)}`} checked=${chosen.has(hit.id)} onChange=${(event) => toggle(hit, event.currentTarget.checked)} /></label>

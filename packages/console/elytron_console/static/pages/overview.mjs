@@ -112,18 +112,17 @@ function SpaceOverview() {
 
 function SpaceFigures() {
   const { space } = useSession();
-  const operation = useOperation();
-  const { data, error, loading, at, reload } = useLoad(({ signal }) => operation("inspect", {}, {}, { signal }), [operation]);
+  const { data, error, loading, at, reload } = useLoad(({ signal }) => ask("GET", `/contents?space=${encodeURIComponent(space)}`, undefined, { signal }), [space]);
   const planes = data ? Object.entries(data.planes).filter(([, number]) => number) : [];
   return html`
     <${Panel} title=${html`What the space <bdi>${space}</bdi> holds`} label="What the space holds" aside=${html`${at ? `counted at ${clock(at)}` : ""}<button type="button" class="quiet" onClick=${reload}>Count again</button>`}>
       ${error && html`<div class="note bad" role="alert">${error.message}</div>`}
-      ${loading && !data && html`<${Waiting}>Reading the whole space…<//>`}
+      ${loading && !data && html`<${Waiting}>Counting…<//>`}
       ${data && (data.exists && planes.length ? html`
         <div class="grid">
           <${Pairs} rows=${planes.map(([plane, number]) => [words(plane), html`<a href=${linkTo("memories", { plane })}>${count(number)}</a>`])} />
           <${Pairs} rows=${[
-            ["Conversations", `${count(data.conversations.length)}${data.conversations_clipped ? "+" : ""}`],
+            ["Conversations", count(data.conversations)],
             ["Speakers", data.speakers.length ? html`<bdi>${data.speakers.slice(0, 8).join(", ")}</bdi>` : "none named"],
             ["First", moment(data.first_at)],
             ["Latest", moment(data.last_at)],
