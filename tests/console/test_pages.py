@@ -320,6 +320,36 @@ async def test_an_erasure_has_a_receipt_and_its_words_are_gone(open_server: Serv
     assert [line for line in page.said if "404" not in line] == []
 
 
+ODD = (
+    "memories?since=abc&until=99999999999999999",
+    "memories?q=%20&since=-5",
+    f"memories?q={'x' * 2_000}",
+    f"facts?q={'x' * 2_000}",
+    f"recall?q={'x' * 2_000}&alimit=abc",
+    f"projection?q={'x' * 2_000}&chars=abc",
+    f"conversations?conversation={'x' * 200}",
+    "conversations?conversation=c",
+    "timeline",
+    "people?person=%zz",
+    "journal?before=abc",
+)
+
+
+async def test_an_odd_address_shows_a_page_that_fits(open_server: Served, page: Watched) -> None:
+    text = "\u05d0\u05d3\u05d4 \u05d0\u05d5\u05d4\u05d1\u05ea \u05ea\u05d4"
+    turn = {"messages": [{"text": text, "speaker": text}]}
+    await write(open_server, {"kind": "transcript", "turns": [turn]}, conversation=f"c{chr(0x5D0) * 150}")
+    for address in ODD:
+        await page.go(address)
+        assert await page.page.locator("h1").count() == 1
+        assert await page.page.get_by_role("alert").all_inner_texts() == []
+        for width in (360, 1280):
+            await page.page.set_viewport_size({"width": width, "height": 800})
+            beyond = await page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert beyond <= 0, (address, width)
+    assert [line for line in page.said if not line.startswith("warning")] == []
+
+
 AXE = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
   .filter(({ impact }) => impact === "serious" || impact === "critical")
   .map(({ id, nodes }) => `${id}: ${nodes[0].html.slice(0, 200)}`)"""

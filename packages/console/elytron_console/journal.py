@@ -15,6 +15,8 @@ from elytron_core.contracts.inspection import ConversationSummary
 from elytron_core.events import JournalEvent
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
+from elytron_core.planes.space import plane_of
+from elytron_core.ports.store import JournalAction
 from elytron_core.scope import Scope, ScopedRequest
 
 
@@ -111,20 +113,23 @@ class JournalReader:
         since = Instant(now - now % DAY_MS)
         last = await self._journals.last(space, 0)
         end = last.sequence if last is not None else 0
-        actions: Counter[str] = Counter()
-        planes: Counter[str] = Counter()
+        found: Counter[tuple[JournalAction, str]] = Counter()
         is_clipped = False
         while end > 0 and not is_clipped:
             start = max(0, end - core_limits.EVENTS_PAGE)
             read = await self._journals.read(space, start, core_limits.EVENTS_PAGE)
-            events = [event_of(space, entry) for entry in read if entry.sequence <= end]
-            todays = [event for event in events if event.at >= since]
-            actions.update(event.action for event in todays)
-            planes.update(event.plane for event in todays)
-            if len(todays) < len(events):
+            entries = [entry for entry in read if entry.sequence <= end]
+            todays = [(entry.action, entry.ref.collection) for entry in entries if entry.at >= since]
+            found.update(todays)
+            if len(todays) < len(entries):
                 break
             end = start
-            is_clipped = actions.total() >= limits.JOURNAL_LOOKED and end > 0
+            is_clipped = found.total() >= limits.JOURNAL_LOOKED and end > 0
+        actions: Counter[str] = Counter()
+        planes: Counter[str] = Counter()
+        for (action, collection), number in found.items():
+            actions[action.value] += number
+            planes[plane_of(collection)] += number
         return TodayFigures(
-            since=since, entries=actions.total(), actions=dict(actions), planes=dict(planes), clipped=is_clipped
+            since=since, entries=found.total(), actions=dict(actions), planes=dict(planes), clipped=is_clipped
         )

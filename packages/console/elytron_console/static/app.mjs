@@ -1,5 +1,5 @@
 // The frame: who is signed in, the space that is shown, the pages and the way between them.
-import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, keepToken, linkTo, moment, render, useAction, useAddress, useCallback, useEffect, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
+import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, keepToken, linkTo, moment, render, useAction, useAddress, useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
 
 // Of each page: its name, its title, and what of the session it needs.
 const PAGES = [
@@ -94,6 +94,9 @@ function Theme() {
 
 function Loaded({ page }) {
   const [found, setFound] = useState({ page: null, View: null, error: null });
+  const [broken, mend] = useErrorBoundary();
+  const { query } = useAddress();
+  useEffect(() => { if (broken) mend(); }, [query.toString()]);
   useEffect(() => {
     let gone = false;
     import(`./pages/${page}.mjs`).then(
@@ -102,6 +105,7 @@ function Loaded({ page }) {
     );
     return () => { gone = true; };
   }, [page]);
+  if (broken) return html`<${Page} title=${KNOWN.get(page)[1]} error=${{ status: 0, message: `this address cannot be shown: ${broken.message}` }}><p><a href=${linkTo(page)}>Open the page without its settings</a></p><//>`;
   if (found.page !== page) return html`<${Waiting} />`;
   return found.View ? html`<${found.View} />` : html`<${Failure} error=${found.error} />`;
 }

@@ -1,9 +1,9 @@
 // What pages share: calls, the address, times and texts as people read them, and the few parts that pages are made of.
 import { h, render, Fragment, createContext } from "./vendor/preact.mjs";
-import { useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
+import { useCallback, useContext, useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useRef, useState } from "./vendor/hooks.mjs";
 import htm from "./vendor/htm.mjs";
 
-export { Fragment, createContext, render, useCallback, useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useState };
+export { Fragment, createContext, render, useCallback, useContext, useEffect, useErrorBoundary, useId, useLayoutEffect, useMemo, useRef, useState };
 export const html = htm.bind(h);
 
 // Calls ---------------------------------------------------------------------------------------------------------------
@@ -191,6 +191,11 @@ export function span(ms) {
 export const fieldTime = (text) => {
   const at = text ? new Date(text).getTime() : NaN;
   return Number.isNaN(at) ? null : at;
+};
+/** Milliseconds in the address; null if it names none that a calendar has. */
+export const addressTime = (text) => {
+  const at = Number(text);
+  return text && Number.isInteger(at) && Math.abs(at) <= 8.64e15 ? at : null;
 };
 /** What a field of a form shows for milliseconds. */
 export const timeField = (at) => {

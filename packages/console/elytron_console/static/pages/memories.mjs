@@ -1,5 +1,5 @@
 // Memories: what is known, is it right, and can it go?
-import { Badge, Button, Check, Empty, Field, Page, Panel, Select, Text, Waiting, count, fieldTime, html, plural, setQuery, timeField, useAddress, useClocks, useEffect, useLoad, useOperation, useRef, useSession, useState, visible } from "../lib.mjs";
+import { Badge, Button, Check, Empty, Field, Page, Panel, Select, Text, Waiting, addressTime, count, fieldTime, html, plural, setQuery, timeField, useAddress, useClocks, useEffect, useLoad, useOperation, useRef, useSession, useState, visible } from "../lib.mjs";
 import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
 import { MemoryDetail, Meta, planeName } from "../parts/memory.mjs";
 
@@ -13,8 +13,10 @@ const filtersOf = (query) => {
   if (query.get("plane")) filters.planes = [query.get("plane")];
   if (query.get("speaker")) filters.speakers = [query.get("speaker")];
   if (query.get("conversation")) filters.conversations = [query.get("conversation")];
-  if (query.get("since")) filters.since = Number(query.get("since"));
-  if (query.get("until")) filters.until = Number(query.get("until"));
+  const since = addressTime(query.get("since"));
+  const until = addressTime(query.get("until"));
+  if (since !== null) filters.since = since;
+  if (until !== null) filters.until = until;
   return filters;
 };
 
@@ -26,7 +28,7 @@ export default function Memories() {
   const [chosen, setChosen] = useState(new Set());
   const [form, setForm] = useState(null);
   const [notice, setNotice] = useState(null);
-  const words = query.get("q") ?? "";
+  const words = (query.get("q") ?? "").trim();
   const order = query.get("order") ?? "latest";
   const secret = query.has("private");
   const hidden = query.has("hidden");
@@ -103,8 +105,8 @@ function Search({ query }) {
         <div class="fields narrow">
           <${Field} label="Speaker"><input value=${query.get("speaker") ?? ""} onChange=${set("speaker")} /><//>
           <${Field} label="Conversation"><input value=${query.get("conversation") ?? ""} onChange=${set("conversation")} /><//>
-          <${Field} label="Since"><input type="datetime-local" value=${timeField(query.get("since") ? Number(query.get("since")) : null)} onChange=${time("since")} /><//>
-          <${Field} label="Until"><input type="datetime-local" value=${timeField(query.get("until") ? Number(query.get("until")) : null)} onChange=${time("until")} /><//>
+          <${Field} label="Since"><input type="datetime-local" value=${timeField(addressTime(query.get("since")))} onChange=${time("since")} /><//>
+          <${Field} label="Until"><input type="datetime-local" value=${timeField(addressTime(query.get("until")))} onChange=${time("until")} /><//>
           <div><${Check} label="Hidden ones too" checked=${query.has("hidden")} onChange=${(on) => setQuery({ hidden: on ? "1" : null })} /><${Check} label="Private ones too" checked=${query.has("private")} onChange=${(on) => setQuery({ private: on ? "1" : null })} /></div>
         </div>
       </details>
@@ -118,7 +120,7 @@ const REASONS = {
 
 function Nothing({ query, words, report }) {
   const named = [
-    words && html`the words “<bdi>${words}</bdi>”`, query.get("plane") && `kind ${planeName(query.get("plane"))}`, query.get("speaker") && html`speaker <bdi>${query.get("speaker")}</bdi>`,
+    words && html`the words “<${Text} inline text=${words} />”`, query.get("plane") && `kind ${planeName(query.get("plane"))}`, query.get("speaker") && html`speaker <bdi>${query.get("speaker")}</bdi>`,
     query.get("conversation") && html`conversation <bdi>${query.get("conversation")}</bdi>`, query.get("since") && "a beginning", query.get("until") && "an end",
   ].filter(Boolean);
   return html`

@@ -10,7 +10,7 @@ export default function Projection() {
   const [text, setText] = useState(query.get("q") ?? "");
   useEffect(() => { setText(query.get("q") ?? ""); }, [query.get("q")]);
   const q = query.get("q") ?? "";
-  const chars = Number(query.get("chars")) || 4000;
+  const chars = Math.max(1, Number(query.get("chars")) || 4000);
   const pressure = query.get("pressure") ?? "normal";
   const secret = query.has("private");
   const conversation = query.get("conversation") ?? "";
