@@ -1,4 +1,4 @@
-"""Pages of the console in a browser over few memories and over many: the time until they stand, and their bytes.
+"""Pages of the console in a browser over few memories and over many: the time until each is shown, and its bytes.
 
     python -m benchmarks.console [--memories 100 100000] [--rounds 5]
 
@@ -45,17 +45,17 @@ PAGES = {
     "journal": ("journal", ".page[aria-busy=false]"),
     "spending": ("spending", ".figures"),
 }
-"""Addresses of the pages, and the part that shows that one stands."""
-STANDS = """(wanted) => document.querySelector(wanted) && !document.querySelector(".waiting") && performance.now()"""
+"""Addresses of the pages, and the part that is there when one is shown."""
+SHOWN = """(wanted) => document.querySelector(wanted) && !document.querySelector(".waiting") && performance.now()"""
 LOADED = """() => [...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
   .map((entry) => [new URL(entry.name).pathname, entry.duration, entry.decodedBodySize])"""
 ROWS_GOAL, PAGE_GOAL, WHOLE_GOAL = 3.0, 200 * 1024, 300 * 1024
 
 
 class PageLook(NamedTuple):
-    """A page that was opened: milliseconds until it stood, its bytes, and the call that took longest."""
+    """A page that was opened: milliseconds until it was shown, its bytes, and the call that took longest."""
 
-    stood_ms: float
+    shown_ms: float
     size_bytes: int
     call: str
     call_ms: float
@@ -113,18 +113,18 @@ async def chromium() -> AsyncGenerator["Browser"]:
 
 
 async def look(browser: "Browser", url: str, address: str, wanted: str, /) -> PageLook:
-    """Open a page with an empty cache, and return when it stood."""
+    """Open a page with an empty cache, and return when it was shown."""
     page = await browser.new_page()
     try:
         await page.goto(f"{url}/console#/{address}")
-        stood = await page.wait_for_function(STANDS, arg=wanted, timeout=120_000)
-        stood_ms = await stood.json_value()
+        shown = await page.wait_for_function(SHOWN, arg=wanted, timeout=120_000)
+        shown_ms = await shown.json_value()
         loaded: list[tuple[str, float, int]] = await page.evaluate(LOADED)
     finally:
         await page.close()
     calls = [(duration, path) for path, duration, _ in loaded if "/static/" not in path and path != "/console"]
     call_ms, call = max(calls)
-    return PageLook(stood_ms, sum(size for _, _, size in loaded), call.removeprefix("/console/"), call_ms)
+    return PageLook(shown_ms, sum(size for _, _, size in loaded), call.removeprefix("/console/"), call_ms)
 
 
 async def measure(size: int, rounds: int, folder: Path, /) -> dict[str, list[PageLook]]:
@@ -147,7 +147,7 @@ def show(size: int, found: dict[str, list[PageLook]], /) -> None:
     for name, (first, *others) in found.items():
         middle = sorted(others)[len(others) // 2]
         kib = max(each.size_bytes for each in others) / 1024
-        print(f"{name:<15}{first.stood_ms:>9.0f}{middle.stood_ms:>7.0f}{kib:>6.0f}  {middle.call} {middle.call_ms:.0f}")
+        print(f"{name:<15}{first.shown_ms:>9.0f}{middle.shown_ms:>7.0f}{kib:>6.0f}  {middle.call} {middle.call_ms:.0f}")
 
 
 def main() -> None:
@@ -162,7 +162,7 @@ def main() -> None:
         for size in asked.memories:
             found = asyncio.run(measure(size, asked.rounds, Path(folder)))
             show(size, found)
-            rows[size] = statistics.median(each.stood_ms for each in found["memories"][1:])
+            rows[size] = statistics.median(each.shown_ms for each in found["memories"][1:])
             most = max(most, *(each.size_bytes for looks in found.values() for each in looks))
     few, many = min(rows), max(rows)
     static = files("elytron_console") / "static"
