@@ -3,9 +3,10 @@
 from importlib.resources import files
 
 import pytest
-from tests.console.conftest import Watched, browser_page, make_agent
-from tests.transports.serving import Served
+from tests.console.conftest import HOST, Watched, browser_page, make_agent
+from tests.transports.serving import Served, served
 
+from elytron_cli.server.extras import WantedSurfaces
 from elytron_core.contracts.control import MemoryControlReport, MemoryEraseRequest
 from elytron_core.contracts.facts import FactListReport, FactListRequest
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
@@ -94,6 +95,10 @@ async def test_a_key_signs_in_and_out_and_the_address_stays(server: Served) -> N
     key = await server.key(PrincipalKind.OPERATOR, None)
     async with browser_page(server.url) as found:
         await found.go("devices")
+        for wrong in ("ely_user_wrong", "\u05de\u05e4\u05ea\u05d7", "two words"):
+            await found.page.get_by_label("Access key").fill(wrong)
+            await found.page.keyboard.press("Enter")
+            await found.page.get_by_text("This key opens nothing here.").wait_for()
         await found.page.get_by_label("Access key").fill(key)
         await found.page.keyboard.press("Enter")
         await found.page.get_by_role("heading", name="Keys and devices").wait_for()
@@ -333,6 +338,28 @@ ODD = (
     "people?person=%zz",
     "journal?before=abc",
 )
+
+
+async def test_a_space_that_is_the_servers_own_is_refused_by_name(open_server: Served, page: Watched) -> None:
+    await page.go("memories")
+    await page.page.get_by_label("Space", exact=True).select_option("")
+    await page.page.get_by_label("Name of a space").fill("elytron:system")
+    await page.page.keyboard.press("Enter")
+    alert = page.page.get_by_role("alert")
+    await alert.wait_for()
+    assert "server's own" in await alert.inner_text()
+
+
+async def test_of_a_server_that_is_gone_a_page_shows_what_it_knew(page: Watched) -> None:
+    async with served(WantedSurfaces(console=HOST), development=True) as gone:
+        await remember(gone)
+        page.url = gone.url
+        await page.go("jobs")
+    await page.page.get_by_role("button", name="Look again").click()
+    alert = page.page.get_by_role("alert")
+    await alert.get_by_text("Shown is what was known at").wait_for()
+    assert "No answer" in await alert.inner_text()
+    assert await page.page.get_by_role("group", name="Figures").is_visible()
 
 
 async def test_an_odd_address_shows_a_page_that_fits(open_server: Served, page: Watched) -> None:

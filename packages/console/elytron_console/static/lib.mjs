@@ -41,6 +41,8 @@ export async function save(path, name) {
 /** Send a request; a body that is a file goes as it is, of the media type `type`. */
 async function request(method, path, body, { key, signal, type = "application/json" } = {}) {
   const headers = {};
+  // A browser sends no other characters in a header; no key has them.
+  if (key !== undefined && !/^[\x21-\x7E]+$/.test(key)) throw new Refusal({ status: 401, detail: "This is no access key." });
   if (key !== undefined) headers.Authorization = `Bearer ${key}`;
   if (method !== "GET") headers[TOKEN] = token;
   if (body !== undefined) headers["Content-Type"] = type;
@@ -238,7 +240,7 @@ export function Failure({ error, at }) {
   const title = error.status === 403 ? "This is not for your key" : error.code === "unreachable" ? "No answer" : "Refused";
   return html`
     <div class="note bad" role="alert">
-      <strong>${title}.</strong> ${error.status === 403 ? "An operator's key opens it." : sentence(error.message)}
+      <strong>${title}.</strong> ${error.status === 403 && !error.message ? "An operator's key opens it." : sentence(error.message)}
       ${at ? html` <span class="soft">Shown is what was known at ${clock(at)}.</span>` : null}
     </div>`;
 }
@@ -355,4 +357,4 @@ export function Bars({ values, label, height = 36 }) {
 /** A share of a whole as a bar with its figures beside it. */
 export const Meter = ({ label, part, whole, note }) => html`
   <div class="meter"><div class="meter-text"><span>${label}</span><span class="soft">${note}</span></div>
-    <div class="meter-track"><div class="meter-fill" style=${{ width: `${whole ? Math.min(100, (part / whole) * 100) : 0}%` }}></div></div></div>`;
+    <div class="meter-track">${part > 0 && html`<div class="meter-fill" style=${{ width: `${whole ? Math.min(100, (part / whole) * 100) : 0}%` }}></div>`}</div></div>`;
