@@ -18,6 +18,9 @@ JOURNAL_LOOKED: Final = 10_000
 """Journal entries that are looked at for one answer; a page that ends before says where to go on."""
 CONVERSATIONS_LISTED: Final = 1_000
 """Conversations that one answer has at most, the latest of them."""
+EGO_NODES: Final = 200
+"""Memories around one memory that one answer has at most."""
+EGO_TEXT_CHARS: Final = 400
 SPEAKERS_LISTED: Final = 20
 RECENT_EVENTS: Final = 12
 SPACES_COUNTED: Final = 2_000

@@ -9,6 +9,7 @@ from elytron_console.console_page import page_surfaces
 from elytron_console.host import ConsoleHost
 from elytron_console.journal import JournalReader
 from elytron_console.routes.agent_pages import agent_page_surfaces
+from elytron_console.routes.ego_graph import ego_graph_surface
 from elytron_console.routes.erasures import erasure_surface
 from elytron_console.routes.member_routes import journal_surfaces, operation_surfaces, session_surfaces, skill_surfaces
 from elytron_console.routes.model_costs import spending_surfaces
@@ -31,6 +32,7 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
             *operation_surfaces(entrance, door),
             *journal_surfaces(door, journal),
             erasure_surface(entrance, door),
+            ego_graph_surface(entrance, door),
             *transfer_surfaces(entrance, door, journal),
             *skill_surfaces(entrance, door),
             *agent_page_surfaces(door, journal, agents),

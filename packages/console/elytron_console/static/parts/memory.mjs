@@ -86,7 +86,7 @@ function Whole({ hit, fact, history, onForm }) {
       ["Rests on", (fact?.evidence ?? hit.citations ?? []).filter((one) => one !== hit.id).length ? html`${(fact?.evidence ?? hit.citations).filter((one) => one !== hit.id).map((one) => html`<a key=${one} class="id" href=${linkTo("memories", { id: one })}>${one}</a> `)}` : null],
       ...metadata.map(([name, value]) => [html`<bdi>${name}</bdi>`, html`<${Text} inline text=${typeof value === "string" ? value : JSON.stringify(value)} />`]),
     ]} />
-    ${(fact || hit.plane === "transcript") && html`<${Around} id=${hit.id} fact=${fact} history=${history} />`}
+    ${(fact || hit.plane === "transcript") && html`<${Around} id=${hit.id} />`}
     ${history.length > 0 && html`
       <div><h3>History</h3><ul class="history">${history.map((item, place) => html`
         <li key=${place}><span><strong>${words(item.event)}</strong> <span class="soft">${moment(item.at)}${item.by ? html`, by <bdi>${item.by}</bdi>` : ""}</span></span>
