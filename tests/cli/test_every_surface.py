@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from starlette.types import ASGIApp, Message
 from tests.gateway.test_admission import holds_text
 from tests.http_shell.test_tenants import example
 
@@ -45,6 +46,8 @@ class WholeServer:
     client: httpx.AsyncClient
     surfaces: tuple[Surface, ...]
     keys: dict[PrincipalKind, str]
+    app: ASGIApp
+    places: FairPlaces
 
     async def ask(
         self,
@@ -95,10 +98,12 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
                 shedding=FairPlaces(),
             )
             surfaces = tuple(surface for family in more.further for surface in family(entrance))
+            places = entrance.shedding
+            assert isinstance(places, FairPlaces)
             app = create_app(entrance, keys=kept, further=more.further)
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-                yield WholeServer(client, surfaces, keys)
+                yield WholeServer(client, surfaces, keys, app, places)
 
 
 async def test_a_caller_without_a_key_is_let_in_nowhere(server: WholeServer) -> None:
@@ -152,6 +157,32 @@ async def test_an_empty_value_of_a_query_is_refused_by_the_console(server: Whole
     }
     assert len(answers) > 3
     assert {place: status for place, status in answers.items() if status != 422} == {}
+
+
+async def test_no_place_waits_for_a_body(server: WholeServer) -> None:
+    credential = f"Bearer {server.keys[PrincipalKind.USER]}".encode()
+    heads = [(b"host", b"localhost"), (b"authorization", credential), (b"content-type", b"application/json")]
+    held: dict[str, int] = {}
+    waited: set[str] = set()
+    for surface, method in server.of(SurfaceAccess.MEMBER):
+        parts = iter([{"type": "http.request", "body": b"{", "more_body": True}])
+
+        async def receive(surface: Surface = surface, parts: Iterator[Message] = parts) -> Message:
+            part = next(parts, None)
+            if part is None:
+                waited.add(surface.path)
+                if server.places.running:
+                    held[surface.path] = server.places.running
+            return part or {"type": "http.disconnect"}
+
+        async def send(_message: Message) -> None:
+            pass
+
+        path = re.sub(r"\{[^}]*\}", "unknown", surface.path)
+        scope = {"type": "http", "method": method, "scheme": "http", "path": path, "raw_path": path.encode()}
+        await server.app({**scope, "query_string": b"", "headers": heads, "state": {}}, receive, send)
+    assert held == {}
+    assert waited >= {"/v1/agent/schedules", "/v1/agent/chat", "/v1/rag/search"}
 
 
 def text_fields(form: type[Value]) -> Iterator[str]:

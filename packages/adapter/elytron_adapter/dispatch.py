@@ -253,13 +253,14 @@ class CallerEntrance:
         return await self.authenticator.authenticate(authorization)
 
     @asynccontextmanager
-    async def admitted(self, principal: Principal, /, *, size_bytes: int = 0) -> AsyncGenerator[None]:
+    async def admitted(self, principal: Principal, /, *, sent: bytes = b"") -> AsyncGenerator[None]:
         """Hold the place of one call that is no operation, charged to the quota of its key.
 
-        Raises RateLimited, Overloaded.
+        `sent` is the call's body, which was read before: no place waits for a slow sender. Raises RateLimited,
+        Overloaded.
         """
         if principal.quota is not None:
-            await self._quotas.charge(principal, size_bytes)
+            await self._quotas.charge(principal, len(sent))
         async with self.shedding.place(principal):
             yield
 

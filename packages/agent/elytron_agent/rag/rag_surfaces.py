@@ -55,13 +55,14 @@ class RagCall:
 
     embeddings: EmbeddingStore
     request: Request
+    sent: bytes = b""
+    """Body, as it was read before the call was given its place."""
 
     async def body(self, model: type[RequestT], /) -> RequestT:
         """Return the request in the body."""
-        sent = await read_body(self.request.scope, self.request.receive, limit=limits.BODY_BYTES)
-        if sent:
+        if self.sent:
             require_json(heads_of(self.request.scope))
-        data = sent or b"{}"
+        data = self.sent or b"{}"
         return await envelope.read_aside(len(data), partial(envelope.decode_as, model, data, limit=limits.BODY_BYTES))
 
 
@@ -100,17 +101,13 @@ class RagRoutes:
             scope = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
             if scope is None:
                 raise ScopeMissing(operation="rag", way_out="use a user's key: an operator has no embeddings")
-            call = RagCall(EmbeddingStore(self._parts, scope.space, caller=principal.id), request)
-            async with self._entrance.admitted(principal, size_bytes=_declared_bytes(request)):
-                answer = await handler(call)
+            embeddings = EmbeddingStore(self._parts, scope.space, caller=principal.id)
+            sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if told.taken else b""
+            async with self._entrance.admitted(principal, sent=sent):
+                answer = await handler(RagCall(embeddings, request, sent))
             return Response(envelope.encode_value(answer), media_type="application/json")
 
         return shown_surface(path, answered, access=SurfaceAccess.MEMBER, methods=(method,), told=told)
-
-
-def _declared_bytes(request: Request) -> int:
-    text = request.headers.get("content-length", "0")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
 async def insert_embedding(call: RagCall) -> Value:

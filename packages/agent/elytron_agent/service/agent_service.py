@@ -150,18 +150,19 @@ class AgentCall:
     service: AgentService
     user: UserAgents
     request: Request
+    sent: bytes = b""
+    """Body, as it was read before the call was given its place."""
 
     def part(self, name: str, /) -> str:
         """Return a part of the path."""
         return self.request.path_params[name]
 
-    async def body(self, model: type[ValueT], /, *, limit: int = limits.BODY_BYTES) -> ValueT:
+    async def body(self, model: type[ValueT], /) -> ValueT:
         """Return the request in the body; an empty body is a request without a field."""
-        sent = await read_body(self.request.scope, self.request.receive, limit=limit)
-        if sent:
+        if self.sent:
             require_json(heads_of(self.request.scope))
-        data = sent or b"{}"
-        return await envelope.read_aside(len(data), partial(envelope.decode_as, model, data, limit=limit))
+        data = self.sent or b"{}"
+        return await envelope.read_aside(len(data), partial(envelope.decode_as, model, data, limit=len(data)))
 
     def number(self, name: str, usual: int, most: int, /) -> int:
         """Return a number of the query. Raises InvalidInput for what is none from 1 to `most`."""
@@ -202,9 +203,10 @@ def route_surface(service: AgentService, route: AgentRoute, /) -> Surface:
     async def answered(request: Request) -> Response:
         service.settings.require_on()
         principal = principal_of(request.scope)
-        call = AgentCall(service, service.user(principal), request)
-        async with service.entrance.admitted(principal, size_bytes=declared_bytes(request)):
-            answer = await route.handler(call)
+        user = service.user(principal)
+        sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.told.taken else b""
+        async with service.entrance.admitted(principal, sent=sent):
+            answer = await route.handler(AgentCall(service, user, request, sent))
         if isinstance(answer, Response):
             return answer
         return Response(envelope.encode_value(answer), media_type="application/json", status_code=route.told.status)
@@ -230,18 +232,20 @@ StreamHandler = Callable[[AgentCall], Awaitable[AgentStream]]
 class StreamRoute:
     """Answers with the events that a handler returns; what the handler raises is answered as a problem."""
 
-    def __init__(self, service: AgentService, handler: StreamHandler, /) -> None:
+    def __init__(self, service: AgentService, handler: StreamHandler, /, *, takes_body: bool) -> None:
         self._service = service
         self._handler = handler
+        self._takes_body = takes_body
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         service, request = self._service, Request(scope, receive)
         service.settings.require_on()
         principal = principal_of(scope)
-        call = AgentCall(service, service.user(principal), request)
+        user = service.user(principal)
         with service.streams.place(principal):
-            async with service.entrance.admitted(principal, size_bytes=declared_bytes(request)):
-                stream = await self._handler(call)
+            sent = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if self._takes_body else b""
+            async with service.entrance.admitted(principal, sent=sent):
+                stream = await self._handler(AgentCall(service, user, request, sent))
             silence_s = service.settings.keep_alive_s if stream.silence_s is None else stream.silence_s
             writer = EventWriter(service.entrance, receive, send, silence_s=silence_s)
             await writer.write(
@@ -257,14 +261,8 @@ def stream_surface(
     service: AgentService, method: str, path: str, handler: StreamHandler, told: SurfaceDescription, /
 ) -> Surface:
     """Return the surface of a route that answers with events."""
-    route = StreamRoute(service, handler)
+    route = StreamRoute(service, handler, takes_body=told.taken is not None)
     return Surface(path, route, SurfaceAccess.MEMBER, (method,), told=replace(told, group=GROUP))
-
-
-def declared_bytes(request: Request, /) -> int:
-    """Return how many bytes a body is said to have."""
-    text = request.headers.get("content-length", "0")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else 0
 
 
 async def item_page(call: AgentCall, known: KnownAgent, /) -> ItemList:

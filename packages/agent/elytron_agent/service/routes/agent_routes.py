@@ -11,7 +11,7 @@ from elytron_agent.loop.removal import AgentRemoval
 from elytron_agent.loop.run_input import check_input
 from elytron_agent.loop.tools.run_tools import SubagentCreator
 from elytron_agent.runs.settings import AgentSettings, UserPreferences
-from elytron_agent.service import limits, wire
+from elytron_agent.service import wire
 from elytron_agent.service.agent_service import (
     ROOT,
     AgentCall,
@@ -176,7 +176,7 @@ def _thread_surfaces(service: AgentService, path: str, name: str) -> Iterable[Su
 async def chat_stream(call: AgentCall) -> AgentStream:
     """Begin a turn and return its events. The turn goes on if the client leaves."""
     known = await _agent_of(call)
-    asked = await call.body(wire.ChatRequest, limit=limits.CHAT_BODY_BYTES)
+    asked = await call.body(wire.ChatRequest)
     check_input(AgentSettings(enabled=True), asked.words, asked.images)
     turn = TurnRequest(asked.words, asked.images, _run_of(known, call.idempotency_key), asked.store)
     feed = call.service.desk.begin(call.user, known, turn)
