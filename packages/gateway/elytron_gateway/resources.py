@@ -2,7 +2,6 @@
 
 import asyncio
 import ipaddress
-import socket
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
 from elytron.state.conflict_retry import LostRaces
+from elytron_adapter.http.addresses import is_public, number_of
 from elytron_core import limits
 from elytron_core.errors import (
     Conflict,
@@ -415,13 +415,9 @@ async def _checked_address(uri: str, allowed: AllowedSources) -> tuple[str, str]
     if host not in allowed.hosts or address.scheme not in {"http", "https"} or address.username is not None:
         raise PermissionRefused("this address is on no host that the server reads resources from")
     port = address.port or (443 if address.scheme == "https" else 80)
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        raise Unreachable(f"{host!r} cannot be found") from None
-    number = str(found[0][4][0])
+    number = await number_of(host, port)
     is_named = _is_number(host)
-    if not is_named and not ipaddress.ip_address(number).is_global:
+    if not is_named and not is_public(number):
         raise PermissionRefused("this address leads into a private network")
     bracketed = f"[{number}]" if ":" in number else number
     rest = address._replace(netloc=f"{bracketed}:{port}", fragment="").geturl()

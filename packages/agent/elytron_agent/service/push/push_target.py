@@ -1,12 +1,10 @@
 """Addresses that previews are sent to: looked up once, judged, and called by the number that was judged."""
 
-import asyncio
-import ipaddress
-import socket
 from collections.abc import Collection
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
+from elytron_adapter.http.addresses import is_public, number_of
 from elytron_agent.service import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused, Unreachable
 
@@ -33,7 +31,15 @@ def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = parts = None
-    if parts is None or not host or parts.username is not None or parts.scheme not in _PORTS or port == 0:
+    is_plain = all("!" <= character <= "~" for character in url)
+    if (
+        parts is None
+        or not host
+        or not is_plain
+        or parts.username is not None
+        or parts.scheme not in _PORTS
+        or port == 0
+    ):
         raise InvalidInput(field="url", problem="is no address such as https://push.example/send")
     if parts.scheme == "http" and host not in allowed:
         raise InvalidInput(field="url", problem="needs https: others are for hosts that the operator names")
@@ -45,12 +51,8 @@ async def checked_address(url: str, allowed: Collection[str], /) -> CheckedAddre
     parts = require_address(url, allowed)
     host = parts.hostname or ""
     port = parts.port or _PORTS[parts.scheme]
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        raise Unreachable("the host of a subscription cannot be found") from None
-    number = str(found[0][4][0])
-    if host not in allowed and not ipaddress.ip_address(number.partition("%")[0]).is_global:
+    number = await number_of(host, port)
+    if host not in allowed and not is_public(number):
         raise PermissionRefused("the address of a subscription leads into a private network")
     bracketed = f"[{number}]" if ":" in number else number
     return CheckedAddress(parts._replace(netloc=f"{bracketed}:{port}", fragment="").geturl(), parts.netloc)

@@ -1,0 +1,54 @@
+"""Addresses that a server calls for a caller: one place looks hosts up and judges their numbers."""
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.gates.tree import ROOT, files
+
+from elytron_adapter.http.addresses import is_public, number_of
+from elytron_core.errors import Unreachable
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "239.255.255.250", "240.0.0.1",
+     "255.255.255.255", "192.88.99.1", "::", "::1", "::7f00:1", "::ffff:10.0.0.1", "::ffff:0:7f00:1",
+     "64:ff9b::a00:1", "64:ff9b:1::1", "2002:a00:1::", "2001:0:7f00:1::", "2001:db8::1", "fc00::1", "fd00::1",
+     "fe80::1%eth0", "fec0::1", "ff02::1", "ff0e::1"],
+)  # fmt: skip
+def test_no_number_that_leads_elsewhere_than_to_the_internet_is_public(number: str) -> None:
+    assert not is_public(number)
+
+
+@pytest.mark.parametrize(
+    "number", ["93.184.215.14", "2606:2800:21f:cb07::1", "64:ff9b::5db8:d70e", "::ffff:93.184.215.14"]
+)
+def test_a_machine_on_the_internet_is_public(number: str) -> None:
+    assert is_public(number)
+
+
+@given(st.ip_addresses(v=4))
+def test_an_address_is_judged_alike_in_each_way_of_writing_it(address: ipaddress.IPv4Address) -> None:
+    translated = ipaddress.IPv6Address(int(ipaddress.IPv6Address("64:ff9b::")) + int(address))
+    assert is_public(str(translated)) == is_public(f"::ffff:{address}") == is_public(str(address))
+    assert not is_public(f"2002:{int(address) >> 16:x}:{int(address) & 0xFFFF:x}::1")
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64 + ".example", ".", "\udc80"])
+async def test_a_name_that_is_none_cannot_be_found(host: str) -> None:
+    with pytest.raises(Unreachable):
+        await number_of(host, 443)
+
+
+def test_one_place_looks_hosts_up_and_judges_them() -> None:
+    own = ROOT / "packages/adapter/elytron_adapter/http/addresses.py"
+    others = [
+        path.relative_to(ROOT).as_posix()
+        for path in files("packages", suffix=".py")
+        if path != own and any(word in path.read_text() for word in ("getaddrinfo", ".is_global"))
+    ]
+    assert others == []
