@@ -12,11 +12,15 @@ import elytron
 from elytron import MemoryRuntime
 from elytron.context import Beat
 from elytron.flows.worker import JobWorker
-from elytron.jobs.queue import claim_job, schedule_job
+from elytron.jobs.background import BackgroundTask
+from elytron.jobs.queue import QUEUE_REF, claim_job, schedule_job
+from elytron_agent.service.job_desk import JobDesk
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, StoreUnavailable, Unreachable
+from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import JobState
+from elytron_core.ports.store import Batch, EntryDraft, JournalAction, PutChange
 from elytron_core.scope import Scope
 from elytron_store.memory import MemoryStore
 
@@ -117,6 +121,19 @@ async def test_a_failure_for_good_ends_in_the_dead_letters(opened: Opened) -> No
     assert (job.state, job.error) == (JobState.DEAD_LETTER, "invalid_input")
 
 
+async def test_a_fault_that_no_one_foresaw_is_an_attempt(opened: Opened, clock: FrozenClock) -> None:
+    memory, notes = await opened(), Notes(*(RuntimeError("odd") for _ in range(limits.JOB_ATTEMPTS)))
+    memory.context.runners["remind"] = notes
+    await put_off(memory)
+    states: list[JobState] = []
+    for _ in range(limits.JOB_ATTEMPTS):
+        (job,) = (await memory.run_jobs()).jobs
+        states.append(job.state)
+        assert job.error == "internal"
+        clock.advance(limits.JOB_WAIT_MAX_MS)
+    assert states == [JobState.RETRY_WAITING] * (limits.JOB_ATTEMPTS - 1) + [JobState.DEAD_LETTER]
+
+
 async def test_a_store_that_is_away_leaves_the_job_leased(opened: Opened) -> None:
     memory = await opened()
     memory.context.runners["remind"] = Notes(StoreUnavailable("the store is away"))
@@ -140,24 +157,89 @@ async def test_a_full_queue_takes_no_more(opened: Opened, monkeypatch: pytest.Mo
     assert await schedule_job(memory.context, SCOPE, "remind", "two", "", due_at=memory.context.clock.now()) is None
 
 
-async def test_a_space_with_many_jobs_holds_up_no_other(clock: FrozenClock) -> None:
+class Reminders:
+    """Does jobs by calling a function."""
+
+    def __init__(self, do: Callable[[Scope], None], /) -> None:
+        self._do = do
+
+    async def run(self, scope: Scope, _payload: str, _beat: Beat, /) -> None:
+        self._do(scope)
+
+    async def give_up(self, space: SpaceId, payload: str, /) -> None: ...
+
+    async def repair(self, space: SpaceId, /) -> None: ...
+
+
+def working(kind: str, memory: MemoryRuntime, do: Callable[[Scope], None], /) -> JobWorker | JobDesk:
+    """Return what does the jobs of all spaces: a server's worker, or the desk of its agents."""
+    runner = Reminders(do)
+    memory.context.runners["remind"] = runner.run
+    if kind == "worker":
+        return JobWorker(memory.context, pause_s=0.01)
+    return JobDesk(memory.context, {"remind": runner}, poll_s=0.01)
+
+
+@pytest.mark.parametrize("kind", ["worker", "desk"])
+async def test_a_space_with_many_jobs_holds_up_no_other(
+    kind: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("elytron_agent.service.limits.SCHEDULES_AT_ONCE", 1)
     store, names = MemoryStore(), ("ada", "bob")
     async with elytron.open(store, scope=SCOPE, clock=clock) as memory:
         done: list[str] = []
         is_over = asyncio.Event()
 
-        async def note(scope: Scope, _payload: str, _beat: Beat, /) -> None:
+        def note(scope: Scope) -> None:
             done.append(scope.space)
             if len(done) == 31:
                 is_over.set()
 
-        memory.context.runners["remind"] = note
         for space, count in zip(names, (30, 1), strict=True):
             for number in range(count):
                 now = clock.now()
                 await schedule_job(memory.context, Scope(space=space), "remind", f"{number}", "", due_at=now)
-        worker = JobWorker(memory.context)
+        worker = working(kind, memory, note)
         worker.start()
         await is_over.wait()
         await worker.stop()
         assert done.index("bob") <= 1
+
+
+@pytest.mark.parametrize("kind", ["worker", "desk"])
+async def test_a_damaged_queue_of_one_space_holds_up_no_other(kind: str, clock: FrozenClock) -> None:
+    store = MemoryStore()
+    async with elytron.open(store, scope=SCOPE, clock=clock) as memory:
+        is_done = asyncio.Event()
+
+        for space in ("ada", "bob"):
+            now = clock.now()
+            await schedule_job(memory.context, Scope(space=space), "remind", "one", "", due_at=now)
+        (queue,) = await store.get(SpaceId("ada"), [QUEUE_REF])
+        assert queue is not None
+        entry = EntryDraft(JournalAction.MAINTENANCE, QUEUE_REF)
+        broken = PutChange(QUEUE_REF, b"no queue", expects=queue.revision)
+        await store.commit(Batch(SpaceId("ada"), clock.now(), (entry,), (broken,)))
+        worker = working(kind, memory, lambda _: is_done.set())
+        worker.start()
+        await is_done.wait()
+        await worker.stop()
+
+
+async def test_work_in_the_background_goes_on_behind_a_fault() -> None:
+    begun = 0
+    is_there = asyncio.Event()
+
+    async def work() -> None:
+        nonlocal begun
+        begun += 1
+        if begun < 3:
+            raise RuntimeError("odd")
+        is_there.set()
+        await asyncio.Event().wait()
+
+    task = BackgroundTask(work, name="work", pause_s=0)
+    task.start()
+    await is_there.wait()
+    await task.stop()
+    assert begun == 3

@@ -3,22 +3,27 @@
 import asyncio
 import logging
 from collections.abc import Coroutine, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import count
 from typing import Any, Final, Protocol
 
 from elytron.context import Beat, OperationContext
 from elytron.flows.worker import run_next
-from elytron.jobs.queue import BackgroundTask, read_queue
+from elytron.jobs.background import BackgroundTask, apart_from_others
+from elytron.jobs.queue import read_queue
 from elytron_agent.service import limits
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
+from elytron_core.lru_cache import LruCache
 from elytron_core.planes.jobs import JobState
 from elytron_core.policy import maintenance
 from elytron_core.scope import Scope
 
 logger = logging.getLogger(__name__)
 _SWEEP_EVERY: Final = 12
-"""Rounds after which all spaces are searched for jobs that another process made."""
+"""Intervals after which all spaces are searched for jobs that another process made."""
 
 
 class KindRunner(Protocol):
@@ -45,6 +50,9 @@ class JobDesk:
         self._runners = runners
         self._poll_s = poll_s
         self._busy: dict[SpaceId, asyncio.Task[None]] = {}
+        self._turns: LruCache[SpaceId, int] = LruCache(limits.AGENTS_KEPT)
+        """Number of the last turn of each space."""
+        self._numbers = count(1)
         self._background = BackgroundTask(self._work, name="elytron-agent-jobs")
 
     def start(self) -> None:
@@ -63,15 +71,17 @@ class JobDesk:
             self._context.runners.pop(kind, None)
 
     async def _work(self) -> None:
-        rounds = 0
+        loop = asyncio.get_running_loop()
+        is_first, sweep_at = True, loop.time()
         while True:
             try:
-                if rounds % _SWEEP_EVERY == 0:
-                    await self._sweep(repairs=rounds == 0)
+                if loop.time() >= sweep_at:
+                    sweep_at = loop.time() + _SWEEP_EVERY * self._poll_s
+                    await self._sweep(repairs=is_first)
+                    is_first = False
                 await self._take_due()
             except ElytronError as error:
                 logger.warning("the jobs of agents were not looked at (%s)", error.key)
-            rounds += 1
             pause = asyncio.ensure_future(asyncio.sleep(self._poll_s))
             try:
                 await asyncio.wait({pause, *self._busy.values()}, return_when=asyncio.FIRST_COMPLETED)
@@ -84,33 +94,41 @@ class JobDesk:
         while spaces := await self._context.store.spaces(after=after, limit=core_limits.SCAN_MAX):
             after = spaces[-1]
             for space in spaces:
-                queue = await read_queue(self._context, space)
-                kinds = {job.kind for job in queue.active} & self._runners.keys()
-                if kinds:
-                    self._context.put_off.add(space)
-                for kind in kinds if repairs else ():
-                    await self._runners[kind].repair(space)
+                with self._apart(space):
+                    queue = await read_queue(self._context, space)
+                    kinds = {job.kind for job in queue.active} & self._runners.keys()
+                    if kinds:
+                        self._context.put_off.add(space)
+                    for kind in kinds if repairs else ():
+                        await self._runners[kind].repair(space)
 
     async def _take_due(self) -> None:
-        for space in tuple(self._context.put_off):
+        """Begin the due jobs for which there is room, first those of spaces that had no turn for longest."""
+        for space in sorted(self._context.put_off, key=lambda space: (self._turns.get(space, 0), space)):
             if len(self._busy) >= limits.SCHEDULES_AT_ONCE:
                 return
             if space in self._busy:
                 continue
-            queue = await read_queue(self._context, space)
-            if maintenance.claimable_job(queue, self._context.clock.now(), self._runners.keys()) is not None:
-                self._begin(space, self._empty(space))
+            with self._apart(space):
+                queue = await read_queue(self._context, space)
+                if maintenance.claimable_job(queue, self._context.clock.now(), self._runners.keys()) is not None:
+                    self._begin(space, self._do_next(space))
+
+    def _apart(self, space: SpaceId) -> AbstractContextManager[None]:
+        return apart_from_others(partial(self._context.put_off.discard, space))
 
     def _begin(self, space: SpaceId, work: Coroutine[Any, Any, None]) -> None:
+        self._turns[space] = next(self._numbers)
         task = asyncio.get_running_loop().create_task(work, name="elytron-agent-job")
         self._busy[space] = task
         task.add_done_callback(lambda _: self._busy.pop(space, None))
 
-    async def _empty(self, space: SpaceId) -> None:
-        """Do what is due in a space."""
+    async def _do_next(self, space: SpaceId) -> None:
+        """Do one job of a space: the next one waits for its turn behind those of other spaces."""
         try:
-            while (known := await run_next(self._context, space, kinds=self._runners.keys())) is not None:
-                if known.job.state is JobState.DEAD_LETTER:
+            with self._apart(space):
+                known = await run_next(self._context, space, kinds=self._runners.keys())
+                if known is not None and known.job.state is JobState.DEAD_LETTER:
                     await self._runners[known.job.kind].give_up(space, known.job.payload)
         except ElytronError as error:
             # A job that was held goes on when its lease ends.

@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Collection
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 
 from elytron.context import JobBlocked, OperationContext
+from elytron.jobs.background import BackgroundTask, apart_from_others, log_fault
 from elytron.jobs.model_calls import BudgetReached, ModelAsker
-from elytron.jobs.queue import BackgroundTask, KnownJob, claim_job, job_view, move_job, read_jobs, read_queue
+from elytron.jobs.queue import KnownJob, claim_job, job_view, move_job, read_jobs, read_queue
 from elytron.passes.extraction import PASSES
 from elytron.passes.pass_context import PassWork, read_turns
 from elytron_core import limits
@@ -22,6 +23,7 @@ from elytron_core.policy import maintenance
 
 NO_MODEL = "no_language_model"
 BUDGET_REACHED = "budget_reached"
+INTERNAL = "internal"
 
 
 class LeaseLost(Exception):
@@ -106,6 +108,11 @@ async def _perform_job(ctx: OperationContext, held: _HeldJob, job: Job) -> _Endi
         raise
     except ElytronError as error:
         return _failed_ending(ctx, error.key, retryable=error.retryable)
+    except LeaseLost:
+        raise
+    except Exception as error:  # noqa: BLE001 - a fault of what does the job ends this attempt alone
+        log_fault("a job failed", error)
+        return _failed_ending(ctx, INTERNAL, retryable=True)
     return lambda job: maintenance.finish_job(job, at=ctx.clock.now())
 
 
@@ -247,8 +254,9 @@ class JobWorker:
         while spaces := await self._ctx.store.spaces(after=after, limit=limits.SCAN_MAX):
             after = spaces[-1]
             for space in spaces:
-                if (await read_queue(self._ctx, space)).active:
-                    self._ctx.put_off.add(space)
+                with self._apart(space):
+                    if (await read_queue(self._ctx, space)).active:
+                        self._ctx.put_off.add(space)
 
     async def _work_round(self) -> bool:
         """Do one job of each space that has one due, so that none waits for all of another; return whether any was."""
@@ -256,8 +264,12 @@ class JobWorker:
         for space in tuple(self._ctx.put_off):
             if self._stopping.is_set():
                 return False
-            if await run_next(self._ctx, space, kinds=self._kinds) is not None:
-                was_busy = True
-            elif not (await read_queue(self._ctx, space)).active:
-                self._ctx.put_off.discard(space)
+            with self._apart(space):
+                if await run_next(self._ctx, space, kinds=self._kinds) is not None:
+                    was_busy = True
+                elif not (await read_queue(self._ctx, space)).active:
+                    self._ctx.put_off.discard(space)
         return was_busy
+
+    def _apart(self, space: SpaceId) -> AbstractContextManager[None]:
+        return apart_from_others(partial(self._ctx.put_off.discard, space))

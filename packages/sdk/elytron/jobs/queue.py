@@ -1,10 +1,9 @@
 """The durable queue of a space: jobs are documents, and every step of one is a batch that names what it replaces."""
 
-import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from elytron.context import OperationContext
 from elytron.documents.change_set import ChangeSet
@@ -271,28 +270,3 @@ def _new_job(scope: Scope, turns: tuple[int, ...], now: Instant) -> Job:
         updated_at=now,
         due_at=now,
     )
-
-
-class BackgroundTask:
-    """Does `work` in one task, from `start` to `stop`."""
-
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, None]], /, *, name: str) -> None:
-        self._work = work
-        self._name = name
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to work."""
-        assert self._task is None
-        self._task = asyncio.get_running_loop().create_task(self._work(), name=self._name)
-
-    async def stop(self) -> None:
-        """End where the work waits, and return when it has ended."""
-        task, self._task = self._task, None
-        if task is None:
-            return
-        task.cancel()
-        try:
-            await task
-        except asyncio.CancelledError:
-            return
