@@ -174,6 +174,8 @@ SUBAGENT_NAME_CHARS, SUBAGENT_PURPOSE_CHARS = 80, 2_000
 LOCALE_CHARS = 35
 NEAR_NAME_CHARS = 64
 """So much of an unknown name of a zone or language is compared with the known ones."""
+ZONE_CHARS = 64
+"""Characters of a time zone's name: the longest of the database has 32."""
 EPOCH_DIGITS, STEP_DIGITS = 6, 4
 COUNT_DEADLINE_S = 2.0
 """So long a run waits for a model's own count of tokens before it compacts by an estimate."""

@@ -86,6 +86,9 @@ async def test_a_second_block_of_a_label_and_one_too_many_are_refused() -> None:
             await shelf.create(BlockDraft(label=f"b{number}"))
         with pytest.raises(LimitExceeded, match="blocks"):
             await shelf.create(BlockDraft(label="more"))
+        with pytest.raises(PreconditionFailed):
+            await shelf.create(BlockDraft(label="b1"))
+        await shelf.create_missing([BlockDraft(label="b1"), BlockDraft(label="b2")])
         await shelf.delete("b0")
         with pytest.raises(PreconditionFailed):
             await shelf.create(BlockDraft(label="b1"))

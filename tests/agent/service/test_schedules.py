@@ -269,10 +269,13 @@ async def test_while_its_agent_is_off_a_schedule_waits_and_a_cancelled_one_is_go
     [
         ({"task": "x", "rule": {"type": "one_off", "at": "2020-01-01T00:00"}}, "rule"),
         ({"task": "x", "rule": {"type": "one_off", "at": "2050-01-01T00:00"}}, "rule"),
+        ({"task": "x", "rule": {"type": "one_off", "at": "9999-12-31T23:59"}, "timezone": "Etc/GMT+12"}, "at"),
+        ({"task": "x", "rule": {"type": "one_off", "at": "0001-01-01T00:00"}, "timezone": "Asia/Tokyo"}, "at"),
         ({"task": "x", "rule": {"type": "cron", "line": "0 0 30 2 *"}}, "line"),
         ({"task": "x", "rule": {"type": "daily", "time": "25:00"}}, "time"),
         ({"task": "x", "rule": {"type": "hourly"}}, "rule"),
         ({"task": "x", "rule": {"type": "daily", "time": "09:00"}, "timezone": "Lisbon"}, "timezone"),
+        ({"task": "x", "rule": {"type": "daily", "time": "09:00"}, "timezone": "Europe/" * 3_000}, "timezone"),
         ({"task": "", "rule": {"type": "daily", "time": "09:00"}}, "task"),
     ],
 )

@@ -134,7 +134,8 @@ class BlockShelf:
         Raises PermissionRefused for a text of a model that may not be learned.
         """
         await self._admit(draft.label, "", draft.value, limit=draft.limit, by=by)
-        if len(await self.list()) >= limits.BLOCKS:
+        found = await self.list()
+        if len(found) >= limits.BLOCKS and all(block.label != draft.label for block in found):
             raise LimitExceeded(what="blocks of one owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
         stored = _StoredBlock(
             value=draft.value, description=draft.description, limit=draft.limit, read_only=draft.read_only

@@ -159,6 +159,9 @@ def local_time(at: Instant, zone: str, /) -> str:
 @cache
 def time_zone(name: str, /) -> tzinfo:
     """Return a time zone by its name. Raises ZoneInfoNotFoundError, ValueError, OSError for a name of none."""
+    # A long name is looked up piece by piece, as deep as it is.
+    if len(name) > limits.ZONE_CHARS:
+        raise ValueError("is longer than the name of any zone")
     # UTC is there even where the system has no database of zones.
     return UTC if name == "UTC" else ZoneInfo(name)
 

@@ -15,7 +15,7 @@ PAUSE_S: Final = 5.0
 
 
 class BackgroundTask:
-    """Does `work` in one task, from `start` to `stop`: again after a fault that no one foresaw."""
+    """Does `work` in one task, from `start` to `stop`: again after an unforeseen fault."""
 
     def __init__(
         self, work: Callable[[], Coroutine[Any, Any, None]], /, *, name: str, pause_s: float = PAUSE_S
@@ -45,7 +45,7 @@ class BackgroundTask:
         while True:
             try:
                 await self._work()
-            except Exception as error:  # noqa: BLE001 - whatever it is, the work goes on
+            except Exception as error:  # noqa: BLE001 - the work goes on behind any fault
                 log_fault(f"{self._name} was broken off", error)
             else:
                 return
@@ -65,7 +65,7 @@ def apart_from_others(drop: Callable[[], None], /) -> Generator[None]:
             raise
         logger.warning("the jobs of a space were not looked at (%s)", error.key)
         drop()
-    except Exception as error:  # noqa: BLE001 - the border: a document that no one foresaw is one space's alone
+    except Exception as error:  # noqa: BLE001 - the border: damage is one space's alone
         log_fault("the jobs of a space were not looked at", error)
         drop()
 

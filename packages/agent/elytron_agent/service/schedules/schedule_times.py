@@ -5,7 +5,7 @@ it shows twice is due the first time alone. Times of one rule that fall together
 """
 
 from collections.abc import Iterator
-from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from datetime import MAXYEAR, MINYEAR, UTC, date, datetime, time, timedelta, tzinfo
 from enum import StrEnum
 from typing import Annotated, Final, Literal
 
@@ -52,10 +52,13 @@ def _clock_time(text: str) -> str:
 
 def _one_moment(text: str) -> str:
     try:
-        datetime.fromisoformat(text)
+        year = datetime.fromisoformat(text).year
     except ValueError:
+        year = 0
+    # At both ends of the calendar, a time has no moment in some zones.
+    if not MINYEAR < year < MAXYEAR:
         problem = "is no date and time such as 2027-05-04T09:00, or with an offset 2027-05-04T09:00+02:00"
-        raise InvalidInput(field="at", problem=problem) from None
+        raise InvalidInput(field="at", problem=problem)
     return text
 
 
