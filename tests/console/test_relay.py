@@ -1,9 +1,12 @@
 """A console elsewhere, relayed to this machine's browser alone."""
 
 from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
+from starlette.types import Message
 from tests.console.conftest import Keys, bearer
 from tests.transports.serving import Served
 
@@ -41,6 +44,36 @@ async def test_the_page_signs_in_reads_and_writes_through_it(relay: httpx.AsyncC
 async def test_the_console_alone_is_relayed(relay: httpx.AsyncClient, keys: Keys) -> None:
     for path in ("/v1/inspect", "/metrics", "/docs", "/consoles", "/console/../metrics"):
         assert (await relay.get(path, headers=bearer(keys.operator))).status_code == 404
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/console/../livez", "/console/%2e%2e/livez", "/console/..%2flivez", "/console/%2E./livez", "/console/./session",
+     "/console/static/../../livez", "/console/..\\livez",
+     "/console/%5c..%5clivez", "/console/x%0d%0aA: b", "/%63onsole/x"],
+)  # fmt: skip
+async def test_no_path_leads_out_of_the_console(path: str) -> None:
+    sent: list[str] = []
+
+    async def send(_method: str, to: str, *_: object) -> None:
+        sent.append(to)
+
+    app = console_relay("http://127.0.0.1:9", send)
+    scope: dict[str, Any] = {
+        "type": "http", "method": "GET", "scheme": "http", "path": unquote(path), "raw_path": path.encode(),
+        "query_string": b"", "headers": [(b"host", b"127.0.0.1:8718")],
+    }  # fmt: skip
+    answers: list[int] = []
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def answer(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            answers.append(message["status"])
+
+    await app(scope, receive, answer)
+    assert (answers, sent) == ([404], [])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import request_response
 from starlette.types import ASGIApp
 
-from elytron_adapter.http.requests import heads_of, is_host_allowed, is_own_page, read_body
+from elytron_adapter.http.requests import (
+    heads_of,
+    is_host_allowed,
+    is_own_page,
+    is_plain_path,
+    raw_path,
+    read_body,
+)
 from elytron_console import limits
 from elytron_console.routes.transfers import ARCHIVE, TRANSCRIPTS
 from elytron_console.sessions import ROOT
@@ -61,10 +68,10 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
         headers = heads_of(request.scope)
         if not is_host_allowed(headers, HOSTS) or not is_own_page(request.scope, headers):
             return _relay_problem(403, "permission_refused", "this page is for this machine alone")
-        path = request.url.path
+        path = raw_path(request.scope)
         if path == "/":
             return RedirectResponse(ROOT)
-        if path != ROOT and not path.startswith(f"{ROOT}/"):
+        if not is_plain_path(path) or (path != ROOT and not path.startswith(f"{ROOT}/")):
             return _relay_problem(404, "not_found", "the console alone is relayed")
         try:
             body = await read_body(request.scope, request.receive, limit=_body_limit(path))

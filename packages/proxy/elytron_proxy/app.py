@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.failures import failure_of
-from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page
+from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page, is_plain_path, raw_path
 from elytron_adapter.identity.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
@@ -269,15 +269,12 @@ class ProxyApp:
 
 def _path_of(scope: Scope) -> str:
     """Return the path below the proxy's own, as it came over the wire."""
-    raw = scope.get("raw_path")
-    path = raw.partition(b"?")[0].decode("latin-1") if raw else scope["path"]
-    return path.removeprefix(scope.get("root_path", "")) or "/"
+    return raw_path(scope).removeprefix(scope.get("root_path", "")) or "/"
 
 
 def _require_plain(path: str) -> None:
     """Raise Refused for a path that would leave an upstream's base, or that no header line may hold."""
-    parts = [unquote(part) for part in path.split("/")]
-    if any(part in {".", ".."} or "\\" in part or not part.isprintable() for part in parts):
+    if not is_plain_path(path):
         raise RefusedCall(CallRefusal(400, "invalid_input", "the path has a segment of dots, or a control character"))
 
 

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Final, TypeVar, overload
-from urllib.parse import urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from pydantic import ValidationError
 from starlette.datastructures import Headers, QueryParams
@@ -82,6 +82,18 @@ async def read_body(scope: Scope, receive: Receive, /, *, limit: int) -> bytes:
             return await _whole_body(receive, limit=limit)
     except TimeoutError:
         raise HTTPException(408) from None
+
+
+def raw_path(scope: Scope, /) -> str:
+    """Return the path as it came over the wire, with its escapes."""
+    raw: bytes | None = scope.get("raw_path")
+    return raw.partition(b"?")[0].decode("latin-1") if raw else quote(scope["path"])
+
+
+def is_plain_path(path: str, /) -> bool:
+    """Return whether a path with its escapes leads nowhere but below itself, however often it is read and rewritten."""
+    parts = unquote(path).split("/")
+    return not any(part in {".", ".."} or "\\" in part or not part.isprintable() for part in parts)
 
 
 async def next_message(receive: Receive, /) -> Message:
