@@ -28,6 +28,7 @@ class GroupingStore:
         self.compact = shared.compact
         self.get = shared.get
         self.scan = shared.scan
+        self.count = shared.count
         self.journal = shared.journal
         self.spaces = shared.spaces
         self.write_blob = shared.write_blob
