@@ -26,6 +26,7 @@ class GroupingStore:
         self._is_open = False
         self.capabilities = shared.capabilities
         self.compact = shared.compact
+        self.count = shared.count
         self.get = shared.get
         self.scan = shared.scan
         self.count = shared.count
