@@ -29,7 +29,6 @@ class GroupingStore:
         self.count = shared.count
         self.get = shared.get
         self.scan = shared.scan
-        self.count = shared.count
         self.journal = shared.journal
         self.spaces = shared.spaces
         self.write_blob = shared.write_blob
