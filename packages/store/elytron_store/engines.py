@@ -291,7 +291,16 @@ async def _find_tables(
     require_sealing(place, sealed=sealed)
     wanted = WantedTables(place, clock.now(), profile, sealed, is_made=when_missing is WhenMissing.MAKE)
     store = await PostgresStore.found(wanted, clock=clock)
-    return _FoundStore(store, partial(store.note_opening, wanted.at))
+    note = partial(store.note_opening, wanted.at)
+    if not place.blobs:
+        return _FoundStore(store, note)
+    from elytron_store.wrappers.object_blobs import ObjectBlobStore
+
+    try:
+        return _FoundStore(await ObjectBlobStore.open(store, place.blobs), note)
+    except BaseException:
+        await store.close()
+        raise
 
 
 async def _open_sealed(found: _FoundStore, keys: KeyProvider, /, *, ids: IdSource | None, clock: Clock) -> Store:

@@ -10,7 +10,8 @@ from elytron_store import limits as store_limits
 ENGINE = "postgres"
 DEFAULT_SCHEMA = "elytron"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,30}")
-_OWN = frozenset({"sealed", "schema", "portable", "connections", "recycle_log"})
+_OWN = frozenset({"sealed", "schema", "portable", "connections", "recycle_log", "blobs"})
+_OBJECTS = re.compile(r"(?:s3|gs|az|file)://[^\s?#@]{1,200}")
 _ANSWERS = {"yes": True, "no": False}
 
 
@@ -29,13 +30,16 @@ class PostgresAddress:
     connections: int = store_limits.POSTGRES_CONNECTIONS
     recycles_log: bool = False
     """An erasure has the server write over its log."""
+    blobs: str = ""
+    """An object store for the blobs; without it, they are in the database."""
 
 
 def parse_address(url: str, /) -> PostgresAddress:
     """Return what `url` names; nothing is opened.
 
-    `postgresql://user@host:port/database`. Of its query `sealed=no`, `schema=NAME`, `portable=yes`, `connections=N`
-    and `recycle_log=yes` are the engine's, all else the driver's (`sslmode`, `host`, `target_session_attrs`, ...).
+    `postgresql://user@host:port/database`. Of its query `sealed=no`, `schema=NAME`, `portable=yes`, `connections=N`,
+    `blobs=s3://BUCKET/PREFIX` and `recycle_log=yes` are the engine's, all else the driver's (`sslmode`, `host`,
+    `target_session_attrs`, ...).
     Raises StoreUrlInvalid, which shows no part of the URL.
     """
     if not url.startswith("postgresql://"):
@@ -62,6 +66,7 @@ def parse_address(url: str, /) -> PostgresAddress:
         portable=_read_answer(own.get("portable", "no"), name="portable"),
         connections=_read_connections(own.get("connections", f"{store_limits.POSTGRES_CONNECTIONS}")),
         recycles_log=_read_answer(own.get("recycle_log", "no"), name="recycle_log"),
+        blobs=_read_objects(own.get("blobs")),
     )
 
 
@@ -75,6 +80,14 @@ def _read_answer(text: str, /, *, name: str) -> bool:
     if text not in _ANSWERS:
         raise StoreUrlInvalid(problem=f"says neither yes nor no behind {name}=")
     return _ANSWERS[text]
+
+
+def _read_objects(text: str | None) -> str:
+    if text is not None and not _OBJECTS.fullmatch(text):
+        raise StoreUrlInvalid(
+            problem="names no object store behind blobs=: s3://, gs://, az:// or file://, without a key"
+        )
+    return (text or "").rstrip("/")
 
 
 def _read_connections(text: str) -> int:

@@ -25,6 +25,8 @@ class StoreLayout(BaseModel):
 
     schema_version: int = Field(default=statements.SCHEMA_VERSION, ge=1)
     partitions: int = Field(default=statements.PARTITIONS, ge=1, le=100)
+    objects: str = ""
+    """The object store of the blobs, if they have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ async def prepare_tables(connection: Connection, wanted: WantedTables, /) -> Fou
         async with connection.transaction():
             await _lock_making(connection, schema)
             await connection.execute(statements.create_functions(schema, layout.partitions))
+    await _require_objects(connection, wanted, layout)
     return FoundTables(layout.partitions, is_pooled)
 
 
@@ -174,6 +177,19 @@ async def _read_layout(connection: Connection, wanted: WantedTables) -> StoreLay
         raise StoreNewer(found=layout.schema_version, known=statements.SCHEMA_VERSION)
     require_match(read_manifest(body), engine=ENGINE, profile=wanted.profile, sealed=wanted.sealed)
     return layout
+
+
+async def _require_objects(connection: Connection, wanted: WantedTables, layout: StoreLayout) -> None:
+    """Note that the blobs are objects from now on. Raises StoreForeign if they are elsewhere than the URL says."""
+    given, schema = wanted.address.blobs, wanted.address.schema
+    if layout.objects == given:
+        return
+    if layout.objects:
+        raise StoreForeign(
+            f"the blobs of this store are objects at {layout.objects}: say so in the URL of every node (blobs=...)"
+        )
+    noted = layout.model_copy(update={"objects": given})
+    await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(noted)))
 
 
 async def _read_manifest_row(connection: Connection, schema: str, name: str) -> bytes | None:
