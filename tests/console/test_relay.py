@@ -37,7 +37,7 @@ async def test_the_page_signs_in_reads_and_writes_through_it(relay: httpx.AsyncC
     token = {"X-Console-Token": begun.json()["token"], "Origin": HERE}
     said = {"write": {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}}
     assert (await relay.post("/console/operations/write", json=said, headers=token)).json()["changed"]
-    listed = (await relay.get("/console/conversations?space=ada")).json()
+    listed = (await relay.get("/console/conversations?space=ada", headers=token)).json()
     assert [(one["conversation"], one["turns"]) for one in listed["items"]] == [("default", 1)]
 
 

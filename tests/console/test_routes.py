@@ -70,7 +70,8 @@ class TestSession:
         for part in ("HttpOnly", "SameSite=strict", "Path=/console"):
             assert part in cookie
         assert answer.json()["space"] == "ada"
-        assert (await client.get("/console/session")).json()["token"] == answer.json()["token"]
+        token = {"X-Console-Token": answer.json()["token"]}
+        assert (await client.get("/console/session", headers=token)).json()["token"] == answer.json()["token"]
         assert (await client.post("/v1/inspect", json={})).status_code == 401
 
     async def test_a_wrong_key_begins_none(self, client: httpx.AsyncClient) -> None:
@@ -78,17 +79,35 @@ class TestSession:
         assert answer.status_code == 401
         assert "set-cookie" not in answer.headers
 
+    async def test_a_cookie_that_another_port_got_opens_nothing(self, client: httpx.AsyncClient, keys: Keys) -> None:
+        await signed_in(client, keys.operator)
+        described = (await client.get("/openapi/all.json", headers=bearer(keys.operator))).json()["paths"]
+        places = [
+            (path, method)
+            for path, methods in described.items()
+            for method in methods
+            if path.startswith("/console/") and path != "/console/"
+        ]
+        told: dict[tuple[str, str], int] = {}
+        for path, method in places:
+            sent = b"{}" if method in {"post", "put", "patch"} else None
+            place = re.sub(r"\{.*?\}", "x", path)
+            answer = await client.request(method, place, content=sent, headers={"Content-Type": "application/json"})
+            told[path, method] = answer.status_code
+        assert len(told) > 20
+        assert {place: status for place, status in told.items() if status not in {401, 403}} == {}
+
     async def test_it_ends_with_the_key(self, server: Served, client: httpx.AsyncClient, keys: Keys) -> None:
-        await signed_in(client, keys.user)
+        token = await signed_in(client, keys.user)
         key_id = keys.user.split("_")[2]
         await client.delete(f"/console/devices/{key_id}", headers=bearer(keys.operator))
-        assert (await client.get("/console/session")).status_code == 401
+        assert (await client.get("/console/session", headers=token)).status_code == 401
 
     async def test_it_ends_when_it_is_ended(self, client: httpx.AsyncClient, keys: Keys) -> None:
         token = await signed_in(client, keys.user)
         cookie = {"Cookie": f"elytron_console={client.cookies['elytron_console']}"}
         assert (await client.delete("/console/session", headers=token)).status_code == 204
-        assert (await client.get("/console/session", headers=cookie)).status_code == 401
+        assert (await client.get("/console/session", headers=cookie | token)).status_code == 401
 
 
 class TestGuard:

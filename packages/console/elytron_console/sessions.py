@@ -15,7 +15,7 @@ from elytron_adapter.http.requests import SAFE_METHODS, heads_of, is_own_page
 from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_console import limits
-from elytron_core.errors import InvalidInput, PermissionRefused
+from elytron_core.errors import InvalidInput, PermissionRefused, Unauthorized
 from elytron_core.model import Value
 
 ROOT: Final = "/console"
@@ -32,9 +32,10 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class ConsoleDoor:
-    """Makes the surfaces of a console: each takes its cookie, and a change the session's token and origin too.
+    """Makes the surfaces of a console: each takes a cookie with its session's token, and a change the origin too.
 
-    A caller with an `Authorization` header of its own is no page, and needs neither.
+    A cookie is sent to every port of its host, so that a program on another port may get it. The token is kept by pages
+    of this origin alone. A caller with an `Authorization` header of its own is no page, and needs neither.
     """
 
     def __init__(self, entrance: CallerEntrance, /) -> None:
@@ -84,14 +85,21 @@ class ConsoleDoor:
         return hashlib.blake2b(cookie.encode(), key=self._key, digest_size=24).hexdigest()
 
     def _require_own(self, scope: Scope) -> None:
-        """Raise PermissionRefused for a change that another site may have made a browser ask for."""
+        """Raise PermissionRefused for a change that another site may have made a browser ask for.
+
+        Raises Unauthorized for a reader with a cookie alone. In development mode no session is open, and reading is
+        free.
+        """
         headers = heads_of(scope)
-        if scope["method"] in SAFE_METHODS or "authorization" in headers:
+        if "authorization" in headers:
             return
-        if not is_own_page(scope, headers):
-            raise PermissionRefused(_REFUSED)
-        given = headers.get(TOKEN, "")
-        if not hmac.compare_digest(given.encode(), self.token_of(scope).encode()):
+        is_reader = scope["method"] in SAFE_METHODS
+        if is_reader and not self.sessions.is_open(headers):
+            return
+        is_told = hmac.compare_digest(headers.get(TOKEN, "").encode(), self.token_of(scope).encode())
+        if is_reader and not is_told:
+            raise Unauthorized
+        if not is_told or not is_own_page(scope, headers):
             raise PermissionRefused(_REFUSED)
 
 

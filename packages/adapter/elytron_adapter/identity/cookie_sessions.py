@@ -76,10 +76,17 @@ class CookieSessions:
         token = self.token(headers)
         if given is not None or token is None:
             return given
+        session = self._session(token)
+        return self._mask(token, session.masked).decode("latin-1") if session is not None else None
+
+    def is_open(self, headers: Mapping[str, str], /) -> bool:
+        """Return whether the cookie of a request, if it has one, opens a session."""
+        token = self.token(headers)
+        return token is not None and self._session(token) is not None
+
+    def _session(self, token: str) -> _OpenSession | None:
         session = self._open.get(_token_digest(token))
-        if session is None or session.until <= time.monotonic():
-            return None
-        return self._mask(token, session.masked).decode("latin-1")
+        return session if session is not None and session.until > time.monotonic() else None
 
     def _mask(self, token: str, data: bytes) -> bytes:
         """Return `data` under the mask of a cookie, or without it. A cookie masks one credential alone."""

@@ -9,10 +9,16 @@ export const html = htm.bind(h);
 // Calls ---------------------------------------------------------------------------------------------------------------
 
 const TOKEN = "X-Console-Token";
+// A cookie goes to every port of its host; the token stays with this origin, and the two open the console together.
+const KEPT = "elytron-console-token";
 let token = "";
+try { token = localStorage.getItem(KEPT) ?? ""; } catch { /* a browser that stores nothing: signed in until it is loaded again */ }
 let onSignedOut = () => {};
 
-export const keepToken = (given) => { token = given ?? ""; };
+export const keepToken = (given) => {
+  token = given ?? "";
+  try { if (token) localStorage.setItem(KEPT, token); else localStorage.removeItem(KEPT); } catch { /* the same */ }
+};
 export const whenSignedOut = (act) => { onSignedOut = act; };
 
 export class Refusal extends Error {
@@ -44,7 +50,7 @@ async function request(method, path, body, { key, signal, type = "application/js
   // A browser sends no other characters in a header; no key has them.
   if (key !== undefined && !/^[\x21-\x7E]+$/.test(key)) throw new Refusal({ status: 401, detail: "This is no access key." });
   if (key !== undefined) headers.Authorization = `Bearer ${key}`;
-  if (method !== "GET") headers[TOKEN] = token;
+  if (token) headers[TOKEN] = token;
   if (body !== undefined) headers["Content-Type"] = type;
   let answer;
   try {
