@@ -24,6 +24,8 @@ from elytron_core.planes.space import COLLECTIONS
 
 PAGES = {shown(page): page for page in pages()}
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+GOES_ON = "# goes on from the code above\n"
+IN_A_CHECKOUT = "# in a checkout\n"
 _OTHER_COMMAND = frozenset({"|", ">", ">>", "&&", ";", "<"})
 
 
@@ -35,6 +37,16 @@ class Block(NamedTuple):
     text: str
 
 
+class DocProgram(NamedTuple):
+    """Blocks of a page that are run one after the other, the last of which is looked at."""
+
+    page: str
+    blocks: tuple[Block, ...]
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.blocks[-1].line}"
+
+
 def blocks(page: Path) -> list[Block]:
     """Return the fenced blocks of a page."""
     text = page.read_text(encoding="utf-8")
@@ -43,7 +55,19 @@ def blocks(page: Path) -> list[Block]:
     ]
 
 
-WITH_PYTHON = {name: page for name, page in PAGES.items() if any(block.info == "python" for block in blocks(page))}
+def programs() -> Iterator[DocProgram]:
+    """Yield what readers run: each block of Python alone, or after all of the page above it if it says so."""
+    for name, page in PAGES.items():
+        python = [block for block in blocks(page) if block.info == "python"]
+        ends = [place for place, block in enumerate(python) if block.text.startswith(GOES_ON)]
+        if ends:  # the last one's run is that of the others, and of the block with which the page begins
+            yield DocProgram(name, tuple(python[: ends[-1] + 1]))
+        for place, block in enumerate(python):
+            if place not in ends and not (ends and place == 0):
+                yield DocProgram(name, (block,))
+
+
+PROGRAMS = list(programs())
 WITH_COMMANDS = {name: page for name, page in PAGES.items() if any(block.info == "console" for block in blocks(page))}
 
 
@@ -53,21 +77,19 @@ def test_a_fence_says_python_and_nothing_more(name: str) -> None:
     assert told <= {"python"}
 
 
-@pytest.mark.parametrize("name", WITH_PYTHON)
-def test_the_python_of_a_page_runs_from_top_to_bottom(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As in a notebook at the top of a checkout: in one namespace, with `await` where a page has it."""
+@pytest.mark.parametrize("program", PROGRAMS, ids=str)
+def test_the_python_of_a_page_runs_alone(program: DocProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In an empty folder, without a name of another block, and with `await` as in a notebook."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    if any(block.text.startswith(IN_A_CHECKOUT) for block in program.blocks):
+        (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with asyncio.Runner() as runner:
-        for block in blocks(WITH_PYTHON[name]):
-            if block.info == "python":
-                # Lines are counted as on the page, so that a failure names the place to look at.
-                code = compile("\n" * (block.line - 1) + block.text, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-                if (awaited := eval(code, namespace)) is not None:
-                    runner.run(awaited)
+        for block in program.blocks:
+            # Lines are counted as on the page, so that a failure names the place to look at.
+            code = compile("\n" * (block.line - 1) + block.text, program.page, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            if (awaited := eval(code, namespace)) is not None:
+                runner.run(awaited)
 
 
 @pytest.mark.parametrize("name", WITH_COMMANDS)
