@@ -1,4 +1,4 @@
-"""Nodes over one Postgres server: commits beside the raw statement, many spaces, a second node, workers of a server.
+"""Nodes over one Postgres server: commits beside the raw statement, many spaces, second nodes, quotas, workers.
 
     python -m benchmarks.nodes [--url postgresql://...] [--rounds 5] [--seconds 1.5] [--spaces 10000]
 
@@ -9,20 +9,26 @@ same in one statement through psycopg, with neither checks nor groups.
 
 import argparse
 import asyncio
+import hashlib
 import os
 import secrets
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psycopg
 from tests.store.postgres_server import ABSENT, shared_server
 
 import elytron
+from benchmarks.cpu_quotas import Hold, cpu_quotas
 from elytron_cli.server.workers import WorkerGroup
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.recall import MemoryRecallRequest
@@ -32,6 +38,8 @@ from elytron_http_shell.server import bound_socket, listening_address
 from elytron_store.engines import open_store
 
 BODY = os.urandom(400)
+NODE_COUNTS = (1, 2, 4, 8)
+NODE_SHARE, WORKER_SHARE = 0.1, 0.25
 RAW_TABLES = b"""
 CREATE SCHEMA raw;
 CREATE TABLE raw.heads (space text PRIMARY KEY, sequence bigint NOT NULL);
@@ -112,7 +120,6 @@ async def beside_raw(url: str, /, *, rounds: int, seconds: float) -> None:
                 f"{writers:2} writers, {spaces:2} spaces: raw {left:6.0f}/s ({raw_us:.0f} us of this process)  "
                 f"engine {right:6.0f}/s ({engine_us:.0f} us)  {right / left:.2f}"
             )
-    print("the efficiency of nodes under CPU quotas is not measured: the times of a process say what a node costs")
 
 
 async def _fill_spaces(store: Store, count: int) -> None:
@@ -156,34 +163,135 @@ async def second_node(url: str, /, *, rounds: int) -> None:
         print(f"recall after a commit of its own {own:.2f} ms, of another node {others:.2f} ms: {others - own:+.2f} ms")
 
 
+class QuotaNode:
+    """A process that commits for a time when it is asked to, in spaces of its own."""
+
+    def __init__(self, url: str, name: str, /) -> None:
+        command = [sys.executable, "-c", "from benchmarks.nodes import serve_commits; serve_commits()", url, name]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self._asking, self._answers = self.process.stdin, self.process.stdout
+        self._answers.readline()
+
+    def begin(self, seconds: float, /) -> None:
+        """Have it commit for `seconds`."""
+        self._asking.write(f"{seconds}\n")
+        self._asking.flush()
+
+    def commits(self) -> float:
+        """Return the commits a second that it made."""
+        return float(self._answers.readline())
+
+    def end(self) -> None:
+        """End it."""
+        self._asking.close()
+        self.process.wait()
+        self._answers.close()
+
+
+def serve_commits() -> None:
+    """Answer each line of the input, a number of seconds, with the commits a second that were made: a node's body."""
+    url, name = sys.argv[1:]
+
+    async def serve() -> None:
+        store = await open_store(url, clock=SystemClock())
+        await store.commit(batch_of(f"{name} 0"))
+        print("ready", flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+
+            async def commit(space: str) -> None:
+                hashlib.scrypt(b"what an application does", salt=b"salt", n=256, r=1, p=1)
+                await store.commit(batch_of(f"{name} {space}"))
+
+            print(await rate_of(commit, writers=4, spaces=8, seconds=float(line)), flush=True)
+        await store.close()
+
+    asyncio.run(serve())
+
+
+def by_quota_nodes(url: str, /, *, rounds: int, seconds: float) -> None:
+    """Print how much more several nodes commit than one, each with a tenth of a processor."""
+    with cpu_quotas(NODE_SHARE) as hold, ExitStack() as stack:
+        if hold is None:
+            print("no control group can be made here: the efficiency of nodes with quotas was not measured")
+            return
+        nodes = [QuotaNode(f"{url}?sealed=no&schema=quota", f"node {number}") for number in range(max(NODE_COUNTS))]
+        for node in nodes:
+            stack.callback(node.end)
+            hold(node.process.pid)
+        found: dict[int, list[float]] = {count: [] for count in NODE_COUNTS}
+        for number in range(rounds + 1):
+            for count, rates in found.items():
+                for node in nodes[:count]:
+                    node.begin(seconds)
+                rate = sum(node.commits() for node in nodes[:count])
+                rates.extend([rate] if number else [])
+    medians = {count: statistics.median(rates) for count, rates in found.items()}
+    print(f"nodes with {NODE_SHARE:.0%} of a processor each, commits a second, and beside as many times one:")
+    for count, rate in medians.items():
+        print(f"  {count} nodes {rate:6.0f}/s  {rate / count / medians[1]:.2f}")
+
+
+async def beside_langgraph(url: str, /, *, rounds: int, seconds: float) -> None:
+    """Print puts of LangGraph's store on the same server beside commits of the engine, if it is installed."""
+    try:
+        peers: Any = import_module("langgraph.store.postgres.aio")
+    except ImportError:
+        print("LangGraph's AsyncPostgresStore is not installed: pip install langgraph-checkpoint-postgres psycopg-pool")
+        return
+    pool: Any = {"min_size": 16, "max_size": 16}
+    async with peers.AsyncPostgresStore.from_conn_string(url, pool_config=pool) as peer:
+        await peer.setup()
+        store = await open_store(f"{url}?sealed=no&schema=peer", clock=SystemClock())
+
+        async def put(space: str) -> None:
+            await peer.aput((space,), secrets.token_hex(16), {"body": BODY.hex()[:400]})
+
+        async def commit(space: str) -> None:
+            await store.commit(batch_of(space))
+
+        found: dict[str, list[float]] = {"LangGraph": [], "engine": []}
+        for number in range(rounds + 1):
+            for name, work in (("LangGraph", put), ("engine", commit)):
+                rate = await rate_of(work, writers=16, spaces=64, seconds=seconds)
+                found[name].extend([rate] if number else [])
+        await store.close()
+    theirs, ours = (statistics.median(rates) for rates in found.values())
+    print(f"16 writers, 64 spaces: LangGraph's AsyncPostgresStore {theirs:.0f} puts/s, engine {ours:.0f} commits/s")
+
+
 async def by_workers(*, rounds: int, seconds: float) -> None:
-    """Print recalls a second, and a CPU second of the server, of one worker and of two, on a file."""
+    """Print recalls a second, and a CPU second of the server, of one worker and of two with quotas, on a file."""
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "m.db"
         async with elytron.open(store, space="default") as memory:
             for number in range(300):
                 await memory.add(f"Note {number}: the ferry to island {number % 17} leaves at {number % 24}.")
-        for _ in range(rounds):
-            for count, rates in found.items():
-                rates.append(await _recalls_of(str(store), count, seconds=seconds))
+        with cpu_quotas(WORKER_SHARE) as hold:
+            for _ in range(rounds):
+                for count, rates in found.items():
+                    rates.append(await _recalls_of(str(store), count, hold, seconds=seconds))
     (one, one_cpu), (two, two_cpu) = (
         (statistics.median(rate for rate, _ in found[count]), statistics.median(per for _, per in found[count]))
         for count in found
     )
-    print(
-        f"recalls a second: 1 worker {one:.0f}, 2 workers {two:.0f}: {two / one:.2f} (client and server on one machine)"
-    )
+    held = f"each with {WORKER_SHARE:.0%} of a processor" if hold is not None else "without quotas, beside the client"
+    print(f"recalls a second: 1 worker {one:.0f}, 2 workers {two:.0f}: {two / one:.2f} ({held})")
     print(f"recalls a CPU second of the server: {one_cpu:.0f} and {two_cpu:.0f}: {two_cpu / one_cpu:.2f}")
 
 
-async def _recalls_of(store: str, count: int, /, *, seconds: float) -> tuple[float, float]:
+async def _recalls_of(store: str, count: int, hold: Hold | None, /, *, seconds: float) -> tuple[float, float]:
     arguments = ["serve", "--store", store, "--development", "--log-level", "error", "--calls-per-minute", "0"]
     with bound_socket("127.0.0.1", 0) as listening:
         group = WorkerGroup(arguments, listening, count)
         told: asyncio.Future[Sequence[int]] = asyncio.get_running_loop().create_future()
         running = asyncio.create_task(group.run(lambda _, processes: told.set_result(processes)))
         processes = await told
+        if hold is not None:
+            for process in processes:
+                hold(process)
         idle = sum(map(_cpu_of, processes))
         address = listening_address(listening)
         calls = 0
@@ -193,7 +301,10 @@ async def _recalls_of(store: str, count: int, /, *, seconds: float) -> tuple[flo
             nonlocal calls
             async with httpx.AsyncClient() as client:
                 while time.perf_counter() < until:
-                    answer = await client.post(f"{address}/v1/recall", json={"query": "ferry to the island"})
+                    # A connection for each call: the worker that is free takes it.
+                    answer = await client.post(
+                        f"{address}/v1/recall", json={"query": "ferry to the island"}, headers={"Connection": "close"}
+                    )
                     answer.raise_for_status()
                     calls += 1
 
@@ -215,6 +326,8 @@ async def run_all(url: str, asked: argparse.Namespace, /) -> None:
     await beside_raw(url, rounds=asked.rounds, seconds=asked.seconds)
     await many_spaces(url, spaces=asked.spaces, rounds=asked.rounds)
     await second_node(url, rounds=asked.rounds)
+    await beside_langgraph(url, rounds=asked.rounds, seconds=asked.seconds)
+    await asyncio.to_thread(by_quota_nodes, url, rounds=asked.rounds, seconds=asked.seconds)
     await by_workers(rounds=asked.rounds, seconds=asked.seconds)
 
 
