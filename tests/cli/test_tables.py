@@ -8,9 +8,10 @@ from tests.cli.conftest import CommandLine
 from tests.cli.test_facts import stated
 
 from elytron.flows.maintenance import BacklogReport, MaintenanceBacklog
+from elytron_cli.tables.common import show_controlled
 from elytron_cli.tables.jobs import worked_off
 from elytron_cli.tables.planes import show_changed_fact, show_forgotten, show_learning
-from elytron_core.contracts.control import ControlOutcome
+from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport
 from elytron_core.contracts.facts import FactAction, FactChangeReport, FactForgetReport, LearningReport
 from elytron_core.planes.facts import LearningRules
 
@@ -124,3 +125,22 @@ def test_what_was_refused_or_left_to_a_job_is_said() -> None:
         "nothing was changed",
     ):
         assert words in shown
+
+
+def test_what_a_forget_changed_left_and_refused_is_said() -> None:
+    file = io.StringIO()
+    console = Console(file=file, width=200)
+    kept = ControlDecision(id="f", outcome=ControlOutcome.UNCHANGED, reason="it has ended", remaining=("g",))
+    show_controlled(console, MemoryControlReport(space="ada", decisions=(kept,), changed=False, derived=("d",)))
+    gone = MemoryControlReport(
+        space="ada",
+        decisions=(ControlDecision(id="m", outcome=ControlOutcome.CHANGED),),
+        changed=True,
+        dry_run=True,
+        removed={"turns": 2},
+    )
+    show_controlled(console, gone)
+    shown = file.getvalue()
+    for words in ("f: it has ended", "for another time: g", "rests on what is gone: d", "nothing was changed"):
+        assert words in shown
+    assert "would remove 2 from turns" in shown

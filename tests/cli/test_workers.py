@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from elytron_cli.server import workers
-from elytron_cli.server.workers import WorkerGroup, require_workers, worker_arguments
+from elytron_cli.server.workers import WorkerGroup, end_with_input, require_workers, run_workers, worker_arguments
 from elytron_core.errors import InvalidInput
 from elytron_http_shell.server import bound_socket, listening_address
 
@@ -113,3 +113,35 @@ async def test_a_worker_that_was_killed_is_replaced(tmp_path: Path, monkeypatch:
         group.end()
         assert await running == 0
         assert not is_running(second)
+
+
+@pytest.mark.parametrize("store", ["m.db", "folder/", "postgres://host/db"])
+def test_a_store_that_processes_share_has_workers(store: str) -> None:
+    require_workers(store)
+
+
+async def test_workers_that_cannot_begin_end_the_server_with_their_code() -> None:
+    with bound_socket("127.0.0.1", 0) as listening:
+        listens: list[Mapping[str, Any]] = []
+        code = await run_workers(["serve", "--no-such-option"], listening, 2, lambda report, _: listens.append(report))
+    assert (code, listens) == (2, [])
+
+
+async def test_a_worker_that_ends_soon_after_its_start_ends_the_server(tmp_path: Path) -> None:
+    arguments = ["serve", "--store", f"{tmp_path}/m.db", "--development", "--log-level", "error"]
+    with bound_socket("127.0.0.1", 0) as listening:
+        group = WorkerGroup(arguments, listening, 2)
+        code = await group.run(lambda _, processes: os.kill(processes[0], signal.SIGKILL))
+    assert code == 1
+
+
+async def test_a_worker_ends_when_its_input_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    reading, writing = os.pipe()
+    ended = asyncio.Event()
+    with os.fdopen(reading) as given:
+        monkeypatch.setattr(sys, "stdin", given)
+        end_with_input(ended.set)
+        os.write(writing, b"x")
+        os.close(writing)
+        async with asyncio.timeout(10):
+            await ended.wait()
