@@ -27,14 +27,14 @@ async def test_a_block_is_made_by_its_first_put_and_bounds_hold() -> None:
     async with served() as server:
         ada = await server.user("ada")
         await ada.made("POST", "/init")
-        made = await ada.made("PUT", "/memory/blocks/work/boat", {"value": "Blue.", "limit": 100})
-        read = await ada.made("GET", "/memory/blocks/work/boat")
+        made = await ada.made("PUT", "/memory/blocks/trips/boat", {"value": "Blue.", "limit": 100})
+        read = await ada.made("GET", "/memory/blocks/trips/boat")
         absent = await ada.call("PUT", "/memory/blocks/none", {"value": "x"}, If_Match='"1"')
-        long = await ada.call("PUT", "/memory/blocks/work/boat", {"value": "x" * 101})
+        long = await ada.call("PUT", "/memory/blocks/trips/boat", {"value": "x" * 101})
         odd = await ada.call("PUT", "/memory/blocks/a%2F..%2Fb", {"value": "x"})
         unknown = await ada.call("GET", "/memory/blocks/nothing")
     assert made == read
-    assert (made["label"], made["limit"]) == ("work/boat", 100)
+    assert (made["label"], made["limit"]) == ("trips/boat", 100)
     assert [answer.status_code for answer in (absent, long, odd, unknown)] == [412, 422, 422, 404]
 
 
