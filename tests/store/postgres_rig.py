@@ -30,6 +30,13 @@ def empty_tables(url: str, /, *, schema: str = "elytron") -> None:
             connection.execute(";".join(f"DELETE FROM {table}" for table in _tables(schema)).encode())
 
 
+async def empty_store(url: str, /) -> str:
+    """Return the URL of a plain store without rows in the database at `url`."""
+    await (await open_tables(url)).close()
+    empty_tables(url)
+    return f"{url}?sealed=no"
+
+
 def _tables(schema: str) -> Sequence[str]:
     return [
         statements.table_name(schema, table, partition)

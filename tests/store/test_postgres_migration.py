@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.store.postgres_rig import CLOCK, empty_tables, open_tables
+from tests.store.postgres_rig import CLOCK, empty_store
 
 import elytron
 from elytron.transfer.migration import copy_store
@@ -22,9 +22,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture
 async def target(database: str) -> str:
     """Return the URL of an empty store on the server."""
-    await (await open_tables(database)).close()
-    empty_tables(database)
-    return f"{database}?sealed=no"
+    return await empty_store(database)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.store.postgres_proxy import proxied
-from tests.store.postgres_rig import CLOCK, empty_tables, open_tables
+from tests.store.postgres_rig import CLOCK, empty_store
 from tests.store.served_nodes import served_nodes
 
 import elytron
@@ -28,9 +28,7 @@ PLACES = ("harbour", "station", "market", "library", "mill")
 @pytest.fixture
 async def url(database: str) -> str:
     """Return the URL of an empty store that nodes share."""
-    await (await open_tables(database)).close()
-    empty_tables(database)
-    return f"{database}?sealed=no"
+    return await empty_store(database)
 
 
 @pytest.fixture

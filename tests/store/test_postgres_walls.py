@@ -11,6 +11,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.console.test_walls import PLANTED, SECRET
 from tests.http_shell.conftest import bearer
 from tests.http_shell.test_tenants import example, request_of
 from tests.store.postgres_rig import open_tables
@@ -23,20 +24,6 @@ from elytron_store.sealed.providers import FileKeys
 
 pytestmark = pytest.mark.anyio
 
-SECRET = "seven thirty-one"
-SKILL = {
-    "name": "safe",
-    "topic": f"opening {SECRET}",
-    "title": f"Open with {SECRET}",
-    "summary": f"Turn to {SECRET}.",
-    "content": f"1. Go to the safe.\n2. Turn the wheel to {SECRET}.\n3. Close the safe again afterwards.",
-}
-TURN = {"messages": [{"text": f"The safe opens with {SECRET}.", "speaker": "Bob"}]}
-PLANTED = (
-    {"kind": "transcript", "turns": [TURN]},
-    {"kind": "long_term", "facts": [{"topic": "safe", "content": f"It is {SECRET}", "authority": "user_asserted"}]},
-    {"kind": "procedural", "writes": [SKILL]},
-)
 NAMED = re.compile(r'"(id|name|key|chat_id|conversation|turn_id|cursor|next_cursor|registry_id|head)": ?"([^"]+)"')
 EACH = 2
 """As many ids of one kind are used: more are of the same form."""

@@ -252,6 +252,12 @@ class CallerEntrance:
         """
         return await self.authenticator.authenticate(authorization)
 
+    def space_of(self, principal: Principal, scope: Scope | None, /) -> SpaceId:
+        """Return the space of `scope`, else that of `principal`. Raises PermissionRefused, ScopeMissing."""
+        asked = bind_space(auth_of(principal), ScopedRequest(scope=scope))
+        assert isinstance(asked, ScopedRequest)
+        return self.dispatcher.runtime.context.scope_of(asked).space
+
     @asynccontextmanager
     async def admitted(self, principal: Principal, /, *, sent: bytes = b"") -> AsyncGenerator[None]:
         """Hold the place of one call that is no operation, charged to the quota of its key.

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from elytron.journal.follower import StoreJournals, event_of
 from elytron.state.conversation_heads import read_heads
-from elytron_adapter.dispatch import CallerEntrance, auth_of, bind_space
+from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.identity.access_keys import Principal
 from elytron_console import limits
 from elytron_console.space_contents import SpaceContents, space_contents
@@ -17,7 +17,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import plane_of
 from elytron_core.ports.store import JournalAction
-from elytron_core.scope import Scope, ScopedRequest
+from elytron_core.scope import Scope
 
 
 class JournalPage(Value):
@@ -59,9 +59,7 @@ class JournalReader:
 
     def space_of(self, principal: Principal, scope: Scope | None, /) -> SpaceId:
         """Return the space of `scope`, else that of `principal`. Raises PermissionRefused, ScopeMissing."""
-        asked = bind_space(auth_of(principal), ScopedRequest(scope=scope))
-        assert isinstance(asked, ScopedRequest)
-        return self._entrance.dispatcher.runtime.context.scope_of(asked).space
+        return self._entrance.space_of(principal, scope)
 
     async def page(
         self, space: SpaceId, /, *, before: int | None, limit: int, actions: Collection[str] = ()

@@ -24,7 +24,7 @@ from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, Unauthorized
 from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent
-from elytron_http_shell.streams.subscriptions import ServerStreams, follower_entries, space_of
+from elytron_http_shell.streams.subscriptions import ServerStreams, follower_entries
 
 COOKIE = "elytron_events"
 PATH = "/v1/events"
@@ -90,7 +90,7 @@ class EventStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         after = _begin_after(request)
-        space = space_of(self._streams.entrance, principal_of(scope), query_scope(request.query_params))
+        space = self._streams.entrance.space_of(principal_of(scope), query_scope(request.query_params))
         with self._streams.place(principal_of(scope)):
             # Begun before anything is answered: who hears that the stream is open misses nothing from then on.
             follower = self._streams.journals.follow(space)

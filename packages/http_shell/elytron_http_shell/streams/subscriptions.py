@@ -17,16 +17,15 @@ from pydantic import JsonValue, ValidationError
 from elytron.journal.follower import Follower, StoreJournals, entry_pages
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerEntrance, auth_of, bind_space
+from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits
 from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
 from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
 from elytron_core.events import EventGap, JournalEvent, StreamKind
-from elytron_core.ids import SpaceId
 from elytron_core.model import Value, invalid_input
-from elytron_core.scope import Scope, ScopedRequest
+from elytron_core.scope import Scope
 
 REPORTS: dict[StreamKind, str] = {
     StreamKind.PROJECTION: "project",
@@ -105,13 +104,6 @@ class ReportedState:
     report: bytes
 
 
-def space_of(entrance: CallerEntrance, principal: Principal, scope: Scope | None, /) -> SpaceId:
-    """Return the space that `principal` follows: `scope`'s, else its own. Raises PermissionRefused, ScopeMissing."""
-    asked = bind_space(auth_of(principal), ScopedRequest(scope=scope))
-    assert isinstance(asked, ScopedRequest)
-    return entrance.dispatcher.runtime.context.scope_of(asked).space
-
-
 def operation_of(kind: StreamKind, /) -> str | None:
     """Return the operation of `kind`, or None where this server has none."""
     named = REPORTS.get(kind)
@@ -133,7 +125,7 @@ async def subscribed_reports(
     A refusal is the last that is yielded.
     """
     entrance = streams.entrance
-    follower = streams.journals.follow(space_of(entrance, principal, _payload_scope(payload)))
+    follower = streams.journals.follow(entrance.space_of(principal, _payload_scope(payload)))
     await follower.begin(None)
     # A space that nothing was written to yet has its report too.
     is_due = follower.sequence > after or after == 0

@@ -54,7 +54,6 @@ from elytron_http_shell.streams.subscriptions import (
     StreamBounds,
     follower_entries,
     operation_of,
-    space_of,
     subscribed_reports,
 )
 
@@ -255,7 +254,7 @@ class SocketConnection:
                 del self._subscriptions[frame.id]
 
     async def _send_entries(self, frame: InFrame) -> None:
-        space = space_of(self._streams.entrance, self._principal, frame.scope)
+        space = self._streams.entrance.space_of(self._principal, frame.scope)
         after = str(frame.after) if frame.after is not None else None
         follower = self._streams.journals.follow(space)
         gap = await follower.begin(after)
