@@ -251,7 +251,7 @@ class _SignalTrust(NamedTuple):
         cls, weights: SignalWeights, units: int, context: Floats, share: float, /, *, is_encoded: bool
     ) -> "_SignalTrust":
         units, few = max(units, 1), weights.few
-        known = units / (units + few / 2.0) if is_encoded else (units + few / 3.0) / (units + few)
+        known = units / (units + few / 2.0) if is_encoded else (units + few / 6.0) / (units + few)
         known += (1.0 - known) * (1.0 - share)
         covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
         return cls(is_encoded, known, known * covered, share)

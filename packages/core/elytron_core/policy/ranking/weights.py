@@ -64,8 +64,8 @@ class SignalWeights:
     covered: float = 0.4
     """Words count in full if a unit, with those beside it, holds this share of the query; else in proportion."""
     few: float = 60.0
-    """Among very few units words, and the qualities of a text, count a third, and nothing beside an encoder; among this
-    many, two thirds."""
+    """Among very few units words, and the qualities of a text, count a sixth, and nothing beside an encoder; among this
+    many, three fifths, two thirds beside one."""
     speaker: float = 0.5
     present: float = 0.5
     """A person's matters are in the conversations where that person talks, rather than in those of others."""
