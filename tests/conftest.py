@@ -4,7 +4,7 @@ import gc
 import inspect
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +63,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("measuring")
 
 
-def pytest_collection_finish() -> None:
-    """Search less often for garbage among ten thousand tests and their modules, which stay to the end."""
-    gc.set_threshold(20_000, 20, 20)
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Search for no garbage among ten thousand tests and their modules, which stay to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
+        gc.enable()
 
 
 @pytest.fixture
