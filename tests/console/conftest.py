@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import httpx
 import pytest
-from playwright.async_api import ConsoleMessage, Page, Request, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
 from tests.transports.serving import Served, served
 
 from elytron_agent.service.companion import ServiceSettings
@@ -104,9 +104,15 @@ async def client(server: Served) -> AsyncIterator[httpx.AsyncClient]:
         yield connected
 
 
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """Let the tests of a module share one event loop, and so their browser."""
+    return "asyncio"
+
+
 @asynccontextmanager
-async def browser_page(url: str, /) -> AsyncGenerator[Watched]:
-    """Give a page of a new browser that makes no calls of its own."""
+async def opened_browser() -> AsyncGenerator[Browser]:
+    """Lend a browser that makes no calls of its own."""
     if PROGRAM is None:
         pytest.skip(NO_BROWSER)
     switches = ["--disable-background-networking", "--disable-component-update", "--no-first-run", "--disable-gpu"]
@@ -114,23 +120,37 @@ async def browser_page(url: str, /) -> AsyncGenerator[Watched]:
         switches.append("--no-sandbox")  # root has none
     async with async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=PROGRAM, args=switches)
-        page = await browser.new_page(
-            reduced_motion="reduce", viewport={"width": 1280, "height": 900}, locale="en-US", timezone_id="UTC"
-        )
-        page.set_default_timeout(60_000)
-        watched = Watched(page, url)
-        page.on("console", watched.hear)
-        page.on("pageerror", lambda error: watched.said.append(f"error: {error}"))
-        page.on("request", watched.note)
-        try:
-            yield watched
-        finally:
-            await browser.close()
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture(scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """Lend the browser that the tests of a module share."""
+    async with opened_browser() as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def browser_page(browser: Browser, url: str, /) -> AsyncGenerator[Watched]:
+    """Give a page that shares nothing with others that the browser had: no storage, no cookies."""
+    page = await browser.new_page(
+        reduced_motion="reduce", viewport={"width": 1280, "height": 900}, locale="en-US", timezone_id="UTC"
+    )
+    page.set_default_timeout(60_000)
+    watched = Watched(page, url)
+    page.on("console", watched.hear)
+    page.on("pageerror", lambda error: watched.said.append(f"error: {error}"))
+    page.on("request", watched.note)
+    try:
+        yield watched
+    finally:
+        await page.context.close()
 
 
 @pytest.fixture
-async def page(open_server: Served) -> AsyncIterator[Watched]:
-    async with browser_page(open_server.url) as watched:
+async def page(browser: Browser, open_server: Served) -> AsyncIterator[Watched]:
+    async with browser_page(browser, open_server.url) as watched:
         yield watched
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 
 import httpx
 import pytest
+from playwright.async_api import Browser
 from tests.agent.service.served import FakeServer, echo
 from tests.agent.service.served import serving as model_serving
 from tests.console.conftest import HOST, Watched, bearer, browser_page
@@ -43,9 +44,9 @@ async def agents(model: FakeServer) -> AsyncIterator[Served]:
 
 
 @pytest.fixture
-async def agent_page(model: FakeServer) -> AsyncIterator[tuple[Served, Watched]]:
+async def agent_page(browser: Browser, model: FakeServer) -> AsyncIterator[tuple[Served, Watched]]:
     """Give a page of a server of agents in development mode."""
-    async with served(wanted(model), development=True) as running, browser_page(running.url) as watched:
+    async with served(wanted(model), development=True) as running, browser_page(browser, running.url) as watched:
         yield running, watched
 
 
@@ -140,8 +141,9 @@ async def test_a_cron_line_that_is_none_is_refused_in_its_window(agent_page: tup
     assert "cron line" in await dialog.get_by_role("alert").inner_text()
 
 
-async def test_a_server_without_agents_names_no_page_of_them() -> None:
-    async with served(WantedSurfaces(console=HOST), development=True) as running, browser_page(running.url) as watched:
+async def test_a_server_without_agents_names_no_page_of_them(browser: Browser) -> None:
+    wanted = WantedSurfaces(console=HOST)
+    async with served(wanted, development=True) as running, browser_page(browser, running.url) as watched:
         await watched.go("agents")
         await watched.page.get_by_text("This server has no agents").wait_for()
         assert await watched.page.get_by_role("link", name="Agents").count() == 0

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.console.conftest import HOST, Watched, browser_page, make_agent
+from tests.console.conftest import HOST, Watched, browser_page, make_agent, opened_browser
 from tests.console.test_pages import remember
 from tests.transports.serving import Served, served
 
@@ -48,12 +48,13 @@ async def test_a_page_says_what_it_said(open_server: Served, page: Watched, name
 async def write_snapshots() -> None:
     """Write every snapshot again."""
     FOLDER.mkdir(exist_ok=True)
-    for name, address in PAGES.items():
-        wanted = WantedSurfaces(console=HOST, agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)))
-        async with served(wanted, development=True) as server, browser_page(server.url) as page:
-            await remember(server)
-            await make_agent(server, "Water the ferns.")
-            (FOLDER / f"{name}.yml").write_text(await snapshot(page, address), "utf-8")
+    wanted = WantedSurfaces(console=HOST, agent=ServiceSettings(models=("ollama:tiny@http://127.0.0.1:9",)))
+    async with opened_browser() as browser:
+        for name, address in PAGES.items():
+            async with served(wanted, development=True) as server, browser_page(browser, server.url) as page:
+                await remember(server)
+                await make_agent(server, "Water the ferns.")
+                (FOLDER / f"{name}.yml").write_text(await snapshot(page, address), "utf-8")
 
 
 if __name__ == "__main__":
