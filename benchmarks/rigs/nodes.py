@@ -308,6 +308,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     book = asyncio.run(run_rig(programs, nodes=nodes, seconds=seconds, seed=seed))
     if not options.short and book.served_s and max(book.served_s) > _SERVED_S:
         book.failures.append(f"{max(book.served_s):.1f} s went by until others served for a node that was killed")
+    missing = {"kill", "kill the database"} - book.disturbances.keys()
+    if missing or not book.acknowledged or not book.jobs:
+        book.failures.append("the run shows nothing: no write was acknowledged, or no job stored, or no server killed")
     for line in book.failures[:20]:
         print(line)
     tables.show(

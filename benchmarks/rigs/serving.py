@@ -213,6 +213,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     ends = 4 if options.short else options.ends
     with tempfile.TemporaryDirectory(prefix="elytron-serving-") as folder:
         book = asyncio.run(run(Path(folder) / "m.db", ends=ends, chance=random.Random(seed)))
+    if not book.acknowledged or not book.told:
+        book.failures.append("the run shows nothing: no write was acknowledged, or no entry was followed")
     for failure in book.failures[:20]:
         print(f"  {failure}")
     print(
