@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.linear_model import TextFeatures, features_of, tokens_of
-from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors
+from elytron_index.lexicon.linear_model import WordTable, features_of, tokens_of
+from elytron_index.lexicon.text_vectors import DIMENSIONS
 
 Floats = NDArray[np.float64]
 
 BUCKETS = 1 << 15
-VECTOR_SCALE = 1 / 256
+VECTOR_SCALES = {WordTable.ENGLISH: 1 / 256, WordTable.LANGUAGES: 1 / 16}
 """The sum of a text's vectors is multiplied by this, so that it is as large as the other features together."""
 STEPS = 150
 ROUNDS = 2
@@ -53,6 +53,7 @@ class Settings:
     """So many words are kept whole where the others are cut to their endings; 0 leaves endings out."""
     least: int = 1
     """A feature of fewer pieces has no weight."""
+    table: WordTable = WordTable.ENGLISH
 
 
 PLAIN = Settings()
@@ -77,7 +78,7 @@ class Pieces:
     def __init__(self, texts: Sequence[Sequence[str]], settings: Settings, /) -> None:
         self.frequent = _frequent([piece for pieces in texts for piece in pieces], settings.frequent)
         buckets, frequent = settings.buckets, frozenset(self.frequent)
-        read = [features_of(piece, frequent) for pieces in texts for piece in pieces]
+        read = [features_of(piece, settings.table, frequent) for pieces in texts for piece in pieces]
         self.owner = np.repeat(np.arange(len(texts)), [len(pieces) for pieces in texts])
         self.buckets = buckets
         roots = np.sqrt(np.array([max(each.tokens, 1) for each in read], np.float64))
@@ -88,7 +89,8 @@ class Pieces:
         kept = counts[self.columns] >= settings.least
         self.columns, self.rows = self.columns[kept], self.rows[kept]
         self.values = 1.0 / roots[self.rows]
-        self.vectors = np.array([_vector(each) for each in read]) * (VECTOR_SCALE / roots)[:, None]
+        self.table = settings.table
+        self.vectors = np.array([each.vector for each in read]) * (VECTOR_SCALES[self.table] / roots)[:, None]
 
     def scores(self, weights: Floats, /) -> Floats:
         hashed, vectors, bias = weights[: self.buckets], weights[self.buckets : -1], weights[-1]
@@ -104,10 +106,6 @@ def _frequent(texts: Sequence[str], count: int) -> list[str]:
     """Return the words that are in the most texts."""
     found = Counter(token for text in texts for token in set(tokens_of(text)))
     return sorted(token for token, _ in sorted(found.items(), key=lambda item: (-item[1], item[0]))[:count])
-
-
-def _vector(read: TextFeatures) -> NDArray[np.int64]:
-    return TextVectors.load().matrix.take(read.rows, axis=0).astype(np.int64).sum(axis=0)
 
 
 def fit(pieces: Pieces, truth: NDArray[np.bool_], taught: NDArray[np.bool_], settings: Settings, /) -> Floats:
@@ -185,7 +183,7 @@ def pack(
 ) -> bytes:
     """Return the file of a model: one line of JSON, then the weights of all labels, compressed."""
     buckets = pieces.buckets
-    parts = [(each[:buckets], each[buckets:-1] * VECTOR_SCALE) for each in weights]
+    parts = [(each[:buckets], each[buckets:-1] * VECTOR_SCALES[pieces.table]) for each in weights]
     scales = [[float(np.abs(part).max()) / 127 or 1.0 for part in pair] for pair in parts]
     coded = [
         [np.rint(part / scale).astype(np.int8) for part, scale in zip(pair, scale, strict=True)]
@@ -198,7 +196,8 @@ def pack(
         "scales": scales,
         "biases": [float(each[-1]) - mark for each, mark in zip(weights, marks, strict=True)],
         "frequent": pieces.frequent,
-        "text_vectors": TextVectors.load().version,
+        "table": pieces.table,
+        "table_version": pieces.table.version,
     }
     body = json.dumps(told, sort_keys=True)
     version = f"{name}-{hashlib.sha256(body.encode() + data).hexdigest()[:12]}"

@@ -1,6 +1,6 @@
-"""The classifier of questions that ships: one linear model with a weight for each label.
+"""The classifiers that ship: of questions, by a linear model with a weight for each label, and of statements.
 
-`benchmarks/sentences/questions.tsv` are the questions that it was fitted to.
+`benchmarks/train_questions.py` and `benchmarks/train_statements.py` fit their models.
 """
 
 from collections.abc import Sequence
@@ -8,24 +8,26 @@ from functools import lru_cache
 from typing import Final
 
 from elytron_core.policy.extraction.rule_facts import own_sentences
-from elytron_core.policy.ranking.query import QuestionLabel
+from elytron_core.policy.ranking.query import PATTERN_LANGUAGES, QuestionLabel
 from elytron_core.ports.models import StatementLabel
 from elytron_core.text.features import READ_CHARS
 from elytron_core.text.phrases import LastingTime, StandingPhrases
 
 QUESTION_MODEL: Final = "questions"
+"""For the languages whose questions have patterns as well."""
+FOREIGN_QUESTION_MODEL: Final = "foreign_questions"
 _CACHED: Final = 1_024
 
 
 class LinearQuestionClassifier:
-    """Reads labels off a linear model, which is loaded at the first question of a process."""
+    """Reads labels off a linear model, which is loaded at the first question of its language in a process."""
 
     @property
     def version(self) -> str:
-        """The version of the model."""
+        """The versions of the models."""
         from elytron_index.lexicon.linear_model import LinearModel
 
-        return LinearModel.load(QUESTION_MODEL).version
+        return " ".join(LinearModel.load(name).version for name in (QUESTION_MODEL, FOREIGN_QUESTION_MODEL))
 
     def classify(self, question: str, /) -> frozenset[QuestionLabel]:
         """Return the labels of a question."""
@@ -35,9 +37,11 @@ class LinearQuestionClassifier:
 @lru_cache(maxsize=_CACHED)
 def _question_labels(question: str) -> frozenset[QuestionLabel]:
     # Imported now: a process that reads no question needs no numeric library.
+    from elytron_index.lexicon.language_vectors import language_of
     from elytron_index.lexicon.linear_model import LinearModel
 
-    return frozenset(map(QuestionLabel, LinearModel.load(QUESTION_MODEL).holding(question)))
+    name = QUESTION_MODEL if language_of(question) in PATTERN_LANGUAGES else FOREIGN_QUESTION_MODEL
+    return frozenset(map(QuestionLabel, LinearModel.load(name).holding(question)))
 
 
 STATEMENT_MODEL: Final = "statements"

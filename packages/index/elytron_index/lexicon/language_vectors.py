@@ -165,6 +165,12 @@ class LanguageVectors:
         """Return the sum of the rows of the tokens of `text`; all 0 if the table knows none of them."""
         return self._sum(self.vocabulary.rows(text))
 
+    def word_sum(self, text: str, /) -> NDArray[np.int64]:
+        """Return the sum of the rows of the tokens of `text`, frequent ones counted as much as rare ones."""
+        halves = self._halves.take(self.vocabulary.rows(text), axis=0)
+        low, high = (np.add.reduce(half, axis=0, dtype=np.int64) for half in (halves & 15, halves >> 4))
+        return np.concatenate((low, high)) - MIDDLE * len(halves)
+
     def is_english(self, text: str, /) -> bool:
         """Return whether English has the pieces of `text` as often as other languages do, or it has none."""
         return self._speaks_english(self.vocabulary.rows(text))

@@ -1,9 +1,10 @@
-"""Linear models of short texts as data: yes or no to a few labels, by hashed n-grams and the text vectors that ship.
+"""Linear models of short texts as data: yes or no to a few labels, by hashed n-grams and the vectors that ship.
 
-A text is cut into tokens: words in small letters, single characters of Chinese, figures as "0", and marks. Features are
-tokens, parts of words, pairs and triples of neighbours, pairs with one token between them, the same of a text in which
-rare words are cut to their endings, all hashed into buckets, and the sum of the tokens' text vectors. A label's score
-is the sum of its weights divided by the root of the number of tokens, plus a bias; it is above 0 if the label holds.
+A text is cut into tokens: words in small letters, single characters of Chinese and Japanese, figures as "0", and marks.
+Features are tokens, parts of words, pairs and triples of neighbours, pairs with one token between them, the same of a
+text in which rare words are cut to their endings, all hashed into buckets, and the sum of the vectors of its words by
+the English table or by that of many languages, as the model says. A label's score is the sum of its weights divided by
+the root of the number of tokens, plus a bias; it is above 0 if the label holds.
 
 All sums are of whole numbers, and a root and a quotient are rounded alike on every processor: so a score never differs.
 `benchmarks/linear_fit.py` makes the files.
@@ -13,6 +14,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import pairwise
@@ -22,15 +24,36 @@ from zlib import crc32, decompress
 import numpy as np
 from numpy.typing import NDArray
 
+from elytron_index.lexicon.language_vectors import LanguageVectors
 from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors
 
 TOKENS_MAX: Final = 64
 """Number of tokens of a text that are read; the rest is ignored."""
-_TOKEN: Final = re.compile(r"[^\W\d_㐀-鿿]+(?:'[^\W\d_㐀-鿿]+)*|\d+|[㐀-鿿]|[?!.,:;？！。，：；\n]")
+_TOKEN: Final = re.compile(r"[^\W\d_ぁ-ヿ㐀-鿿]+(?:'[^\W\d_ぁ-ヿ㐀-鿿]+)*|\d+|[ぁ-ヿ㐀-鿿]|[?!.,:;？！。，：；\n]")
 _MARKS: Final = str.maketrans("’？！。，：；\n", "'?!.,:;.")
 _START, _END = "^", "$"
 _PART_CHARS: Final = (3, 4)
 _ENDING_CHARS: Final = 2
+
+
+class WordTable(StrEnum):
+    """Table of the vectors of words that a model is fitted beside."""
+
+    ENGLISH = "text_vectors"
+    LANGUAGES = "language_vectors"
+
+    @property
+    def version(self) -> str:
+        """The version of the table that ships."""
+        return (TextVectors if self is WordTable.ENGLISH else LanguageVectors).load().version
+
+    def word_sum(self, text: str, tokens: Sequence[str], /) -> NDArray[np.int64]:
+        """Return the sum of the vectors of the words of `text`, all of the same weight; `tokens` are its tokens."""
+        if self is WordTable.LANGUAGES:
+            return LanguageVectors.load().word_sum(text)
+        table = TextVectors.load()
+        rows = [row for token in tokens for row in _english_rows(token)]
+        return np.add.reduce(table.matrix.take(rows, axis=0), axis=0, dtype=np.int64)
 
 
 class TextFeatures(NamedTuple):
@@ -38,8 +61,8 @@ class TextFeatures(NamedTuple):
 
     hashed: NDArray[np.int64]
     """The hash of each n-gram, as often as it is there, before it is cut to the buckets of a model."""
-    rows: NDArray[np.int64]
-    """The rows of its tokens in the table of text vectors."""
+    vector: NDArray[np.int64]
+    """The sum of the vectors of its words."""
     tokens: int
 
 
@@ -49,21 +72,16 @@ def tokens_of(text: str, /) -> list[str]:
     return ["0" if token.isdigit() else token for token in found[:TOKENS_MAX]]
 
 
-def features_of(text: str, frequent: frozenset[str] = frozenset(), /) -> TextFeatures:
+def features_of(text: str, table: WordTable, frequent: frozenset[str] = frozenset(), /) -> TextFeatures:
     """Return the features of `text`; without `frequent` words there are none of endings."""
     tokens = tokens_of(text)
-    grams: list[int] = []
-    rows: list[int] = []
-    for token in tokens:
-        hashed, known = _token_features(token)
-        grams += hashed
-        rows += known
+    grams = [gram for token in tokens for gram in _token_hashes(token)]
     grams += _neighbour_hashes(tokens, "")
     if frequent:
         endings = [token if token in frequent else _ending_feature(token) for token in tokens]
         grams += [crc32(f"~{token}".encode()) for token in endings]
         grams += _neighbour_hashes(endings, "~")
-    return TextFeatures(np.array(grams, np.int64), np.array(rows, np.int64), len(tokens))
+    return TextFeatures(np.array(grams, np.int64), table.word_sum(text, tokens), len(tokens))
 
 
 def _neighbour_hashes(tokens: Sequence[str], mark: str) -> list[int]:
@@ -90,16 +108,14 @@ class LinearModel:
         arrays = np.frombuffer(decompress(data[start:]), np.int8)
         self.labels: Final[tuple[str, ...]] = tuple(told["labels"])
         self.version: Final[str] = told["version"]
-        """Changes with the weights, and with the text vectors that they were fitted beside."""
-        assert told["text_vectors"] == TextVectors.load().version
+        """Changes with the weights, and with the table that they were fitted beside."""
+        self._table: Final = WordTable(told["table"])
+        assert told["table_version"] == self._table.version
         self._frequent: Final = frozenset(map(str, told.get("frequent", ())))
         count = len(self.labels)
         split = told["buckets"] * count
         self._buckets: Final[NDArray[np.int8]] = arrays[:split].reshape(-1, count)
-        weights = arrays[split:].reshape(DIMENSIONS, count)
-        # Sums of 128 products of 8-bit numbers are whole numbers below 2**24: float32 holds them in any order.
-        known = TextVectors.load().matrix.astype(np.float32) @ weights.astype(np.float32)
-        self._known: Final[NDArray[np.int32]] = known.astype(np.int32)
+        self._known: Final[NDArray[np.int64]] = arrays[split:].reshape(DIMENSIONS, count).astype(np.int64)
         self._scales: Final[list[tuple[float, float]]] = [(float(one), float(two)) for one, two in told["scales"]]
         self._biases: Final = tuple(map(float, told["biases"]))
 
@@ -111,11 +127,11 @@ class LinearModel:
 
     def scores(self, text: str, /) -> tuple[float, ...]:
         """Return the score of each label, above 0 if it holds; a text without a token has none."""
-        read = features_of(text, self._frequent)
+        read = features_of(text, self._table, self._frequent)
         if not read.tokens:
             return (-math.inf,) * len(self.labels)
         hashed = np.add.reduce(self._buckets.take(read.hashed % len(self._buckets), axis=0), axis=0, dtype=np.int64)
-        known = np.add.reduce(self._known.take(read.rows, axis=0), axis=0, dtype=np.int64)
+        known = read.vector @ self._known
         root = math.sqrt(read.tokens)
         each = zip(hashed.tolist(), known.tolist(), self._scales, self._biases, strict=True)
         return tuple((a * one + b * two) / root + bias for a, b, (one, two), bias in each)
@@ -126,12 +142,17 @@ class LinearModel:
 
 
 @lru_cache(maxsize=16_384)
-def _token_features(token: str) -> tuple[Sequence[int], Sequence[int]]:
-    """Return the hashes of a token by itself, and its rows in the table of text vectors."""
+def _token_hashes(token: str) -> Sequence[int]:
+    """Return the hashes of a token by itself."""
     grams = [crc32(token.encode())]
     if len(token) > 2:
         marked = f"<{token}>"
         grams += [
             crc32(f"#{marked[at : at + size]}".encode()) for size in _PART_CHARS for at in range(len(marked) - size + 1)
         ]
-    return grams, TextVectors.load().vocabulary.rows(token)
+    return grams
+
+
+@lru_cache(maxsize=16_384)
+def _english_rows(token: str) -> Sequence[int]:
+    return TextVectors.load().vocabulary.rows(token)

@@ -143,3 +143,17 @@ def test_a_question_that_wants_no_account_keeps_its_words(text: str, looked_for:
 @pytest.mark.parametrize("text", ["Summarise", "Recap what I told you.", "In which order?"])
 def test_a_question_with_no_other_words_is_kept_whole(text: str) -> None:
     assert read_question(text, NOW).text == text
+
+
+def test_in_a_language_without_patterns_the_labels_say_what_fits() -> None:
+    several = read_question("¿Cuántas veces?", NOW, {QuestionLabel.SEVERAL, QuestionLabel.NUMBER}, "es")
+    when = read_question("Wann war das?", NOW, {QuestionLabel.TIME}, "de")
+    who = read_question("who", NOW, {QuestionLabel.NAME}, "nl")
+    assert (several.wants_several, several.fits) == (True, TextTrait.NUMBER | TextTrait.NAME | TextTrait.QUOTE)
+    assert (when.wants_several, when.fits, who.fits) == (False, TextTrait.TIME, TextTrait.NAME)
+
+
+def test_in_english_and_chinese_its_words_say_it_and_no_label_does() -> None:
+    assert read_question("Was it cold?", NOW, {QuestionLabel.TIME, QuestionLabel.SEVERAL}).fits is TextTrait.NOTHING
+    assert read_question("他什么时候来？", NOW, (), "zh").fits is TextTrait.TIME
+    assert read_question("Wann war das?", NOW, (), "de").fits is TextTrait.NOTHING

@@ -1,7 +1,7 @@
 """The query of a recall: the kind of answer that it wants, its text for an encoder, and its conditions on metadata."""
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum
 from operator import ge, gt, le, lt
 from typing import Final, NamedTuple, assert_never
@@ -15,7 +15,7 @@ from elytron_core.text.phrases import pattern_table
 
 
 class QuestionLabel(StrEnum):
-    """Label of what a question wants, for matters of taste and not of grammar: a question has none, one or several."""
+    """Label of what a question wants: none, one or several. The last four are heeded in languages without patterns."""
 
     ASSISTANT = "assistant"
     """It asks for what the assistant said."""
@@ -23,6 +23,14 @@ class QuestionLabel(StrEnum):
     """It asks how things are now, of several answers over time."""
     RETELLING = "retelling"
     """It asks for an account of what was said: a summary, an order, the course of something."""
+    SEVERAL = "several"
+    """Its answer is likely to be in several places: a list, a count, something that two have in common."""
+    TIME = "time"
+    """It asks when, or how long."""
+    NUMBER = "number"
+    """It asks how many, how much, how old, how far."""
+    NAME = "name"
+    """It asks who or where."""
 
 
 class AnswerOwner(StrEnum):
@@ -90,24 +98,27 @@ _ASIDE_SIGNS: Final = (
 )  # fmt: skip
 """A text without these has no aside that asks for an account."""
 _PHRASES: Final = pattern_table("questions")
+PATTERN_LANGUAGES: Final = frozenset(("", "en", "zh"))
+"""The languages whose questions have patterns."""
 
 
 def read_question(
-    text: str, now: Instant, labels: Container[QuestionLabel] = (), language: str = "", /
+    text: str, now: Instant, labels: Collection[QuestionLabel] = (), language: str = "", /
 ) -> ReadQuestion:
     """Return what `text` asks for, as seen at `now`.
 
     `labels` are what a classifier says of it, `language` is the code of its language, empty if it is English.
     """
     lowered = " ".join(text.lower().split())
+    forms = _question_forms(lowered) if language in PATTERN_LANGUAGES else frozenset(labels)
     is_retold = QuestionLabel.RETELLING in labels
-    several = is_retold or _has_phrase("several", lowered)
+    several = is_retold or QuestionLabel.SEVERAL in forms
     fits = TextTrait.NOTHING
-    if _WHEN.is_of(lowered):
+    if QuestionLabel.TIME in forms:
         fits |= TextTrait.TIME
-    if _COUNT.is_of(lowered):
+    if QuestionLabel.NUMBER in forms:
         fits |= TextTrait.NUMBER
-    if several or _NAMED.is_of(lowered):
+    if several or QuestionLabel.NAME in forms:
         fits |= TextTrait.NAME
     if several:
         fits |= TextTrait.QUOTE
@@ -125,6 +136,17 @@ def read_question(
         is_retold,
         None if spans or is_request else anchor_in(text, lowered),
     )
+
+
+def question_forms(text: str, /) -> frozenset[QuestionLabel]:
+    """Return the labels of an English or Chinese question that its words show."""
+    return _question_forms(" ".join(text.lower().split()))
+
+
+def _question_forms(lowered: str) -> frozenset[QuestionLabel]:
+    openings = {QuestionLabel.TIME: _WHEN, QuestionLabel.NUMBER: _COUNT, QuestionLabel.NAME: _NAMED}
+    forms = {label for label, opening in openings.items() if opening.is_of(lowered)}
+    return frozenset(forms | {QuestionLabel.SEVERAL} if _has_phrase("several", lowered) else forms)
 
 
 def _owner_trait(owner: AnswerOwner, /, *, is_request: bool) -> TextTrait:
