@@ -33,10 +33,9 @@ def test_more_points_are_never_worth_less(one: float, other: float) -> None:
 
 
 def test_a_question_is_weighed_by_how_many_things_it_wants_and_of_when() -> None:
-    one, several, latest = (
-        read_question(text, instant("2026-03-10"), labels)
-        for text, labels in (("Who called?", ()), ("Which cities did they see?", ()), ("Who calls?", ("latest",)))
-    )
+    now = instant("2026-03-10")
+    one, several = (read_question(text, now) for text in ("Who called?", "Which cities did they see?"))
+    latest = read_question("Who calls?", now, {QuestionLabel.LATEST})
     assert weights_for(one, HitDiversity.AUTO) == weights_for(several, HitDiversity.OFF) == STANDARD
     assert weights_for(several, HitDiversity.AUTO) == SEVERAL
     assert SEVERAL.speaker > STANDARD.speaker
