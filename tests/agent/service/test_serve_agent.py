@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.agent.service.responses.clients import client_of
 from tests.agent.service.served import ServedUser, said
 from tests.models.fake_server import serving
 from tests.transports.serving import served as served_over
@@ -68,6 +69,25 @@ async def test_a_killed_server_goes_on_with_its_turn_after_a_restart(tmp_path: P
             while len(items := (await ada.made("GET", "/items?order=asc"))["data"]) < 2:
                 await asyncio.sleep(0.5)
     assert [item["text"] for item in items] == ["Are you there?", "I was away, and am back."]
+
+
+async def test_a_response_in_the_background_goes_on_after_a_restart(tmp_path: Path) -> None:
+    async with serving() as model:
+        model.reply = lambda _: said("Here it is.")
+        model.gate = asyncio.Event()
+        options = ("--agent-model", f"chat:scripted@{model.url}/v1")
+        async with process(tmp_path, *options) as (server, told), client_of(told["address"], "none") as client:
+            made = await client.responses.create(model="scripted", input="Write it", background=True)
+            while not model.asked:
+                await asyncio.sleep(0.01)
+            server.kill()
+            await server.wait()
+        model.gate.set()
+        async with process(tmp_path, *options) as (_, told), client_of(told["address"], "none") as client:
+            while (shown := await client.responses.retrieve(made.id)).status != "completed":
+                await asyncio.sleep(0.5)
+            later = await client.responses.create(model="scripted", input="Thanks", previous_response_id=made.id)
+    assert (shown.output_text, later.status) == ("Here it is.", "completed")
 
 
 async def test_without_a_model_there_is_no_agent() -> None:

@@ -24,6 +24,9 @@ class WindowTurn(Value):
     run: str
     at: Instant
     input: str
+    """The user's words; empty if there are none, such as behind results of a client's tools."""
+    before: tuple[Message, ...] = ()
+    """Messages that a client gave with the words, and that come before these."""
     items: tuple[Message, ...] = ()
     is_pending: bool = False
     """True if the run is not over."""
@@ -61,6 +64,8 @@ class ThreadHead(Value):
     """The runs that are shown as they were, oldest first."""
     open: str | None = None
     """The run that is not over."""
+    last: str = ""
+    """The run that was begun last."""
     summary: int = 0
     """The number of the summary before the window; 0 for none."""
     summaries: int = 0
@@ -186,23 +191,30 @@ class ContextParts(Value):
 def messages_of(parts: ContextParts, /) -> tuple[Message, ...]:
     """Return the messages: policy, stable part, summary, window, tail, the user's words, and what came of them since.
 
-    The user's words are the last thing that a user says.
+    The user's words are the last thing that a user says. Without words there is no tail, so that results of a
+    client's tools follow their calls.
     """
     head = [text_message(ChatRole.SYSTEM, parts.policy)]
     head += [reference_message(text) for text in (parts.stable, parts.summary, parts.before_history) if text]
-    past = [message for turn in parts.window for message in turn_messages(turn, zone=parts.zone)]
-    tail = [reference_message(parts.tail)] if parts.tail else []
-    now = turn_messages(parts.current, zone=parts.zone, result_chars=None)
-    return (*head, *past, *tail, *now)
+    past = [message for turn in parts.window for message in _bare_messages(turn, parts.zone, limits.OLD_RESULT_CHARS)]
+    tail = [reference_message(parts.tail)] if parts.tail and parts.current.input else []
+    now, first = _bare_messages(parts.current, parts.zone, None), len(parts.current.before)
+    return (*head, *_whole_items([*past, *now[:first], *tail, *now[first:]]))
 
 
 def turn_messages(
     turn: WindowTurn, /, *, zone: str, result_chars: int | None = limits.OLD_RESULT_CHARS
 ) -> tuple[Message, ...]:
     """Return a turn as messages, the time where the user is before the words; results of more than that are clipped."""
-    first = text_message(ChatRole.USER, f"[{local_time(turn.at, zone)}]\n{turn.input}")
-    items = turn.items if result_chars is None else _clip_items(turn.items, result_chars)
-    return (first, *_whole_items(items))
+    return tuple(_whole_items(_bare_messages(turn, zone, result_chars)))
+
+
+def _bare_messages(turn: WindowTurn, zone: str, result_chars: int | None) -> tuple[Message, ...]:
+    """Return a turn as messages; the results of its last calls may be in the next turn."""
+    words = [text_message(ChatRole.USER, f"[{local_time(turn.at, zone)}]\n{turn.input}")] if turn.input else []
+    if result_chars is None:
+        return (*turn.before, *words, *turn.items)
+    return (*_clip_items(turn.before, result_chars), *words, *_clip_items(turn.items, result_chars))
 
 
 def text_message(role: ChatRole, text: str, /) -> InputMessage:

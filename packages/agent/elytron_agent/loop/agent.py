@@ -3,8 +3,9 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
@@ -13,13 +14,13 @@ from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.request import ThreadHead, WindowSummary, WindowTurn
 from elytron_agent.loop.run import by_name, run_of, source_of
-from elytron_agent.loop.run_input import check_input, end_of, input_of, known_run, tell_end
+from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of, input_of, known_run, tell_end
 from elytron_agent.loop.tools.run_tools import MemoryMode, SubagentShelf, done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
 from elytron_agent.runs.compactor import ThreadCompactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason, ThreadAwaited
 from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, journal_of
-from elytron_agent.runs.parts import AgentModels, AgentParts, TurnRecall
+from elytron_agent.runs.parts import AgentModels, AgentParts, ClientPart, TurnRecall
 from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
 from elytron_agent.runs.source import WELCOME, is_first_time
 from elytron_agent.runs.thread import AgentThread
@@ -30,6 +31,8 @@ from elytron_core.errors import Conflict, InvalidInput, Overloaded
 from elytron_core.ids import IdSource, RandomIds
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
+
+_MOVED: Final = "the thread, which goes on behind another turn by now,"
 
 
 class Agent:
@@ -60,6 +63,7 @@ class Agent:
         memory_mode: MemoryMode = MemoryMode.SHARED,
         journal: MemoryFace | None = None,
         approve: Approve | None = None,
+        client: ClientPart | None = None,
         clock: Clock | None = None,
         ids: IdSource | None = None,
     ) -> None:
@@ -70,8 +74,7 @@ class Agent:
         self._clock = clock or SystemClock()
         self._ids = ids or RandomIds(self._clock)
         scope = Scope.model_validate(memory.scope.model_dump() | {"agent": name, "conversation": name})
-        given = tuple(tools)
-        self._home, records = journal, journal_of(memory, journal)
+        given, self._home, records = tuple(tools), journal, journal_of(memory, journal)
         self.subagents = SubagentShelf(records, agent=name)
         own = _own_tools(self.set_preferences, None if purpose else self.subagents, web_search)
         alone = name if memory_mode is MemoryMode.OWN else None
@@ -100,6 +103,7 @@ class Agent:
             clock=self._clock,
             ids=self._ids,
             purpose=purpose,
+            client=client or ClientPart(),
         )
 
     async def __aenter__(self) -> Self:
@@ -119,6 +123,7 @@ class Agent:
         run_id: str | None = None,
         store: bool = True,
         schedule: str | None = None,
+        opening: TurnOpening = PLAIN,
     ) -> AsyncGenerator[AgentEvent]:
         """Yield what happens from the user's words to the end of the run, which is a RunEnded.
 
@@ -127,9 +132,11 @@ class Agent:
         nothing of it is kept, neither in memory nor here, and tools of the agent's own that would keep something are
         not offered. With `schedule`, the words are a program's and not the user's. Raises InvalidInput,
         PermissionRefused, Overloaded, ThreadBusy while another process runs the thread, IdempotencyConflict for a
-        `run_id` of other words, Conflict, and what the memory raises.
+        `run_id` of other words, Conflict (also if the thread went on behind `opening.after`), and what the memory
+        raises.
         """
-        check_input(self.settings, text, images)
+        check_input(self.settings, text, images, opening=opening)
+        asked = partial(input_of, self._parts, run_id, text, images)
         async with self._queued(), self._thread.renewed():
             while True:
                 found = await known_run(self._journal, run_id, text, images, is_stored=store)
@@ -140,11 +147,11 @@ class Agent:
                 if found is not None and found.end is not None:
                     yield end_of(found)
                     return
+                if found is None and opening.after not in {None, self._thread.head.last}:
+                    raise Conflict(what=_MOVED, expected=0, found=self._thread.version)
                 deadline = self._deadline()
                 record = found or RunRecord(
-                    input=await input_of(
-                        self._parts, run_id, text, images, deadline, is_stored=store, schedule=schedule
-                    )
+                    input=await asked(deadline, is_stored=store, schedule=schedule, opening=opening)
                 )
                 try:
                     await (

@@ -22,6 +22,7 @@ from elytron_core.ports.chat import (
     ReplyFinished,
     TextDelta,
     TokenCounter,
+    ToolChoice,
 )
 from elytron_models.answer import ModelAnswer, answer_of
 from elytron_models.server import error_of
@@ -36,6 +37,7 @@ class ModelStep:
     answer: ModelAnswer | None = None
     failed: ReplyFailed | None = None
     has_spoken: bool = False
+    is_first: bool = True
 
     async def events(self, messages: Sequence[Message], tools: Sequence[ModelTool], /) -> AsyncGenerator[AgentEvent]:
         """Yield the pieces of the answer as they come."""
@@ -95,6 +97,8 @@ class ModelStep:
         return ModelRequest(
             messages=tuple(messages),
             tools=tuple(tools),
+            tool_choice=self.agent.client.choice if self.is_first else ToolChoice.AUTO,
+            answer_schema=self.agent.client.schema_text,
             temperature=None if is_plain else settings.temperature,
             max_tokens=None if is_plain else settings.max_tokens,
         )

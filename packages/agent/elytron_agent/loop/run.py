@@ -59,7 +59,7 @@ from elytron_agent.strategies.strategy import ReferencePlacement, RunMemory
 from elytron_agent.tool import CallKey, Tool
 from elytron_core.errors import Conflict, ElytronError, InvalidInput
 from elytron_core.ports import chat
-from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall
+from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall, ToolChoice
 from elytron_models.answer import ModelAnswer
 
 
@@ -82,22 +82,27 @@ class NextAction(NamedTuple):
 _ENDS = {FinishReason.LENGTH: StopReason.LENGTH, FinishReason.REFUSED: StopReason.REFUSED}
 
 
-def next_action(record: RunRecord, budget: RunBudget, /, *, readers: Collection[str] = ()) -> NextAction:
+def next_action(
+    record: RunRecord, budget: RunBudget, /, *, readers: Collection[str] = (), handed: Collection[str] = ()
+) -> NextAction:
     """Return what the run does next.
 
     Calls of a reply are made in its order; neighbours that only read, those of tools named in `readers`, side by side.
+    Those of tools named in `handed` are the client's: with them the run ends.
     """
     if not record.replies:
-        return NextAction(NextDoing.ASK)
+        return NextAction(NextDoing.ASK) if record.input.asks else NextAction(NextDoing.END, StopReason.DONE)
     last = record.replies[-1]
     made = {result.place for result in record.results if result.step == last.step}
-    missing = [place for place in range(len(last.calls)) if place not in made]
+    missing = [place for place, call in enumerate(last.calls) if place not in made and call.name not in handed]
     if missing:
         return NextAction(NextDoing.CALL, places=_side_by_side(last.calls, missing, readers))
     if record.corrections > limits.CORRECTIONS:
         return NextAction(NextDoing.END, StopReason.MALFORMED)
     if not last.calls and not last.correction:
         return NextAction(NextDoing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
+    if any(call.name in handed for call in last.calls):
+        return NextAction(NextDoing.END, StopReason.HANDED)
     if [call.name for call in last.calls] == [DONE]:
         return NextAction(NextDoing.END, StopReason.DONE)
     usage = record.usage
@@ -163,8 +168,9 @@ class AgentRun:
     async def events(self) -> AsyncGenerator[AgentEvent]:
         """Yield what happens until the run is over."""
         readers = frozenset(name for name, tool in self.tools.items() if tool.read_only)
+        budget, handed = self.agent.settings.budget, self.agent.client.names
         while True:
-            action = next_action(self.record, self.agent.settings.budget, readers=readers)
+            action = next_action(self.record, budget, readers=readers, handed=handed)
             if action.doing is not NextDoing.END and self.deadline.is_over:
                 action = NextAction(NextDoing.END, StopReason.SECONDS)
             match action.doing:
@@ -220,7 +226,7 @@ class AgentRun:
     async def _ask(self) -> AsyncGenerator[AgentEvent]:
         """Ask the model and commit its reply."""
         context = self._context
-        is_first = context is None
+        is_first, self.model.is_first = context is None, not self.record.replies
         if context is None:
             context = self._context = await self.source.turn(
                 self.record.input.text, self.preferences, strategy_reference=self._reference(ReferencePlacement.TAIL)
@@ -244,7 +250,7 @@ class AgentRun:
                 # The provider's own count of the request is the measure of the next estimates.
                 self.agent.factor = factor_of(size, self.model.answer.usage.input_tokens)
             step = self._replied(self.model.answer)
-            action = next_action(self.record, self.agent.settings.budget)
+            action = next_action(self.record, self.agent.settings.budget, handed=self.agent.client.names)
             if action.doing is not NextDoing.END:
                 await self._store()
                 yield step
@@ -381,8 +387,11 @@ class AgentRun:
     def _declared(self) -> tuple[chat.ModelTool, ...]:
         if not self._declarations:
             self._declarations = tuple(tool.declared for tool in self.tools.values())
-        hidden = {READ_RESULT} - self.agent.host_tools if self.part.is_whole else set[str]()
-        return tuple(tool for tool in self._declarations if tool.name not in hidden)
+        client = self.agent.client
+        if client.choice is ToolChoice.REQUIRED and not self.record.replies:
+            return client.tools
+        hidden = {READ_RESULT} - self.agent.host_tools if self.part.is_whole else ()
+        return (*(tool for tool in self._declarations if tool.name not in hidden), *client.tools)
 
     async def _parts(self, context: TurnContext) -> ContextParts:
         first = filter(None, (self.before.standing, self._reference(ReferencePlacement.BEFORE_HISTORY)))
@@ -504,7 +513,8 @@ async def run_of(
         # The agent's own tools would keep what is said; what a host's tools do is the host's.
         kept = {DONE, *parts.host_tools}
         tools = [tool for tool in tools if tool.read_only or tool.name in kept]
-    offered = by_name(tools)
+    hidden = parts.client.hidden | parts.client.names
+    offered = by_name(tool for tool in tools if tool.name not in hidden)
     return AgentRun(
         parts,
         record=record,
@@ -539,7 +549,8 @@ def source_of(
     purpose = f"You are a subagent. Your purpose: {parts.purpose}" if parts.purpose else ""
     usual = [INSTRUCTION, "Use tools if they help." if has_tools else "", memory.instruction]
     policy = POLICY.format(tools=", and what tools return," if has_tools else "")
-    told = (parts.settings.system_prompt or " ".join(part for part in usual if part), purpose, system, policy)
+    first = parts.settings.system_prompt or " ".join(part for part in usual if part)
+    told = (first, parts.settings.instructions, purpose, system, policy)
     return ContextSource(parts, policy="\n\n".join(part for part in told if part), memory=memory, seen=seen)
 
 

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from elytron_agent import limits
 from elytron_agent.loop.tools.run_tools import describe_images, digests_of
-from elytron_agent.runs.events import ANSWERS, RunEnded
+from elytron_agent.runs.events import ANSWERS, RunEnded, StopReason
 from elytron_agent.runs.journal import RunInput, RunJournal, RunRecord
 from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import AgentSettings, RunDeadline, WorkCancelled, finish_work
@@ -13,13 +14,28 @@ from elytron_agent.strategies.strategy import MemoryStrategy, RunEnding, TurnExc
 from elytron_core.errors import ElytronError, IdempotencyConflict, InvalidInput, PermissionRefused
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.privacy import scrub_secrets
+from elytron_core.ports.chat import Message
 
 
-def check_input(settings: AgentSettings, text: str, images: Sequence[str], /) -> None:
+class TurnOpening(NamedTuple):
+    """Opening of a turn by a client that gives more than a user's words."""
+
+    before: tuple[Message, ...] = ()
+    """Messages before the words, which may then be empty."""
+    after: str | None = None
+    """The run that must be the last one of the thread."""
+    asks: bool = True
+    """False: the messages are added, and the model is not asked."""
+
+
+PLAIN: Final = TurnOpening()
+
+
+def check_input(settings: AgentSettings, text: str, images: Sequence[str], /, *, opening: TurnOpening = PLAIN) -> None:
     """Raise PermissionRefused if the agent is off, InvalidInput if the words or images are out of bounds."""
     if not settings.enabled:
         raise PermissionRefused("this agent is not enabled: set `enabled` in its settings")
-    if not text.strip() and not images:
+    if not text.strip() and not images and not opening.before:
         raise InvalidInput(field="text", problem="is empty")
     if len(text) > limits.INPUT_CHARS:
         raise InvalidInput(field="text", problem=f"has more than {limits.INPUT_CHARS} characters")
@@ -56,13 +72,14 @@ async def input_of(
     *,
     is_stored: bool,
     schedule: str | None = None,
+    opening: TurnOpening = PLAIN,
 ) -> RunInput:
     """Return what a new run is asked: its words without what memory showed, and what was seen in its images."""
     if images:
         seen = await describe_images(parts.models.vision, images, text, deadline=deadline)
         text = seen[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
-    if not text:
+    if not text and not opening.before:
         raise InvalidInput(field="text", problem="holds nothing but what memory showed")
     return RunInput(
         run=run or parts.ids.new(),
@@ -72,6 +89,8 @@ async def input_of(
         images=digests_of(images),
         is_stored=is_stored,
         schedule=schedule,
+        before=opening.before,
+        asks=opening.asks,
     )
 
 
@@ -96,6 +115,7 @@ def end_of(record: RunRecord, /) -> RunEnded:
         problem=end.problem,
         usage=end.usage,
         turn=end.turn,
+        calls=record.open_calls if end.reason is StopReason.HANDED else (),
     )
 
 

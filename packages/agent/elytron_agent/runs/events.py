@@ -8,6 +8,7 @@ from pydantic import Field
 from elytron_agent.context.reference import RecalledMemory, ShownBlock
 from elytron_agent.runs.settings import RunUsage
 from elytron_core.model import Value
+from elytron_core.ports.chat import ToolCall
 
 
 class StopReason(StrEnum):
@@ -23,6 +24,8 @@ class StopReason(StrEnum):
     SECONDS = "seconds"
     LENGTH = "length"
     """The answer was cut off at the bound of its tokens."""
+    HANDED = "handed"
+    """The model called tools of the client, which calls them itself and says what they came to in its next turn."""
     REFUSED = "refused"
     """The model will not answer."""
     MALFORMED = "malformed"
@@ -41,6 +44,7 @@ ANSWERS = frozenset(
         StopReason.TOKENS,
         StopReason.SECONDS,
         StopReason.LENGTH,
+        StopReason.HANDED,
     }
 )
 """Reasons after which what was said is a delivered answer, if anything was."""
@@ -159,6 +163,8 @@ class RunEnded(Value):
     problem: str = ""
     usage: RunUsage = RunUsage()
     turn: str | None = None
+    calls: tuple[ToolCall, ...] = ()
+    """Calls of the client's tools, which wait for it."""
 
 
 AgentEvent = Annotated[

@@ -5,7 +5,7 @@ are the runtime's own records, which no other caller writes, so that what is rea
 of a run is written once. A copy of a turn, a conversation or a block is stored where an erasure of that takes it along.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any, Final, TypeVar
@@ -33,6 +33,7 @@ from elytron_core.errors import Conflict, NotFound, PreconditionFailed, TurnConf
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn
+from elytron_core.planes.transcript import sequence_of, tag_of, turn_id
 from elytron_core.policy.admission.own_output import of_others
 from elytron_core.ports.chat import (
     ChatRole,
@@ -56,6 +57,8 @@ _INPUT, _END, _GIVEN = "0000", "end", "given"
 _APPROVED: Final = ".approved"
 MARK: Final = "mark."
 """Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
+_ELSEWHERE: Final = "@@"
+"""Mark before the thread of a run in the window of another one."""
 _OTHERS: Final = 32
 """Number of turns of others that may be in the conversation beside those of the window."""
 ValueT = TypeVar("ValueT", bound=Value)
@@ -75,6 +78,10 @@ class RunInput(Value):
     by: str = ""
     schedule: str | None = None
     """Schedule that began the run: its words are a program's."""
+    before: tuple[Message, ...] = ()
+    """Messages that a client gave with the words."""
+    asks: bool = True
+    """False for messages that are added to a thread without a question to the model."""
 
 
 class StepReply(Value):
@@ -146,7 +153,8 @@ RunDocument = RunInput | StepReply | CallApproval | CallResult | RunEnd
 class RunClosing:
     """Commit at the end of a run: its last documents, its turn, and the thread if that is free then."""
 
-    turn: MemoryFinalizeTurnRequest
+    turn: MemoryFinalizeTurnRequest | None
+    """None for a turn without words."""
     documents: Sequence[RunDocument]
     end: RunEnd
     """Its turn and memories are those of the commit."""
@@ -199,6 +207,7 @@ class RunRecord(Value):
             run=self.input.run,
             at=self.input.at,
             input=self.input.text,
+            before=self.input.before,
             items=items,
             is_pending=self.end is None,
             memories=self.end.memories if self.end is not None else (),
@@ -209,6 +218,14 @@ class RunRecord(Value):
         """Return what the model said to the user."""
         told = (reply.text for reply in self.replies)
         return "\n\n".join(text for text in told if text)
+
+    @property
+    def open_calls(self) -> tuple[ToolCall, ...]:
+        """Return the calls of the last reply that have no result."""
+        if not self.replies:
+            return ()
+        made = {result.place for result in self.results if result.step == self.replies[-1].step}
+        return tuple(call for place, call in enumerate(self.replies[-1].calls) if place not in made)
 
     @property
     def corrections(self) -> int:
@@ -341,7 +358,9 @@ class RunJournal:
             return made + ([self._head_draft(*closing.head)] if closing.head is not None else [])
 
         try:
-            if self.is_elsewhere:
+            if closing.turn is None:
+                stored = await self._put_all(drafts(None, ()))
+            elif self.is_elsewhere:
                 report = await self._memory.finalize_turn_and_maintain(closing.turn)
                 stored = await self._put_all(drafts(report.turn_id, report.message_ids))
             else:
@@ -360,23 +379,35 @@ class RunJournal:
 
     async def documents(self, run: str, /) -> Sequence[Record]:
         """Return the documents of a run, with what others noted beside it, by key."""
-        found = [each async for each in self._records.below(copies_of_turn(run, self._agent))]
+        name, thread = run_place(run)
+        found = [each async for each in self._records.below(copies_of_turn(name, thread or self._agent))]
         return sorted(found, key=attrgetter("key"))
 
     async def gone(self, turns: Sequence[WindowTurn], /) -> frozenset[str]:
         """Return those runs of which memory no longer holds all: something of the turn was forgotten or erased."""
-        stored = {turn.memories[0]: turn for turn in turns if turn.memories}
-        if not stored:
-            return frozenset()
-        asked = MemoryReplayRequest(scope=self._scope, limit=min(len(turns) + _OTHERS, core_limits.PAGE_MAX))
+        threads: dict[str, dict[str, WindowTurn]] = {}
+        for turn in turns:
+            if turn.memories:
+                threads.setdefault(run_place(turn.run)[1], {})[turn.memories[0]] = turn
+        found = [await self._gone_in(thread, stored) for thread, stored in threads.items()]
+        return frozenset(run for gone in found for run in gone)
+
+    async def _gone_in(self, thread: str, stored: Mapping[str, WindowTurn]) -> list[str]:
+        """Return the runs of a thread, empty for the own one, of which memory no longer holds all."""
+        last = max(stored) if thread else None
+        asked = MemoryReplayRequest(
+            scope=self._scope if not thread or self._scope is None else in_thread(self._scope, thread),
+            limit=min(len(stored) + _OTHERS, core_limits.PAGE_MAX),
+            cursor=turn_id(tag_of(TurnId(last)), sequence_of(TurnId(last)) + 1) if last is not None else None,
+        )
         report = await self._memory.replay(asked)
         told = {turn.id: turn for turn in report.turns}
         first = report.turns[0].id if report.turns and report.has_more else ""
-        return frozenset(
+        return [
             turn.run
             for place, turn in stored.items()
             if place >= first and not _is_whole(told.get(TurnId(place)), turn)
-        )
+        ]
 
     async def erase_copies(self, thread: str, runs: Iterable[str], /, *, with_summaries: bool) -> None:
         """Remove what is stored of runs, and of blocks, as an erasure in a memory does that holds the journal too."""
@@ -422,6 +453,22 @@ class RunJournal:
                 raise NotFound(what="document of an agent", name=drafts[-1].key) from None
             expected, version = drafts[-1].expected_version, last.version if last is not None else 0
             raise Conflict(what=_WHAT, expected=expected or 0, found=version) from None
+
+
+def named_run(run: str, thread: str, /) -> str:
+    """Return the name by which the window of another thread, a branch of `thread`, has a run."""
+    return run if _ELSEWHERE in run else f"{run}{_ELSEWHERE}{thread}"
+
+
+def run_place(run: str, /) -> tuple[str, str]:
+    """Return a run's own name, and its thread if that is another than the one whose window has it, else ""."""
+    name, _, thread = run.partition(_ELSEWHERE)
+    return name, thread
+
+
+def in_thread(scope: Scope, thread: str, /) -> Scope:
+    """Return the scope of a thread."""
+    return Scope.model_validate(scope.model_dump() | {"agent": thread, "conversation": thread})
 
 
 def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:

@@ -27,7 +27,8 @@ from elytron_core.contracts.recall import (
 )
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import IdSource
-from elytron_core.ports.chat import ChatModel
+from elytron_core.model import Value
+from elytron_core.ports.chat import ChatModel, ModelTool, ToolChoice
 from elytron_core.scope import Scope
 from elytron_models.client import ModelClient, open_model
 
@@ -131,6 +132,22 @@ class AgentModels:
         return opened
 
 
+class ClientPart(Value):
+    """A client's part in its runs: tools that it calls itself, and the form of the answer."""
+
+    tools: tuple[ModelTool, ...] = ()
+    choice: ToolChoice = ToolChoice.AUTO
+    """Of the first question of a run; `required` is one of the client's tools."""
+    schema_text: str | None = None
+    """JSON Schema, as JSON text, that the answer is to fit."""
+    hidden: frozenset[str] = frozenset()
+    """Tools of the agent's own that are not offered."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(tool.name for tool in self.tools)
+
+
 @dataclass(slots=True)
 class AgentParts:
     """The parts of one agent. `blocks` is None with a strategy, which brings a memory of its own."""
@@ -151,6 +168,7 @@ class AgentParts:
     clock: Clock
     ids: IdSource
     purpose: str = ""
+    client: ClientPart = field(default_factory=ClientPart)
     factor: float = limits.COUNT_MARGIN
     """Measure of estimates, as the model's provider counted the last request."""
     is_plain: bool = False

@@ -64,7 +64,11 @@ class AgentSettings(Request):
     max_context_tokens: Annotated[int, Field(ge=1_000)] = context_limits.MAX_CONTEXT_TOKENS
     compaction_threshold: Annotated[float, Field(gt=0, le=1)] = context_limits.COMPACTION_THRESHOLD
     system_prompt: str | None = None
+    instructions: str = ""
+    """Behind the system prompt: a client's own words about its task."""
     preferences: UserPreferences = UserPreferences()
+    welcomes: bool = True
+    """True if a person whom the agent does not know yet is asked who that is."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = limits.TEMPERATURE
     max_tokens: Annotated[int, Field(ge=1)] | None = limits.MAX_TOKENS
     uses_tools: bool = True

@@ -12,7 +12,7 @@ from elytron_agent.context import reference
 from elytron_agent.context.reference import RecalledMemory, ShownBlock, StableContext, TailParts
 from elytron_agent.context.request import ContextParts, WindowTurn, clip_words
 from elytron_agent.runs.events import ANSWERS, StopReason
-from elytron_agent.runs.journal import CallResult, RunRecord
+from elytron_agent.runs.journal import CallResult, RunInput, RunRecord
 from elytron_agent.runs.parts import AgentParts, Outcome
 from elytron_agent.runs.settings import UserPreferences
 from elytron_core import limits as core_limits
@@ -23,6 +23,7 @@ from elytron_core.errors import ElytronError
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes import transcript
 from elytron_core.policy.projection.builder import POLICY
+from elytron_core.ports.chat import ChatRole, InputMessage, ModelReply, TextPart, ToolResult
 from elytron_core.scope import Scope
 
 BLOCK_TOOLS: Final = frozenset({"memory_append", "core_memory_append"})
@@ -114,7 +115,7 @@ class ContextSource:
             locale=preferences.locale,
             counts={"earlier turns": head.runs - 1, "of them shown": len(past)} if head.runs > 1 else {},
             compacted_at=head.compacted_at if head.summary else None,
-            is_first_time=is_first_time(head.runs, blocks),
+            is_first_time=self.agent.settings.welcomes and is_first_time(head.runs, blocks),
             writes_human=self.memory.writes_human,
             searches=self.memory.searches,
             changed_blocks=reference.changed_blocks(blocks, stable.blocks),
@@ -219,8 +220,8 @@ def delivery_of(reason: StopReason, text: str, /) -> transcript.TurnDelivery:
     return _DELIVERIES[reason]
 
 
-def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> MemoryFinalizeTurnRequest:
-    """Return the request that has memory keep the turn; a repeat of it stores nothing.
+def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> MemoryFinalizeTurnRequest | None:
+    """Return the request that has memory keep the turn; a repeat of it stores nothing. None if there are no words.
 
     Text that tools brought from outside is stored beside the messages as a tool's, which vouches for nothing, and a
     schedule's words as the system's.
@@ -229,7 +230,8 @@ def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> Me
     new = (result for result in record.results if result.tool != READ_RESULT)
     outside = [result for result in new if result.is_outside and not result.is_error]
     role = EvidenceRole.USER if record.input.schedule is None else EvidenceRole.SYSTEM
-    said = transcript.Message(role=role, text=record.input.text, at=record.input.at)
+    words = [transcript.Message(role=role, text=record.input.text, at=record.input.at)] if record.input.text else []
+    given = given_messages(record.input)
     heard = (
         transcript.Message(
             role=EvidenceRole.TOOL, text=clip_words(result.text, limits.OUTSIDE_CHARS), speaker=result.tool
@@ -237,20 +239,48 @@ def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> Me
         for result in outside[: core_limits.TOOL_OBSERVATIONS]
         if result.text.strip()
     )
-    answer = transcript.Message(role=EvidenceRole.ASSISTANT, text=record.text)
+    has_answer = delivery is transcript.TurnDelivery.DELIVERED
+    said = (*given, *words, *heard)
+    if not said and not has_answer:
+        return None
+    answer = transcript.Message(role=EvidenceRole.ASSISTANT, text=record.text) if has_answer else None
     return MemoryFinalizeTurnRequest(
         scope=scope,
         delta=CanonicalTurnDelta(
             turn_id=record.input.run,
             delivery=delivery,
-            input_messages=(said, *heard),
-            assistant_message=answer if delivery is transcript.TurnDelivery.DELIVERED else None,
+            input_messages=said,
+            assistant_message=answer,
             tool_observations=tuple(
                 _observe_result(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]
             ),
-            external_content_used=bool(outside),
+            external_content_used=bool(outside) or any(each.role is EvidenceRole.TOOL for each in given),
         ),
     )
+
+
+def given_messages(asked: RunInput, /) -> list[transcript.Message]:
+    """Return what is evidence of the messages that a client gave: results of its tools, and words that it added.
+
+    A history that it sends along with a question is none: it may have been sent before.
+    """
+    found: list[transcript.Message] = []
+    for message in asked.before:
+        match message:
+            case ToolResult():
+                text, role = clip_words(message.text, limits.OUTSIDE_CHARS), EvidenceRole.TOOL
+                found.append(
+                    transcript.Message(role=role, text=text.strip() or "(empty)", speaker=message.tool or None)
+                )
+            case InputMessage(role=ChatRole.USER, is_reference=False) if not asked.asks:
+                text = "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+                found += [transcript.Message(role=EvidenceRole.USER, text=text, at=asked.at)] if text.strip() else []
+            case ModelReply() if not asked.asks:
+                text = "".join(item.text for item in message.items if isinstance(item, TextPart))
+                found += [transcript.Message(role=EvidenceRole.ASSISTANT, text=text)] if text.strip() else []
+            case _:
+                pass
+    return found[: core_limits.MESSAGES_PER_TURN - 1 - core_limits.TOOL_OBSERVATIONS]
 
 
 def _observe_result(result: CallResult) -> transcript.ToolObservation:

@@ -95,7 +95,7 @@ class AgentThread:
         """Store what a run is asked and have it be the open one, at the end of the window. Raises Conflict."""
         assert self.head.open is None
         update = {"window": (*self.head.window, asked.run), "open": asked.run, "runs": self.head.runs + 1}
-        head = self.head.model_copy(update=update)
+        head = self.head.model_copy(update={**update, "last": asked.run})
         if is_known:
             await self.hold(head)
             return
@@ -215,7 +215,7 @@ class AgentThread:
     async def _turns(self, runs: Iterable[str]) -> dict[str, WindowTurn]:
         """Return the turns of the runs that are still there."""
         records = [(run, await self.journal.load(run)) for run in runs]
-        return {run: record.turn for run, record in records if record is not None}
+        return {run: record.turn.model_copy(update={"run": run}) for run, record in records if record is not None}
 
     async def _follow(self) -> None:
         """Remove from a journal beside the memory what that no longer holds, with the summaries that tell of it."""

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from elytron.context import OperationContext
 from elytron_agent.loop.tools.run_tools import MemoryMode
+from elytron_agent.runs.parts import ClientPart
 from elytron_agent.runs.settings import AgentSettings, UserPreferences
 from elytron_agent.service import limits
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
@@ -55,6 +56,41 @@ class AgentPool:
         self._agents[place] = ((known.version, preferences), made)
         return made
 
+    def response_agent(
+        self, user: UserAgents, thread: str, settings: AgentSettings, client: ClientPart, model: str, /
+    ) -> "Agent":
+        """Return an agent for one turn in a thread of responses, which its caller closes."""
+        from elytron_agent.loop.agent import Agent
+
+        served = self._settings
+        return Agent(
+            user.itself(self._context).memory,
+            self.model(model),
+            name=thread,
+            settings=settings,
+            web_search=served.web_search,
+            summary_model=self.model(served.summary_model) if served.summary_model is not None else None,
+            vision_model=self.model(served.vision_model) if served.vision_model is not None else None,
+            client=client,
+            clock=self._context.clock,
+            ids=self._context.ids,
+        )
+
+    def settings_of(self, known: KnownAgent, preferences: UserPreferences, /) -> AgentSettings:
+        """Return the settings of an agent's turns."""
+        config = config_of(known, self._settings)
+        return AgentSettings(
+            enabled=True,
+            max_context_tokens=config.max_context_tokens,
+            compaction_threshold=config.compaction_threshold,
+            system_prompt=config.system_prompt,
+            preferences=preferences,
+            uses_tools=config.tools and AgentPart.TOOLS not in self._settings.off,
+            compacts=config.compaction,
+            wait_seconds=limits.TURN_WAIT_S,
+            budget=self._settings.budget,
+        )
+
     def forget(self, user: UserAgents, known: KnownAgent, /) -> None:
         """Let go of an agent that was erased."""
         self._agents.pop((user.space, known.id), None)
@@ -73,33 +109,25 @@ class AgentPool:
         from elytron_agent.loop.agent import Agent
 
         settings, config = self._settings, config_of(known, self._settings)
-        has_tools = config.tools and AgentPart.TOOLS not in settings.off
+        wanted = self.settings_of(known, preferences)
         own = [react_tool(user.items(known)), *(tool for maker in self._makers for tool in maker(user, known))]
         return Agent(
             user.memory,
-            self._model(settings.model_named(config.model)),
-            own if has_tools else (),
+            self.model(settings.model_named(config.model)),
+            own if wanted.uses_tools else (),
             name=known.name,
             purpose=known.subagent.purpose if known.subagent is not None else "",
-            settings=AgentSettings(
-                enabled=True,
-                max_context_tokens=config.max_context_tokens,
-                compaction_threshold=config.compaction_threshold,
-                system_prompt=config.system_prompt,
-                preferences=preferences,
-                uses_tools=has_tools,
-                compacts=config.compaction,
-                wait_seconds=limits.TURN_WAIT_S,
-            ),
+            settings=wanted,
             web_search=settings.web_search,
-            summary_model=self._model(settings.summary_model) if settings.summary_model is not None else None,
-            vision_model=self._model(settings.vision_model) if settings.vision_model is not None else None,
+            summary_model=self.model(settings.summary_model) if settings.summary_model is not None else None,
+            vision_model=self.model(settings.vision_model) if settings.vision_model is not None else None,
             memory_mode=known.subagent.memory if known.subagent is not None else MemoryMode.SHARED,
             clock=self._context.clock,
             ids=self._context.ids,
         )
 
-    def _model(self, address: str) -> ModelClient:
+    def model(self, address: str, /) -> ModelClient:
+        """Return a model of the server, opened once."""
         known = self._models.get(address)
         if known is None:
             known = self._models[address] = open_model(address)

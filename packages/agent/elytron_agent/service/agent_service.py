@@ -19,13 +19,14 @@ from elytron_adapter.identity.access_keys import Principal
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent.service import limits
 from elytron_agent.service.agent_pool import AgentPool
-from elytron_agent.service.chat_turn import TurnDesk
+from elytron_agent.service.chat_turn import TurnDesk, TurnLines
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
 from elytron_agent.service.event_log import EventLog
 from elytron_agent.service.event_streams import EventWriter, OpenStreams
 from elytron_agent.service.job_desk import JobDesk, KindRunner
 from elytron_agent.service.push import push_runner
 from elytron_agent.service.push.push_runner import PushRunner
+from elytron_agent.service.responses.response_desk import ResponseDesk
 from elytron_agent.service.schedules import schedule_shelf
 from elytron_agent.service.schedules.schedule_runner import ScheduleRunner
 from elytron_agent.service.schedules.schedule_shelf import ScheduleShelf
@@ -62,7 +63,9 @@ class AgentService:
         has_schedules = not settings.off & {AgentPart.ALL, AgentPart.SCHEDULES}
         self.pool = AgentPool(self.context, settings, tools=(schedule_tools,) if has_schedules else ())
         self.streams = OpenStreams(entrance)
-        self.desk = TurnDesk(self.pool, log=self)
+        self.lines = TurnLines()
+        self.desk = TurnDesk(self.pool, self.lines, log=self)
+        self.responses = ResponseDesk(self.pool, self.lines)
         self._push = PushRunner(self.context, settings)
         runners: dict[str, KindRunner] = {push_runner.KIND: self._push} if AgentPart.PUSH not in settings.off else {}
         if has_schedules:
@@ -135,12 +138,12 @@ class AgentService:
         finally:
             if self._jobs is not None:
                 await self._jobs.stop()
-            await self.desk.close()
+            await self.lines.close()
             await self.pool.close()
 
     def figures(self) -> Iterable[AgentFigure]:
         """Return how many turns run or wait now."""
-        yield AgentFigure("elytron_agent_turns", "Turns of agents that run or wait.", self.desk.running)
+        yield AgentFigure("elytron_agent_turns", "Turns of agents that run or wait.", self.lines.running)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +219,9 @@ def route_surface(service: AgentService, route: AgentRoute, /) -> Surface:
 
 
 class AgentStream(NamedTuple):
-    """The events of a route that answers with a stream. `written` is called behind each frame."""
+    """The events, or their frames, of a route that answers with a stream. `written` is called behind each event."""
 
-    events: AsyncGenerator[FeedEvent]
+    events: AsyncGenerator[FeedEvent | bytes]
     opening: bytes = b""
     written: Callable[[FeedEvent], Awaitable[None]] | None = None
     silence_s: float | None = None
@@ -226,7 +229,13 @@ class AgentStream(NamedTuple):
     recheck_s: float | None = None
 
 
-StreamHandler = Callable[[AgentCall], Awaitable[AgentStream]]
+class LaterAnswer(NamedTuple):
+    """An answer that is waited for outside the places of short calls."""
+
+    answer: Callable[[], Awaitable[Value | Response]]
+
+
+StreamHandler = Callable[[AgentCall], Awaitable[AgentStream | LaterAnswer]]
 
 
 class StreamRoute:
@@ -246,6 +255,12 @@ class StreamRoute:
             sent = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if self._takes_body else b""
             async with service.entrance.admitted(principal, sent=sent):
                 stream = await self._handler(AgentCall(service, user, request, sent))
+            if isinstance(stream, LaterAnswer):
+                answer = await stream.answer()
+                if not isinstance(answer, Response):
+                    answer = Response(envelope.encode_value(answer), media_type="application/json")
+                await answer(scope, receive, send)
+                return
             silence_s = service.settings.keep_alive_s if stream.silence_s is None else stream.silence_s
             writer = EventWriter(service.entrance, receive, send, silence_s=silence_s)
             await writer.write(

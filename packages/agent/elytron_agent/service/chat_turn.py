@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol
 
 from elytron_agent.loop.run_input import end_of
 from elytron_agent.runs.events import RunEnded, RunStarted, StopReason
@@ -41,7 +42,56 @@ class ThreadLine:
     """The turns of one thread in this process: one runs, others wait in their order."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    tasks: list["asyncio.Task[None]"] = field(default_factory=list["asyncio.Task[None]"])
+    tasks: dict["asyncio.Task[None]", str] = field(default_factory=dict["asyncio.Task[None]", str])
+
+
+class TurnLines:
+    """The turns of this process, by the space and the name of their thread."""
+
+    def __init__(self) -> None:
+        self._lines: dict[tuple[str, str], ThreadLine] = {}
+
+    @property
+    def running(self) -> int:
+        """Return how many turns run or wait."""
+        return sum(len(line.tasks) for line in self._lines.values())
+
+    def is_busy(self, place: tuple[str, str], /, *, name: str | None = None) -> bool:
+        """Return whether a turn of the thread, or the one of this name, runs or waits."""
+        line = self._lines.get(place)
+        return line is not None and (name is None or name in line.tasks.values())
+
+    def begin(
+        self, place: tuple[str, str], work: Callable[[], Awaitable[None]], feed: TurnFeed[Any], /, *, name: str = ""
+    ) -> None:
+        """Do the work of a turn behind those that wait for the thread, then close its feed. Raises ThreadBusy."""
+        line = self._lines.setdefault(place, ThreadLine())
+        if len(line.tasks) > limits.TURNS_WAITING:
+            raise ThreadBusy(thread=place[1])
+
+        async def in_line() -> None:
+            async with line.lock:
+                await work()
+
+        task = asyncio.get_running_loop().create_task(in_line(), name="elytron-turn")
+        line.tasks[task] = name
+
+        def over(done: "asyncio.Task[None]") -> None:
+            del line.tasks[done]
+            feed.close()
+            if not line.tasks and self._lines.get(place) is line:
+                del self._lines[place]
+
+        task.add_done_callback(over)
+
+    async def cancel(self, place: tuple[str, str], /, *, name: str | None = None) -> None:
+        """End the turns of a thread, or the one of this name."""
+        tasks = self._lines.get(place, ThreadLine()).tasks
+        await _end_tasks([task for task, known in tasks.items() if name is None or known == name])
+
+    async def close(self) -> None:
+        """End all turns in the middle: they go on at the next look at their threads."""
+        await _end_tasks([task for line in self._lines.values() for task in line.tasks])
 
 
 class TurnRequest(NamedTuple):
@@ -58,27 +108,22 @@ class TurnRequest(NamedTuple):
 class TurnDesk:
     """Runs the turns of all agents of this process."""
 
-    def __init__(self, pool: AgentPool, /, *, log: TurnLog) -> None:
+    def __init__(self, pool: AgentPool, lines: TurnLines, /, *, log: TurnLog) -> None:
         self._pool = pool
         self._log = log
-        self._lines: dict[tuple[str, str], ThreadLine] = {}
+        self._lines = lines
         self.health: dict[str, ModelHealth] = {}
         """State of each model, by its address."""
 
-    @property
-    def running(self) -> int:
-        """Return how many turns run or wait."""
-        return sum(len(line.tasks) for line in self._lines.values())
-
     def is_busy(self, user: UserAgents, known: KnownAgent, /) -> bool:
         """Return whether a turn of the thread runs or waits in this process."""
-        return (user.space, known.id) in self._lines
+        return self._lines.is_busy((user.space, known.id))
 
-    def begin(self, user: UserAgents, known: KnownAgent, asked: TurnRequest, /) -> TurnFeed:
+    def begin(self, user: UserAgents, known: KnownAgent, asked: TurnRequest, /) -> TurnFeed[FeedEvent]:
         """Run a turn behind those that wait for the thread, and return its events. Raises ThreadBusy."""
         return self._begun(user, known, asked)
 
-    def resume(self, user: UserAgents, known: KnownAgent, /) -> TurnFeed | None:
+    def resume(self, user: UserAgents, known: KnownAgent, /) -> TurnFeed[FeedEvent] | None:
         """Go on with a run that broke off, if no turn of the thread runs here; None if one does."""
         return None if self.is_busy(user, known) else self._begun(user, known, None)
 
@@ -97,38 +142,21 @@ class TurnDesk:
 
     async def cancel(self, user: UserAgents, known: KnownAgent, /) -> None:
         """End the turns of a thread that run or wait in this process."""
-        await _end_tasks(self._lines.get((user.space, known.id), ThreadLine()).tasks)
+        await self._lines.cancel((user.space, known.id))
         self._pool.forget(user, known)
 
-    async def close(self) -> None:
-        """End all turns in the middle: they go on at the next look at their threads."""
-        await _end_tasks([task for line in self._lines.values() for task in line.tasks])
-
-    def _begun(self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None) -> TurnFeed:
-        place = (user.space, known.id)
-        line = self._lines.setdefault(place, ThreadLine())
-        if len(line.tasks) > limits.TURNS_WAITING:
-            raise ThreadBusy(thread=known.name)
-        feed = TurnFeed()
-        task = asyncio.get_running_loop().create_task(self._turn(line, feed, user, known, asked), name="elytron-turn")
-        line.tasks.append(task)
-
-        def over(done: "asyncio.Task[None]") -> None:
-            line.tasks.remove(done)
-            feed.close()
-            if not line.tasks and self._lines.get(place) is line:
-                del self._lines[place]
-
-        task.add_done_callback(over)
+    def _begun(self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None) -> TurnFeed[FeedEvent]:
+        feed = TurnFeed[FeedEvent]()
+        self._lines.begin((user.space, known.id), partial(self._turn, feed, user, known, asked), feed)
         return feed
 
     async def _turn(
-        self, line: ThreadLine, feed: TurnFeed, user: UserAgents, known: KnownAgent, asked: TurnRequest | None
+        self, feed: TurnFeed[FeedEvent], user: UserAgents, known: KnownAgent, asked: TurnRequest | None
     ) -> None:
         told = TurnTranslator(known.id, schedule=asked.schedule if asked is not None else None)
         is_logged = asked is None or asked.is_stored
         try:
-            async with line.lock, aclosing(self._events(user, known, asked, told)) as events:
+            async with aclosing(self._events(user, known, asked, told)) as events:
                 async for event in events:
                     feed.put(await self._logged(user, known, event) if is_logged else event)
         except ElytronError as error:

@@ -17,8 +17,8 @@ from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.reference import ShownBlock
 from elytron_agent.loop.tools.run_tools import MemoryMode, Subagent, SubagentCreator, SubagentShelf
 from elytron_agent.loop.tools.web_search import WebSearch
-from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord
-from elytron_agent.runs.settings import UserPreferences
+from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord, in_thread
+from elytron_agent.runs.settings import RunBudget, UserPreferences
 from elytron_agent.runs.source import WELCOME, is_first_time
 from elytron_agent.service import limits
 from elytron_agent.service.thread_items import ThreadItems
@@ -54,6 +54,8 @@ class AgentPart(StrEnum):
     COMPACTION = "compaction"
     PUSH = "push"
     SCHEDULES = "schedules"
+    RESPONSES = "responses"
+    """The routes of responses and conversations."""
     PROMPT = "prompt"
     """The operator's own prompt: the usual one is used."""
 
@@ -75,6 +77,8 @@ class ServiceSettings:
     context_tokens: int | None = None
     web_search: WebSearch | None = field(default=None, repr=False)
     off: frozenset[AgentPart] = frozenset()
+    budget: RunBudget = field(default_factory=RunBudget)
+    """Steps, calls, tokens and time of one turn."""
     keep_alive_s: float = limits.KEEP_ALIVE_S
     """Silence of a chat's stream after which a comment is sent."""
     runs_schedules: bool = True
@@ -173,6 +177,19 @@ class UserAgents:
         if not main.stored.enabled:
             raise AgentDisabled(way_out='its user has it off: PUT /v1/agent/config with {"enabled": true}')
         return main
+
+    async def answering(self) -> KnownAgent:
+        """Return the main agent, or one with the server's settings before `init`. Raises AgentDisabled."""
+        try:
+            return await self.enabled()
+        except AgentDisabled:
+            raise
+        except NotFound:
+            return KnownAgent("", MAIN, StoredCompanion(id="", created_at=self.memory.context.clock.now()), 0)
+
+    def journal(self, thread: str, /) -> RunJournal:
+        """Return the journal of a thread."""
+        return RunJournal(self.memory, self.records, in_thread(self.scope, thread), agent=thread, by="")
 
     async def agent(self, agent_id: str | None, /) -> KnownAgent:
         """Return an agent by its id; None: the main one. Raises AgentDisabled, NotFound."""

@@ -55,7 +55,7 @@ class EventWriter:
 
     async def write(
         self,
-        events: AsyncGenerator[FeedEvent],
+        events: AsyncGenerator[FeedEvent | bytes],
         /,
         *,
         opening: bytes = b"",
@@ -81,8 +81,8 @@ class EventWriter:
                     event = coming.result()
                 except StopAsyncIteration:
                     break
-                await self._frame(event_frame(event))
-                if written is not None:
+                await self._frame(event if isinstance(event, bytes) else event_frame(event))
+                if written is not None and not isinstance(event, bytes):
                     await written(event)
                 coming = asyncio.ensure_future(anext(events))
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -70,3 +70,18 @@ PUSH_TTL_S = 24 * 3_600
 """So long a push service keeps a preview for a device that is away."""
 VAPID_S = 12 * 3_600
 """So long the signature of a message to a push service holds."""
+RESPONSE_ID_CHARS = 128
+RESPONSE_ITEMS = 2_000
+"""Items of the input of one response."""
+RESPONSE_INPUT_BYTES = 200_000
+"""Bytes of an input that is stored, without its images: a document holds them."""
+RESPONSE_TOOLS = 128
+"""Tools of a client in one response."""
+RESPONSE_RUNS = 2_000
+"""Turns of a thread that a branch of it begins with."""
+RESPONSE_FEEDS = 64
+"""Streams of responses in the background that are over, and can be read again from the middle."""
+CONVERSATION_ITEMS = 20
+"""Items that are added to a conversation at once."""
+CONVERSATIONS_AT_ONCE = 100
+CONVERSATIONS_PAGE, CONVERSATIONS_PAGE_MAX = 20, 100

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from elytron_agent.runs.events import (
     ANSWERS,
@@ -34,15 +34,18 @@ class FeedEvent(NamedTuple):
     id: str = ""
 
 
-class TurnFeed:
+EventT = TypeVar("EventT")
+
+
+class TurnFeed(Generic[EventT]):
     """The events of one turn, for readers that come and go."""
 
     def __init__(self) -> None:
-        self._events: list[FeedEvent] = []
+        self._events: list[EventT] = []
         self._is_over = False
         self._changed = asyncio.Event()
 
-    def put(self, event: FeedEvent, /) -> None:
+    def put(self, event: EventT, /) -> None:
         """Add an event."""
         self._events.append(event)
         self._wake()
@@ -52,9 +55,9 @@ class TurnFeed:
         self._is_over = True
         self._wake()
 
-    async def read(self) -> AsyncGenerator[FeedEvent]:
-        """Yield all events, from the first on, until the turn is over."""
-        place = 0
+    async def read(self, *, first: int = 0) -> AsyncGenerator[EventT]:
+        """Yield all events, from the given one on, until the turn is over."""
+        place = first
         while True:
             changed = self._changed
             while place < len(self._events):

@@ -146,7 +146,7 @@ _AGENT: Final = (
     click.option(
         "--agent-off",
         multiple=True,
-        type=click.Choice(["all", "compaction", "prompt", "push", "schedules", "tools"]),
+        type=click.Choice(["all", "compaction", "prompt", "push", "responses", "schedules", "tools"]),
         help="A part of agents that is switched off; may be repeated.",
     ),
     click.option("--no-schedules", is_flag=True, help="Leave agents' schedules and previews to another process."),

@@ -1,0 +1,367 @@
+"""The desk of responses: plans the turn of a request, runs it behind those of its thread, and follows its events."""
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import JsonValue
+
+from elytron_agent.loop.run_input import TurnOpening, check_input
+from elytron_agent.runs.events import RunEnded, RunStarted, StepTaken, StopReason, ToolAnswered
+from elytron_agent.runs.parts import ClientPart
+from elytron_agent.runs.settings import AgentSettings
+from elytron_agent.service import limits
+from elytron_agent.service.chat_turn import INTERNAL, TurnLines
+from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
+from elytron_agent.service.responses.conversation_shelf import ConversationShelf
+from elytron_agent.service.responses.response_items import GivenInput, listed_items, read_input, stored_items
+from elytron_agent.service.responses.response_seal import SummarySeal
+from elytron_agent.service.responses.response_shelf import (
+    KnownResponse,
+    ResponseDocument,
+    ResponseShelf,
+    require_model,
+)
+from elytron_agent.service.responses.response_stream import ResponseStream
+from elytron_agent.service.responses.response_wire import (
+    AnswerFormat,
+    FunctionChoice,
+    InputItem,
+    ResponseForm,
+    ResponseProblem,
+    ResponseRequest,
+)
+from elytron_agent.service.turn_events import TurnFeed
+from elytron_core.errors import Conflict, ElytronError, InvalidInput
+from elytron_core.ids import SpaceId
+from elytron_core.lru_cache import LruCache
+from elytron_core.ports.chat import ModelReply, ModelTool, ToolCall, ToolChoice
+from elytron_models.client import ModelClient
+
+if TYPE_CHECKING:
+    from elytron_agent.loop.agent import Agent
+    from elytron_agent.service.agent_pool import AgentPool
+
+logger = logging.getLogger(__name__)
+HIDDEN: Final = frozenset({"done", "set_preference", "create_subagent"})
+"""Tools of agents that a thread of responses has no use for."""
+_RESERVED: Final = frozenset({"done", "read_result"})
+_PLAIN_OBJECT: Final = '{"type":"object"}'
+
+
+@dataclass(frozen=True, slots=True)
+class ResponseTurn:
+    """A turn that answers a response."""
+
+    user: UserAgents
+    known: KnownAgent
+    document: ResponseDocument
+    given: GivenInput
+    after: str | None = None
+    is_resumed: bool = False
+
+
+@dataclass(slots=True)
+class OpenResponse:
+    """A response whose turn runs, waits, or is over, with its events."""
+
+    feed: TurnFeed[bytes]
+    stream: ResponseStream
+
+
+class ResponseDesk:
+    """Runs the turns of responses in this process."""
+
+    def __init__(self, pool: "AgentPool", lines: TurnLines, /) -> None:
+        self._pool = pool
+        self._lines = lines
+        self._open: LruCache[tuple[SpaceId, str], OpenResponse] = LruCache(limits.RESPONSE_FEEDS)
+
+    async def plan(self, user: UserAgents, asked: ResponseRequest, response: str, /) -> ResponseTurn:
+        """Return the turn of a request. Raises NotFound for what it continues and is not there, InvalidInput."""
+        known, shelf = await user.answering(), ResponseShelf(user)
+        config = config_of(known, user.settings)
+        _require_tools(asked)
+        thread, after, calls = shelf.new_thread(), None, dict[str, str]()
+        if (conversation := asked.conversation_id) is not None:
+            thread = (await ConversationShelf(user).read(conversation)).id
+            runs = (await shelf.head(thread)).window[-1:]
+            calls = await _open_calls(shelf, thread, runs)
+        elif asked.previous_response_id is not None:
+            before = (await shelf.read(asked.previous_response_id)).document
+            calls = await _open_calls(shelf, before.thread, (before.id,))
+            head = await shelf.head(before.thread)
+            is_last = head.last == before.id and before.conversation is None
+            thread, after = (before.thread, before.id) if is_last else (await shelf.branch(before), None)
+        given = await self.read_items(user, asked.items, calls)
+        check_input(AgentSettings(enabled=True), given.text, given.images, opening=TurnOpening(given.before))
+        document = ResponseDocument(
+            id=response,
+            thread=thread,
+            conversation=conversation,
+            previous=asked.previous_response_id,
+            created_at=user.memory.context.clock.now(),
+            model=require_model(asked.model, config.models, config.model),
+            form=asked.form,
+            items=stored_items(asked.items),
+        )
+        return ResponseTurn(user, known, document, given, after)
+
+    async def read_items(
+        self, user: UserAgents, items: Sequence[InputItem], calls: Mapping[str, str], /, *, is_whole: bool = False
+    ) -> GivenInput:
+        """Return an input as messages; with `is_whole`, also the user's words are one."""
+        seal = SummarySeal(user)
+        if any(item.type == "compaction" for item in items):
+            await seal.prepare()
+        return read_input(items, calls, seal.open, is_whole=is_whole)
+
+    async def begin(self, turn: ResponseTurn, /) -> OpenResponse:
+        """Run a turn behind those that wait for its thread, and return its events. Raises ThreadBusy, LimitExceeded."""
+        document, shelf = turn.document, ResponseShelf(turn.user)
+        if document.form.is_stored and not turn.is_resumed:
+            await shelf.put(document)
+        feed = TurnFeed[bytes]()
+        opened = OpenResponse(feed, ResponseStream(document, feed))
+        self._open[turn.user.space, document.id] = opened
+        place = (turn.user.space, document.thread)
+        try:
+            self._lines.begin(place, partial(self._work, opened, turn), feed, name=document.id)
+        except ElytronError:
+            if not turn.is_resumed:
+                await shelf.erase(KnownResponse(document=document))
+            raise
+        return opened
+
+    async def add_items(
+        self, user: UserAgents, conversation: str, items: Sequence[InputItem], /
+    ) -> list[dict[str, JsonValue]]:
+        """Add items to a conversation, each as a turn without an answer, and return them. Raises ThreadBusy."""
+        known, shelf = await user.answering(), ResponseShelf(user)
+        runs = (await shelf.head(conversation)).window[-1:]
+        calls = await _open_calls(shelf, conversation, runs)
+        added: list[dict[str, JsonValue]] = []
+        for item in items:
+            if item.type == "function_call":
+                calls[item.call_id or ""] = item.name or ""
+            before = (await self.read_items(user, (item,), calls, is_whole=True)).before
+            document = ResponseDocument(
+                id=shelf.new_response(),
+                thread=conversation,
+                conversation=conversation,
+                created_at=user.memory.context.clock.now(),
+                items=stored_items((item,)),
+                is_added=True,
+            )
+            await shelf.put(document)
+            agent = self._agent(ResponseTurn(user, known, document, GivenInput()), AgentSettings(enabled=True))
+            try:
+                if before:
+                    async with aclosing(
+                        agent.run("", run_id=document.id, opening=TurnOpening(before, asks=False))
+                    ) as run:
+                        async for _ in run:
+                            pass
+            finally:
+                await agent.close()
+            added += listed_items(document.id, document.items)
+        return added
+
+    def model(self, address: str, /) -> ModelClient:
+        """Return a model of the server."""
+        return self._pool.model(address)
+
+    def opened(self, user: UserAgents, response: str, /) -> OpenResponse | None:
+        """Return a response whose events this process has."""
+        return self._open.get((user.space, response))
+
+    def is_busy(self, user: UserAgents, document: ResponseDocument, /) -> bool:
+        """Return whether this process runs the turn of a response."""
+        return self._lines.is_busy((user.space, document.thread), name=document.id)
+
+    async def look(self, user: UserAgents, known: KnownResponse, /) -> None:
+        """Go on with a response that broke off with its process, if it did."""
+        document = known.document
+        if known.is_over or document.is_cancelled or self.is_busy(user, document):
+            return
+        head = await ResponseShelf(user).head(document.thread)
+        if head.lease is not None and head.lease.until > user.memory.context.clock.now():
+            return
+        given = await self.read_items(user, document.items, {}) if known.record is None else GivenInput()
+        main = await user.answering()
+        await self.begin(ResponseTurn(user, main, document, given, is_resumed=True))
+
+    async def cancel(self, user: UserAgents, known: KnownResponse, /) -> None:
+        """End the turn of a response, also if another process runs it: that one ends it at its next step."""
+        if known.is_over:
+            return
+        document, shelf = known.document, ResponseShelf(user)
+        await shelf.put(document.model_copy(update={"is_cancelled": True}))
+        await self._lines.cancel((user.space, document.thread), name=document.id)
+        head = await shelf.head(document.thread)
+        is_held = head.lease is not None and head.lease.until > user.memory.context.clock.now()
+        if head.open == document.id and not is_held:
+            agent = self._agent(
+                ResponseTurn(user, await user.answering(), document, GivenInput()), AgentSettings(enabled=True)
+            )
+            await agent.cancel()
+            await agent.close()
+
+    async def _work(self, opened: OpenResponse, turn: ResponseTurn) -> None:
+        stream, shelf, document = opened.stream, ResponseShelf(turn.user), turn.document
+        try:
+            try:
+                await self._run(stream, turn)
+            except Conflict:
+                if turn.after is None:
+                    raise
+                # The thread went on meanwhile: this response begins a branch of it.
+                turn = await self._branched(shelf, turn)
+                stream.document = turn.document
+                await self._run(stream, turn)
+            record = await shelf.journal(turn.document.thread).load(document.id) if document.form.is_stored else None
+            stream.finish(record)
+        except ElytronError as error:
+            await self._failed(stream, shelf, turn, error.key, error.message)
+        except Exception as error:
+            logger.exception("a response failed (%s)", type(error).__name__)
+            await self._failed(stream, shelf, turn, "server_error", INTERNAL)
+        finally:
+            if not document.form.is_stored and turn.after is None and document.conversation is None:
+                await shelf.drop_thread(turn.document.thread)
+
+    async def _failed(
+        self, stream: ResponseStream, shelf: ResponseShelf, turn: ResponseTurn, key: str, text: str
+    ) -> None:
+        stream.fail(key, text)
+        if turn.document.form.is_stored:
+            problem = ResponseProblem(code=key, message=text)
+            await shelf.put(turn.document.model_copy(update={"problem": problem}))
+
+    async def _branched(self, shelf: ResponseShelf, turn: ResponseTurn) -> ResponseTurn:
+        before = await shelf.find(turn.after or "")
+        moved = turn.document.model_copy(update={"thread": await shelf.branch(before.document)})
+        if moved.form.is_stored:
+            await shelf.erase(KnownResponse(document=turn.document))
+            await shelf.put(moved)
+        return replace(turn, document=moved, after=None)
+
+    async def _run(self, stream: ResponseStream, turn: ResponseTurn) -> None:
+        document, shelf = turn.document, ResponseShelf(turn.user)
+        settings = self._pool.settings_of(turn.known, await turn.user.preferences())
+        agent = self._agent(turn, _changed_settings(settings, document.form))
+        record = await shelf.journal(document.thread).load(document.id) if turn.is_resumed else None
+        stream.begin(record)
+        if record is not None:
+            runs = agent.resume()
+        else:
+            opening = TurnOpening(turn.given.before, turn.after)
+            runs = agent.run(
+                turn.given.text,
+                images=turn.given.images,
+                run_id=document.id,
+                store=document.form.is_stored,
+                opening=opening,
+            )
+        try:
+            current = ""
+            async with aclosing(runs) as events:
+                async for event in events:
+                    if isinstance(event, RunStarted | RunEnded):
+                        current = event.run
+                    if current != document.id:
+                        continue
+                    stream.take(event)
+                    if isinstance(event, StepTaken | ToolAnswered) and await self._is_cancelled(shelf, document):
+                        break
+            if await self._is_cancelled(shelf, document):
+                await agent.cancel()
+        finally:
+            await agent.close()
+
+    async def _is_cancelled(self, shelf: ResponseShelf, document: ResponseDocument) -> bool:
+        if not document.form.background:
+            return False
+        return (await shelf.find(document.id)).document.is_cancelled
+
+    def _agent(self, turn: ResponseTurn, settings: AgentSettings) -> "Agent":
+        form, own = turn.document.form, turn.user.settings
+        return self._pool.response_agent(
+            turn.user, turn.document.thread, settings, _client_part(form), own.model_named(turn.document.model)
+        )
+
+
+def _changed_settings(settings: AgentSettings, form: ResponseForm) -> AgentSettings:
+    """Return the settings of one response."""
+    given: dict[str, Any] = {
+        "temperature": form.temperature,
+        "max_tokens": form.max_output_tokens,
+        "instructions": form.instructions,
+    }
+    changes = {name: value for name, value in given.items() if value is not None} | {"welcomes": False}
+    if form.max_tool_calls is not None:
+        changes["budget"] = settings.budget.model_copy(update={"calls": form.max_tool_calls})
+    if form.tool_choice == "none":
+        changes["uses_tools"] = False
+    return settings.model_copy(update=changes)
+
+
+def _client_part(form: ResponseForm) -> ClientPart:
+    """Return what a response has the model be offered, and the form that its answer is to have."""
+    wanted = form.text.format if form.text is not None else AnswerFormat()
+    schema = json.dumps(wanted.schema_) if wanted.schema_ is not None else None
+    tools = [] if form.tool_choice == "none" else list(form.tools or ())
+    choice = ToolChoice.AUTO
+    if isinstance(form.tool_choice, FunctionChoice):
+        choice, name = ToolChoice.REQUIRED, form.tool_choice.name
+        tools = [tool for tool in tools if tool.name == name]
+    elif form.tool_choice == "required":
+        choice = ToolChoice.REQUIRED
+    return ClientPart(
+        tools=tuple(
+            ModelTool(
+                name=tool.name,
+                description=tool.description or "",
+                parameters=json.dumps(tool.parameters)
+                if tool.parameters is not None
+                else ModelTool(name="x").parameters,
+            )
+            for tool in tools
+        ),
+        choice=choice,
+        schema_text=_PLAIN_OBJECT if wanted.type == "json_object" else schema,
+        hidden=HIDDEN,
+    )
+
+
+def _require_tools(asked: ResponseRequest) -> None:
+    """Raise InvalidInput for tools that cannot be offered together."""
+    names = [tool.name for tool in asked.tools or ()]
+    if len(set(names)) < len(names):
+        raise InvalidInput(field="tools", problem="are two of one name")
+    if _RESERVED & set(names):
+        raise InvalidInput(
+            field="tools", problem=f"have a name that is the agent's own: {', '.join(sorted(_RESERVED))}"
+        )
+    choice = asked.tool_choice
+    if isinstance(choice, FunctionChoice) and choice.name not in names:
+        raise InvalidInput(field="tool_choice", problem="is none of the tools")
+    if choice == "required" and not names:
+        raise InvalidInput(field="tool_choice", problem="is required, and there are no tools")
+
+
+async def _open_calls(shelf: ResponseShelf, thread: str, runs: Sequence[str]) -> dict[str, str]:
+    """Return the calls of the last turn that wait for the client: ids with names of tools."""
+    if not runs:
+        return {}
+    record = await shelf.journal(thread).load(runs[-1])
+    if record is None:
+        return {}
+    given = (item for message in record.input.before if isinstance(message, ModelReply) for item in message.items)
+    is_handed = record.end is not None and record.end.reason is StopReason.HANDED
+    calls = (*(record.open_calls if is_handed else ()), *(item for item in given if isinstance(item, ToolCall)))
+    return {call.id: call.name for call in calls}

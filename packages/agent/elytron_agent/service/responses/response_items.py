@@ -1,0 +1,227 @@
+"""Items of responses: inputs as messages to a model, and what was said as items with ids."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from pydantic import JsonValue
+
+from elytron_agent.context.request import reference_message, text_message
+from elytron_agent.runs.events import StopReason
+from elytron_agent.runs.journal import RunRecord
+from elytron_agent.service.responses.response_wire import (
+    RESPONSE_PREFIX,
+    AnswerItem,
+    CallItem,
+    ContentPart,
+    InputItem,
+    OutputItem,
+    OutputText,
+)
+from elytron_core.errors import InvalidInput
+from elytron_core.ports.chat import (
+    ChatRole,
+    InputMessage,
+    Message,
+    ModelReply,
+    ReplyItem,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+
+_IMAGE: Final = "[image]"
+_ITEM: Final = re.compile(r"(?:msg|fc|fco|rs|cmp)_([A-Za-z0-9-]{1,100})_[i0-9][0-9_]{0,12}")
+_PREFIXES: Final = {
+    "message": "msg",
+    "function_call": "fc",
+    "function_call_output": "fco",
+    "reasoning": "rs",
+    "compaction": "cmp",
+}
+
+
+class GivenInput(NamedTuple):
+    """An input: the user's words at its end, and the messages before these."""
+
+    text: str = ""
+    images: tuple[str, ...] = ()
+    before: tuple[Message, ...] = ()
+
+
+def read_input(
+    items: Sequence[InputItem], calls: Mapping[str, str], unsealed: Callable[[str], str], /, *, is_whole: bool = False
+) -> GivenInput:
+    """Return an input behind a response whose open `calls` are ids with names of tools.
+
+    With `is_whole`, all of it is messages.
+
+    Raises InvalidInput for a result of a call that was not made.
+    """
+    first = len(items)
+    while (
+        not is_whole
+        and first
+        and items[first - 1].role not in {None, "assistant"}
+        and items[first - 1].type == "message"
+    ):
+        first -= 1
+    end = items[first:]
+    words = [item for item in end if item.role == "user"]
+    reader = _InputReader(calls, unsealed)
+    for item in (*items[:first], *(item for item in end if item.role != "user")):
+        reader.read(item)
+    parts = [part for item in words for part in content_parts(item)]
+    text = "\n\n".join(_words_of(item) for item in words).strip()
+    return GivenInput(text, tuple(part.image for part in parts if part.image is not None), reader.messages)
+
+
+class _InputReader:
+    """Reads the items before the user's words."""
+
+    def __init__(self, calls: Mapping[str, str], unsealed: Callable[[str], str]) -> None:
+        self._open, self._known = dict(calls), dict(calls)
+        self._unsealed = unsealed
+        self._results: list[Message] = []
+        self._messages: list[Message] = []
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """Return the messages: results of calls that are open come first, as they follow these."""
+        return (*self._results, *self._messages)
+
+    def read(self, item: InputItem) -> None:
+        match item.type:
+            case "message" if item.role == "assistant":
+                self._reply(TextPart(text=_words_of(item)))
+            case "message":
+                role = ChatRole(item.role or "user")
+                self._messages.append(text_message(role, _words_of(item, image=_IMAGE) or _IMAGE))
+            case "function_call":
+                call = ToolCall(id=item.call_id or "", name=item.name or "", arguments=item.arguments or "")
+                self._known[call.id] = call.name
+                self._reply(call)
+            case "function_call_output":
+                self._result(item)
+            case "compaction":
+                self._messages.append(reference_message(self._unsealed(item.encrypted_content or "")))
+            case "reasoning":
+                pass
+
+    def _reply(self, part: ReplyItem) -> None:
+        last = self._messages[-1] if self._messages else None
+        if isinstance(last, ModelReply):
+            self._messages[-1] = ModelReply(items=(*last.items, part))
+        else:
+            self._messages.append(ModelReply(items=(part,)))
+
+    def _result(self, item: InputItem) -> None:
+        call = item.call_id or ""
+        if call not in self._known:
+            raise InvalidInput(field="input", problem="has a result of a call that was not made: no call has its id")
+        result = ToolResult(call_id=call, tool=self._known[call], text=_output_text(item))
+        if self._open.pop(call, None) is not None:
+            self._results.append(result)
+        else:
+            self._messages.append(result)
+
+
+def content_parts(item: InputItem, /) -> tuple[ContentPart, ...]:
+    """Return the parts of an item's content."""
+    if isinstance(item.content, str):
+        kind = "output_text" if item.role == "assistant" else "input_text"
+        return (ContentPart(type=kind, text=item.content),)
+    return item.content or ()
+
+
+def _words_of(item: InputItem, *, image: str = "") -> str:
+    texts = [part.words if part.image is None else image for part in content_parts(item)]
+    return "\n".join(text for text in texts if text)
+
+
+def _output_text(item: InputItem) -> str:
+    if isinstance(item.output, str):
+        return item.output
+    return "\n".join(part.words if part.image is None else _IMAGE for part in item.output or ())
+
+
+def stored_items(items: Iterable[InputItem], /) -> tuple[InputItem, ...]:
+    """Return the items as they are stored: images are described in the turn, and not kept."""
+    return tuple(
+        item.model_copy(
+            update={"id": None, "content": _without_images(item.content), "output": _without_images(item.output)}
+        )
+        for item in items
+    )
+
+
+def _without_images(content: str | tuple[ContentPart, ...] | None) -> str | tuple[ContentPart, ...] | None:
+    if content is None or isinstance(content, str):
+        return content
+    return tuple(part if part.image is None else ContentPart(type="input_text", text=_IMAGE) for part in content)
+
+
+def word_of(response: str, /) -> str:
+    """Return the part of a response's id that its items' ids have."""
+    return response.removeprefix(RESPONSE_PREFIX)
+
+
+def response_of_item(item: str, /) -> str | None:
+    """Return the id of the response that an item's id names, None for an id of another form."""
+    found = _ITEM.fullmatch(item)
+    return f"{RESPONSE_PREFIX}{found[1]}" if found is not None else None
+
+
+def listed_items(response: str, items: Sequence[InputItem], /) -> list[dict[str, JsonValue]]:
+    """Return an input's items in the form for its client: each with an id, and content as parts."""
+    found: list[dict[str, JsonValue]] = []
+    for place, item in enumerate(items):
+        told: dict[str, JsonValue] = item.model_dump(mode="json", exclude_none=True)
+        told |= {"id": f"{_PREFIXES[item.type]}_{word_of(response)}_i{place}", "status": "completed"}
+        if item.type == "message":
+            shown = (part.model_dump(mode="json", exclude_none=True) for part in content_parts(item))
+            told["content"] = [_shown_part(part) for part in shown]
+        found.append(told)
+    return found
+
+
+def _shown_part(part: dict[str, JsonValue]) -> JsonValue:
+    return part | {"annotations": []} if part["type"] == "output_text" else part
+
+
+def message_item(response: str, step: int, text: str, /, *, attempt: int = 0, status: str = "completed") -> AnswerItem:
+    """Return what was said in a step of a response."""
+    name = f"msg_{word_of(response)}_{step}" + (f"_{attempt}" if attempt else "")
+    content = (OutputText(text=text),) if text or status == "completed" else ()
+    return AnswerItem.model_validate({"id": name, "status": status, "content": content})
+
+
+def call_items(response: str, step: int, calls: Sequence[ToolCall], /) -> list[CallItem]:
+    """Return calls of a step that are the client's."""
+    return [
+        CallItem(id=f"fc_{word_of(response)}_{step}_{place}", call_id=call.id, name=call.name, arguments=call.arguments)
+        for place, call in enumerate(calls)
+    ]
+
+
+def output_items(response: str, record: RunRecord, /) -> tuple[OutputItem, ...]:
+    """Return what a run said, and the calls that it hands to the client."""
+    spoken = (reply for reply in record.replies if reply.text)
+    found: list[OutputItem] = [message_item(response, reply.step, reply.text) for reply in spoken]
+    if record.end is not None and record.end.reason is StopReason.HANDED:
+        found += call_items(response, record.replies[-1].step, record.open_calls)
+    return tuple(found)
+
+
+def words_of_messages(messages: Iterable[Message], /) -> str:
+    """Return messages as lines, for a summary of them."""
+    lines: list[str] = []
+    for message in messages:
+        match message:
+            case InputMessage():
+                lines += [f"{message.role.value}: {part.text}" for part in message.parts if isinstance(part, TextPart)]
+            case ModelReply():
+                lines += [f"assistant: {item.text}" for item in message.items if isinstance(item, TextPart)]
+            case ToolResult():
+                lines.append(f"{message.tool}: {message.text}")
+    return "\n".join(lines)

@@ -1,0 +1,276 @@
+"""The shelf of responses: each is a turn of an agent in a thread of its own kind, with its request beside the turn.
+
+The request is stored where an erasure of the turn takes it along. A response that continues another one is in the
+thread of that; if that thread went on meanwhile, in a branch: a thread whose window begins with turns of the other.
+"""
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Final, Literal
+
+from elytron_agent.context.request import ThreadHead, WindowTurn
+from elytron_agent.loop.removal import ThreadRemoval
+from elytron_agent.runs.events import StopReason
+from elytron_agent.runs.journal import AGENTS, MARK, RunJournal, RunRecord, named_run, run_of_documents, run_place
+from elytron_agent.service import limits
+from elytron_agent.service.companion import UserAgents
+from elytron_agent.service.responses.response_items import output_items
+from elytron_agent.service.responses.response_wire import (
+    RESPONSE_PREFIX,
+    THREAD_PREFIX,
+    ConversationRef,
+    IncompleteReason,
+    InputItem,
+    ResponseBody,
+    ResponseForm,
+    ResponseProblem,
+    ResponseUsage,
+    Status,
+)
+from elytron_core.clock import Instant
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.errors import InvalidInput, LimitExceeded, NotFound
+from elytron_core.model import Value
+from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn
+from elytron_core.policy.admission.own_output import of_others
+
+_REQUEST: Final = f"{MARK}response"
+_ENDS: Final[dict[StopReason, Status]] = {
+    StopReason.STEPS: "incomplete",
+    StopReason.CALLS: "incomplete",
+    StopReason.TOKENS: "incomplete",
+    StopReason.SECONDS: "incomplete",
+    StopReason.LENGTH: "incomplete",
+    StopReason.REFUSED: "incomplete",
+    StopReason.FAILED: "failed",
+    StopReason.MALFORMED: "failed",
+    StopReason.CANCELLED: "cancelled",
+}
+_FAILED: Final = "the model could not be asked, or gave no answer that can be shown"
+
+
+class ResponseDocument(Value):
+    """A response as it was asked for. `thread` has its turn; `previous` is the turn before it."""
+
+    id: str
+    thread: str
+    conversation: str | None = None
+    previous: str | None = None
+    created_at: Instant
+    model: str = ""
+    form: ResponseForm = ResponseForm()
+    items: tuple[InputItem, ...] = ()
+    is_added: bool = False
+    """True for items that were added to a conversation without a question."""
+    is_cancelled: bool = False
+    problem: ResponseProblem | None = None
+    """Why it failed before its turn began."""
+
+
+class KnownResponse(Value):
+    """A response with its turn as it is stored."""
+
+    document: ResponseDocument
+    record: RunRecord | None = None
+
+    @property
+    def body(self) -> ResponseBody:
+        """Return the response in the form for its client."""
+        return response_body(self.document, self.record)
+
+    @property
+    def is_over(self) -> bool:
+        if self.record is None:
+            return self.document.problem is not None or self.document.is_cancelled
+        return self.record.end is not None
+
+
+def response_body(
+    document: ResponseDocument,
+    record: RunRecord | None,
+    /,
+    *,
+    status: Status | None = None,
+) -> ResponseBody:
+    """Return a response in the form for its client; `status` is that of one under way."""
+    form, end = document.form, record.end if record is not None else None
+    reason = end.reason if end is not None else None
+    if reason is not None:
+        status = _ENDS.get(reason, "completed")
+    elif document.is_cancelled and record is None:
+        status = "cancelled"
+    elif document.problem is not None:
+        status = "failed"
+    problem = document.problem
+    if status == "failed" and problem is None:
+        problem = ResponseProblem(code="server_error", message=(end.problem if end is not None else "") or _FAILED)
+    cut: Literal["content_filter", "max_output_tokens"] = (
+        "content_filter" if reason is StopReason.REFUSED else "max_output_tokens"
+    )
+    usage = end.usage if end is not None else None
+    shown = form.model_dump(
+        exclude_none=True,
+        include={
+            *("instructions", "max_output_tokens", "max_tool_calls", "parallel_tool_calls", "temperature", "top_p"),
+            *("text", "tool_choice", "tools", "truncation", "metadata", "reasoning", "user", "safety_identifier"),
+            *("prompt_cache_key", "top_logprobs"),
+        },
+        by_alias=True,
+    )
+    return ResponseBody.model_validate(
+        {
+            **shown,
+            "id": document.id,
+            "created_at": document.created_at // 1000,
+            "completed_at": end.at // 1000
+            if end is not None and end.at is not None and status == "completed"
+            else None,
+            "status": status or ("in_progress" if record is not None else "queued"),
+            "background": bool(form.background),
+            "error": problem if status == "failed" else None,
+            "incomplete_details": IncompleteReason(reason=cut) if status == "incomplete" else None,
+            "model": document.model,
+            "output": output_items(document.id, record) if record is not None else (),
+            "previous_response_id": form.previous_response_id,
+            "conversation": ConversationRef(id=document.conversation) if document.conversation is not None else None,
+            "store": form.is_stored,
+            "usage": ResponseUsage(
+                input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=usage.tokens
+            )
+            if usage is not None
+            else None,
+        }
+    )
+
+
+class ResponseShelf:
+    """The responses of one user."""
+
+    def __init__(self, user: UserAgents, /) -> None:
+        self._user = user
+        self._context = user.memory.context
+
+    def new_response(self) -> str:
+        """Return the id of a new response."""
+        return f"{RESPONSE_PREFIX}{self._context.ids.new().replace('-', '')}"
+
+    def new_thread(self) -> str:
+        """Return the id of a new thread."""
+        return f"{THREAD_PREFIX}{self._context.ids.new().replace('-', '')}"
+
+    async def put(self, document: ResponseDocument, /) -> None:
+        """Store a response's request. Raises LimitExceeded for one that is too long to store."""
+        value = document.model_dump(mode="json", exclude_none=True, by_alias=True)
+        if len(json.dumps(value, ensure_ascii=False).encode()) > limits.RESPONSE_INPUT_BYTES:
+            raise LimitExceeded(
+                what="bytes of a stored input: go on from `previous_response_id`, or send `store: false`",
+                limit=limits.RESPONSE_INPUT_BYTES,
+            )
+        place = copies_of_turn(document.id, document.thread)
+        await self._user.records.put(place, _REQUEST, of_others(value), text="request of a response")
+
+    async def find(self, response: str, /) -> KnownResponse:
+        """Return a response. Raises NotFound, also for one of which something was forgotten or erased."""
+        documents = [each async for each in self._documents(response)]
+        asked = next((each for each in documents if each.key == _REQUEST), None)
+        if asked is None:
+            raise NotFound(what="response", name=response)
+        document = ResponseDocument.model_validate(asked.value)
+        record = run_of_documents(documents)
+        known = KnownResponse(document=document, record=record)
+        is_over = record is not None and record.end is not None
+        if record is not None and is_over and await self._user.journal(document.thread).gone((record.turn,)):
+            raise NotFound(what="response", name=response)
+        return known
+
+    async def read(self, response: str, /) -> KnownResponse:
+        """Return a response that was asked for. Raises NotFound, also for items that were added."""
+        found = await self.find(response)
+        if found.document.is_added:
+            raise NotFound(what="response", name=response)
+        return found
+
+    async def erase(self, known: KnownResponse, /) -> None:
+        """Erase a response with its turn."""
+        end = known.record.end if known.record is not None else None
+        if end is not None and end.memories:
+            asked = MemoryEraseRequest(scope=self._user.scope, ids=end.memories, reason="its response was deleted")
+            await self._user.memory.erase(asked)
+        await self._user.records.erase([each async for each in self._documents(known.document.id)])
+
+    async def head(self, thread: str, /) -> ThreadHead:
+        """Return the state of a thread."""
+        return (await self._user.journal(thread).head(thread))[0]
+
+    async def runs(self, thread: str, /) -> list[str]:
+        """Return the turns of a thread, oldest first, also those that left its window; raises LimitExceeded."""
+        journal = self._user.journal(thread)
+        head = await self.head(thread)
+        found = list(head.window)
+        number = head.summary
+        while number:
+            summary = await journal.summary(thread, number)
+            if summary is None:
+                break
+            found[:0] = summary.covers
+            number = summary.previous
+        if len(found) > limits.RESPONSE_RUNS:
+            raise LimitExceeded(what="turns of a thread that is branched", limit=limits.RESPONSE_RUNS)
+        return found
+
+    async def branch(self, document: ResponseDocument, /) -> str:
+        """Return a new thread that begins with all up to a response. Raises NotFound, LimitExceeded."""
+        runs = await self.runs(document.thread)
+        if document.id not in runs:
+            raise NotFound(what="response", name=document.id)
+        window = tuple(named_run(run, document.thread) for run in runs[: runs.index(document.id) + 1])
+        made = self.new_thread()
+        await self._user.journal(made).put_head(made, ThreadHead(window=window, runs=len(window)), 0)
+        return made
+
+    async def turns(self, thread: str, runs: Sequence[str], /) -> list[KnownResponse]:
+        """Return those of a thread's turns that are there; of what was forgotten or erased there is none."""
+        found: list[tuple[str, KnownResponse]] = []
+        shown: list[WindowTurn] = []
+        for run in runs:
+            name, _ = run_place(run)
+            documents = [each async for each in self._documents(name)]
+            asked, record = (
+                next((each for each in documents if each.key == _REQUEST), None),
+                run_of_documents(documents),
+            )
+            if asked is None or record is None:
+                continue
+            found.append((run, KnownResponse(document=ResponseDocument.model_validate(asked.value), record=record)))
+            shown.append(record.turn.model_copy(update={"run": run}))
+        gone = await self._user.journal(thread).gone(shown)
+        return [known for run, known in found if run not in gone]
+
+    async def drop_thread(self, thread: str, /) -> None:
+        """Erase what is stored of a thread that has no turn."""
+        for place in ((*COPIES_OF_BLOCKS, thread), copies_of_conversation(thread), (AGENTS, thread)):
+            await self._user.records.erase([each async for each in self._user.records.below(place)])
+
+    def removal(self, reason: str, /) -> ThreadRemoval:
+        """Return what erases threads."""
+        return ThreadRemoval(self._user.memory, self._user.records, self._user.scope, reason)
+
+    def journal(self, thread: str, /) -> RunJournal:
+        """Return the journal of a thread."""
+        return self._user.journal(thread)
+
+    async def _documents(self, response: str) -> AsyncIterator[Record]:
+        if not response.startswith(RESPONSE_PREFIX) or not response.removeprefix(RESPONSE_PREFIX).isalnum():
+            return
+        async for each in self._user.records.below(copies_of_turn(response, "")[:1]):
+            yield each
+
+
+def require_model(name: str | None, known: Sequence[str], usual: str, /) -> str:
+    """Return the server's model of a name, with or without its dialect. Raises InvalidInput."""
+    if name is None:
+        return usual
+    for model in known:
+        if name in {model, model.partition(":")[2]}:
+            return model
+    raise InvalidInput(field="model", problem=f"is none of this server's: there are {', '.join(known)}")

@@ -1,0 +1,425 @@
+"""Requests and answers of responses and conversations, in the shape of Open Responses."""
+
+from typing import Annotated, Final, Literal, Self
+
+from pydantic import ConfigDict, Field, JsonValue, model_validator
+
+from elytron_agent import limits as agent_limits
+from elytron_agent.service import limits
+from elytron_agent.service.wire import DataUrl, ImageUrl
+from elytron_core.model import Request, Value
+
+RESPONSE_PREFIX: Final = "resp_"
+THREAD_PREFIX: Final = "conv_"
+Metadata = Annotated[
+    dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
+]
+Id = Annotated[str, Field(min_length=1, max_length=limits.RESPONSE_ID_CHARS)]
+Text = Annotated[str, Field(max_length=agent_limits.INPUT_CHARS * 4)]
+ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+ItemRoleName = Literal["user", "assistant", "system", "developer"]
+
+
+class ContentPart(Value):
+    """A part of a message's content: text, or an image in a `data:` URL. Fields of other parts are passed over."""
+
+    model_config = ConfigDict(extra="ignore")
+    type: Literal["input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text", "input_image"]
+    text: Text | None = None
+    refusal: Text | None = None
+    image_url: ImageUrl | DataUrl | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.type == "input_image":
+            is_whole = self.image_url is not None
+        else:
+            is_whole = (self.refusal if self.type == "refusal" else self.text) is not None
+        if not is_whole:
+            raise ValueError("has a text, or an image_url in a data: URL, as its type says")
+        return self
+
+    @property
+    def words(self) -> str:
+        """Return the text of the part, empty for an image."""
+        return self.text or self.refusal or ""
+
+    @property
+    def image(self) -> str | None:
+        """Return the image's URL, None for a text."""
+        return self.image_url.url if isinstance(self.image_url, ImageUrl) else self.image_url
+
+
+Content = Text | Annotated[tuple[ContentPart, ...], Field(max_length=limits.CHAT_PARTS)]
+
+
+class InputItem(Value):
+    """An item of an input: a message, a call of a client's tool, or its result. Items of an output may be sent back."""
+
+    model_config = ConfigDict(extra="ignore")
+    type: Literal["message", "function_call", "function_call_output", "reasoning", "compaction"] = "message"
+    id: Id | None = None
+    role: ItemRoleName | None = None
+    content: Content | None = None
+    call_id: Id | None = None
+    name: ToolName | None = None
+    arguments: Text | None = None
+    output: Content | None = None
+    encrypted_content: Annotated[str, Field(max_length=agent_limits.INPUT_CHARS * 4)] | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        wanted = _WANTED[self.type]
+        missing = [name for name in wanted if getattr(self, name) is None]
+        if missing:
+            raise ValueError(f"is a {self.type} without {' and '.join(missing)}")
+        return self
+
+
+_WANTED: Final = {
+    "message": ("role", "content"),
+    "function_call": ("call_id", "name", "arguments"),
+    "function_call_output": ("call_id", "output"),
+    "reasoning": (),
+    "compaction": ("encrypted_content",),
+}
+InputItems = Annotated[tuple[InputItem, ...], Field(max_length=limits.RESPONSE_ITEMS)]
+
+
+class FunctionTool(Value):
+    """A tool that the client calls itself."""
+
+    model_config = ConfigDict(extra="ignore")
+    type: Literal["function"]
+    name: ToolName
+    description: Annotated[str, Field(max_length=agent_limits.DESCRIPTION_CHARS)] | None = None
+    parameters: dict[str, JsonValue] | None = None
+    strict: bool | None = None
+
+
+class FunctionChoice(Value):
+    """Choice of one tool of the client's."""
+
+    type: Literal["function"]
+    name: ToolName
+
+
+class AnswerFormat(Value):
+    """Form of the answer: text, JSON, or JSON that fits a schema."""
+
+    type: Literal["text", "json_object", "json_schema"] = "text"
+    name: ToolName | None = None
+    description: Annotated[str, Field(max_length=agent_limits.DESCRIPTION_CHARS)] | None = None
+    schema_: Annotated[dict[str, JsonValue] | None, Field(alias="schema", serialization_alias="schema")] = None
+    strict: bool | None = None
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if (self.type == "json_schema") is (self.schema_ is None):
+            raise ValueError("has a schema if its type is json_schema")
+        return self
+
+
+class TextOptions(Value):
+    """Options of the answer's text."""
+
+    model_config = ConfigDict(extra="ignore")
+    format: AnswerFormat = AnswerFormat()
+
+
+class ConversationRef(Value):
+    """A conversation by its id."""
+
+    id: Id
+
+
+class ResponseForm(Request):
+    """All that a request says beside its input; what has no effect here is taken and passed over."""
+
+    model: Annotated[str, Field(max_length=200)] | None = None
+    instructions: Text | None = None
+    previous_response_id: Id | None = None
+    conversation: Id | ConversationRef | None = None
+    store: bool | None = None
+    background: bool | None = None
+    tools: Annotated[tuple[FunctionTool, ...], Field(max_length=limits.RESPONSE_TOOLS)] | None = None
+    tool_choice: Literal["auto", "none", "required"] | FunctionChoice | None = None
+    text: TextOptions | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    max_output_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tool_calls: Annotated[int, Field(ge=0)] | None = None
+    parallel_tool_calls: bool | None = None
+    metadata: Metadata | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    include: tuple[Annotated[str, Field(max_length=100)], ...] | None = None
+    reasoning: dict[str, JsonValue] | None = None
+    stream_options: dict[str, JsonValue] | None = None
+    context_management: JsonValue = None
+    service_tier: Annotated[str, Field(max_length=64)] | None = None
+    user: Id | None = None
+    safety_identifier: Id | None = None
+    prompt_cache_key: Id | None = None
+    top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+
+    @property
+    def conversation_id(self) -> str | None:
+        return self.conversation.id if isinstance(self.conversation, ConversationRef) else self.conversation
+
+    @property
+    def is_stored(self) -> bool:
+        return self.store is not False
+
+
+class ResponseRequest(ResponseForm):
+    """Have the agent answer."""
+
+    input: Text | InputItems = ()
+    stream: bool | None = None
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.previous_response_id and self.conversation:
+            raise ValueError("names one of `previous_response_id` and `conversation`")
+        if self.background and not self.is_stored:
+            raise ValueError("cannot be answered in the background without `store`")
+        return self
+
+    @property
+    def items(self) -> tuple[InputItem, ...]:
+        """Return the input as items."""
+        if isinstance(self.input, str):
+            return (InputItem(role="user", content=self.input),) if self.input.strip() else ()
+        return self.input
+
+    @property
+    def form(self) -> ResponseForm:
+        """Return the request without its input."""
+        return ResponseForm(**{name: value for name, value in self if name not in {"input", "stream"}})
+
+
+class CompactRequest(Request):
+    """Sum up an input, or what a response continues."""
+
+    model: Annotated[str, Field(max_length=200)] | None = None
+    input: Text | InputItems | None = None
+    instructions: Text | None = None
+    previous_response_id: Id | None = None
+    prompt_cache_key: Id | None = None
+    service_tier: Annotated[str, Field(max_length=64)] | None = None
+
+
+class OutputText(Value):
+    """Text of an answer."""
+
+    type: Literal["output_text"] = "output_text"
+    text: str
+    annotations: tuple[str, ...] = ()
+    logprobs: tuple[str, ...] = ()
+
+
+class AnswerItem(Value):
+    """A message of the agent."""
+
+    id: str
+    type: Literal["message"] = "message"
+    role: Literal["assistant"] = "assistant"
+    status: Literal["in_progress", "completed", "incomplete"] = "completed"
+    content: tuple[OutputText, ...]
+
+
+class CallItem(Value):
+    """A call of a tool of the client's."""
+
+    id: str
+    type: Literal["function_call"] = "function_call"
+    call_id: str
+    name: str
+    arguments: str
+    status: Literal["in_progress", "completed", "incomplete"] = "completed"
+
+
+OutputItem = AnswerItem | CallItem
+
+
+class UsageDetails(Value):
+    """Details of tokens; none are counted apart."""
+
+    cached_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class ResponseUsage(Value):
+    """Tokens of a response."""
+
+    input_tokens: int = 0
+    input_tokens_details: UsageDetails = UsageDetails(cached_tokens=0)
+    output_tokens: int = 0
+    output_tokens_details: UsageDetails = UsageDetails(reasoning_tokens=0)
+    total_tokens: int = 0
+
+
+class ResponseProblem(Value):
+    """Why a response failed."""
+
+    code: str
+    message: str
+
+
+class IncompleteReason(Value):
+    """Why a response is not whole."""
+
+    reason: Literal["max_output_tokens", "content_filter"]
+
+
+Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
+
+
+class ResponseBody(Value):
+    """A response."""
+
+    id: str
+    object: Literal["response"] = "response"
+    created_at: int
+    completed_at: int | None = None
+    status: Status
+    background: bool = False
+    error: ResponseProblem | None = None
+    incomplete_details: IncompleteReason | None = None
+    instructions: str | None = None
+    max_output_tokens: int | None = None
+    max_tool_calls: int | None = None
+    model: str
+    output: tuple[OutputItem, ...] = ()
+    parallel_tool_calls: bool = True
+    previous_response_id: str | None = None
+    conversation: ConversationRef | None = None
+    store: bool = True
+    temperature: float = agent_limits.TEMPERATURE
+    top_p: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    top_logprobs: int = 0
+    text: TextOptions = TextOptions()
+    tool_choice: Literal["auto", "none", "required"] | FunctionChoice = "auto"
+    tools: tuple[FunctionTool, ...] = ()
+    truncation: Literal["auto", "disabled"] = "auto"
+    usage: ResponseUsage | None = None
+    metadata: Metadata = {}
+    reasoning: dict[str, JsonValue] | None = None
+    service_tier: str = "default"
+    user: str | None = None
+    safety_identifier: str | None = None
+    prompt_cache_key: str | None = None
+
+
+class ResponseDeleted(Value):
+    """A response that is gone."""
+
+    id: str
+    object: Literal["response"] = "response"
+    deleted: bool = True
+
+
+class CompactionItem(Value):
+    """A summary that a client sends back; only this server reads it."""
+
+    id: str
+    type: Literal["compaction"] = "compaction"
+    encrypted_content: str
+
+
+class CompactedBody(Value):
+    """An input that was summed up."""
+
+    id: str
+    object: Literal["response.compaction"] = "response.compaction"
+    created_at: int
+    output: tuple[CompactionItem, ...]
+    usage: ResponseUsage = ResponseUsage()
+
+
+class ItemPage(Value):
+    """A page of items; `after` with `last_id` gives the next one."""
+
+    object: Literal["list"] = "list"
+    data: tuple[JsonValue, ...] = ()
+    first_id: str = ""
+    last_id: str = ""
+    has_more: bool = False
+
+
+class ConversationRequest(Request):
+    """Begin a conversation."""
+
+    metadata: Metadata | None = None
+    items: Annotated[tuple[InputItem, ...], Field(max_length=limits.CONVERSATION_ITEMS)] | None = None
+
+
+class MetadataChange(Request):
+    """Set a conversation's metadata."""
+
+    metadata: Metadata | None = None
+
+
+class ItemsRequest(Request):
+    """Add items to a conversation."""
+
+    items: Annotated[tuple[InputItem, ...], Field(min_length=1, max_length=limits.CONVERSATION_ITEMS)]
+
+
+class ConversationBody(Value):
+    """A conversation."""
+
+    id: str
+    object: Literal["conversation"] = "conversation"
+    created_at: int
+    metadata: Metadata = {}
+
+
+class ConversationList(Value):
+    """A page of conversations, the latest first."""
+
+    object: Literal["list"] = "list"
+    data: tuple[ConversationBody, ...] = ()
+    first_id: str | None = None
+    last_id: str | None = None
+    has_more: bool = False
+
+
+class ConversationDeleted(Value):
+    """A conversation that is gone."""
+
+    id: str
+    object: Literal["conversation.deleted"] = "conversation.deleted"
+    deleted: bool = True
+
+
+class ConversationsDeleted(Value):
+    """All conversations are gone."""
+
+    object: Literal["list.deleted"] = "list.deleted"
+    deleted: bool = True
+    count: int
+
+
+class BatchDeletion(Request):
+    """Delete several conversations."""
+
+    ids: Annotated[tuple[Id, ...], Field(min_length=1, max_length=limits.CONVERSATIONS_AT_ONCE)]
+
+
+class BatchOutcome(Value):
+    """Outcome for one conversation of several."""
+
+    id: str
+    object: Literal["conversation.deleted"] = "conversation.deleted"
+    deleted: bool
+    error: Literal["not_found"] | None = None
+
+
+class BatchDeleted(Value):
+    """Outcomes in the order of the ids."""
+
+    object: Literal["list"] = "list"
+    data: tuple[BatchOutcome, ...]
