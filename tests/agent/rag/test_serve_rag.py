@@ -9,6 +9,7 @@ import elytron
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.service_limits import rag_settings
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
 
@@ -48,3 +49,13 @@ async def test_a_server_without_both_has_none() -> None:
         headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
         answer = await client.get("/v1/rag/embeddings/status", headers=headers)
     assert (answer.status_code, answer.json()["code"], "rag" in server.protocols) == (404, "not_found", False)
+
+
+async def test_an_operator_switches_embeddings_off() -> None:
+    wanted = WantedSurfaces(
+        agent=ServiceSettings(models=("chat:m@http://127.0.0.1:1/v1",)), rag=rag_settings((), is_off=True)
+    )
+    async with served(wanted) as server, httpx.AsyncClient(base_url=server.url) as client:
+        headers = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
+        answer = await client.post("/v1/rag/search", json={"query": "boat"}, headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (404, "agent_disabled")

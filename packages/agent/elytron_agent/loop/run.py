@@ -59,7 +59,7 @@ from elytron_agent.strategies.strategy import ReferencePlacement, RunMemory
 from elytron_agent.tool import CallKey, Tool
 from elytron_core.errors import Conflict, ElytronError, InvalidInput
 from elytron_core.ports import chat
-from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall, ToolChoice
+from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall
 from elytron_models.answer import ModelAnswer
 
 
@@ -161,8 +161,7 @@ class AgentRun:
 
     def __post_init__(self) -> None:
         if self.tools:
-            own = {READ_RESULT: read_result_tool(lambda: self.record)}
-            self.tools = own | dict(self.tools)
+            self.tools = {READ_RESULT: read_result_tool(lambda: self.record), **self.tools}
         self.model = ModelStep(self.agent, self.deadline)
 
     async def events(self) -> AsyncGenerator[AgentEvent]:
@@ -239,7 +238,6 @@ class AgentRun:
                 async for event in shorter:
                     yield event
             sized = await self._sized(context)
-        size = sized.size
         if is_first:
             yield self._given(sized, context)
         async with aclosing(self.model.events(sized.messages, sized.tools)) as said:
@@ -248,7 +246,7 @@ class AgentRun:
         if self.model.answer is not None:
             if self.model.answer.usage.input_tokens:
                 # The provider's own count of the request is the measure of the next estimates.
-                self.agent.factor = factor_of(size, self.model.answer.usage.input_tokens)
+                self.agent.factor = factor_of(sized.size, self.model.answer.usage.input_tokens)
             step = self._replied(self.model.answer)
             action = next_action(self.record, self.agent.settings.budget, handed=self.agent.client.names)
             if action.doing is not NextDoing.END:
@@ -260,7 +258,7 @@ class AgentRun:
             yield step
             yield ended
             return
-        async with aclosing(self._failed(size)) as events:
+        async with aclosing(self._failed(sized.size)) as events:
             async for event in events:
                 yield event
 
@@ -387,11 +385,9 @@ class AgentRun:
     def _declared(self) -> tuple[chat.ModelTool, ...]:
         if not self._declarations:
             self._declarations = tuple(tool.declared for tool in self.tools.values())
-        client = self.agent.client
-        if client.choice is ToolChoice.REQUIRED and not self.record.replies:
-            return client.tools
         hidden = {READ_RESULT} - self.agent.host_tools if self.part.is_whole else ()
-        return (*(tool for tool in self._declarations if tool.name not in hidden), *client.tools)
+        own = [tool for tool in self._declarations if tool.name not in hidden]
+        return self.agent.client.offered(own, is_first=not self.record.replies)
 
     async def _parts(self, context: TurnContext) -> ContextParts:
         first = filter(None, (self.before.standing, self._reference(ReferencePlacement.BEFORE_HISTORY)))

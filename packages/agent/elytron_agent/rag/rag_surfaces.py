@@ -18,10 +18,10 @@ from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescr
 from elytron_agent.rag import embedding_wire as wire
 from elytron_agent.rag import limits
 from elytron_agent.rag.embedding_store import EmbeddingStore, RagParts
-from elytron_agent.rag.search_figures import RagFigure, SearchFigures
+from elytron_agent.rag.search_figures import RagAlerts, RagFigure, SearchFigures
 from elytron_agent.rag.table_cache import CacheBounds, TableCache
 from elytron_agent.rag.usage import RagQuotas, UsageLedger
-from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.errors import AgentDisabled, InvalidInput, ScopeMissing
 from elytron_core.model import Value
 
 ROOT: Final = "/v1/rag"
@@ -36,6 +36,9 @@ class RagSettings:
 
     quotas: RagQuotas = field(default_factory=RagQuotas)
     cache: CacheBounds = field(default_factory=CacheBounds)
+    alerts: RagAlerts = field(default_factory=RagAlerts)
+    is_off: bool = False
+    """True if the routes answer `agent_disabled`."""
 
 
 def rag_surfaces(settings: RagSettings | None = None, /) -> Family:
@@ -74,9 +77,10 @@ class RagRoutes:
 
     def __init__(self, entrance: CallerEntrance, settings: RagSettings, /) -> None:
         self._entrance = entrance
+        self._is_off = settings.is_off
         context = entrance.dispatcher.runtime.context
         cache = TableCache(context.store, context.clock, bounds=settings.cache)
-        self._parts = RagParts(context, cache, UsageLedger(context, settings.quotas), SearchFigures())
+        self._parts = RagParts(context, cache, UsageLedger(context, settings.quotas), SearchFigures(settings.alerts))
 
     def surfaces(self) -> Iterable[Surface]:
         """Yield the surfaces."""
@@ -97,6 +101,8 @@ class RagRoutes:
 
     def _surface(self, method: str, path: str, handler: RagHandler, told: SurfaceDescription) -> Surface:
         async def answered(request: Request) -> Response:
+            if self._is_off:
+                raise AgentDisabled(way_out="the operator has embeddings off")
             principal = principal_of(request.scope)
             scope = own_scope(principal.space, self._entrance.dispatcher.runtime.scope)
             if scope is None:

@@ -39,10 +39,20 @@ class SearchTimes:
         return tuple((name, float(sum(self.counts[: at + 1]))) for at, name in enumerate(names))
 
 
+@dataclass(frozen=True, slots=True)
+class RagAlerts:
+    """Limits beside figures, above which an alert is worth it."""
+
+    cached_search_s: float = limits.ALERT_CACHED_SEARCH_S
+    load_s: float = limits.ALERT_LOAD_S
+    cache_share: float = limits.ALERT_CACHE_SHARE
+
+
 class SearchFigures:
     """Times of searches in cached vectors and in the store."""
 
-    def __init__(self) -> None:
+    def __init__(self, alerts: RagAlerts, /) -> None:
+        self._alerts = alerts
         self._cached, self._read = SearchTimes(), SearchTimes()
 
     @contextmanager
@@ -60,12 +70,12 @@ class SearchFigures:
         yield RagFigure("elytron_rag_read_search_seconds", "Searches that read their vectors.", times[1].total_s,
                         times[1].buckets())  # fmt: skip
         rows: tuple[tuple[str, str, float], ...] = (
-            ("cached_search_seconds_alert", "An alert's limit.", limits.ALERT_CACHED_SEARCH_S),
+            ("cached_search_seconds_alert", "An alert's limit.", self._alerts.cached_search_s),
             ("load_seconds", "Time of the last load of a user's vectors.", counts.last_load_s),
-            ("load_seconds_alert", "An alert's limit.", limits.ALERT_LOAD_S),
+            ("load_seconds_alert", "An alert's limit.", self._alerts.load_s),
             ("cache_bytes", "Bytes of cached vectors.", cache.size_bytes),
             ("cache_bytes_limit", "Bound of the cache.", bounds.size_bytes),
-            ("cache_bytes_alert", "An alert's limit.", limits.ALERT_CACHE_SHARE * bounds.size_bytes),
+            ("cache_bytes_alert", "An alert's limit.", self._alerts.cache_share * bounds.size_bytes),
             ("cache_user_bytes_limit", "Bound of one user's vectors in the cache.", bounds.user_bytes),
             ("cache_users", "Users whose vectors are cached.", cache.users),
             ("cache_users_limit", "Bound of these.", bounds.users),

@@ -1,7 +1,7 @@
 """Parts of an agent, which all its runs share: its memory, thread, models, settings and tools."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -146,6 +146,11 @@ class ClientPart(Value):
     @property
     def names(self) -> frozenset[str]:
         return frozenset(tool.name for tool in self.tools)
+
+    def offered(self, own: Sequence[ModelTool], /, *, is_first: bool) -> tuple[ModelTool, ...]:
+        """Return what is offered to the model beside the agent's `own` tools, or in their place, as the choice says."""
+        is_bound = is_first and self.choice is ToolChoice.REQUIRED
+        return self.tools if is_bound else (*own, *self.tools)
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ class UserPreferences(Request):
 class RunBudget(Request):
     """Budget of one run; it ends when a bound is reached. None: no bound."""
 
-    steps: Annotated[int, Field(ge=1, le=100)] = limits.MAX_STEPS
+    steps: Annotated[int, Field(ge=1, le=1_000)] = limits.MAX_STEPS
     calls: Annotated[int, Field(ge=0)] | None = limits.MAX_CALLS
     tokens: Annotated[int, Field(ge=1)] | None = limits.MAX_RUN_TOKENS
     seconds: Annotated[float, Field(gt=0)] | None = limits.MAX_SECONDS

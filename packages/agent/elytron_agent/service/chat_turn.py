@@ -9,13 +9,13 @@ from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 from elytron_agent.loop.run_input import end_of
-from elytron_agent.runs.events import RunEnded, RunStarted, StopReason
-from elytron_agent.service import limits
+from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason
+from elytron_agent.runs.thread_queue import ThreadQueue
 from elytron_agent.service.agent_pool import AgentPool
 from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
 from elytron_agent.service.turn_events import FeedEvent, TurnFeed, TurnTranslator
 from elytron_agent.service.wire import ItemRole, ModelHealth
-from elytron_core.errors import ElytronError, NotFound, ThreadBusy
+from elytron_core.errors import ElytronError, NotFound
 
 logger = logging.getLogger(__name__)
 INTERNAL: Final = "something went wrong inside; the log has the place"
@@ -45,6 +45,18 @@ class ThreadLine:
     tasks: dict["asyncio.Task[None]", str] = field(default_factory=dict["asyncio.Task[None]", str])
 
 
+class TurnTicket(NamedTuple):
+    """Place of a turn in the queue before its thread."""
+
+    queue: ThreadQueue
+    turn: str
+
+    async def leave(self, event: AgentEvent, /) -> None:
+        """Leave the queue if an event shows that the turn has its thread."""
+        if isinstance(event, RunStarted):
+            await self.queue.leave(self.turn)
+
+
 class TurnLines:
     """The turns of this process, by the space and the name of their thread."""
 
@@ -61,17 +73,40 @@ class TurnLines:
         line = self._lines.get(place)
         return line is not None and (name is None or name in line.tasks.values())
 
+    async def ticket(self, user: UserAgents, place: tuple[str, str], thread: str, /) -> "TurnTicket | None":
+        """Return a place in the queue before a thread; None if no turn of any process is there.
+
+        Raises ThreadBusy if as many wait as may.
+        """
+        queue = user.queue(thread)
+        if place not in self._lines and await queue.is_empty() and not await user.is_taken(thread):
+            return None
+        made = TurnTicket(queue, user.memory.context.ids.new())
+        await queue.enter(made.turn)
+        return made
+
     def begin(
-        self, place: tuple[str, str], work: Callable[[], Awaitable[None]], feed: TurnFeed[Any], /, *, name: str = ""
+        self,
+        place: tuple[str, str],
+        work: Callable[[], Awaitable[None]],
+        feed: TurnFeed[Any],
+        /,
+        *,
+        name: str = "",
+        ticket: "TurnTicket | None" = None,
     ) -> None:
-        """Do the work of a turn behind those that wait for the thread, then close its feed. Raises ThreadBusy."""
+        """Do the work of a turn behind those that wait for the thread, then close its feed."""
         line = self._lines.setdefault(place, ThreadLine())
-        if len(line.tasks) > limits.TURNS_WAITING:
-            raise ThreadBusy(thread=place[1])
 
         async def in_line() -> None:
-            async with line.lock:
-                await work()
+            try:
+                if ticket is not None:
+                    await ticket.queue.wait(ticket.turn)
+                async with line.lock:
+                    await work()
+            finally:
+                if ticket is not None:
+                    await ticket.queue.leave(ticket.turn)
 
         task = asyncio.get_running_loop().create_task(in_line(), name="elytron-turn")
         line.tasks[task] = name
@@ -119,9 +154,12 @@ class TurnDesk:
         """Return whether a turn of the thread runs or waits in this process."""
         return self._lines.is_busy((user.space, known.id))
 
-    def begin(self, user: UserAgents, known: KnownAgent, asked: TurnRequest, /) -> TurnFeed[FeedEvent]:
-        """Run a turn behind those that wait for the thread, and return its events. Raises ThreadBusy."""
-        return self._begun(user, known, asked)
+    async def begin(self, user: UserAgents, known: KnownAgent, asked: TurnRequest, /) -> TurnFeed[FeedEvent]:
+        """Run a turn behind those that wait for the thread, in any process, and return its events.
+
+        Raises ThreadBusy.
+        """
+        return self._begun(user, known, asked, await self._lines.ticket(user, (user.space, known.id), known.name))
 
     def resume(self, user: UserAgents, known: KnownAgent, /) -> TurnFeed[FeedEvent] | None:
         """Go on with a run that broke off, if no turn of the thread runs here; None if one does."""
@@ -145,18 +183,27 @@ class TurnDesk:
         await self._lines.cancel((user.space, known.id))
         self._pool.forget(user, known)
 
-    def _begun(self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None) -> TurnFeed[FeedEvent]:
+    def _begun(
+        self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None, ticket: TurnTicket | None = None
+    ) -> TurnFeed[FeedEvent]:
         feed = TurnFeed[FeedEvent]()
-        self._lines.begin((user.space, known.id), partial(self._turn, feed, user, known, asked), feed)
+        self._lines.begin(
+            (user.space, known.id), partial(self._turn, feed, user, known, asked, ticket), feed, ticket=ticket
+        )
         return feed
 
     async def _turn(
-        self, feed: TurnFeed[FeedEvent], user: UserAgents, known: KnownAgent, asked: TurnRequest | None
+        self,
+        feed: TurnFeed[FeedEvent],
+        user: UserAgents,
+        known: KnownAgent,
+        asked: TurnRequest | None,
+        ticket: TurnTicket | None,
     ) -> None:
         told = TurnTranslator(known.id, schedule=asked.schedule if asked is not None else None)
         is_logged = asked is None or asked.is_stored
         try:
-            async with aclosing(self._events(user, known, asked, told)) as events:
+            async with aclosing(self._events(user, known, asked, told, ticket)) as events:
                 async for event in events:
                     feed.put(await self._logged(user, known, event) if is_logged else event)
         except ElytronError as error:
@@ -174,7 +221,12 @@ class TurnDesk:
             return event
 
     async def _events(
-        self, user: UserAgents, known: KnownAgent, asked: TurnRequest | None, told: TurnTranslator
+        self,
+        user: UserAgents,
+        known: KnownAgent,
+        asked: TurnRequest | None,
+        told: TurnTranslator,
+        ticket: TurnTicket | None,
     ) -> AsyncGenerator[FeedEvent]:
         # Its user may have changed the settings while the turn waited.
         known = await user.agent(known.id)
@@ -192,6 +244,8 @@ class TurnDesk:
             )
         async with aclosing(runs) as events:
             async for event in events:
+                if ticket is not None:
+                    await ticket.leave(event)
                 if isinstance(event, RunEnded):
                     self._note_health(user, known, event)
                     if event.run not in told.begun:

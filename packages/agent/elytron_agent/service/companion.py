@@ -20,6 +20,7 @@ from elytron_agent.loop.tools.web_search import WebSearch
 from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord, in_thread
 from elytron_agent.runs.settings import RunBudget, UserPreferences
 from elytron_agent.runs.source import WELCOME, is_first_time
+from elytron_agent.runs.thread_queue import ThreadQueue
 from elytron_agent.service import limits
 from elytron_agent.service.thread_items import ThreadItems
 from elytron_agent.service.wire import (
@@ -56,6 +57,8 @@ class AgentPart(StrEnum):
     SCHEDULES = "schedules"
     RESPONSES = "responses"
     """The routes of responses and conversations."""
+    EMBEDDING = "embedding"
+    """The routes of embeddings."""
     PROMPT = "prompt"
     """The operator's own prompt: the usual one is used."""
 
@@ -186,6 +189,15 @@ class UserAgents:
             raise
         except NotFound:
             return KnownAgent("", MAIN, StoredCompanion(id="", created_at=self.memory.context.clock.now()), 0)
+
+    def queue(self, thread: str, /) -> ThreadQueue:
+        """Return the queue before a thread, which all processes over the store share."""
+        return ThreadQueue(self.records, self.memory.context.clock, thread)
+
+    async def is_taken(self, thread: str, /) -> bool:
+        """Return whether a process runs the thread now."""
+        head, _ = await self.journal(thread).head(thread)
+        return head.lease is not None and head.lease.until > self.memory.context.clock.now()
 
     def journal(self, thread: str, /) -> RunJournal:
         """Return the journal of a thread."""

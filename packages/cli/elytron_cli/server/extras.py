@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from elytron.context import OperationContext
     from elytron_adapter.dispatch import CallerEntrance
     from elytron_adapter.surface import Family, Surface
+    from elytron_agent.rag.rag_surfaces import RagSettings
     from elytron_agent.service.companion import ServiceSettings
     from elytron_console import ConsoleHost
     from elytron_gateway.service import MemoryGateway
@@ -75,6 +76,7 @@ class WantedSurfaces:
     projection_events: bool = False
     console: "ConsoleHost | None" = None
     agent: "ServiceSettings | None" = None
+    rag: "RagSettings | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +193,7 @@ def _embedding_families(runtime: MemoryRuntime, wanted: WantedSurfaces) -> "tupl
         return ()
     from elytron_agent.rag.rag_surfaces import rag_surfaces
 
-    return (rag_surfaces(),)
+    return (rag_surfaces(wanted.rag),)
 
 
 def _media_types(asked: tuple[str, ...], readable: frozenset[str]) -> frozenset[str]:

@@ -15,7 +15,7 @@ from elytron_agent.runs.events import RunEnded, RunStarted, StepTaken, StopReaso
 from elytron_agent.runs.parts import ClientPart
 from elytron_agent.runs.settings import AgentSettings
 from elytron_agent.service import limits
-from elytron_agent.service.chat_turn import INTERNAL, TurnLines
+from elytron_agent.service.chat_turn import INTERNAL, TurnLines, TurnTicket
 from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
 from elytron_agent.service.responses.conversation_shelf import ConversationShelf
 from elytron_agent.service.responses.response_items import GivenInput, listed_items, read_input, stored_items
@@ -130,11 +130,13 @@ class ResponseDesk:
         self._open[turn.user.space, document.id] = opened
         place = (turn.user.space, document.thread)
         try:
-            self._lines.begin(place, partial(self._work, opened, turn), feed, name=document.id)
+            ticket = await self._lines.ticket(turn.user, place, document.thread)
         except ElytronError:
+            self._open.pop((turn.user.space, document.id), None)
             if not turn.is_resumed:
                 await shelf.erase(KnownResponse(document=document))
             raise
+        self._lines.begin(place, partial(self._work, opened, turn, ticket), feed, name=document.id, ticket=ticket)
         return opened
 
     async def add_items(
@@ -211,18 +213,18 @@ class ResponseDesk:
             await agent.cancel()
             await agent.close()
 
-    async def _work(self, opened: OpenResponse, turn: ResponseTurn) -> None:
+    async def _work(self, opened: OpenResponse, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
         stream, shelf, document = opened.stream, ResponseShelf(turn.user), turn.document
         try:
             try:
-                await self._run(stream, turn)
+                await self._run(stream, turn, ticket)
             except Conflict:
                 if turn.after is None:
                     raise
                 # The thread went on meanwhile: this response begins a branch of it.
                 turn = await self._branched(shelf, turn)
                 stream.document = turn.document
-                await self._run(stream, turn)
+                await self._run(stream, turn, ticket)
             record = await shelf.journal(turn.document.thread).load(document.id) if document.form.is_stored else None
             stream.finish(record)
         except ElytronError as error:
@@ -250,7 +252,7 @@ class ResponseDesk:
             await shelf.put(moved)
         return replace(turn, document=moved, after=None)
 
-    async def _run(self, stream: ResponseStream, turn: ResponseTurn) -> None:
+    async def _run(self, stream: ResponseStream, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
         document, shelf = turn.document, ResponseShelf(turn.user)
         settings = self._pool.settings_of(turn.known, await turn.user.preferences())
         agent = self._agent(turn, _changed_settings(settings, document.form))
@@ -271,6 +273,8 @@ class ResponseDesk:
             current = ""
             async with aclosing(runs) as events:
                 async for event in events:
+                    if ticket is not None:
+                        await ticket.leave(event)
                     if isinstance(event, RunStarted | RunEnded):
                         current = event.run
                     if current != document.id:

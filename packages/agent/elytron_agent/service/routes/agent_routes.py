@@ -179,7 +179,7 @@ async def chat_stream(call: AgentCall) -> AgentStream:
     asked = await call.body(wire.ChatRequest)
     check_input(AgentSettings(enabled=True), asked.words, asked.images)
     turn = TurnRequest(asked.words, asked.images, _run_of(known, call.idempotency_key), asked.store)
-    feed = call.service.desk.begin(call.user, known, turn)
+    feed = await call.service.desk.begin(call.user, known, turn)
     items, clock = call.user.items(known), call.service.context.clock
 
     async def written(event: FeedEvent) -> None:

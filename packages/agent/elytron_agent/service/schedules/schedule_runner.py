@@ -98,7 +98,7 @@ class ScheduleRunner:
         assert run is not None
         text = f"A schedule is due: {words.name or 'no name'}. Do this now, and write to the user:\n{words.task}"
         asked = TurnRequest(text, run=run.run_id, schedule=due.schedule)
-        end = await self._ended(self._desk.begin(work.user, work.agent, asked).read(), beat)
+        end = await self._ended((await self._desk.begin(work.user, work.agent, asked)).read(), beat)
         at = self._context.clock.now()
         if end is not None and end.kind is AgentEventKind.DONE:
             await shelf.advance(due.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at}))

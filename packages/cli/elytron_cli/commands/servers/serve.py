@@ -19,6 +19,7 @@ from elytron_cli.input.server_address import address_kept
 from elytron_cli.runner import run_output, run_settings
 from elytron_cli.server.console_host import console_host
 from elytron_cli.server.extras import SurfacesBeside, WantedSurfaces, require_entry, surfaces_beside
+from elytron_cli.server.service_limits import AGENT_LIMITS, RAG_LIMITS, NamedLimits, rag_settings, run_budget
 from elytron_cli.server.workers import end_with_input, require_workers, run_workers
 from elytron_cli.session import CommandSession, open_session, require_own_store, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput, safe_text
@@ -146,8 +147,24 @@ _AGENT: Final = (
     click.option(
         "--agent-off",
         multiple=True,
-        type=click.Choice(["all", "compaction", "prompt", "push", "responses", "schedules", "tools"]),
+        type=click.Choice(["all", "compaction", "embedding", "prompt", "push", "responses", "schedules", "tools"]),
         help="A part of agents that is switched off; may be repeated.",
+    ),
+    click.option(
+        "--agent-limit",
+        "agent_limits",
+        multiple=True,
+        callback=NamedLimits(AGENT_LIMITS),
+        metavar="NAME=N",
+        help=f"A limit of one turn ({', '.join(AGENT_LIMITS)}); may be repeated.",
+    ),
+    click.option(
+        "--rag-limit",
+        "rag_limits",
+        multiple=True,
+        callback=NamedLimits(RAG_LIMITS),
+        metavar="NAME=N",
+        help="A quota, bound or alert of embeddings, such as user-rows=1000; may be repeated.",
     ),
     click.option("--no-schedules", is_flag=True, help="Leave agents' schedules and previews to another process."),
     click.option(
@@ -271,9 +288,11 @@ def serve_command(
         bounds=LoadBounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
     )
     secret = found.gateway_secret.value if found.gateway_secret is not None else None
+    is_off = bool({"all", "embedding"} & set(given["agent_off"]))
+    rag = rag_settings(given.pop("rag_limits"), is_off=is_off)
     agent = _agent_settings(**{name: given.pop(name) for name in _AGENT_OPTIONS})
     llm = _proxy_settings(llm_upstreams, llm_peers, llm_passed)
-    wanted = WantedSurfaces(llm=llm, secret=secret, agent=agent, **given)
+    wanted = WantedSurfaces(llm=llm, secret=secret, agent=agent, rag=rag, **given)
 
     async def work() -> None:
         async with open_session(
@@ -392,7 +411,7 @@ def _proxy_settings(
 _AGENT_OPTIONS: Final = (
     *("agent_models", "agent_summary_model", "agent_vision_model", "agent_context_tokens"),
     *("agent_prompt", "agent_off", "no_schedules", "push_hosts"),
-    *("push_contact", "web_search"),
+    *("push_contact", "web_search", "agent_limits"),
 )
 
 
@@ -408,6 +427,7 @@ def _agent_settings(
     push_hosts: tuple[str, ...],
     push_contact: str | None,
     web_search: str | None,
+    agent_limits: Sequence[tuple[str, Any]],
 ) -> "ServiceSettings | None":
     """Return how agents are served; None if they are not."""
     if not agent_models:
@@ -430,6 +450,7 @@ def _agent_settings(
         runs_schedules=not no_schedules,
         push_hosts=push_hosts,
         push_contact=push_contact,
+        budget=run_budget(agent_limits),
     )
 
 

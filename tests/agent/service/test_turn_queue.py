@@ -1,0 +1,108 @@
+"""Turns of one thread through several processes, long turns, and limits on the command line."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from click import BadParameter
+from tests.agent.service.served import ServedUser, called, echo, said, served
+from tests.agent.service.test_serve_agent import process
+from tests.models.fake_server import Asked, Sent, serving
+
+from elytron_agent.context.compaction import tokens_of
+from elytron_agent.loop.tools.web_search import WebResult
+from elytron_agent.runs.settings import RunBudget
+from elytron_agent.service import limits
+from elytron_cli.server.service_limits import RAG_LIMITS, NamedLimits, rag_settings, run_budget
+
+pytestmark = pytest.mark.anyio
+
+WINDOW = 20_000
+CALLS = 12
+
+
+async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: Path) -> None:
+    async with serving() as model, httpx.AsyncClient(timeout=60) as http:
+        model.reply = echo
+        model.gate = asyncio.Event()
+        options = ("--agent-model", f"chat:scripted@{model.url}/v1")
+        async with process(tmp_path, *options) as (_, first), process(tmp_path, *options) as (_, second):
+            users = [ServedUser(http, "none") for _ in range(2)]
+            http.base_url = httpx.URL(first["address"])
+            await users[0].made("POST", "/init")
+
+            async def chat(at: int) -> Any:
+                address = (first, second)[at % 2]["address"]
+                async with http.stream("POST", f"{address}/v1/agent/chat", json={"input": f"Turn {at}"}) as answer:
+                    return answer.status_code, [line async for line in answer.aiter_lines()]
+
+            async def waiting() -> int:
+                return len((await users[0].made("GET", "/items"))["data"])
+
+            turns = [asyncio.create_task(chat(0))]
+            while not model.asked:
+                await asyncio.sleep(0.01)
+            for at in range(1, limits.TURNS_WAITING + 1):
+                turns.append(asyncio.create_task(chat(at)))
+                # Its answer begins once it is in the queue.
+                await asyncio.sleep(0.3)
+            refused = await chat(limits.TURNS_WAITING + 1)
+            assert (refused[0], await waiting()) == (409, 1)
+            model.gate.set()
+            answers = await asyncio.gather(*turns)
+            assert {status for status, _ in answers} == {200}
+            items = (await users[0].made("GET", "/items?order=asc&limit=100"))["data"]
+    assert [item["text"] for item in items if item["role"] == "user"] == [f"Turn {at}" for at in range(9)]
+
+
+class LongPages:
+    """Finds a page of many words, another one at each search."""
+
+    async def search(self, query: str, /, *, count: int, **_: object) -> Sequence[WebResult]:
+        text = " ".join(f"{query}-{word}" for word in range(200))
+        return [WebResult(title=f"Page {at}", url=f"https://example.org/{at}", text=text) for at in range(count)]
+
+
+async def test_a_long_turn_holds_over_http() -> None:
+    numbers = iter(range(CALLS))
+
+    def reply(asked: Asked) -> Sent:
+        number = next(numbers, None)
+        return said("All is read.") if number is None else called(("web_search", {"query": f"matter {number}"}))
+
+    budget = RunBudget(steps=4 * CALLS, calls=4 * CALLS)
+    async with served(reply, web_search=LongPages(), context_tokens=WINDOW, budget=budget) as server:
+        ada = await server.user("ada")
+        await ada.made("POST", "/init")
+        events = await ada.chat("Read all of it")
+        items = (await ada.made("GET", "/items"))["data"]
+        sizes = [tokens_of(len(json.dumps(asked.body["messages"]).encode()), factor=1) for asked in server.model.asked]
+    assert (events[-1].kind, items[0]["text"], len(sizes)) == ("agent.done", "All is read.", CALLS + 1)
+    assert max(sizes) <= WINDOW
+
+
+async def test_a_turn_stops_at_the_steps_that_the_operator_set() -> None:
+    async with served(lambda _: called(("web_search", {"query": "x"})), budget=RunBudget(steps=3)) as server:
+        ada = await server.user("ada")
+        await ada.made("POST", "/init")
+        events = await ada.chat("Go on")
+    assert (events[-1].data["reason"], events[-1].data["total_steps"]) == ("steps", 3)
+
+
+def test_limits_are_read_by_their_names() -> None:
+    given = [
+        NamedLimits(RAG_LIMITS).read(text) for text in ("user-rows=7", "cache-seconds=1.5", "alert-load-seconds=3")
+    ]
+    found = rag_settings(given, is_off=True)
+    assert (found.quotas.user_rows, found.cache.ttl_ms, found.alerts.load_s, found.is_off) == (7, 1_500, 3, True)
+    assert run_budget([("steps", 150), ("tool-seconds", 2.5)]) == RunBudget(steps=150, tool_seconds=2.5)
+
+
+@pytest.mark.parametrize("text", ["rows=7", "user-rows", "user-rows=0", "user-rows=1.5", "user-rows=many"])
+def test_a_limit_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(BadParameter):
+        NamedLimits(RAG_LIMITS).read(text)
