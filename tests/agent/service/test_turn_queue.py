@@ -35,22 +35,24 @@ async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: P
             http.base_url = httpx.URL(first["address"])
             await users[0].made("POST", "/init")
 
-            async def chat(at: int) -> Any:
+            async def chat(at: int, begun: asyncio.Event) -> Any:
                 address = (first, second)[at % 2]["address"]
                 async with http.stream("POST", f"{address}/v1/agent/chat", json={"input": f"Turn {at}"}) as answer:
+                    begun.set()
                     return answer.status_code, [line async for line in answer.aiter_lines()]
 
             async def waiting() -> int:
                 return len((await users[0].made("GET", "/items"))["data"])
 
-            turns = [asyncio.create_task(chat(0))]
+            turns = [asyncio.create_task(chat(0, asyncio.Event()))]
             while not model.asked:
                 await asyncio.sleep(0.01)
             for at in range(1, limits.TURNS_WAITING + 1):
-                turns.append(asyncio.create_task(chat(at)))
+                is_queued = asyncio.Event()
+                turns.append(asyncio.create_task(chat(at, is_queued)))
                 # Its answer begins once it is in the queue.
-                await asyncio.sleep(0.3)
-            refused = await chat(limits.TURNS_WAITING + 1)
+                await is_queued.wait()
+            refused = await chat(limits.TURNS_WAITING + 1, asyncio.Event())
             assert (refused[0], await waiting()) == (409, 1)
             model.gate.set()
             answers = await asyncio.gather(*turns)

@@ -314,13 +314,13 @@ class UserAgents:
 
     async def has_broken_run(self, known: KnownAgent, /) -> bool:
         """Return whether a run of the thread is not over, and no process runs it."""
-        head, _ = await self._journal.head(known.name)
+        head, _ = await self.journal(known.name).head(known.name)
         is_held = head.lease is not None and head.lease.until > self.memory.context.clock.now()
         return head.open is not None and not is_held
 
     async def window(self, known: KnownAgent, /) -> tuple[str, ...]:
         """Return the runs in the window of an agent, oldest first."""
-        return (await self._journal.head(known.name))[0].window
+        return (await self.journal(known.name).head(known.name))[0].window
 
     async def run_record(self, known: KnownAgent, run: str, /) -> RunRecord | None:
         """Return what is stored of a run of an agent, None if there is nothing."""

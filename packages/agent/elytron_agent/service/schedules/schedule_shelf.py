@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from elytron.jobs.queue import find_job, move_job, read_queue, schedule_job
+from elytron.jobs.queue import find_job, move_job, schedule_job
 from elytron.runtime_records import RecordDraft
 from elytron_agent.runs.journal import AGENTS, MAIN, MARK
 from elytron_agent.service import limits
@@ -264,12 +264,6 @@ class ScheduleShelf:
         error = begun.error or maintenance.NEVER_ENDED
         run = begun.model_copy(update={"state": RunState.FAILED, "ended_at": at, "error": error})
         await self.advance(schedule_id, run)
-
-    async def require_room(self) -> None:
-        """Raise LimitExceeded if no further schedule may be active."""
-        queue = await read_queue(self._context, self._user.space)
-        if not maintenance.has_room(queue, kind=KIND):
-            raise self._full()
 
     async def _put_job(self, stored: StoredSchedule) -> None:
         assert stored.next_due is not None

@@ -1,0 +1,116 @@
+"""The shelf of schedules: its bounds, and what it makes of jobs that are no longer as it left them."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+from tests.agent.service.served import AT, served
+
+import elytron
+from elytron.jobs.queue import find_job, move_job
+from elytron_agent.service import limits
+from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
+from elytron_agent.service.schedules.schedule_shelf import (
+    KIND,
+    RunState,
+    ScheduleRequest,
+    ScheduleRun,
+    ScheduleShelf,
+    ScheduleState,
+    job_name,
+)
+from elytron_agent.service.schedules.schedule_times import IntervalRule, OneOffRule
+from elytron_agent.service.wire import InitRequest
+from elytron_core import limits as core_limits
+from elytron_core.clock import FrozenClock, Instant, format_instant
+from elytron_core.errors import LimitExceeded, NotFound
+from elytron_core.ids import SpaceId
+from elytron_core.policy import maintenance
+
+pytestmark = pytest.mark.anyio
+SPACE = SpaceId("ada")
+
+
+@asynccontextmanager
+async def shelf_of_ada(clock: FrozenClock) -> AsyncGenerator[tuple[ScheduleShelf, KnownAgent, UserAgents]]:
+    """Yield the shelf of a user with an agent."""
+    async with elytron.open("memory:", space=None, clock=clock) as memory:
+        user = UserAgents(memory.context, SPACE, ServiceSettings(models=("chat:m",)), caller="test")
+        known = await user.init(InitRequest())
+        yield ScheduleShelf(user), known, user
+
+
+def once(minutes: int) -> ScheduleRequest:
+    """Return a request for something at a moment behind the clock's first one."""
+    return ScheduleRequest(task="Knit.", rule=OneOffRule(at=format_instant(Instant(AT + minutes * 60_000))))
+
+
+async def test_a_user_has_so_many_active_schedules_and_one_that_ends_makes_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(core_limits, "JOBS_ACTIVE_OF_KIND", 3)
+    async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, _):
+        hourly = ScheduleRequest(task="Knit.", rule=IntervalRule(seconds=3_600))
+        made = [await shelf.create(hourly, known) for _ in range(core_limits.JOBS_ACTIVE_OF_KIND)]
+        with pytest.raises(LimitExceeded) as refused:
+            await shelf.create(hourly, known)
+        await shelf.cancel(made[0].stored.id)
+        await shelf.create(hourly, known)
+    assert refused.value.limit == core_limits.JOBS_ACTIVE_OF_KIND
+
+
+async def test_of_those_that_are_over_the_oldest_go_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SCHEDULES_OVER", 6)
+    async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, _):
+        for at in range(7):
+            made = (await shelf.create(once(at + 1), known)).stored
+            assert made.next_due is not None
+            run = ScheduleRun(due_at=made.next_due, state=RunState.COMPLETED)
+            assert (await shelf.advance(made.id, run)).state is ScheduleState.OVER
+        left = await shelf.list()
+        assert [each.stored.runs[-1].due_at for each in left] == [AT + minutes * 60_000 for minutes in (4, 5, 6, 7)]
+        gone = await shelf.cancel(left[0].stored.id)
+        with pytest.raises(NotFound):
+            await shelf.read(gone.stored.id)
+
+
+async def test_the_end_of_a_run_that_is_no_longer_due_or_of_no_schedule_changes_nothing() -> None:
+    async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, _):
+        made = (await shelf.create(once(5), known)).stored
+        await shelf.advance(made.id, ScheduleRun(due_at=AT, state=RunState.COMPLETED))
+        await shelf.give_up("019e7044-8807-7000-970c-000000000000", AT)
+        assert (await shelf.read(made.id)).stored == made
+        with pytest.raises(NotFound):
+            await shelf.change("019e7044-8807-7000-970c-000000000000", lambda each: each)
+
+
+async def test_a_schedule_whose_job_was_ended_from_outside_has_failed_after_a_repair() -> None:
+    async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, user):
+        made = (await shelf.create(once(5), known)).stored
+        over = (await shelf.create(once(3), known)).stored
+        await shelf.advance(over.id, ScheduleRun(due_at=over.next_due or AT, state=RunState.COMPLETED))
+        context = user.memory.context
+        job = await find_job(context, SPACE, KIND, job_name(made.id, made.next_due or AT))
+        assert job is not None
+        await move_job(context, SPACE, job.id, lambda each: maintenance.cancel_job(each, at=AT))
+        await shelf.repair()
+        (failed, completed) = sorted((each.stored for each in await shelf.list()), key=lambda each: each.completed)
+        await shelf.repair()
+    assert (failed.failed, failed.state, failed.runs[0].error) == (1, ScheduleState.OVER, maintenance.NEVER_ENDED)
+    assert (completed.completed, completed.failed) == (1, 0)
+
+
+async def test_a_deleted_subagent_takes_its_schedules_along_and_no_others() -> None:
+    async with served(runs_schedules=False) as server:
+        ada = await server.user("ada")
+        await ada.made("POST", "/init")
+        chef = await ada.made("POST", "/subagents", {"name": "chef", "purpose": "Cook."})
+        rule = {"type": "interval", "seconds": 3_600}
+        own = await ada.made("POST", "/schedules", {"task": "Write.", "rule": rule})
+        await ada.made("POST", "/schedules", {"task": "Cook.", "rule": rule, "agent_id": chef["id"]})
+        await ada.made("DELETE", f"/subagents/{chef['id']}")
+        left = (await ada.made("GET", "/schedules"))["data"]
+        zone = await ada.made("PATCH", "/preferences", {"timezone": "Asia/Tokyo"})
+        same = (await ada.made("GET", "/schedules"))["data"]
+    assert ([each["id"] for each in left], zone["timezone"]) == ([own["id"]], "Asia/Tokyo")
+    assert same == left  # an interval has no zone to follow
