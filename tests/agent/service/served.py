@@ -19,6 +19,7 @@ from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.ports.store import KeyProvider
 from elytron_http_shell import create_app
 
 AT = Instant(1_780_000_000_000)
@@ -137,12 +138,17 @@ Reply = Callable[[Asked], Sent | None]
 
 @asynccontextmanager
 async def served(
-    reply: Reply = echo, *, store: str = "memory:", clock: FrozenClock | None = None, **settings: Any
+    reply: Reply = echo,
+    *,
+    store: str = "memory:",
+    keys: KeyProvider | None = None,
+    clock: FrozenClock | None = None,
+    **settings: Any,
 ) -> AsyncGenerator[ServedAgents]:
-    """Serve agents over an empty store before a model that answers as `reply` says."""
+    """Serve agents over a store before a model that answers as `reply` says."""
     async with (
         serving() as model,
-        elytron.open(store, space=None, clock=clock or FrozenClock(AT, step_ms=1)) as memory,
+        elytron.open(store, space=None, keys=keys, clock=clock or FrozenClock(AT, step_ms=1)) as memory,
     ):
         model.reply = reply
         wanted = ServiceSettings(models=(f"chat:scripted@{model.url}/v1",), **settings)
