@@ -79,3 +79,28 @@ def test_commands_load_no_more_than_they_need(
     loaded = told.stderr.split()
     assert "elytron.runtime" in loaded
     assert [name for name in loaded if name.startswith(unneeded)] == []
+
+
+_SERVER = """
+import asyncio, sys
+from elytron_cli.server.extras import WantedSurfaces
+from tests.transports.serving import served
+
+async def serve():
+    async with served(WantedSurfaces()) as server:
+        print(*server.protocols)
+        print(*sys.modules)
+
+asyncio.run(serve())
+"""
+
+
+def test_a_server_listens_before_the_sdk_of_mcp_is_loaded() -> None:
+    root = Path(__file__).parents[2]
+    told = subprocess.run(
+        [sys.executable, "-c", _SERVER], capture_output=True, text=True, check=True, timeout=60, cwd=root
+    )
+    protocols, loaded = told.stdout.splitlines()
+    assert "mcp" in protocols.split()
+    assert "elytron_mcp_shell.app" in loaded.split()
+    assert {"mcp", "mcp_types"}.isdisjoint(loaded.split())

@@ -1,8 +1,11 @@
 """MCP over stdio for one user of this machine, and as an application of a server for callers with a key."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from elytron.runtime import MemoryRuntime
@@ -17,7 +20,8 @@ from elytron_mcp_shell.tools.tool_sets import DEFAULT_SETS, ToolSet
 
 if TYPE_CHECKING:
     from mcp.server import Server
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Send
+    from starlette.types import Scope as AsgiScope
 
 
 def mcp_server(
@@ -128,17 +132,69 @@ _TOLD: Final = SurfaceDescription(
 )
 
 
+class LateMcpApp:
+    """MCP over streamable HTTP, whose SDK is loaded by its first request: a server listens a third sooner without it."""
+
+    def __init__(self, build: Callable[[], McpApp], /) -> None:
+        self._build = build
+        self._is_wanted: asyncio.Event | None = None
+        self._opened: asyncio.Future[ASGIApp] | None = None
+
+    async def __call__(self, scope: "AsgiScope", receive: "Receive", send: "Send") -> None:
+        assert self._is_wanted is not None
+        assert self._opened is not None
+        self._is_wanted.set()
+        app = await asyncio.shield(self._opened)
+        await app(scope, receive, send)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncGenerator[None]:
+        """Answer until the block ends."""
+        wanted, over = asyncio.Event(), asyncio.Event()
+        opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
+        self._is_wanted, self._opened = wanted, opened
+        # The SDK's task group begins and ends in one task, which is no request's.
+        keeper = asyncio.create_task(self._keep(wanted, opened, over))
+        try:
+            yield
+        finally:
+            over.set()
+            wanted.set()
+            await keeper
+
+    async def _keep(self, wanted: asyncio.Event, opened: "asyncio.Future[ASGIApp]", over: asyncio.Event) -> None:
+        await wanted.wait()
+        if over.is_set():
+            opened.cancel()
+            return
+        try:
+            for name in ("elytron_mcp_shell.server", "mcp.server.streamable_http_manager"):
+                await asyncio.to_thread(import_module, name)
+            served = self._build()
+        except Exception as error:
+            opened.set_exception(error)
+            return
+        async with served.running():
+            opened.set_result(served.app)
+            await over.wait()
+
+
 def mcp_surfaces(sets: frozenset[ToolSet] = DEFAULT_SETS, /, *, is_private: bool = False) -> Family:
-    """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`."""
+    """Return the family that speaks MCP over streamable HTTP, with the tools of `sets`.
+
+    It raises MissingExtra without the extra "mcp".
+    """
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
-        served = mcp_app(entrance, sets=sets, is_private=is_private)
+        if find_spec("mcp") is None:
+            raise MissingExtra(extra="mcp", purpose="the MCP server")
+        served = LateMcpApp(lambda: mcp_app(entrance, sets=sets, is_private=is_private))
         body = JsonBody(entrance.dispatcher.runtime.context.profile.budget.http_body_bytes, require_message)
         # No session is kept: there is none to listen to (GET) or to end (DELETE), and the protocol lets both be 405.
         return (
             Surface(
                 _PATH,
-                served.app,
+                served,
                 SurfaceAccess.MEMBER,
                 ("POST",),
                 running=served.running,
