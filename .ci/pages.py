@@ -1,13 +1,17 @@
-"""Write the Python of every page to a folder, so that a type checker reads it as the editor of its reader does."""
+"""Write the Python of every page to a folder, so that a type checker reads it as the editor of its reader does.
+
+Beside them goes a configuration with which one run of it reads the whole checkout too.
+"""
 
 import json
+import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 _FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_CONFIG = {"typeCheckingMode": "basic"}
 
 
 def module(page: Path) -> str:
@@ -19,7 +23,7 @@ def module(page: Path) -> str:
         for number, line in enumerate(found[1].splitlines(), first):
             lines[number] = f"    {line}" if line else ""
     lines[0] = "async def page():"
-    return "\n".join([*lines, "    ..."]) + "\n"
+    return "\n".join([*lines, "    ...", "# pyright: basic"]) + "\n"
 
 
 def main(folder: Path) -> None:
@@ -27,7 +31,12 @@ def main(folder: Path) -> None:
         if _FENCE.search(page.read_text(encoding="utf-8")):
             name = "_".join(page.relative_to(ROOT).with_suffix("").parts)
             folder.joinpath(f"{name}.py").write_text(module(page), encoding="utf-8")
-    folder.joinpath("pyrightconfig.json").write_text(json.dumps(_CONFIG), encoding="utf-8")
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pyright"]
+    up = Path(os.path.relpath(ROOT, folder))
+    config["include"] = [".", *((up / name).as_posix() for name in config["include"])]
+    config["extraPaths"] = [(up / name).as_posix() for name in (".", *config["extraPaths"])]
+    config["venvPath"] = up.as_posix()
+    folder.joinpath("pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
 
 
 if __name__ == "__main__":
