@@ -133,7 +133,7 @@ _TOLD: Final = SurfaceDescription(
 
 
 class LateMcpApp:
-    """MCP over streamable HTTP, whose SDK is loaded by its first request: a server listens a third sooner without it."""
+    """MCP over streamable HTTP, whose SDK is loaded by its first request: without it, a server listens sooner."""
 
     def __init__(self, build: Callable[[], McpApp], /) -> None:
         self._build = build
@@ -155,6 +155,7 @@ class LateMcpApp:
         self._is_wanted, self._opened = wanted, opened
         # The SDK's task group begins and ends in one task, which is no request's.
         keeper = asyncio.create_task(self._keep(wanted, opened, over))
+        keeper.add_done_callback(lambda _: opened.cancel())
         try:
             yield
         finally:
@@ -165,15 +166,10 @@ class LateMcpApp:
     async def _keep(self, wanted: asyncio.Event, opened: "asyncio.Future[ASGIApp]", over: asyncio.Event) -> None:
         await wanted.wait()
         if over.is_set():
-            opened.cancel()
             return
-        try:
-            for name in ("elytron_mcp_shell.server", "mcp.server.streamable_http_manager"):
-                await asyncio.to_thread(import_module, name)
-            served = self._build()
-        except Exception as error:
-            opened.set_exception(error)
-            return
+        for name in ("elytron_mcp_shell.server", "mcp.server.streamable_http_manager"):
+            await asyncio.to_thread(import_module, name)
+        served = self._build()
         async with served.running():
             opened.set_result(served.app)
             await over.wait()
