@@ -97,6 +97,7 @@ async def scattered_over(nodes: Sequence[AbstractAsyncContextManager[MemoryRunti
         yield ScatteredRuntime([await stack.enter_async_context(node) for node in nodes])
 
 
+@pytest.mark.timeout(280)  # some thousand calls of the server one after the other, which wait long on a busy machine
 @pytest.mark.parametrize(("way", "nodes"), [("function", 2), ("portable", 1), ("sealed", 4)])
 async def test_every_shipped_story_ends_as_recorded(postgres: PostgresServer, way: str, nodes: int) -> None:
     url = postgres.make_database()
