@@ -95,12 +95,12 @@ asyncio.run(serve())
 """
 
 
-def test_a_server_listens_before_the_sdk_of_mcp_is_loaded() -> None:
+def test_a_server_listens_before_the_sdks_of_its_protocols_are_loaded() -> None:
     root = Path(__file__).parents[2]
     told = subprocess.run(
         [sys.executable, "-c", _SERVER], capture_output=True, text=True, check=True, timeout=60, cwd=root
     )
     protocols, loaded = told.stdout.splitlines()
-    assert "mcp" in protocols.split()
-    assert "elytron_mcp_shell.app" in loaded.split()
-    assert {"mcp", "mcp_types"}.isdisjoint(loaded.split())
+    assert {"mcp", "a2a"} <= set(protocols.split())
+    assert {"elytron_mcp_shell.app", "elytron_a2a_shell.app"} <= set(loaded.split())
+    assert {"mcp", "mcp_types", "a2a"}.isdisjoint(loaded.split())

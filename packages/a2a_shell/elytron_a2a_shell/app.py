@@ -1,8 +1,11 @@
 """A2A as applications of a server: the card that agents find, JSON-RPC, and the plain route for one message."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
+from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from elytron_a2a_shell.bridge import PeerBridge
@@ -14,7 +17,8 @@ from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescr
 from elytron_core.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp
+    from starlette.types import ASGIApp, Receive, Send
+    from starlette.types import Scope as AsgiScope
 
 
 CARD_PATH = "/.well-known/agent-card.json"
@@ -42,10 +46,8 @@ def a2a_app(entrance: CallerEntrance, /, *, address: str | None = None, body_byt
     cut off at `body_bytes`, else at what the memory's profile takes. Host and origin are for the server around it to
     judge. Raises MissingExtra without the extra "a2a".
     """
-    try:
-        from elytron_a2a_shell import server
-    except ImportError as error:
-        raise MissingExtra(extra="a2a", purpose="speaking A2A") from error
+    if find_spec("a2a") is None:
+        raise MissingExtra(extra="a2a", purpose="speaking A2A")
     context = entrance.dispatcher.runtime.context
     if body_bytes is None:
         body_bytes = context.profile.budget.http_body_bytes
@@ -57,12 +59,36 @@ def a2a_app(entrance: CallerEntrance, /, *, address: str | None = None, body_byt
         with uploads.kept():
             yield
 
-    return A2aApp(
-        card=server.card_app(address=address, rpc_path=RPC_PATH, card_path=CARD_PATH),
-        rpc=server.rpc_app(bridge, ids=context.ids, body_bytes=body_bytes, rpc_path=RPC_PATH),
-        message=server.message_app(bridge, ids=context.ids, body_bytes=body_bytes),
-        running=running,
-    )
+    def card() -> "ASGIApp":
+        from elytron_a2a_shell.server import card_app
+
+        return card_app(address=address, rpc_path=RPC_PATH, card_path=CARD_PATH)
+
+    def rpc() -> "ASGIApp":
+        from elytron_a2a_shell.server import rpc_app
+
+        return rpc_app(bridge, ids=context.ids, body_bytes=body_bytes, rpc_path=RPC_PATH)
+
+    def message() -> "ASGIApp":
+        from elytron_a2a_shell.server import message_app
+
+        return message_app(bridge, ids=context.ids, body_bytes=body_bytes)
+
+    return A2aApp(card=_late_app(card), rpc=_late_app(rpc), message=_late_app(message), running=running)
+
+
+def _late_app(build: Callable[[], "ASGIApp"]) -> "ASGIApp":
+    """Return an application that its first request builds: the SDK is loaded then, and no server waits for it."""
+    built: ASGIApp | None = None
+
+    async def app(scope: "AsgiScope", receive: "Receive", send: "Send") -> None:
+        nonlocal built
+        if built is None:
+            await asyncio.to_thread(import_module, "elytron_a2a_shell.server")
+            built = built or build()
+        await built(scope, receive, send)
+
+    return app
 
 
 _GROUP: Final = "protocols"
