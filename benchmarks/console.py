@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import elytron
 from benchmarks.corpora import corpus
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -71,7 +71,7 @@ async def fill(path: Path, texts: list[str], /) -> None:
             ]
             scope = {"space": "ada", "conversation": f"c{first}"}
             request = {"write": {"kind": "transcript", "turns": turns}, "scope": scope}
-            await memory.operate(MemoryWriteRequest.model_validate(request), MemoryWriteReport)
+            await memory.operate(MemoryWriteRequest.model_validate(request))
 
 
 @asynccontextmanager

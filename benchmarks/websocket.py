@@ -21,7 +21,7 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import ServerConnection, serve
 
 import elytron
-from elytron import MemoryRecallReport, MemoryRecallRequest
+from elytron import MemoryRecallRequest
 from elytron.registry import by_name
 from elytron_adapter import envelope
 from elytron_adapter.identity.access_keys import DevelopmentCallers
@@ -100,9 +100,9 @@ async def main(count: int) -> float:
             found = await measured(
                 {
                     "echo": echoed,
-                    "recall": lambda: memory.operate(request, MemoryRecallReport),
+                    "recall": lambda: memory.operate(request),
                     "socket": framed,
-                    "client": lambda: client.operate(request, MemoryRecallReport),
+                    "client": lambda: client.operate(request),
                 },
                 count,
             )

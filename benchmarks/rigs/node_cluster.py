@@ -24,7 +24,7 @@ import elytron
 from benchmarks.rigs.serving import ask
 from elytron.context import Beat
 from elytron.flows.worker import JobWorker
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.scope import Scope
 
 SPACES = ("alpha", "beta", "gamma")
@@ -254,7 +254,7 @@ def work(url: str) -> None:
                 await beat()
                 turn = {"host_id": payload, "messages": [{"text": f"tally {payload}"}]}
                 request = {"scope": scope.model_dump(), "write": {"kind": "transcript", "turns": [turn]}}
-                await memory.operate(MemoryWriteRequest.model_validate(request), MemoryWriteReport)
+                await memory.operate(MemoryWriteRequest.model_validate(request))
 
             memory.context.runners[TALLY] = tally
             worker = JobWorker(memory.context, pause_s=0.1, kinds=(TALLY,))

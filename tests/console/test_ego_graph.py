@@ -6,14 +6,14 @@ from tests.console.conftest import Keys, bearer
 from tests.transports.serving import Served
 
 from elytron_console import limits
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest
 
 pytestmark = pytest.mark.anyio
 
 
 async def write(server: Served, write: dict[str, object]) -> str:
     request = MemoryWriteRequest.model_validate({"write": write, "scope": {"space": "ada"}})
-    return str((await server.memory.operate(request, MemoryWriteReport)).decisions[0].id)
+    return str((await server.memory.operate(request)).decisions[0].id)
 
 
 async def plant(server: Served) -> tuple[str, str, str]:

@@ -8,8 +8,8 @@ from tests.console.conftest import HOST, Watched, browser_page, make_agent
 from tests.transports.serving import Served, served
 
 from elytron_cli.server.extras import WantedSurfaces
-from elytron_core.contracts.control import MemoryControlReport, MemoryEraseRequest
-from elytron_core.contracts.facts import FactListReport, FactListRequest
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.contracts.facts import FactListRequest
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.planes.space import PrincipalKind
 
@@ -51,7 +51,7 @@ PAYLOADS = (
 
 async def write(server: Served, write: dict[str, object], **scope: str) -> MemoryWriteReport:
     request = MemoryWriteRequest.model_validate({"write": write, "scope": {"space": "ada", **scope}})
-    return await server.memory.operate(request, MemoryWriteReport)
+    return await server.memory.operate(request)
 
 
 async def plant(server: Served) -> None:
@@ -250,7 +250,7 @@ async def test_a_long_text_is_whole_on_demand(open_server: Served, page: Watched
 
 async def test_both_clocks_are_followed_by_every_list(open_server: Served, page: Watched) -> None:
     await remember(open_server)
-    facts = await open_server.memory.operate(FactListRequest(states=()), FactListReport)
+    facts = await open_server.memory.operate(FactListRequest(states=()))
     first, second = facts.items
     found = page.page
     await page.go("timeline")
@@ -316,7 +316,7 @@ async def test_an_erasure_has_a_receipt_and_its_words_are_gone(open_server: Serv
     await found.get_by_role("button", name="Look").click()
     await found.get_by_text("is still in 1 memory").wait_for()
     erasure = MemoryEraseRequest(ids=(str(made.decisions[0].id),))
-    await open_server.memory.operate(erasure, MemoryControlReport)
+    await open_server.memory.operate(erasure)
     await page.go("erasures")
     await found.get_by_role("button", name="Check that it is gone").click()
     await found.get_by_text("none of 1 memory can be read").wait_for()

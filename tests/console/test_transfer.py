@@ -11,8 +11,8 @@ from tests.console.conftest import Keys, Watched, bearer
 from tests.transports.serving import Served
 
 from elytron_console import limits
-from elytron_core.contracts.control import MemoryListReport, MemoryListRequest
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.control import MemoryListRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -24,12 +24,12 @@ MESSAGES = json.dumps(CHAT).encode()
 async def remember(server: Served, text: str) -> None:
     write = {"kind": "transcript", "turns": [{"messages": [{"text": text}]}]}
     request = MemoryWriteRequest.model_validate({"write": write, "scope": {"space": "ada"}})
-    await server.memory.operate(request, MemoryWriteReport)
+    await server.memory.operate(request)
 
 
 async def texts(server: Served, space: str) -> list[str]:
     request = MemoryListRequest.model_validate({"scope": {"space": space}})
-    return [item.text for item in (await server.memory.operate(request, MemoryListReport)).items]
+    return [item.text for item in (await server.memory.operate(request)).items]
 
 
 async def test_an_archive_is_previewed_then_imported(server: Served, client: httpx.AsyncClient, keys: Keys) -> None:

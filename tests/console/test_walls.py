@@ -14,7 +14,7 @@ import elytron
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_console import console_surfaces
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_http_shell import create_app
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +88,7 @@ async def test_every_count_is_the_stores(kinds: list[str]) -> None:
                 case _:
                     write = {"kind": kind, "writes": [{**SKILL, "name": f"skill {place}", "title": f"Title {place}"}]}
             request = MemoryWriteRequest.model_validate({"write": write})
-            await memory.operate(request, MemoryWriteReport)
+            await memory.operate(request)
         app = create_app(memory, authenticator=DevelopmentCallers(), further=(console_surfaces(),))
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
             token = {"X-Console-Token": (await client.get("/console/session")).json()["token"]}

@@ -4,6 +4,7 @@ import random
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tests.replay.stories import SHIPPED
@@ -17,7 +18,7 @@ from elytron.api.base import ReportT
 from elytron_core.clock import Clock
 from elytron_core.contracts.inspection import MemoryCloseRequest
 from elytron_core.ids import IdSource
-from elytron_core.model import Value
+from elytron_core.model import OperationRequest
 from elytron_core.ports.models import LanguageModel
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
@@ -82,12 +83,12 @@ class ScatteredRuntime(MemoryRuntime):
         self._nodes = nodes
         self._chance = random.Random(len(nodes))
 
-    async def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
+    async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         if isinstance(request, MemoryCloseRequest):
             for node in self._nodes[1:]:
-                await node.operate(request, report)
-            return await self._nodes[0].operate(request, report)
-        return await self._chance.choice(self._nodes).operate(request, report)
+                await node.operate(request)
+            return cast("ReportT", await self._nodes[0].operate(request))
+        return await self._chance.choice(self._nodes).operate(request)
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from elytron.api.base import ReportT
 from elytron.remote.wire import RemoteCall
 from elytron.sync_runtime import BlockingMemory
 from elytron_core.errors import InvalidInput
-from elytron_core.model import Value
+from elytron_core.model import OperationRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -47,7 +47,7 @@ def arguments(parameters: list[inspect.Parameter], beside: str) -> tuple[list[An
 class Untouched(elytron.MemoryRuntime):
     """A runtime whose operations are not reached."""
 
-    async def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
+    async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         raise AssertionError(request)
 
 

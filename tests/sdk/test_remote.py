@@ -22,10 +22,7 @@ from elytron import (
 from elytron.remote.connection import RemoteConnecting
 from elytron.remote.wire import addresses_of
 from elytron_core import errors, limits
-from elytron_core.contracts.control import MemoryControlReport, MemoryForgetRequest
-from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryReplayReport
-from elytron_core.contracts.projection import MemoryProjectionReport
-from elytron_core.contracts.recall import MemoryRecallReport
+from elytron_core.contracts.control import MemoryForgetRequest
 from elytron_core.errors import (
     ElytronError,
     InvalidInput,
@@ -90,7 +87,7 @@ async def test_a_key_makes_any_change_repeatable(url: str) -> None:
         written = [await memory.add("once", idempotency_key="k") for _ in range(2)]
         assert [report.duplicated for report in written] == [False, True]
         forget = MemoryForgetRequest(ids=written[0].ids)
-        reports = [await memory.operate(forget, MemoryControlReport, idempotency_key="f") for _ in range(2)]
+        reports = [await memory.operate(forget, idempotency_key="f") for _ in range(2)]
         assert reports[0] == reports[1]
         with pytest.raises(errors.IdempotencyConflict):
             await memory.add("something else", idempotency_key="k")
@@ -147,13 +144,13 @@ class TestStreams:
     async def test_reports_come_anew_over_a_websocket(self, live: Live) -> None:
         async with elytron.connect(live.ws_url, space="watched") as memory:
             projection = MemoryProjectionRequest(query="tea")
-            blocks = memory.watch(projection, MemoryProjectionReport)
+            blocks = memory.watch(projection)
             assert "tea" not in (await anext(blocks)).system_memory_block
             await memory.add("Ada likes tea.")
             assert "Ada likes tea." in (await anext(blocks)).system_memory_block
-            inspected = await anext(memory.watch(MemoryInspectionRequest(), MemoryInspectionReport))
+            inspected = await anext(memory.watch(MemoryInspectionRequest()))
             assert inspected.sequence == 2
-            replayed = await anext(memory.watch(MemoryReplayRequest(), MemoryReplayReport))
+            replayed = await anext(memory.watch(MemoryReplayRequest()))
             assert len(replayed.turns) == 1
 
     @pytest.mark.parametrize("scheme", ["http", "ws"])
@@ -183,8 +180,8 @@ class TestStreams:
             elytron.connect(f"ws://127.0.0.1:{line.port}", space="watched behind a cut") as memory,
         ):
             await memory.add("Ada likes tea.")
-            blocks = memory.watch(MemoryProjectionRequest(query="coffee or tea"), MemoryProjectionReport)
-            turns = memory.watch(MemoryReplayRequest(), MemoryReplayReport)
+            blocks = memory.watch(MemoryProjectionRequest(query="coffee or tea"))
+            turns = memory.watch(MemoryReplayRequest())
             assert "tea." in (await anext(blocks)).system_memory_block
             assert [turn.messages[0].text for turn in (await anext(turns)).turns] == ["Ada likes tea."]
             line.cut()
@@ -200,7 +197,7 @@ class TestStreams:
     async def test_what_is_not_streamed_says_so(self, url: str) -> None:
         async with elytron.connect(url) as memory:
             with pytest.raises(Unsupported):
-                await anext(memory.watch(MemoryRecallRequest(query="tea"), MemoryRecallReport))
+                await anext(memory.watch(MemoryRecallRequest(query="tea")))
 
 
 async def first(items: AsyncGenerator[Any], count: int) -> AsyncIterator[Any]:

@@ -267,7 +267,7 @@ async def test_only_what_is_there_can_be_changed(memory: elytron.MemoryRuntime, 
         elytron.RuntimeSkillDeleteRequest(scope=scope, name=NAME),
     ):
         with pytest.raises(NotFound):
-            await memory.operate(request, elytron.MemoryWriteReport)
+            await memory.operate(request)
     with pytest.raises(InvalidInput, match="name"):
         await memory.get_runtime_skill("brew")
 

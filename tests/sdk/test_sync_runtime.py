@@ -152,7 +152,7 @@ def test_names_are_loaded_when_used_and_unknown_ones_are_errors() -> None:
 def test_a_typed_close_is_reported_and_any_request_is_performed() -> None:
     memory = elytron.open("memory:", space="ada").sync()
     memory.add("I like tea")
-    report = memory.operate(elytron.MemoryRecallRequest(query="tea"), elytron.MemoryRecallReport)
+    report = memory.operate(elytron.MemoryRecallRequest(query="tea"))
     assert [hit.text for hit in report.hits] == ["I like tea"]
     closed = memory.close(elytron.MemoryCloseRequest(reason="done"))
     assert (closed.phase.value, closed.reason) == ("closed", "done")

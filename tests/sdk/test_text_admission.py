@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.sdk.requests_in_full import variants
@@ -12,7 +13,6 @@ from elytron.registry import OPERATIONS, AnyOperation
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.ids import SeededIds
-from elytron_core.model import Value
 from elytron_core.policy import continuity, tools
 from elytron_core.policy.projection.builder import POLICY
 
@@ -89,16 +89,16 @@ async def sent(memory: elytron.MemoryRuntime, text: str) -> dict[str, int]:
             if operation.name == "close":
                 continue
             try:
-                await memory.operate(request, operation.report)
+                await memory.operate(request)
             except ElytronError:
                 continue
             taken[operation.name] = taken.get(operation.name, 0) + 1
     return taken
 
 
-def requests_of(operation: AnyOperation, text: str, given: dict[str, object]) -> list[Value]:
+def requests_of(operation: AnyOperation, text: str, given: dict[str, object]) -> list[Any]:
     """Return requests with `text` in them, their fingerprints true."""
-    made: list[Value] = []
+    made: list[Any] = []
     for request in variants(operation.request, text, given):
         match request:
             case elytron.AgentToolRegistryUpsertRequest(snapshot=snapshot):

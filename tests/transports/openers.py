@@ -44,7 +44,7 @@ def remote(live: Live, *, scheme: str) -> Generator[Call]:
         def call(name: str, request: Json) -> Json:
             operation = by_name(name)
             decoded = envelope.decode_request(operation, json.dumps(request).encode())
-            return runner.run(memory.operate(decoded, operation.report)).model_dump(mode="json")
+            return runner.run(memory.operate(decoded)).model_dump(mode="json")
 
         yield call
         runner.run(memory.close())

@@ -37,7 +37,7 @@ from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.policy.admission.rules import borrowed_words
-from elytron_core.scope import Scope, ScopedRequest
+from elytron_core.scope import Scope, ScopedRequest, is_scoped
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]
 """Returns the reason of a refusal, or None where the call may go on."""
@@ -91,7 +91,7 @@ def bind_space(auth: CallAuth, request: Value, /) -> Value:
 
     Raises PermissionRefused for another space, in the same words whether there is such a space or not.
     """
-    if not isinstance(request, ScopedRequest):
+    if not is_scoped(request):
         return request
     asked = request.scope
     if asked is not None and is_reserved(asked.space):
@@ -255,7 +255,7 @@ class CallerEntrance:
     def space_of(self, principal: Principal, scope: Scope | None, /) -> SpaceId:
         """Return the space of `scope`, else that of `principal`. Raises PermissionRefused, ScopeMissing."""
         asked = bind_space(auth_of(principal), ScopedRequest(scope=scope))
-        assert isinstance(asked, ScopedRequest)
+        assert is_scoped(asked)
         return self.dispatcher.runtime.context.scope_of(asked).space
 
     @asynccontextmanager

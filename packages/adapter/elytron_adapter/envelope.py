@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 from pydantic import Field, SerializeAsAny, ValidationError, WithJsonSchema, computed_field
 
-from elytron.registry import AnyOperation
+from elytron.registry import AnyOperation, Operation
 from elytron_core import limits
-from elytron_core.model import Request, Value, every_name, invalid_input
+from elytron_core.model import OperationRequest, Request, Value, every_name, invalid_input
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.scope import IdempotencyKey, Name, Space
 from elytron_core.strict_json import parse_json
@@ -235,16 +235,16 @@ Response = Annotated[AcceptedAnswer | DuplicatedAnswer | QueuedAnswer | Rejected
 JsonSchema = dict[str, Any]
 ValueT = TypeVar("ValueT", bound=Value)
 ResultT = TypeVar("ResultT")
+RequestT = TypeVar("RequestT", bound=OperationRequest[Any])
 
 
-def decode_request(operation: AnyOperation, data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Value:
+def decode_request(operation: Operation[RequestT, Any], data: bytes, /, *, limit: int = limits.JSON_BYTES) -> RequestT:
     """Return the request of `operation` in `data`.
 
     Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
     repeats what was given, be it a value or an unknown field's name.
     """
-    model: type[Value] = operation.request
-    return decode_as(model, data, limit=limit)
+    return decode_as(operation.request, data, limit=limit)
 
 
 def decode_as(model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_BYTES) -> ValueT:

@@ -30,7 +30,7 @@ from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, Not
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.ports.store import Batch, BatchKey, CommitReceipt, EntryDraft, JournalAction, RequireRevision
-from elytron_core.scope import ChangeReport, ScopedRequest
+from elytron_core.scope import ChangeReport, ScopedRequest, is_scoped
 
 _NEVER = 1 << 40
 """A revision that no space record has: a batch that demands it is answered from a receipt or refused."""
@@ -75,7 +75,7 @@ class RepeatedCalls:
                 answer = DuplicatedAnswer if report.duplicated else AcceptedAnswer
                 return answer(request_id=envelope.request_id, report=report)
             case RepeatGuard.RECEIPT if envelope.idempotency_key is not None:
-                assert isinstance(request, ScopedRequest)
+                assert is_scoped(request)
                 return await self._once(operation, request, envelope, envelope.idempotency_key)
             case _:
                 version = await version_of(self._runtime.context, request) if isinstance(request, READS) else None

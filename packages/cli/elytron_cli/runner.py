@@ -4,11 +4,10 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from elytron.registry import by_request
 from elytron_cli.config import RunSettings, resolve_settings
 from elytron_cli.input.files import valid_value
 from elytron_cli.input.options import as_json, global_options
@@ -16,7 +15,7 @@ from elytron_cli.session import CommandSession, open_session, scope_fields
 from elytron_cli.terminal.output import CommandOutput, ProgressBar
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SYSTEM_SPACE
-from elytron_core.model import Request, Value
+from elytron_core.model import OperationRequest, Value
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing
 
@@ -65,7 +64,7 @@ def run_work(
 
 
 def answer_request(
-    request: Request,
+    request: OperationRequest[ReportT],
     show: Callable[["Console", ReportT], None],
     /,
     *,
@@ -77,10 +76,9 @@ def answer_request(
 
     Raises StoreMissing.
     """
-    kind = cast("type[ReportT]", by_request(request).report)
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
-        report = await session.call(request, kind)
+        report = await session.call(request)
         out.report(report, show)
         return code(report) if code is not None else None
 

@@ -28,7 +28,7 @@ from elytron_cli.input.files import valid_value
 from elytron_cli.refusal import OperationRefused
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.errors import StoreUnavailable, StoreUrlInvalid
-from elytron_core.model import Request, Value
+from elytron_core.model import OperationRequest, Value
 from elytron_core.ports.models import Embedder, LanguageModel
 from elytron_core.ports.store import KeyProvider
 from elytron_core.scope import Scope
@@ -60,26 +60,27 @@ class CommandSession:
         """Return the scope of requests that name none."""
         return self._dispatcher.runtime.scope
 
-    async def call(self, request: Request, report: type[ReportT], /) -> ReportT:
+    async def call(self, request: OperationRequest[ReportT], /) -> ReportT:
         """Return what the operation that takes `request` reports. Raises Refused."""
+        operation = by_request(request)
         envelope = Envelope(
             request_id=self._ids.new(),
             transport=CallTransport.CLI,
-            operation=by_request(request).name,
+            operation=operation.name,
             source=_OPERATOR,
             auth=_LOCAL,
             payload=request,
         )
         match await self._dispatcher.dispatch(envelope):
             case AcceptedAnswer(report=found) | DuplicatedAnswer(report=found) | QueuedAnswer(report=found):
-                assert isinstance(found, report)
+                assert isinstance(found, operation.report)
                 return found
             case RejectedAnswer() as rejected:
                 raise OperationRefused(rejected)
 
     async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
         """Commit the request, as a runtime does. Raises Refused."""
-        return await self.call(request, MemoryWriteReport)
+        return await self.call(request)
 
 
 @asynccontextmanager

@@ -1,12 +1,15 @@
 """The one flavour of value: frozen, strict about unknown fields, silent about what a wrong value was."""
 
+import sys
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError
 from pydantic_core import CoreSchema, ErrorDetails
+from typing_extensions import TypeVar as TypeVarWithDefault
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
@@ -185,6 +188,7 @@ def _make_strict(part: Any) -> None:
 
 
 ValueT = TypeVar("ValueT", bound=Value)
+ReportT_co = TypeVarWithDefault("ReportT_co", bound=Value, covariant=True, default=Value)
 
 _SHARED = (str, int, float, tuple, Value, type(None))
 """Defaults of these types are immutable, so that values may share them."""
@@ -245,6 +249,25 @@ class Request(Value):
                 super().__init__(**fields)
             except ValidationError as error:
                 raise invalid_input(error, model=type(self)) from None
+
+
+if TYPE_CHECKING:
+
+    class OperationRequest(Request, Generic[ReportT_co]):
+        """A request that one operation takes: `OperationRequest[Report]` is the base of one that reports a `Report`."""
+
+else:
+
+    class OperationRequest(Request):
+        def __class_getitem__(cls, report: type[Value] | str, /) -> GenericAlias:
+            # A generic model of pydantic would be one more class for each request, with a name in schemas.
+            return GenericAlias(cls, report)
+
+
+def report_type(request: type[OperationRequest[ReportT_co]], /) -> type[ReportT_co]:
+    """Return the report that a request was declared with; a name is looked up in the module of the request."""
+    report: Any = get_args(vars(request)["__orig_bases__"][0])[0]
+    return getattr(sys.modules[request.__module__], report) if isinstance(report, str) else report
 
 
 def invalid_input(

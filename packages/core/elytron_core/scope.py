@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
 from elytron_core import limits
 from elytron_core.ids import NAME_PATTERN, SpaceId
-from elytron_core.model import Request, Value
+from elytron_core.model import OperationRequest, ReportT_co, Value
 from elytron_core.text import similarity
 
 DEFAULT_CHANNEL = "default"
@@ -100,7 +100,7 @@ class Scope(Value):
         return ConversationKey(self.channel, self.conversation or self.chat or DEFAULT_CONVERSATION)
 
 
-class ScopedRequest(Request):
+class ScopedRequest(OperationRequest[ReportT_co]):
     """A request about one space. Without a scope, the runtime's own is used; if it has none, ScopeMissing.
 
     `min_sequence` is the `sequence` of an earlier report: the answer is of a state that has it, by whichever node it is
@@ -109,6 +109,11 @@ class ScopedRequest(Request):
 
     scope: Scope | None = None
     min_sequence: Annotated[int, Field(ge=0, le=limits.SEQUENCE_MAX)] = 0
+
+
+def is_scoped(request: Value, /) -> TypeGuard[ScopedRequest]:
+    """Return whether `request` is about one space."""
+    return isinstance(request, ScopedRequest)
 
 
 class ConversationReport(Value):

@@ -115,7 +115,7 @@ class ExchangeCommit:
 
     async def _store(self, thread: RequestThread, turn: TurnDraft) -> MemoryWriteReport:
         request = MemoryWriteRequest(scope=self.caller.scope(thread.conversation), write=TranscriptWrite(turns=(turn,)))
-        return await self.parts.memory.keep(self.caller, request, MemoryWriteReport)
+        return await self.parts.memory.keep(self.caller, request)
 
     async def _commit(self, answer: AnswerCopy) -> tuple[RequestThread, ProxyFigure]:
         """Store the user message and the answer as one turn, in one batch."""

@@ -18,15 +18,14 @@ from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAn
 from elytron_core import limits as core_limits
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.projection import (
-    MemoryProjectionReport,
     MemoryProjectionRequest,
     SectionName,
 )
-from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters, RecallHit
-from elytron_core.contracts.tools import AgentToolRegistryUpsertReport, AgentToolRegistryUpsertRequest
+from elytron_core.contracts.recall import AnyOf, ComparisonOperator, FieldCondition, RecallFilters
+from elytron_core.contracts.tools import AgentToolRegistryUpsertRequest
 from elytron_core.errors import ElytronError, InvalidInput, StoreBusy, StoreUnavailable, Unreachable
 from elytron_core.lru_cache import LruCache
-from elytron_core.model import Request, Value
+from elytron_core.model import OperationRequest, Value
 from elytron_core.planes.records import Record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import (
@@ -150,38 +149,39 @@ class ProxyMemory:
         """Return a fresh id."""
         return self._entrance.dispatcher.runtime.context.ids.new()
 
-    async def call(self, caller: ProxyCaller, request: Request, report: type[ReportT], /) -> ReportT:
+    async def call(self, caller: ProxyCaller, request: OperationRequest[ReportT], /) -> ReportT:
         """Return what the operation that takes `request` reports. Raises MemoryDown."""
+        operation = by_request(request)
         answer = await self._timed(
             caller,
             lambda: self._entrance.call(
                 caller.principal,
                 transport=CallTransport.LLM,
-                operation=by_request(request).name,
+                operation=operation.name,
                 request_id=caller.request_id,
                 payload=request,
             ),
         )
         match answer:
             case AcceptedAnswer(report=found) | DuplicatedAnswer(report=found) | QueuedAnswer(report=found):
-                assert isinstance(found, report)
+                assert isinstance(found, operation.report)
                 return found
             case RejectedAnswer():
                 raise MemoryDown(answer.error_key, is_busy=answer.retryable)
 
-    async def keep(self, caller: ProxyCaller, request: Request, report: type[ReportT], /) -> ReportT:
+    async def keep(self, caller: ProxyCaller, request: OperationRequest[ReportT], /) -> ReportT:
         """Do as `call` does, again and again while memory is only busy: what an answer leaves can wait.
 
         Raises MemoryDown.
         """
         for attempt in range(limits.COMMIT_ATTEMPTS - 1):
             try:
-                return await self.call(caller, request, report)
+                return await self.call(caller, request)
             except MemoryDown as error:
                 if not error.is_busy:
                     raise
             await self._wait(attempt)
-        return await self.call(caller, request, report)
+        return await self.call(caller, request)
 
     async def _wait(self, attempt: int) -> None:
         wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
@@ -206,7 +206,7 @@ class ProxyMemory:
                 filters=_without_conversation(shown) if shown is not None else RecallFilters(),
                 tool_registry_refs=(registry,) if registry is not None else (),
             )
-            report = await self.call(caller, asked, MemoryProjectionReport)
+            report = await self.call(caller, asked)
         except InvalidInput as error:
             raise MemoryDown(error.key) from None
         if not report.selected_ids:
@@ -221,7 +221,7 @@ class ProxyMemory:
         """
         try:
             for cited in block.cites:
-                await self.call(caller, MemoryGetRequest(scope=caller.scope(), id=cited), RecallHit)
+                await self.call(caller, MemoryGetRequest(scope=caller.scope(), id=cited))
         except MemoryDown as error:
             if error.is_busy:
                 raise
@@ -326,7 +326,7 @@ class ProxyMemory:
         )
         snapshot = with_fingerprints(registry)
         asked = AgentToolRegistryUpsertRequest(scope=caller.scope(), snapshot=snapshot)
-        if not (await self.keep(caller, asked, AgentToolRegistryUpsertReport)).accepted:
+        if not (await self.keep(caller, asked)).accepted:
             return
         self._registries[caller.space, snapshot.registry_id] = snapshot.ref
 

@@ -50,7 +50,7 @@ async def call_operation(runtime: MemoryRuntime, name: str, request: dict[str, J
     """Do the operation `name` as a transport would and return its report as JSON. Raises what the operation raises."""
     operation = by_name(name)
     decoded = envelope.decode_request(operation, json.dumps(request).encode())
-    report: Value = await runtime.operate(decoded, operation.report)
+    report: Value = await runtime.operate(decoded)
     return report.model_dump(mode="json")
 
 

@@ -23,7 +23,7 @@ from elytron_core.policy.maintenance import SpendingBudget
 from elytron_core.ports.models import Embedder, LanguageModel, QuestionClassifier, Reranker, StatementClassifier
 from elytron_core.ports.store import Store
 from elytron_core.profiles import HostProfile, StoreCapacity
-from elytron_core.scope import Scope, ScopedRequest
+from elytron_core.scope import Scope, ScopedRequest, is_scoped
 from elytron_index.lexicon.classifiers import LinearQuestionClassifier, PhraseStatementClassifier
 
 
@@ -118,7 +118,7 @@ class OperationContext:
 
         Raises SequenceAhead if the journal does not come to it in time.
         """
-        if not isinstance(request, ScopedRequest) or not request.min_sequence:
+        if not is_scoped(request) or not request.min_sequence:
             return request
         await reach_sequence(self.store, self.commits, self.scope_of(request).space, request.min_sequence)
         return request.model_copy(update={"min_sequence": 0})

@@ -5,7 +5,7 @@ from elytron.api.base import ReportT
 from elytron.context import OperationContext
 from elytron.journal.follower import inner_store
 from elytron.registry import by_request
-from elytron_core.model import Value
+from elytron_core.model import OperationRequest
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 
@@ -40,13 +40,14 @@ class MemoryRuntime(MemoryFace):
         """Return the scope of calls that name none."""
         return self._context.default_scope
 
-    async def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
+    async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
 
-        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"), elytron.MemoryRecallReport)
+        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"))
         >>> report.hits[0].text
         'The boat key is under the oar.'
         """
-        done = await by_request(request).perform(self._context, await self._context.reached(request))
-        assert isinstance(done, report)
+        operation = by_request(request)
+        done = await operation.perform(self._context, await self._context.reached(request))
+        assert isinstance(done, operation.report)
         return done

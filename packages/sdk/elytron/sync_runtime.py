@@ -18,7 +18,7 @@ from elytron.api.base import NOT_CARRIED, FaceCall, ReportT, RequestT, no_call
 from elytron.runtime import MemoryRuntime
 from elytron_core.contracts.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
 from elytron_core.errors import StoreClosed, Unsupported
-from elytron_core.model import Value
+from elytron_core.model import OperationRequest
 from elytron_core.scope import Scope
 
 P = ParamSpec("P")
@@ -199,14 +199,14 @@ class BlockingMemory(Generic[FaceT]):
         def __getattr__(self, name: str) -> NoReturn:
             raise no_call(self, name)
 
-    def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
+    def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
 
-        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"), elytron.MemoryRecallReport)
+        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"))
         >>> report.hits[0].text
         'The boat key is under the oar.'
         """
-        return self.run(self.runtime.operate(request, report))
+        return self.run(self.runtime.operate(request))
 
     def close(self, request: MemoryCloseRequest | None = None, /) -> MemoryLifecycleReport:
         """Finish what was accepted and let go of the store and the thread; a second close does nothing.

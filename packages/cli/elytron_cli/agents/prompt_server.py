@@ -13,7 +13,6 @@ from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_ad
 from elytron_cli.refusal import OperationRefused
 from elytron_cli.session import CommandSession
 from elytron_core import limits
-from elytron_core.contracts.projection import MemoryProjectionReport
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_store import parse_url
 
@@ -77,7 +76,7 @@ class PromptServer:
             raise InvalidInput(field="standard input", problem="is too long")
         found = read_event(event)
         request = projection_of(found, scope_of(found, self._space), max_chars=self._max_chars)
-        return context_of(await self._session.call(request, MemoryProjectionReport)) if request is not None else None
+        return context_of(await self._session.call(request)) if request is not None else None
 
 
 async def _is_answered(address: Path) -> bool:

@@ -220,7 +220,7 @@ def export_command(*, file: Path, public: bool, force: bool) -> int | None:
         if public:
             await _require_something(session)
         request = MemorySpaceExportRequest(path=os.fspath(file), include_private=not public, overwrite=force)
-        out.report(await session.call(request, MemorySpaceExportReport), _show_exported)
+        out.report(await session.call(request), _show_exported)
 
     return run_work(work)
 
@@ -229,7 +229,7 @@ async def _require_something(session: CommandSession) -> None:
     """Raise InvalidInput where a public archive would hold nothing, before it replaces a file."""
     with TemporaryDirectory(prefix="elytron-export-") as folder:
         request = MemorySpaceExportRequest(path=os.fspath(Path(folder) / "public.ely"))
-        report = await session.call(request, MemorySpaceExportReport)
+        report = await session.call(request)
     if not report.documents:
         problem = "leaves nothing to write: no fact or skill here may be shared; export without --public"
         raise InvalidInput(field="--public", problem=problem)

@@ -21,7 +21,6 @@ from elytron_cli.tables import planes
 from elytron_cli.terminal.output import CommandOutput, json_text
 from elytron_core.contracts.continuity import (
     CapsulesWrite,
-    ContinuityExportReport,
     ContinuityExportRequest,
     ContinuityImportRequest,
     ContinuityRequest,
@@ -88,7 +87,7 @@ def export_command(*, file: Path, mode: SnapshotMode, force: bool, conversation:
     request = ContinuityExportRequest(scope=scope_of(conversation), mode=mode)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        report = await session.call(request, ContinuityExportReport)
+        report = await session.call(request)
         write_file(file, json_text(report.snapshot) + "\n", force=force)
         out.report(report, lambda console, _: planes.snapshot_written(console, report, file.name))
 

@@ -94,13 +94,13 @@ def _erase_origin(origin: OutsideOrigin, *, token: str | None, yes: bool, reason
     first = MemoryEraseRequest(origin=origin, token=token, reason=reason, dry_run=dry_run or token is None)
 
     async def work(session: CommandSession, out: CommandOutput) -> int | None:
-        report = await session.call(first, MemoryControlReport)
+        report = await session.call(first)
         if not dry_run and token is None and report.decisions and (yes or at_terminal()):
             if not yes:
                 out.report(report, tables_common.show_controlled)
             confirm_question("Erase all of this, with no way back?", yes=yes)
             whole = MemoryEraseRequest(origin=origin, token=report.token, reason=reason)
-            report = await session.call(whole, MemoryControlReport)
+            report = await session.call(whole)
         out.report(report, tables_common.show_controlled)
         return None if report.decisions else NOT_FOUND
 

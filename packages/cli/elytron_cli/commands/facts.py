@@ -41,7 +41,6 @@ from elytron_core.contracts.facts import (
     FactChangeRequest,
     FactDetailRequest,
     FactDraft,
-    FactForgetReport,
     FactForgetRequest,
     FactListRequest,
     LearningRequest,
@@ -173,12 +172,12 @@ def forget_command(*, token: str | None, yes: bool, dry_run: bool, **asked: Any)
     first = FactForgetRequest(**asked, token=token, dry_run=dry_run or token is None)
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        report = await session.call(first, FactForgetReport)
+        report = await session.call(first)
         if not dry_run and token is None and report.items and (yes or at_terminal()):
             if not yes:
                 out.report(report, tables_facts.show_forgotten)
             confirm_question(f"Forget these {len(report.items)} facts?", yes=yes)
-            report = await session.call(FactForgetRequest(**asked, token=report.token), FactForgetReport)
+            report = await session.call(FactForgetRequest(**asked, token=report.token))
         out.report(report, tables_facts.show_forgotten)
 
     return run_work(work)

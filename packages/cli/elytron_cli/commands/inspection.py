@@ -97,7 +97,7 @@ def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionRepor
     found: list[MemoryInspectionReport] = []
 
     async def work(session: CommandSession, _: CommandOutput) -> None:
-        found.append(await session.call(request, MemoryInspectionReport))
+        found.append(await session.call(request))
 
     try:
         run_work(work)
@@ -344,7 +344,7 @@ async def _store_report(found: RunSettings) -> StoreReport:
 
     try:
         async with open_session(found) as session:
-            report = await session.call(MemoryInspectionRequest(check=True), MemoryInspectionReport)
+            report = await session.call(MemoryInspectionRequest(check=True))
     except StoreMissing:
         engine = parse_url(found.store.value).engine
         return StoreReport(state="absent", engine=engine, reason="it is made at the first write")

@@ -81,7 +81,7 @@ def maintain_command(
         if everything:
             await _work_off(session, out, request, dry_run=dry_run, yes=yes)
             return
-        report = await session.call(request, MemoryMaintenanceReport)
+        report = await session.call(request)
         out.report(report, jobs.show_maintenance)
         if not report.turns:
             await _hint_waiting(session, out, request, report)
@@ -111,9 +111,7 @@ async def _work_off(
         if backlog.calls:
             confirm_question(f"{jobs.waiting_text(backlog)}. Go on?", yes=yes)
         with ProgressBar("maintaining", unit="turns", shown=not out.is_json) as bar:
-            report = await work_off(
-                lambda asked: session.call(asked, MemoryMaintenanceReport), request, backlog, progress=bar.at
-            )
+            report = await work_off(session.call, request, backlog, progress=bar.at)
     out.report(report, jobs.worked_off)
 
 

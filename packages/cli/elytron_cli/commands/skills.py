@@ -22,10 +22,9 @@ from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import planes as tables_skills
 from elytron_cli.terminal.confirmation import confirm_question
 from elytron_cli.terminal.output import CommandOutput
-from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
-    RuntimeSkillDetailReport,
     RuntimeSkillDetailRequest,
     RuntimeSkillEditRequest,
     RuntimeSkillGovernRequest,
@@ -66,7 +65,7 @@ def show_command(*, name: str, raw: bool) -> int | None:
     request = RuntimeSkillDetailRequest(name=full_name(name))
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        report = await session.call(request, RuntimeSkillDetailReport)
+        report = await session.call(request)
         if raw:
             click.echo(report.raw_content, nl=False)
         else:
@@ -160,7 +159,7 @@ def dirs_command() -> int | None:
     """Show what the directories in --agent-skill-dirs (or ELYTRON_AGENT_SKILL_DIRS) hold. They are only read."""
 
     async def work(session: CommandSession, out: CommandOutput) -> None:
-        report = (await session.call(MemoryInspectionRequest(), MemoryInspectionReport)).agent_skills
+        report = (await session.call(MemoryInspectionRequest())).agent_skills
         out.report(report, tables_skills.show_directories)
 
     return run_work(work)

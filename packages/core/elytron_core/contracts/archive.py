@@ -19,7 +19,7 @@ PLAIN_VERSION = 1
 Path = Annotated[str, Field(min_length=1, max_length=4_096, pattern=r"^[^\x00]+$")]
 
 
-class MemorySpaceExportRequest(ScopedRequest):
+class MemorySpaceExportRequest(ScopedRequest["MemorySpaceExportReport"]):
     """Write what of the space may leave its owner's hands to the archive file `path`.
 
     Raw transcripts, chat aliases, links between transcripts and memories, private facts and every other private plane
@@ -50,7 +50,7 @@ class ArchiveWord(StrEnum):
     """The word of an operator, a program or the runtime becomes a claim of an import: it comes from a member."""
 
 
-class MemoryImportRequest(ScopedRequest):
+class MemoryImportRequest(ScopedRequest["MemoryImportReport"]):
     """Read the archive file `path` into the space. A damaged, foreign or newer archive changes nothing."""
 
     path: Path
@@ -138,7 +138,7 @@ ERASURES_FORMAT: Final = "elytron.erasure.reapplication"
 Key = Annotated[str, Field(min_length=1, max_length=limits.KEY_CHARS, pattern=r"^[0-9a-f.-]+$")]
 
 
-class MemoryErasuresKeepRequest(ScopedRequest):
+class MemoryErasuresKeepRequest(ScopedRequest["MemoryErasuresKeepReport"]):
     """Write the space's erasures to the file `path`, beside those already there of it and of other spaces.
 
     The file holds no content: ids, and the names of spaces. With `whole_space`, which repeats the space's name, it
@@ -158,7 +158,7 @@ class MemoryErasuresKeepReport(Value):
     is_whole: bool = False
 
 
-class MemoryErasuresApplyRequest(ScopedRequest):
+class MemoryErasuresApplyRequest(ScopedRequest["MemoryErasuresApplyReport"]):
     """Erase in the space what the file `path` lists as erased and is there again. Doing it twice is harmless.
 
     Documents written again under the same id since stay, and so does another space of the same name.

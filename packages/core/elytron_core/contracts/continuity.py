@@ -140,7 +140,7 @@ SNAPSHOT_FORMAT = "elytron.continuity"
 SNAPSHOT_VERSION = 1
 
 
-class ContinuityRequest(ScopedRequest):
+class ContinuityRequest(ScopedRequest["ContinuityReport"]):
     """Read the state of the scope's conversation; `query` names the matter that is taken up, so that it comes first."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] = ""
@@ -213,7 +213,7 @@ class ContinuitySnapshot(Value):
     layers: SnapshotLayers
 
 
-class ContinuityExportRequest(ScopedRequest):
+class ContinuityExportRequest(ScopedRequest["ContinuityExportReport"]):
     """Take the continuity of the scope's conversation along."""
 
     mode: SnapshotMode = SnapshotMode.FULL_RESTORE
@@ -228,7 +228,7 @@ class ContinuityExportReport(Value):
     private_left: int = 0
 
 
-class ContinuityImportRequest(ScopedRequest):
+class ContinuityImportRequest(ScopedRequest["ContinuityImportReport"]):
     """Take a snapshot into the scope's conversation, whichever it was made in. The newer word wins, layer by layer."""
 
     snapshot: ContinuitySnapshot
@@ -274,7 +274,7 @@ class SubjectAudience(StrEnum):
     AUDIT = "audit"
 
 
-class SubjectsRequest(ScopedRequest):
+class SubjectsRequest(ScopedRequest["SubjectsReport"]):
     """Read the subjects of a space and how they stand to each other."""
 
     audience: SubjectAudience = SubjectAudience.HOST
@@ -303,7 +303,7 @@ class GardenAudience(StrEnum):
     """A host's view: none."""
 
 
-class GardenRequest(ScopedRequest):
+class GardenRequest(ScopedRequest["GardenReport"]):
     """Read the private documents of the scope's conversation."""
 
     audience: GardenAudience

@@ -17,7 +17,7 @@ from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, Scoped
 MemoryId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 
 
-class MemoryGetRequest(ScopedRequest):
+class MemoryGetRequest(ScopedRequest[RecallHit]):
     """Read one memory by its id."""
 
     id: MemoryId
@@ -41,7 +41,7 @@ class ListOrder(StrEnum):
     """The latest memories of every plane first. There is one page."""
 
 
-class MemoryListRequest(ScopedRequest):
+class MemoryListRequest(ScopedRequest["MemoryListReport"]):
     """Read memories a page at a time, in storing order: messages, then facts, then skills."""
 
     limit: PageLimit = 100
@@ -115,7 +115,7 @@ class HistoryItem(Value):
     """Name that the caller of a control call gave."""
 
 
-class MemoryHistoryRequest(ScopedRequest):
+class MemoryHistoryRequest(ScopedRequest["MemoryHistoryReport"]):
     """Read the history of one memory, oldest first; for a fact, the whole history of its slot.
 
     The id `space` is the space as a whole: when it was recovered, by whom and why.
@@ -133,7 +133,7 @@ class MemoryHistoryReport(Value):
     items: tuple[HistoryItem, ...]
 
 
-class MemoryForgetRequest(ScopedRequest):
+class MemoryForgetRequest(ScopedRequest["MemoryControlReport"]):
     """Hide memories from recall and projection; evidence and history stay, `undo` brings them back."""
 
     ids: Annotated[tuple[MemoryId, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
@@ -142,7 +142,7 @@ class MemoryForgetRequest(ScopedRequest):
     dry_run: bool = False
 
 
-class MemoryCorrectRequest(ScopedRequest):
+class MemoryCorrectRequest(ScopedRequest["MemoryControlReport"]):
     """Replace a fact's content: the old version is superseded and stays in history."""
 
     id: MemoryId
@@ -169,7 +169,7 @@ class OutsideOrigin(Value):
     name: Annotated[str, Field(min_length=1, max_length=limits.URI_CHARS)]
 
 
-class MemoryEraseRequest(ScopedRequest):
+class MemoryEraseRequest(ScopedRequest["MemoryControlReport"]):
     """Remove memories physically, from documents, index and journal digests. There is no way back.
 
     Exactly one of `ids`, `origin` and `whole_space` says what goes; `whole_space` repeats the space's name, so that

@@ -86,7 +86,7 @@ class FactEntry(Value):
     """Changes with every change of the fact; a change may expect it."""
 
 
-class FactListRequest(ScopedRequest):
+class FactListRequest(ScopedRequest["FactListReport"]):
     """Read facts a page at a time, oldest first: those that hold now, or those in the given states at any time.
 
     With `query`, only facts that hold each of its words in topic, content, keywords or entities.
@@ -113,7 +113,7 @@ class FactListReport(Value):
     has_more: bool = False
 
 
-class FactDetailRequest(ScopedRequest):
+class FactDetailRequest(ScopedRequest["FactDetailReport"]):
     """Read one fact in full, in any state."""
 
     id: FactKey
@@ -146,7 +146,7 @@ class FactAction(StrEnum):
     """`reach` holds from now on; `chat` means the conversation of the request's scope."""
 
 
-class FactChangeRequest(ScopedRequest):
+class FactChangeRequest(ScopedRequest["FactChangeReport"]):
     """Change one fact that is believed to hold at some time: now, earlier, or later."""
 
     id: FactKey
@@ -181,7 +181,7 @@ class FactChangeReport(Value):
     scrubbed: ScrubbedCounts = {}
 
 
-class FactForgetRequest(ScopedRequest):
+class FactForgetRequest(ScopedRequest["FactForgetReport"]):
     """Forget every fact that recall may give, for any time, and that holds each word of `query`.
 
     They are not learned again until allowed.
@@ -213,7 +213,7 @@ class FactForgetReport(Value):
     sequence: int = 0
 
 
-class LearningRequest(ScopedRequest):
+class LearningRequest(ScopedRequest["LearningReport"]):
     """Pause or resume learning, of everything or of one topic; suppress or allow one topic."""
 
     action: LearningAction
@@ -251,7 +251,7 @@ class ProfileBearing(StrEnum):
     """It is about another person or thing, and names that person."""
 
 
-class ProfileRequest(ScopedRequest):
+class ProfileRequest(ScopedRequest["ProfileReport"]):
     """Return the current facts about a person.
 
     Without a name it is the space's user: every fact that counts for the user. `as_of` selects facts that held at a
@@ -333,7 +333,7 @@ class CandidatesWrite(Value):
     ]
 
 
-class CandidateListRequest(ScopedRequest):
+class CandidateListRequest(ScopedRequest["CandidateListReport"]):
     """Read kept candidates a page at a time, oldest first; without `states`, those that still wait."""
 
     states: Annotated[tuple[candidates.CandidateState, ...], Field(max_length=limits.TAGS)] = (
@@ -366,7 +366,7 @@ class CandidateResolution(StrEnum):
     REJECT = "reject"
 
 
-class CandidateResolveRequest(ScopedRequest):
+class CandidateResolveRequest(ScopedRequest["CandidateResolveReport"]):
     """Decide on one candidate that waits."""
 
     id: CandidateName
@@ -388,7 +388,7 @@ class CandidateResolveReport(Value):
     sequence: int = 0
 
 
-class MemoryMergeRequest(ScopedRequest):
+class MemoryMergeRequest(ScopedRequest["MemoryMergeReport"]):
     """Fold facts that say nearly the same into the surest of them, or with `undo` bring folded ones back.
 
     Without `undo`, at most `limit` pairs are folded in one call; run it again until nothing changes.

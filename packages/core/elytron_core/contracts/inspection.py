@@ -15,7 +15,7 @@ from elytron_core.contracts.skills import AgentSkillDirectoryReport, RuntimeSkil
 from elytron_core.contracts.tools import AgentToolRegistryReport
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import TurnId
-from elytron_core.model import Request, Value
+from elytron_core.model import OperationRequest, Request, Value
 from elytron_core.planes import transcript
 from elytron_core.profiles import (
     ActionAdmission,
@@ -139,7 +139,7 @@ class MemoryCapabilityCatalog(Value):
     validation: ValidationCapabilities
 
 
-class MemoryCapabilitiesRequest(ScopedRequest):
+class MemoryCapabilitiesRequest(ScopedRequest[MemoryCapabilityCatalog]):
     """Say what this memory can do; of the scope nothing is read."""
 
 
@@ -154,7 +154,7 @@ HEAD: Final = re.compile(r"([0-9]{1,15})\.([0-9a-f]{32})\.([0-9a-f]{32})")
 """The form of a journal's head: its length, and what its entries come to, without and with their digests."""
 
 
-class MemoryInspectionRequest(ScopedRequest):
+class MemoryInspectionRequest(ScopedRequest["MemoryInspectionReport"]):
     """Count a space's contents. `check` also reads every stored byte of the store and reports damage.
 
     With `head`, the report compares the space with a head of an earlier report.
@@ -311,7 +311,7 @@ class LedgerOrder(StrEnum):
     """The first turns; the cursor leads to those behind."""
 
 
-class MemoryReplayRequest(ScopedRequest):
+class MemoryReplayRequest(ScopedRequest["MemoryReplayReport"]):
     """Read a conversation's turn ledger, a page at a time; reading changes nothing."""
 
     chat_id: Name | None = None
@@ -360,7 +360,7 @@ class RuntimePhase(StrEnum):
     CLOSED = "closed"
 
 
-class MemoryRecoverRequest(ScopedRequest):
+class MemoryRecoverRequest(ScopedRequest["MemoryLifecycleReport"]):
     """Bring a space back to a state that can be trusted: check its links, rebuild its index, report."""
 
     trigger: Annotated[str, Field(max_length=limits.NAME_CHARS)] = "operator"
@@ -368,7 +368,7 @@ class MemoryRecoverRequest(ScopedRequest):
     """The host's mode: with it, the report says which actions memory admits in it."""
 
 
-class MemoryCloseRequest(Value):
+class MemoryCloseRequest(OperationRequest["MemoryLifecycleReport"]):
     """End a runtime."""
 
     reason: Reason = ""
@@ -387,7 +387,7 @@ class MemoryLifecycleReport(Value):
     """Of every action whether it is admitted in the mode that was asked about, and why not."""
 
 
-class MemorySpacesRequest(ScopedRequest):
+class MemorySpacesRequest(ScopedRequest["MemorySpacesReport"]):
     """List the spaces of the store by name, a page at a time; of the scope nothing is read."""
 
     limit: PageLimit = 100

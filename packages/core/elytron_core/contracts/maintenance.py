@@ -75,7 +75,7 @@ class MaintenanceRefusal(StrEnum):
     CRITICAL_PRESSURE = "critical_pressure"
 
 
-class MemoryMaintainRequest(ScopedRequest):
+class MemoryMaintainRequest(ScopedRequest["MemoryMaintenanceReport"]):
     """Maintain the scope's conversation and its space now: up to `turns_max` turns that were not processed yet.
 
     With `extraction` "model", a runtime without a language model refuses the call.
@@ -120,7 +120,7 @@ class CommitStatus(StrEnum):
     """Its delivery leaves nothing to keep."""
 
 
-class MemoryFinalizeTurnRequest(ScopedRequest):
+class MemoryFinalizeTurnRequest(ScopedRequest["MemoryFinalizeTurnReport"]):
     """Commit a finished turn as evidence, then maintain memory with it.
 
     The evidence is durable when this returns, and no model is asked on the way: what needs one becomes a durable job.
@@ -183,7 +183,7 @@ class JobView(Value):
     spent: ModelUsage = NOTHING
 
 
-class JobListRequest(ScopedRequest):
+class JobListRequest(ScopedRequest["JobListReport"]):
     """Read the jobs of a space: those that are not over, oldest first, then those that are, newest first."""
 
     states: Annotated[tuple[JobState, ...], Field(max_length=len(JobState))] = ()
@@ -213,7 +213,7 @@ class JobListReport(Value):
     tokens_left: int = 0
 
 
-class JobRunRequest(ScopedRequest):
+class JobRunRequest(ScopedRequest["JobRunReport"]):
     """Do up to `limit` jobs that are due, one after the other; with `id`, that one job if it is due."""
 
     limit: Annotated[int, Field(ge=1, le=limits.JOBS_RUN_MAX)] = limits.JOBS_RUN_MAX
@@ -231,13 +231,13 @@ class JobRunReport(Value):
     spent: ModelUsage = NOTHING
 
 
-class JobRetryRequest(ScopedRequest):
+class JobRetryRequest(ScopedRequest["JobReport"]):
     """Let a job be tried again at once, also one that was given up."""
 
     id: JobName
 
 
-class JobCancelRequest(ScopedRequest):
+class JobCancelRequest(ScopedRequest["JobReport"]):
     """Give a job up. One that is being worked on ends at its next step; what it did already stays."""
 
     id: JobName
@@ -254,13 +254,13 @@ class JobReport(Value):
 Texts = Annotated[int, Field(ge=1, le=limits.EMBED_TEXTS_PER_CALL)]
 
 
-class MemoryEmbedRequest(ScopedRequest):
+class MemoryEmbedRequest(ScopedRequest["MemoryEmbedReport"]):
     """Make vectors of up to `texts` texts that have none of the model that recall compares."""
 
     texts: Texts = limits.EMBED_TEXTS_PER_CALL
 
 
-class ModelSwitchRequest(ScopedRequest):
+class ModelSwitchRequest(ScopedRequest["MemoryEmbedReport"]):
     """Go on making vectors by the runtime's embedder; when none is missing, recall compares these alone.
 
     Until then recall goes on as before. Called again, it goes on where it stopped.
@@ -308,7 +308,7 @@ class MemoryEmbedReport(Value):
     sequence: int = 0
 
 
-class JournalCompactRequest(ScopedRequest):
+class JournalCompactRequest(ScopedRequest["JournalCompactReport"]):
     """Compact the journal of the space as much as possible.
 
     The names of what was erased go with it: keep the erasures before (`keep_erasures`).

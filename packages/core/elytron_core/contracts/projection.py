@@ -22,7 +22,7 @@ class PrivateContext(StrEnum):
     ALLOWED = "allowed"
 
 
-class MemoryProjectionRequest(ScopedRequest):
+class MemoryProjectionRequest(ScopedRequest["MemoryProjectionReport"]):
     """Build the block for `query` in at most `max_chars` characters."""
 
     query: Query

@@ -134,7 +134,7 @@ class RecallExtent(StrEnum):
     was said in the order of time. Else as many as the limit says."""
 
 
-class MemoryRecallRequest(ScopedRequest):
+class MemoryRecallRequest(ScopedRequest["MemoryRecallReport"]):
     """Find up to `limit` memories that answer `query`, and at most `max_tokens` of text if that is given."""
 
     query: Query

@@ -44,7 +44,7 @@ class RecordItem(_ValueHolder):
     """Score for the query of a search."""
 
 
-class RecordPutRequest(ScopedRequest, _ValueHolder):
+class RecordPutRequest(ScopedRequest["RecordPutReport"], _ValueHolder):
     """Store a value under a namespace and a key; it replaces an existing one.
 
     With `expected_version`, only if the record has that version. With `ttl_s`, it is gone after that time. `text`
@@ -72,7 +72,7 @@ class RecordPutReport(Value):
     scrubbed: ScrubbedCounts = {}
 
 
-class RecordGetRequest(ScopedRequest):
+class RecordGetRequest(ScopedRequest["RecordGetReport"]):
     """Read one record."""
 
     namespace: Namespace
@@ -87,7 +87,7 @@ class RecordGetReport(Value):
     record: RecordItem
 
 
-class RecordDeleteRequest(ScopedRequest):
+class RecordDeleteRequest(ScopedRequest["RecordDeleteReport"]):
     """Delete one record; its history stays until it is erased. With `expected_version`, only if it has that version."""
 
     namespace: Namespace
@@ -108,7 +108,7 @@ class RecordDeleteReport(Value):
     sequence: int = 0
 
 
-class RecordSearchRequest(ScopedRequest):
+class RecordSearchRequest(ScopedRequest["RecordSearchReport"]):
     """Find records whose namespace begins with `namespace` and whose value meets `where`.
 
     With `query`, those whose text answers it, best first; without it, all, by namespace and key. Conditions name fields
@@ -138,7 +138,7 @@ class RecordNamespace(Value):
     records: int
 
 
-class RecordNamespaceListRequest(ScopedRequest):
+class RecordNamespaceListRequest(ScopedRequest["RecordNamespaceListReport"]):
     """List the namespaces that begin with `prefix`, in their order; with `max_depth`, cut to that many parts."""
 
     prefix: NamespacePrefix = ()
@@ -156,7 +156,7 @@ class RecordNamespaceListReport(Value):
     has_more: bool = False
 
 
-class RecordHistoryRequest(ScopedRequest):
+class RecordHistoryRequest(ScopedRequest["RecordHistoryReport"]):
     """Read the versions of one record that are kept, oldest first; also of a deleted one."""
 
     namespace: Namespace

@@ -15,7 +15,7 @@ RuntimeSkillName = Annotated[Name, Field(pattern=rf"^{skills.NAME_PREFIX}.+")]
 Summary = Annotated[str, Field(max_length=limits.FACT_CHARS)]
 
 
-class RuntimeSkillListRequest(ScopedRequest):
+class RuntimeSkillListRequest(ScopedRequest["RuntimeSkillListReport"]):
     """Read what runtime skills there are, best first; with `query`, those that match it."""
 
     query: Annotated[str, Field(max_length=limits.QUERY_CHARS)] | None = None
@@ -78,7 +78,7 @@ class RuntimeSkillCounts(Value):
     recallable: int = 0
 
 
-class RuntimeSkillDetailRequest(ScopedRequest):
+class RuntimeSkillDetailRequest(ScopedRequest["RuntimeSkillDetailReport"]):
     """Read one runtime skill, in any state."""
 
     name: RuntimeSkillName
@@ -100,7 +100,7 @@ class RuntimeSkillDetailReport(Value):
     raw_content: str
 
 
-class RuntimeSkillEditRequest(ScopedRequest):
+class RuntimeSkillEditRequest(ScopedRequest["RuntimeSkillMutationReport"]):
     """Revise an existing runtime skill; what is left out stays. The change is kept as a diff."""
 
     name: RuntimeSkillName
@@ -111,7 +111,7 @@ class RuntimeSkillEditRequest(ScopedRequest):
     edit_reason: Reason = ""
 
 
-class RuntimeSkillSetEnabledRequest(ScopedRequest):
+class RuntimeSkillSetEnabledRequest(ScopedRequest["RuntimeSkillMutationReport"]):
     """Let recall show a runtime skill, or not. Enabling also brings a retired one back; no content changes."""
 
     name: RuntimeSkillName
@@ -119,7 +119,7 @@ class RuntimeSkillSetEnabledRequest(ScopedRequest):
     reason: Reason = ""
 
 
-class RuntimeSkillDeleteRequest(ScopedRequest):
+class RuntimeSkillDeleteRequest(ScopedRequest["RuntimeSkillMutationReport"]):
     """Remove a runtime skill. Nothing keeps it from being learned again; its history says who removed it, and why."""
 
     name: RuntimeSkillName
@@ -147,7 +147,7 @@ class RuntimeSkillMutationReport(Value):
     scrubbed: ScrubbedCounts = {}
 
 
-class RuntimeSkillReuseRequest(ScopedRequest):
+class RuntimeSkillReuseRequest(ScopedRequest["RuntimeSkillReuseReport"]):
     """Say how it went with the runtime skills that a reply used."""
 
     names: Annotated[tuple[RuntimeSkillName, ...], Field(min_length=1, max_length=limits.SKILLS_PER_OUTCOME)]
@@ -165,7 +165,7 @@ class RuntimeSkillReuseReport(Value):
     sequence: int = 0
 
 
-class RuntimeSkillGovernRequest(ScopedRequest):
+class RuntimeSkillGovernRequest(ScopedRequest["RuntimeSkillGovernReport"]):
     """Govern all runtime skills: mark stale ones, merge duplicates, prune unused ones."""
 
     dry_run: bool = False
@@ -237,7 +237,7 @@ class AgentSkillDirectoryReport(Value):
     read_only: Literal[True] = True
 
 
-class AgentSkillDirAddRequest(ScopedRequest):
+class AgentSkillDirAddRequest(ScopedRequest[AgentSkillDirectoryReport]):
     """Have one more directory of agent skills read by this runtime, until it closes."""
 
     path: Annotated[str, Field(min_length=1, max_length=4_096)]

@@ -15,7 +15,7 @@ from elytron_core.scope import Name, Reason, ScopedRequest, ScrubbedCounts
 RegistryRefs = Annotated[tuple[tools.AgentToolRegistryRef, ...], Field(max_length=limits.TOOL_REGISTRIES)]
 
 
-class AgentToolRegistryUpsertRequest(ScopedRequest):
+class AgentToolRegistryUpsertRequest(ScopedRequest["AgentToolRegistryUpsertReport"]):
     """Register a snapshot, or put it in the place of the one of the same id."""
 
     snapshot: tools.AgentToolRegistrySnapshot
@@ -47,7 +47,7 @@ class AgentToolRegistryUpsertReport(Value):
     scrubbed: ScrubbedCounts = {}
 
 
-class AgentToolRegistryListRequest(ScopedRequest):
+class AgentToolRegistryListRequest(ScopedRequest["AgentToolRegistryListReport"]):
     """Read every registry of the space."""
 
 
@@ -73,7 +73,7 @@ class AgentToolRegistryListReport(Value):
     report: AgentToolRegistryReport
 
 
-class AgentToolRegistryGetRequest(ScopedRequest):
+class AgentToolRegistryGetRequest(ScopedRequest["AgentToolRegistryGetReport"]):
     """Read one registry."""
 
     registry_id: Name
@@ -87,7 +87,7 @@ class AgentToolRegistryGetReport(Value):
     registered_at: Instant
 
 
-class AgentToolRegistryDeleteRequest(ScopedRequest):
+class AgentToolRegistryDeleteRequest(ScopedRequest["AgentToolRegistryDeleteReport"]):
     """Remove a registry. What was learned of its tools stays, and gives no hints while it is gone."""
 
     registry_id: Name

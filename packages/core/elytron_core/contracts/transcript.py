@@ -109,7 +109,7 @@ MemoryWrite = (
 """Everything that can be written."""
 
 
-class MemoryWriteRequest(ScopedRequest):
+class MemoryWriteRequest(ScopedRequest["MemoryWriteReport"]):
     """Store evidence, beliefs, candidates, or what the other planes keep.
 
     With `idempotency_key`, a repeat gets the first answer, no change.
@@ -240,7 +240,7 @@ class CanonicalTurnDelta(Value):
         )
 
 
-class MemoryTranscriptCommitRequest(ScopedRequest):
+class MemoryTranscriptCommitRequest(ScopedRequest["MemoryTranscriptCommitReport"]):
     """Commit a delivered turn as evidence to the scope's conversation.
 
     Where the scope names a chat and a conversation, the chat is that conversation for this subject from now on.
@@ -374,7 +374,7 @@ class RedactedTranscriptSlice(ConversationReport):
 PageSize = Annotated[int, Field(ge=1, le=limits.PAGE_ASKED)]
 
 
-class MemoryTranscriptReplayRequest(ScopedRequest):
+class MemoryTranscriptReplayRequest(ScopedRequest["MemoryTranscriptReplayReport"]):
     """Read the scope's conversation through one view, a page at a time; reading changes nothing."""
 
     view: TranscriptReplayView = TranscriptReplayView.HOST_UI
@@ -396,7 +396,7 @@ class MemoryTranscriptReplayReport(Value):
     clipped: tuple[ReportClip, ...] = ()
 
 
-class MemoryTranscriptExportRequest(ScopedRequest):
+class MemoryTranscriptExportRequest(ScopedRequest["MemoryTranscriptExportReport"]):
     """Read the scope's conversation in the export view, a page at a time: only content that may be exported."""
 
     limit: PageSize = 100
@@ -422,7 +422,7 @@ class TranscriptLifecycleTransition(StrEnum):
     """Nothing: only say what would be affected."""
 
 
-class MemoryTranscriptLifecycleRequest(ScopedRequest):
+class MemoryTranscriptLifecycleRequest(ScopedRequest["MemoryTranscriptLifecycleReport"]):
     """Change the life of turns of the scope's conversation: of those in `turn_ids`, else of all.
 
     A turn is named by its id or by the host's own, as it was committed. History keeps reason and requester.
@@ -497,7 +497,7 @@ class TranscriptRepairIssue(Value):
     derived_ref: DerivedMemoryLink | None = None
 
 
-class MemoryTranscriptRepairRequest(ScopedRequest):
+class MemoryTranscriptRepairRequest(ScopedRequest["MemoryTranscriptRepairReport"]):
     """Check every link of the scope's conversation. Nothing is changed, and no host is asked."""
 
 

@@ -22,20 +22,19 @@ from typing import (
     overload,
 )
 
-from elytron_core.contracts.inspection import MemoryCloseRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.errors.foreign_names import call_instead, require_keywords
-from elytron_core.model import Request, Value
+from elytron_core.model import OperationRequest, Request, Value
 from elytron_core.scope import Scope
 
 P = ParamSpec("P")
 ReportT = TypeVar("ReportT", bound=Value)
-RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)
+RequestT = TypeVar("RequestT", bound=OperationRequest[Any])
+AnyRequestT = TypeVar("AnyRequestT", bound=Request)
 ResultT = TypeVar("ResultT")
 Async = Coroutine[Any, Any, ReportT]
 
 NOT_CARRIED = "a memory is neither copied nor pickled: open it in the process that uses it"
-_REQUESTS = (Request, MemoryCloseRequest)
 TAKEN = "request_type"
 """Attribute of a call whose arguments are checked: the request that it takes in the place of plain values, or None."""
 
@@ -65,7 +64,7 @@ class FaceCall(Generic[RequestT, P, ResultT]):
 
 
 def takes_request(
-    request: type[RequestT], report: type[ReportT], /
+    request: type[RequestT], /
 ) -> Callable[[Callable[Concatenate[Any, P], Async[ReportT]]], FaceCall[RequestT, P, Async[ReportT]]]:
     """Have a method, which takes plain values, take `request` in their place too, and return what that reports."""
 
@@ -77,7 +76,7 @@ def takes_request(
             given = arguments.request_of(args, kwargs, request)
             if given is None:
                 return await method(face, *args, **kwargs)
-            return await face.operate(given, report)
+            return await face.operate(given)
 
         setattr(call, TAKEN, request)
         return cast("FaceCall[RequestT, P, Async[ReportT]]", call)
@@ -89,7 +88,7 @@ def _guard_request(method: Callable[..., Async[Any]]) -> Callable[..., Async[Any
     """Return a method that takes no request in the place of plain values, with its arguments checked."""
     arguments = _CallArguments(method)
     first = next(iter(method.__annotations__.values()), None)
-    kinds = [each for each in (first, *get_args(first)) if isinstance(each, type) and issubclass(each, _REQUESTS)]
+    kinds = [each for each in (first, *get_args(first)) if isinstance(each, type) and issubclass(each, Request)]
     kind = kinds[0] if kinds else None
 
     @wraps(method)
@@ -113,14 +112,14 @@ class _CallArguments:
         self._keywords = frozenset(code.co_varnames[code.co_posonlyargcount : count]) - {"self"}
 
     def request_of(
-        self, args: Sequence[object], kwargs: Mapping[str, object], kind: type[RequestT] | None
-    ) -> RequestT | None:
+        self, args: Sequence[object], kwargs: Mapping[str, object], kind: type[AnyRequestT] | None
+    ) -> AnyRequestT | None:
         """Return the request among the arguments; None if there is none.
 
         Raises InvalidInput for a request with anything beside it, and for one that is not of `kind`, TypeError for a
         keyword that the call does not have.
         """
-        request = next((value for value in (*args, *kwargs.values()) if isinstance(value, _REQUESTS)), None)
+        request = next((value for value in (*args, *kwargs.values()) if isinstance(value, Request)), None)
         if request is None:
             require_keywords(self._name, kwargs, self._keywords)
             return None
@@ -164,10 +163,10 @@ class CallFace(ABC):
         """Return the scope of calls that name none."""
 
     @abstractmethod
-    async def operate(self, request: Value, report: type[ReportT], /) -> ReportT:
+    async def operate(self, request: OperationRequest[ReportT], /) -> ReportT:
         """Perform the operation that takes `request` and return what it reports. Raises Unsupported.
 
-        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"), elytron.MemoryRecallReport)
+        >>> report = memory.operate(elytron.MemoryRecallRequest(query="boat key"))
         >>> report.hits[0].text
         'The boat key is under the oar.'
         """

@@ -55,7 +55,7 @@ class CandidatesFace(CallFace):
         scope = arguments.scope_of(self.scope, user_id=user_id)
         write = contracts_write.LongTermExtraction(facts=(draft,))
         request = contracts_write.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
-        return await self.operate(request, contracts_write.MemoryWriteReport)
+        return await self.operate(request)
 
     async def list_candidates(self, request: facts.CandidateListRequest | None = None, /) -> facts.CandidateListReport:
         """Read proposed beliefs a page at a time; without a request, those that wait.
@@ -63,7 +63,7 @@ class CandidatesFace(CallFace):
         >>> [candidate.id == boat.id for candidate in memory.list_candidates().items]
         [True]
         """
-        return await self.operate(request or facts.CandidateListRequest(), facts.CandidateListReport)
+        return await self.operate(request or facts.CandidateListRequest())
 
     async def resolve_candidate(self, request: facts.CandidateResolveRequest, /) -> facts.CandidateResolveReport:
         """Accept or reject a proposed belief. Raises NotFound.
@@ -72,9 +72,9 @@ class CandidatesFace(CallFace):
         >>> memory.get(memory.resolve_candidate(accept).became).text
         'Ada has a boat'
         """
-        return await self.operate(request, facts.CandidateResolveReport)
+        return await self.operate(request)
 
-    @takes_request(facts.FactListRequest, facts.FactListReport)
+    @takes_request(facts.FactListRequest)
     async def list_facts(self, *, query: str = "", include_private: bool = False) -> facts.FactListReport:
         """Read facts in full a page at a time; without a request, those that stand and hold the words of `query`.
 
@@ -82,9 +82,9 @@ class CandidatesFace(CallFace):
         [('tea', 'Ada drinks green tea')]
         """
         request = facts.FactListRequest(query=query, include_private=include_private)
-        return await self.operate(request, facts.FactListReport)
+        return await self.operate(request)
 
-    @takes_request(facts.FactDetailRequest, facts.FactDetailReport)
+    @takes_request(facts.FactDetailRequest)
     async def get_fact(self, fact: str, /, *, include_private: bool = False) -> facts.FactDetailReport:
         """Read one fact in full, in any state. Raises NotFound.
 
@@ -92,9 +92,9 @@ class CandidatesFace(CallFace):
         active
         """
         request = facts.FactDetailRequest(id=fact, include_private=include_private)
-        return await self.operate(request, facts.FactDetailReport)
+        return await self.operate(request)
 
-    @takes_request(facts.ProfileRequest, facts.ProfileReport)
+    @takes_request(facts.ProfileRequest)
     async def profile(
         self,
         person: str = "",
@@ -123,7 +123,7 @@ class CandidatesFace(CallFace):
             wording=arguments.word_member(facts.ProfileWording, wording, field="wording"),
             include_private=include_private,
         )
-        return await self.operate(request, facts.ProfileReport)
+        return await self.operate(request)
 
     async def change_fact(self, request: facts.FactChangeRequest, /) -> facts.FactChangeReport:
         """Change one current fact. Raises NotFound, InvalidInput, PreconditionFailed.
@@ -132,9 +132,9 @@ class CandidatesFace(CallFace):
         >>> print(memory.change_fact(stale).outcome)
         changed
         """
-        return await self.operate(request, facts.FactChangeReport)
+        return await self.operate(request)
 
-    @takes_request(facts.FactForgetRequest, facts.FactForgetReport)
+    @takes_request(facts.FactForgetRequest)
     async def forget_facts(
         self,
         query: str,
@@ -154,9 +154,9 @@ class CandidatesFace(CallFace):
         """
         meant = tuple(arguments.word_member(FactKind, kind, field="kinds") for kind in kinds)
         request = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
-        return await self.operate(request, facts.FactForgetReport)
+        return await self.operate(request)
 
-    @takes_request(facts.LearningRequest, facts.LearningReport)
+    @takes_request(facts.LearningRequest)
     async def set_learning(
         self, action: LearningAction, topic: str | None = None, /, *, reason: str = ""
     ) -> facts.LearningReport:
@@ -168,7 +168,7 @@ class CandidatesFace(CallFace):
         """
         word = arguments.word_member(LearningAction, action, field="action")
         request = facts.LearningRequest(action=word, topic=topic, reason=reason)
-        return await self.operate(request, facts.LearningReport)
+        return await self.operate(request)
 
     async def merge_facts(self, request: facts.MemoryMergeRequest | None = None, /) -> facts.MemoryMergeReport:
         """Fold facts that say nearly the same; `undo` brings them back.
@@ -177,7 +177,7 @@ class CandidatesFace(CallFace):
         >>> [pair.likeness for pair in memory.merge_facts().pairs]
         [1.0]
         """
-        return await self.operate(request or facts.MemoryMergeRequest(), facts.MemoryMergeReport)
+        return await self.operate(request or facts.MemoryMergeRequest())
 
     async def read_continuity(
         self, request: continuity.ContinuityRequest | None = None, /
@@ -189,7 +189,7 @@ class CandidatesFace(CallFace):
         >>> memory.read_continuity().state.blocker
         'no van'
         """
-        return await self.operate(request or continuity.ContinuityRequest(), continuity.ContinuityReport)
+        return await self.operate(request or continuity.ContinuityRequest())
 
     async def export_continuity(
         self, request: continuity.ContinuityExportRequest | None = None, /
@@ -200,7 +200,7 @@ class CandidatesFace(CallFace):
         >>> [fact.content for fact in snapshot.layers.facts]
         ['Ada drinks green tea']
         """
-        return await self.operate(request or continuity.ContinuityExportRequest(), continuity.ContinuityExportReport)
+        return await self.operate(request or continuity.ContinuityExportRequest())
 
     async def import_continuity(
         self, request: continuity.ContinuityImportRequest, /
@@ -212,7 +212,7 @@ class CandidatesFace(CallFace):
         >>> memory.import_continuity(elytron.ContinuityImportRequest(scope=there, snapshot=snapshot)).changed
         True
         """
-        return await self.operate(request, continuity.ContinuityImportReport)
+        return await self.operate(request)
 
     async def read_subjects(self, request: continuity.SubjectsRequest | None = None, /) -> continuity.SubjectsReport:
         """Say who takes part in the space, and how they stand to each other.
@@ -222,7 +222,7 @@ class CandidatesFace(CallFace):
         >>> [subject.name for subject in memory.read_subjects().subjects]
         ['noor']
         """
-        return await self.operate(request or continuity.SubjectsRequest(), continuity.SubjectsReport)
+        return await self.operate(request or continuity.SubjectsRequest())
 
     async def read_garden(self, request: continuity.GardenRequest, /) -> continuity.GardenReport:
         """Read the private documents of the scope's conversation, for a named audience.
@@ -233,4 +233,4 @@ class CandidatesFace(CallFace):
         >>> [document.text for document in memory.read_garden(request).documents]
         ['I like these talks.']
         """
-        return await self.operate(request, continuity.GardenReport)
+        return await self.operate(request)

@@ -22,7 +22,7 @@ class EverydayFace(CallFace):
         >>> print(memory.write(request).decisions[0].outcome)
         stored
         """
-        return await self.operate(request, contracts_write.MemoryWriteReport)
+        return await self.operate(request)
 
     async def add(
         self,
@@ -53,7 +53,7 @@ class EverydayFace(CallFace):
         )
         return await self.write(arguments.write_of(write, scope=scope, idempotency_key=idempotency_key))
 
-    @takes_request(contracts_recall.MemoryRecallRequest, contracts_recall.MemoryRecallReport)
+    @takes_request(contracts_recall.MemoryRecallRequest)
     async def recall(
         self,
         query: str,
@@ -98,11 +98,11 @@ class EverydayFace(CallFace):
             why_not=arguments.text_list(why_not, field="why_not"),
             include_private=include_private,
         )
-        return await self.operate(request, contracts_recall.MemoryRecallReport)
+        return await self.operate(request)
 
     search = recall
 
-    @takes_request(projection.MemoryProjectionRequest, projection.MemoryProjectionReport)
+    @takes_request(projection.MemoryProjectionRequest)
     async def project(
         self,
         query: str,
@@ -124,9 +124,9 @@ class EverydayFace(CallFace):
         user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
         scope = arguments.scope_of(self.scope, user_id=user_id, conversation=conversation)
         request = projection.MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, filters=narrowed)
-        return await self.operate(request, projection.MemoryProjectionReport)
+        return await self.operate(request)
 
-    @takes_request(control.MemoryGetRequest, contracts_recall.RecallHit)
+    @takes_request(control.MemoryGetRequest)
     async def get(
         self, memory_id: str, *, include_private: bool = False, user_id: str | None = None
     ) -> contracts_recall.RecallHit:
@@ -137,9 +137,9 @@ class EverydayFace(CallFace):
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
         request = control.MemoryGetRequest(scope=scope, id=memory_id, include_private=include_private)
-        return await self.operate(request, contracts_recall.RecallHit)
+        return await self.operate(request)
 
-    @takes_request(control.MemoryListRequest, control.MemoryListReport)
+    @takes_request(control.MemoryListRequest)
     async def list(
         self,
         *,
@@ -166,9 +166,9 @@ class EverydayFace(CallFace):
             hidden=arguments.word_member(control.HiddenFilter, hidden, field="hidden"),
             include_private=include_private,
         )
-        return await self.operate(request, control.MemoryListReport)
+        return await self.operate(request)
 
-    @takes_request(control.MemoryHistoryRequest, control.MemoryHistoryReport)
+    @takes_request(control.MemoryHistoryRequest)
     async def history(
         self,
         memory_id: str,
@@ -184,9 +184,9 @@ class EverydayFace(CallFace):
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
         request = control.MemoryHistoryRequest(scope=scope, id=memory_id, include_private=include_private)
-        return await self.operate(request, control.MemoryHistoryReport)
+        return await self.operate(request)
 
-    @takes_request(control.MemoryForgetRequest, control.MemoryControlReport)
+    @takes_request(control.MemoryForgetRequest)
     async def forget(
         self,
         memories: str | Sequence[str],
@@ -207,9 +207,9 @@ class EverydayFace(CallFace):
         scope = arguments.scope_of(self.scope, user_id=user_id)
         ids = arguments.id_list(memories)
         request = control.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
-        return await self.operate(request, control.MemoryControlReport)
+        return await self.operate(request)
 
-    @takes_request(control.MemoryCorrectRequest, control.MemoryControlReport)
+    @takes_request(control.MemoryCorrectRequest)
     async def correct(
         self,
         memory_id: str,
@@ -227,9 +227,9 @@ class EverydayFace(CallFace):
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
         request = control.MemoryCorrectRequest(scope=scope, id=memory_id, content=content, reason=reason)
-        return await self.operate(request, control.MemoryControlReport)
+        return await self.operate(request)
 
-    @takes_request(control.MemoryEraseRequest, control.MemoryControlReport)
+    @takes_request(control.MemoryEraseRequest)
     async def erase(
         self,
         memories: str | Sequence[str] = (),
@@ -251,9 +251,9 @@ class EverydayFace(CallFace):
         scope = arguments.scope_of(self.scope, user_id=user_id)
         ids = arguments.id_list(memories)
         request = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
-        return await self.operate(request, control.MemoryControlReport)
+        return await self.operate(request)
 
-    @takes_request(inspection.MemoryReplayRequest, inspection.MemoryReplayReport)
+    @takes_request(inspection.MemoryReplayRequest)
     async def replay(
         self,
         conversation: str | None = None,
@@ -274,4 +274,4 @@ class EverydayFace(CallFace):
         request = inspection.MemoryReplayRequest(
             scope=scope, chat_id=conversation, limit=limit, cursor=cursor, order=order
         )
-        return await self.operate(request, inspection.MemoryReplayReport)
+        return await self.operate(request)

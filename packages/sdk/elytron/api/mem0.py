@@ -18,11 +18,10 @@ from elytron_core.contracts.control import (
     MemoryEraseRequest,
     MemoryForgetRequest,
     MemoryGetRequest,
-    MemoryListReport,
     MemoryListRequest,
 )
 from elytron_core.contracts.recall import RecallHit, RecallPlane
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.scope import Scope
 
@@ -37,7 +36,7 @@ async def delete_all(
     if scope is None:
         raise ScopeMissing(operation="delete_all", way_out=arguments.NO_USER)
     if agent_id is None and run_id is None:
-        return await memory.operate(MemoryEraseRequest(scope=scope, whole_space=scope.space), MemoryControlReport)
+        return await memory.operate(MemoryEraseRequest(scope=scope, whole_space=scope.space))
     _, filters = arguments.narrowed_by(None, agent_id=agent_id, run_id=run_id)
     decisions: list[ControlDecision] = []
     removed: dict[str, int] = {}
@@ -51,11 +50,11 @@ async def delete_all(
             hidden=HiddenFilter.LISTED,
             include_private=True,
         )
-        page = await memory.operate(listing, MemoryListReport)
+        page = await memory.operate(listing)
         if not page.items:
             break
         erasure = MemoryEraseRequest(scope=scope, ids=tuple(item.id for item in page.items))
-        erased = await memory.operate(erasure, MemoryControlReport)
+        erased = await memory.operate(erasure)
         decisions += erased.decisions
         derived += erased.derived
         sequence = erased.sequence
@@ -79,11 +78,11 @@ async def update_memory(memory: CallFace, memory_id: str, text: str, /, *, user_
     """Give a memory another text; the report names the new memory's id. Its earlier text stays in history."""
     scope = arguments.scope_of(memory.scope, user_id=user_id)
     asked = MemoryGetRequest(scope=scope, id=memory_id, include_private=True)
-    found = await _latest_hit(memory, scope, await memory.operate(asked, RecallHit))
+    found = await _latest_hit(memory, scope, await memory.operate(asked))
     match found.plane:
         case RecallPlane.LONG_TERM:
             correction = MemoryCorrectRequest(scope=scope, id=memory_id, content=text)
-            return await memory.operate(correction, MemoryControlReport)
+            return await memory.operate(correction)
         case RecallPlane.TRANSCRIPT:
             return await _store_edit(memory, scope, found, text)
         case _:
@@ -94,7 +93,7 @@ async def _latest_hit(memory: CallFace, scope: Scope | None, found: RecallHit) -
     """Return what is shown for a memory: itself, or the edit of it that was not edited since."""
     while found.plane is RecallPlane.TRANSCRIPT:
         asked = MemoryListRequest(scope=scope, filters=filters_from({EDIT_OF: found.id}), include_private=True)
-        edits = (await memory.operate(asked, MemoryListReport)).items
+        edits = (await memory.operate(asked)).items
         if not edits:
             break
         found = edits[-1]
@@ -108,12 +107,12 @@ async def _store_edit(memory: CallFace, scope: Scope | None, found: RecallHit, t
     place = scope
     if scope is not None:
         place = scope.model_copy(update={"channel": found.channel, "conversation": found.conversation, "chat": None})
-    written = await memory.operate(MemoryWriteRequest(scope=place, write=write), MemoryWriteReport)
+    written = await memory.operate(MemoryWriteRequest(scope=place, write=write))
     (stored,) = written.decisions
     if stored.id is None:
         raise InvalidInput(field="text", problem=f"was not stored: {stored.reason or stored.outcome.value}")
     hiding = MemoryForgetRequest(scope=scope, ids=(found.id,), reason=f"edited: {stored.id} replaces it")
-    hidden = await memory.operate(hiding, MemoryControlReport)
+    hidden = await memory.operate(hiding)
     decision = ControlDecision(id=found.id, outcome=ControlOutcome.CHANGED, plane=found.plane, new_id=stored.id)
     return hidden.model_copy(update={"decisions": (decision,)})
 

@@ -19,9 +19,9 @@ class PlatformFace(CallFace):
         True
         """
         request = request or inspection.MemoryCapabilitiesRequest()
-        return await self.operate(request, inspection.MemoryCapabilityCatalog)
+        return await self.operate(request)
 
-    @takes_request(inspection.MemorySpacesRequest, inspection.MemorySpacesReport)
+    @takes_request(inspection.MemorySpacesRequest)
     async def spaces(self, *, limit: int = 100, cursor: str | None = None) -> inspection.MemorySpacesReport:
         """List the spaces of the store, by name, with what they hold of conversations.
 
@@ -30,9 +30,9 @@ class PlatformFace(CallFace):
         ['ada', 'noor']
         """
         request = inspection.MemorySpacesRequest(limit=limit, cursor=cursor)
-        return await self.operate(request, inspection.MemorySpacesReport)
+        return await self.operate(request)
 
-    @takes_request(inspection.MemoryInspectionRequest, inspection.MemoryInspectionReport)
+    @takes_request(inspection.MemoryInspectionRequest)
     async def inspect(
         self,
         *,
@@ -47,9 +47,9 @@ class PlatformFace(CallFace):
         """
         scope = arguments.scope_of(self.scope, user_id=user_id)
         request = inspection.MemoryInspectionRequest(scope=scope, check=check, head=head)
-        return await self.operate(request, inspection.MemoryInspectionReport)
+        return await self.operate(request)
 
-    @takes_request(archive.MemorySpaceExportRequest, archive.MemorySpaceExportReport)
+    @takes_request(archive.MemorySpaceExportRequest)
     async def export(
         self,
         target: str | PathLike[str],
@@ -72,9 +72,9 @@ class PlatformFace(CallFace):
         request = archive.MemorySpaceExportRequest(
             scope=scope, path=fspath(target), include_private=include_private, overwrite=overwrite
         )
-        return await self.operate(request, archive.MemorySpaceExportReport)
+        return await self.operate(request)
 
-    @takes_request(archive.MemoryImportRequest, archive.MemoryImportReport)
+    @takes_request(archive.MemoryImportRequest)
     async def import_archive(
         self,
         source: str | PathLike[str],
@@ -92,7 +92,7 @@ class PlatformFace(CallFace):
         scope = arguments.scope_of(self.scope, user_id=user_id)
         mode = arguments.word_member(archive.ImportMode, mode, field="mode")
         request = archive.MemoryImportRequest(scope=scope, path=fspath(source), mode=mode)
-        return await self.operate(request, archive.MemoryImportReport)
+        return await self.operate(request)
 
     async def keep_erasures(
         self, target: str | PathLike[str] | archive.MemoryErasuresKeepRequest, /
@@ -105,7 +105,7 @@ class PlatformFace(CallFace):
         """
         if not isinstance(target, archive.MemoryErasuresKeepRequest):
             target = archive.MemoryErasuresKeepRequest(path=fspath(target))
-        return await self.operate(target, archive.MemoryErasuresKeepReport)
+        return await self.operate(target)
 
     async def apply_erasures(
         self, source: str | PathLike[str] | archive.MemoryErasuresApplyRequest, /
@@ -119,7 +119,7 @@ class PlatformFace(CallFace):
         """
         if not isinstance(source, archive.MemoryErasuresApplyRequest):
             source = archive.MemoryErasuresApplyRequest(path=fspath(source))
-        return await self.operate(source, archive.MemoryErasuresApplyReport)
+        return await self.operate(source)
 
     async def recover(
         self, request: inspection.MemoryRecoverRequest | None = None, /
@@ -129,7 +129,7 @@ class PlatformFace(CallFace):
         >>> print(memory.recover().phase)
         recovered
         """
-        return await self.operate(request or inspection.MemoryRecoverRequest(), inspection.MemoryLifecycleReport)
+        return await self.operate(request or inspection.MemoryRecoverRequest())
 
     async def close(self, request: inspection.MemoryCloseRequest | None = None, /) -> inspection.MemoryLifecycleReport:
         """Finish what was accepted and let go of the store; a second close does nothing.
@@ -137,7 +137,7 @@ class PlatformFace(CallFace):
         >>> print(memory.close().phase)
         closed
         """
-        return await self.operate(request or inspection.MemoryCloseRequest(), inspection.MemoryLifecycleReport)
+        return await self.operate(request or inspection.MemoryCloseRequest())
 
 
 class MaintenanceFace(CallFace):
@@ -162,7 +162,7 @@ class MaintenanceFace(CallFace):
         >>> memory.list_facts().items[0].content
         'The user is allergic to hazelnuts'
         """
-        return await self.operate(request, maintenance.MemoryFinalizeTurnReport)
+        return await self.operate(request)
 
     async def maintain(
         self, request: maintenance.MemoryMaintainRequest | None = None, /
@@ -173,7 +173,7 @@ class MaintenanceFace(CallFace):
         >>> memory.maintain(elytron.MemoryMaintainRequest(extraction=elytron.ExtractionMethod.RULES)).turns
         1
         """
-        return await self.operate(request or maintenance.MemoryMaintainRequest(), maintenance.MemoryMaintenanceReport)
+        return await self.operate(request or maintenance.MemoryMaintainRequest())
 
     async def list_jobs(self, request: maintenance.JobListRequest | None = None, /) -> maintenance.JobListReport:
         """Read what was put off, whether it gets done, and what models may still cost today.
@@ -182,7 +182,7 @@ class MaintenanceFace(CallFace):
         >>> [job.turns for job in memory.list_jobs().jobs]
         [1]
         """
-        return await self.operate(request or maintenance.JobListRequest(), maintenance.JobListReport)
+        return await self.operate(request or maintenance.JobListRequest())
 
     async def run_jobs(self, request: maintenance.JobRunRequest | None = None, /) -> maintenance.JobRunReport:
         """Do the jobs that are due, oldest first.
@@ -191,7 +191,7 @@ class MaintenanceFace(CallFace):
         >>> [job.attempts for job in memory.run_jobs().jobs]
         [1]
         """
-        return await self.operate(request or maintenance.JobRunRequest(), maintenance.JobRunReport)
+        return await self.operate(request or maintenance.JobRunRequest())
 
     async def retry_job(self, request: str | maintenance.JobRetryRequest, /) -> maintenance.JobReport:
         """Let a job be tried again at once, also one that was given up. Raises NotFound.
@@ -202,7 +202,7 @@ class MaintenanceFace(CallFace):
         """
         if isinstance(request, str):
             request = maintenance.JobRetryRequest(id=request)
-        return await self.operate(request, maintenance.JobReport)
+        return await self.operate(request)
 
     async def cancel_job(self, request: str | maintenance.JobCancelRequest, /) -> maintenance.JobReport:
         """Give a job up; what it did already stays. Raises NotFound.
@@ -213,7 +213,7 @@ class MaintenanceFace(CallFace):
         """
         if isinstance(request, str):
             request = maintenance.JobCancelRequest(id=request)
-        return await self.operate(request, maintenance.JobReport)
+        return await self.operate(request)
 
     async def compact_journal(
         self, request: maintenance.JournalCompactRequest | None = None, /
@@ -224,7 +224,7 @@ class MaintenanceFace(CallFace):
         >>> memory.compact_journal().changed
         True
         """
-        return await self.operate(request or maintenance.JournalCompactRequest(), maintenance.JournalCompactReport)
+        return await self.operate(request or maintenance.JournalCompactRequest())
 
     async def embed(self, request: maintenance.MemoryEmbedRequest | None = None, /) -> maintenance.MemoryEmbedReport:
         """Make vectors of what has none; a runtime with an embedder does so by itself after writes.
@@ -233,7 +233,7 @@ class MaintenanceFace(CallFace):
         >>> print(memory.embed().outcome)  # opened with an `embedder`: complete
         no_embedder
         """
-        return await self.operate(request or maintenance.MemoryEmbedRequest(), maintenance.MemoryEmbedReport)
+        return await self.operate(request or maintenance.MemoryEmbedRequest())
 
     async def switch_model(
         self, request: maintenance.ModelSwitchRequest | None = None, /
@@ -244,4 +244,4 @@ class MaintenanceFace(CallFace):
         >>> print(memory.switch_model().outcome)  # opened with an `embedder`: more, then complete
         no_embedder
         """
-        return await self.operate(request or maintenance.ModelSwitchRequest(), maintenance.MemoryEmbedReport)
+        return await self.operate(request or maintenance.ModelSwitchRequest())

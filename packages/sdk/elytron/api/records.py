@@ -21,7 +21,7 @@ class RecordsFace(CallFace):
     ...     _ = memory.put_record(["shop", "stock"], name, {"boxes": boxes})
     """
 
-    @takes_request(records.RecordPutRequest, records.RecordPutReport)
+    @takes_request(records.RecordPutRequest)
     async def put_record(
         self,
         namespace: Sequence[str],
@@ -49,9 +49,9 @@ class RecordsFace(CallFace):
             ttl_s=ttl_s,
             expected_version=expected_version,
         )
-        return await self.operate(request, records.RecordPutReport)
+        return await self.operate(request)
 
-    @takes_request(records.RecordGetRequest, records.RecordGetReport)
+    @takes_request(records.RecordGetRequest)
     async def get_record(
         self,
         namespace: Sequence[str],
@@ -71,9 +71,9 @@ class RecordsFace(CallFace):
             key=key,
             include_private=include_private,
         )
-        return await self.operate(request, records.RecordGetReport)
+        return await self.operate(request)
 
-    @takes_request(records.RecordDeleteRequest, records.RecordDeleteReport)
+    @takes_request(records.RecordDeleteRequest)
     async def delete_record(
         self,
         namespace: Sequence[str],
@@ -95,9 +95,9 @@ class RecordsFace(CallFace):
             expected_version=expected_version,
             reason=reason,
         )
-        return await self.operate(request, records.RecordDeleteReport)
+        return await self.operate(request)
 
-    @takes_request(records.RecordSearchRequest, records.RecordSearchReport)
+    @takes_request(records.RecordSearchRequest)
     async def search_records(
         self,
         namespace: Sequence[str] = (),
@@ -123,9 +123,9 @@ class RecordsFace(CallFace):
             offset=offset,
             include_private=include_private,
         )
-        return await self.operate(request, records.RecordSearchReport)
+        return await self.operate(request)
 
-    @takes_request(records.RecordNamespaceListRequest, records.RecordNamespaceListReport)
+    @takes_request(records.RecordNamespaceListRequest)
     async def list_record_namespaces(
         self,
         prefix: Sequence[str] = (),
@@ -149,9 +149,9 @@ class RecordsFace(CallFace):
             offset=offset,
             include_private=include_private,
         )
-        return await self.operate(request, records.RecordNamespaceListReport)
+        return await self.operate(request)
 
-    @takes_request(records.RecordHistoryRequest, records.RecordHistoryReport)
+    @takes_request(records.RecordHistoryRequest)
     async def record_history(
         self,
         namespace: Sequence[str],
@@ -172,4 +172,4 @@ class RecordsFace(CallFace):
             key=key,
             include_private=include_private,
         )
-        return await self.operate(request, records.RecordHistoryReport)
+        return await self.operate(request)

@@ -29,7 +29,7 @@ class SkillsFace(CallFace):
         >>> [item.title for item in memory.list_runtime_skills().runtime_skills]
         ['Bleed the radiators']
         """
-        return await self.operate(request or skills.RuntimeSkillListRequest(), skills.RuntimeSkillListReport)
+        return await self.operate(request or skills.RuntimeSkillListRequest())
 
     async def get_runtime_skill(
         self, skill: str | skills.RuntimeSkillDetailRequest, /
@@ -41,7 +41,7 @@ class SkillsFace(CallFace):
         """
         if isinstance(skill, str):
             skill = skills.RuntimeSkillDetailRequest(name=skill)
-        return await self.operate(skill, skills.RuntimeSkillDetailReport)
+        return await self.operate(skill)
 
     async def edit_runtime_skill(self, request: skills.RuntimeSkillEditRequest, /) -> skills.RuntimeSkillMutationReport:
         """Revise an existing runtime skill; the change is kept as a diff. Raises NotFound.
@@ -50,9 +50,9 @@ class SkillsFace(CallFace):
         >>> memory.edit_runtime_skill(edit).skill.title
         'Bleed a radiator'
         """
-        return await self.operate(request, skills.RuntimeSkillMutationReport)
+        return await self.operate(request)
 
-    @takes_request(skills.RuntimeSkillSetEnabledRequest, skills.RuntimeSkillMutationReport)
+    @takes_request(skills.RuntimeSkillSetEnabledRequest)
     async def set_runtime_skill_enabled(
         self, skill: str, /, *, enabled: bool = True
     ) -> skills.RuntimeSkillMutationReport:
@@ -63,7 +63,7 @@ class SkillsFace(CallFace):
         1
         """
         request = skills.RuntimeSkillSetEnabledRequest(name=skill, enabled=enabled)
-        return await self.operate(request, skills.RuntimeSkillMutationReport)
+        return await self.operate(request)
 
     async def delete_runtime_skill(
         self, skill: str | skills.RuntimeSkillDeleteRequest, /
@@ -76,9 +76,9 @@ class SkillsFace(CallFace):
         """
         if isinstance(skill, str):
             skill = skills.RuntimeSkillDeleteRequest(name=skill)
-        return await self.operate(skill, skills.RuntimeSkillMutationReport)
+        return await self.operate(skill)
 
-    @takes_request(skills.RuntimeSkillReuseRequest, skills.RuntimeSkillReuseReport)
+    @takes_request(skills.RuntimeSkillReuseRequest)
     async def record_skill_reuse(
         self,
         skill: str,
@@ -94,7 +94,7 @@ class SkillsFace(CallFace):
         1
         """
         request = skills.RuntimeSkillReuseRequest(names=(skill,), outcome=outcome, note=note)
-        return await self.operate(request, skills.RuntimeSkillReuseReport)
+        return await self.operate(request)
 
     async def govern_runtime_skills(
         self, request: skills.RuntimeSkillGovernRequest | None = None, /
@@ -104,7 +104,7 @@ class SkillsFace(CallFace):
         >>> memory.govern_runtime_skills(elytron.RuntimeSkillGovernRequest(dry_run=True)).looked_at
         1
         """
-        return await self.operate(request or skills.RuntimeSkillGovernRequest(), skills.RuntimeSkillGovernReport)
+        return await self.operate(request or skills.RuntimeSkillGovernRequest())
 
     async def add_agent_skill_dir(
         self, path: str | PathLike[str] | skills.AgentSkillDirAddRequest, /
@@ -119,7 +119,7 @@ class SkillsFace(CallFace):
         """
         if not isinstance(path, skills.AgentSkillDirAddRequest):
             path = skills.AgentSkillDirAddRequest(path=fspath(path))
-        return await self.operate(path, skills.AgentSkillDirectoryReport)
+        return await self.operate(path)
 
 
 class ToolsFace(CallFace):
@@ -144,7 +144,7 @@ class ToolsFace(CallFace):
         """
         if isinstance(snapshot, AgentToolRegistrySnapshot):
             snapshot = tools.AgentToolRegistryUpsertRequest(snapshot=snapshot)
-        return await self.operate(snapshot, tools.AgentToolRegistryUpsertReport)
+        return await self.operate(snapshot)
 
     async def list_agent_tool_registries(
         self, request: tools.AgentToolRegistryListRequest | None = None, /
@@ -154,7 +154,7 @@ class ToolsFace(CallFace):
         >>> [registry.registry_id for registry in memory.list_agent_tool_registries().registries]
         ['host-tools']
         """
-        return await self.operate(request or tools.AgentToolRegistryListRequest(), tools.AgentToolRegistryListReport)
+        return await self.operate(request or tools.AgentToolRegistryListRequest())
 
     async def get_agent_tool_registry(
         self, registry: str | tools.AgentToolRegistryGetRequest, /
@@ -166,7 +166,7 @@ class ToolsFace(CallFace):
         """
         if isinstance(registry, str):
             registry = tools.AgentToolRegistryGetRequest(registry_id=registry)
-        return await self.operate(registry, tools.AgentToolRegistryGetReport)
+        return await self.operate(registry)
 
     async def delete_agent_tool_registry(
         self, registry: str | tools.AgentToolRegistryDeleteRequest, /
@@ -178,4 +178,4 @@ class ToolsFace(CallFace):
         """
         if isinstance(registry, str):
             registry = tools.AgentToolRegistryDeleteRequest(registry_id=registry)
-        return await self.operate(registry, tools.AgentToolRegistryDeleteReport)
+        return await self.operate(registry)

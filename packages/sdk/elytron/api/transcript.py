@@ -17,7 +17,7 @@ class TranscriptFace(CallFace):
         >>> memory.commit_transcript(elytron.MemoryTranscriptCommitRequest(delta=delta)).sequence
         3
         """
-        return await self.operate(request, transcript.MemoryTranscriptCommitReport)
+        return await self.operate(request)
 
     async def replay_transcript(
         self, request: transcript.MemoryTranscriptReplayRequest | None = None, /
@@ -29,7 +29,7 @@ class TranscriptFace(CallFace):
         ['We moved to Lisbon in May.']
         """
         request = request or transcript.MemoryTranscriptReplayRequest()
-        return await self.operate(request, transcript.MemoryTranscriptReplayReport)
+        return await self.operate(request)
 
     async def export_transcript(
         self, request: transcript.MemoryTranscriptExportRequest | None = None, /
@@ -40,7 +40,7 @@ class TranscriptFace(CallFace):
         2
         """
         request = request or transcript.MemoryTranscriptExportRequest()
-        return await self.operate(request, transcript.MemoryTranscriptExportReport)
+        return await self.operate(request)
 
     async def request_transcript_lifecycle(
         self, request: transcript.MemoryTranscriptLifecycleRequest, /
@@ -52,7 +52,7 @@ class TranscriptFace(CallFace):
         >>> memory.request_transcript_lifecycle(request).affected_turns
         1
         """
-        return await self.operate(request, transcript.MemoryTranscriptLifecycleReport)
+        return await self.operate(request)
 
     async def repair_transcript(
         self, request: transcript.MemoryTranscriptRepairRequest | None = None, /
@@ -64,4 +64,4 @@ class TranscriptFace(CallFace):
         (2, ())
         """
         request = request or transcript.MemoryTranscriptRepairRequest()
-        return await self.operate(request, transcript.MemoryTranscriptRepairReport)
+        return await self.operate(request)

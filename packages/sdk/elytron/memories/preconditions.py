@@ -40,7 +40,7 @@ from elytron_core.ports.store import (
     RequireRevision,
     Store,
 )
-from elytron_core.scope import ScopedRequest
+from elytron_core.scope import ScopedRequest, is_scoped
 from elytron_store.wrappers.wrapper import PassingStore
 
 READS: tuple[type[Value], ...] = (
@@ -81,7 +81,7 @@ class DocumentVersion:
 
 async def version_of(ctx: OperationContext, request: Value, /) -> DocumentVersion | None:
     """Return the version of the one thing that `request` names; None where it names none, or there is no space yet."""
-    if not isinstance(request, ScopedRequest) or not isinstance(request, READS + CHANGES):
+    if not is_scoped(request) or not isinstance(request, READS + CHANGES):
         return None
     space = ctx.scope_of(request).space
     record = await ctx.spaces.find(space)

@@ -20,16 +20,15 @@ from elytron_core.contracts import (
     tools,
     transcript,
 )
-from elytron_core.contracts.inspection import MemoryCloseRequest
 from elytron_core.errors import Unsupported
-from elytron_core.model import Request, Value
+from elytron_core.model import OperationRequest, Value, report_type
 from elytron_core.planes.facts import FactPrivacy, LearningAction
 
 if TYPE_CHECKING:
     from elytron.context import OperationContext
 
 
-RequestT = TypeVar("RequestT", bound=Request | MemoryCloseRequest)
+RequestT = TypeVar("RequestT", bound=OperationRequest[Any])
 ReportT = TypeVar("ReportT", bound=Value)
 
 
@@ -73,7 +72,6 @@ class Operation(Generic[RequestT, ReportT]):
 
     name: str
     request: type[RequestT]
-    report: type[ReportT]
     performer: Callable[[], Callable[["OperationContext", RequestT], Awaitable[ReportT]]]
     """Gives the function that performs it, whose module is loaded then: who calls one operation loads no other."""
     summary: str
@@ -86,6 +84,11 @@ class Operation(Generic[RequestT, ReportT]):
     private_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     grave: CallGravity | None = None
     grave_values: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    report: type[ReportT] = field(init=False)
+    """The report that the request was declared with."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "report", report_type(self.request))
 
     @property
     def perform(self) -> Callable[["OperationContext", RequestT], Awaitable[ReportT]]:
@@ -131,182 +134,162 @@ Family = tuple[AnyOperation, ...]
 
 # fmt: off
 _EVERYDAY: Family = (
-    Operation("write", transcript.MemoryWriteRequest, transcript.MemoryWriteReport, lambda: ops.write_memory,
-              "Store evidence, facts or procedures.", mutates=True, repeat=RepeatGuard.STORE),
-    Operation("recall", recall.MemoryRecallRequest, recall.MemoryRecallReport, lambda: ops.recall_memories,
+    Operation("write", transcript.MemoryWriteRequest, lambda: ops.write_memory, "Store evidence, facts or procedures.",
+              mutates=True, repeat=RepeatGuard.STORE),
+    Operation("recall", recall.MemoryRecallRequest, lambda: ops.recall_memories,
               "Find what answers a query, best first."),
-    Operation("project", projection.MemoryProjectionRequest, projection.MemoryProjectionReport,
-              lambda: ops.build_projection,
+    Operation("project", projection.MemoryProjectionRequest, lambda: ops.build_projection,
               "Build the bounded block that a model may see."),
-    Operation("inspect", inspection.MemoryInspectionRequest, inspection.MemoryInspectionReport,
-              lambda: flows.maintenance_inspection,
+    Operation("inspect", inspection.MemoryInspectionRequest, lambda: flows.maintenance_inspection,
               "Say what a space holds.", operator_fields=frozenset({"check", "repair"})),
-    Operation("replay", inspection.MemoryReplayRequest, inspection.MemoryReplayReport, lambda: ops.replay_turns,
+    Operation("replay", inspection.MemoryReplayRequest, lambda: ops.replay_turns,
               "Read a conversation's turns in order."),
-    Operation("export", archive.MemorySpaceExportRequest, archive.MemorySpaceExportReport, lambda: ops.export_space,
+    Operation("export", archive.MemorySpaceExportRequest, lambda: ops.export_space,
               "Write what of the space may leave its owner's hands, or all of it, to an archive file.",
               role=CallerRole.OPERATOR, grave=CallGravity.TAKES_OUT),
-    Operation("import", archive.MemoryImportRequest, archive.MemoryImportReport, lambda: ops.import_archive,
+    Operation("import", archive.MemoryImportRequest, lambda: ops.import_archive,
               "Read an archive file into the space.", mutates=True, role=CallerRole.OPERATOR,
               repeat=RepeatGuard.RECEIPT),
-    Operation("keep_erasures", archive.MemoryErasuresKeepRequest, archive.MemoryErasuresKeepReport,
-              lambda: ops.keep_erasures, "Write what was erased to a file outside of the store.",
-              role=CallerRole.OPERATOR),
-    Operation("apply_erasures", archive.MemoryErasuresApplyRequest, archive.MemoryErasuresApplyReport,
-              lambda: ops.apply_erasures, "Erase again what a copy that was put back brought back.", mutates=True,
-              role=CallerRole.OPERATOR, repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
-    Operation("get", control.MemoryGetRequest, recall.RecallHit, lambda: ops.get_memory,
-              "Read one memory by its id."),
-    Operation("list", control.MemoryListRequest, control.MemoryListReport, lambda: ops.list_memories,
+    Operation("keep_erasures", archive.MemoryErasuresKeepRequest, lambda: ops.keep_erasures,
+              "Write what was erased to a file outside of the store.", role=CallerRole.OPERATOR),
+    Operation("apply_erasures", archive.MemoryErasuresApplyRequest, lambda: ops.apply_erasures,
+              "Erase again what a copy that was put back brought back.", mutates=True, role=CallerRole.OPERATOR,
+              repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
+    Operation("get", control.MemoryGetRequest, lambda: ops.get_memory, "Read one memory by its id."),
+    Operation("list", control.MemoryListRequest, lambda: ops.list_memories,
               "Read memories in the order in which they were stored."),
-    Operation("history", control.MemoryHistoryRequest, control.MemoryHistoryReport, lambda: ops.memory_history,
-              "Read what happened to one memory."),
-    Operation("forget", control.MemoryForgetRequest, control.MemoryControlReport, lambda: ops.forget_memories,
+    Operation("history", control.MemoryHistoryRequest, lambda: ops.memory_history, "Read what happened to one memory."),
+    Operation("forget", control.MemoryForgetRequest, lambda: ops.forget_memories,
               "Hide memories from recall; can be undone.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("correct", control.MemoryCorrectRequest, control.MemoryControlReport, lambda: ops.correct_memory,
+    Operation("correct", control.MemoryCorrectRequest, lambda: ops.correct_memory,
               "Replace a fact's content; history stays.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("erase", control.MemoryEraseRequest, control.MemoryControlReport, lambda: ops.erase_from_space,
-              "Remove memories physically.", mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
-    Operation("recover", inspection.MemoryRecoverRequest, inspection.MemoryLifecycleReport, lambda: ops.recover_store,
+    Operation("erase", control.MemoryEraseRequest, lambda: ops.erase_from_space, "Remove memories physically.",
+              mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
+    Operation("recover", inspection.MemoryRecoverRequest, lambda: ops.recover_store,
               "Check a space and rebuild its index.", mutates=True, role=CallerRole.OPERATOR),
-    Operation("close", inspection.MemoryCloseRequest, inspection.MemoryLifecycleReport, lambda: ops.close_runtime,
-              "End the runtime.", mutates=True, role=CallerRole.OPERATOR, is_local=True),
+    Operation("close", inspection.MemoryCloseRequest, lambda: ops.close_runtime, "End the runtime.", mutates=True,
+              role=CallerRole.OPERATOR, is_local=True),
 )
 """The operations that every host uses: write, recall, project, control, look, move, end."""
 _GOVERNING: Family = (
-    Operation("list_candidates", facts.CandidateListRequest, facts.CandidateListReport,
-              lambda: ops.list_candidates, "Read proposed beliefs that wait for a decision."),
-    Operation("resolve_candidate", facts.CandidateResolveRequest, facts.CandidateResolveReport,
-              lambda: ops.resolve_candidate, "Decide on a proposed belief.", mutates=True, repeat=RepeatGuard.RECEIPT,
-              grave=CallGravity.AGREES, grave_values=_ACCEPTING),
-    Operation("list_facts", facts.FactListRequest, facts.FactListReport, lambda: ops.list_facts,
+    Operation("list_candidates", facts.CandidateListRequest, lambda: ops.list_candidates,
+              "Read proposed beliefs that wait for a decision."),
+    Operation("resolve_candidate", facts.CandidateResolveRequest, lambda: ops.resolve_candidate,
+              "Decide on a proposed belief.", mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.AGREES,
+              grave_values=_ACCEPTING),
+    Operation("list_facts", facts.FactListRequest, lambda: ops.list_facts,
               "Read facts in full, with what they are worth."),
-    Operation("get_fact", facts.FactDetailRequest, facts.FactDetailReport, lambda: ops.get_fact,
-              "Read one fact in full."),
-    Operation("profile", facts.ProfileRequest, facts.ProfileReport, lambda: flows.build_profile,
+    Operation("get_fact", facts.FactDetailRequest, lambda: ops.get_fact, "Read one fact in full."),
+    Operation("profile", facts.ProfileRequest, lambda: flows.build_profile,
               "Show the current facts about a person, grouped and cited."),
-    Operation("change_fact", facts.FactChangeRequest, facts.FactChangeReport, lambda: ops.change_fact,
+    Operation("change_fact", facts.FactChangeRequest, lambda: ops.change_fact,
               "Correct, supersede, delete, mark stale or invalidate a fact, or change its privacy or scope.",
               mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.AGREES, grave_values=_DISCLOSING,
               private_values=_OPENED),
-    Operation("forget_facts", facts.FactForgetRequest, facts.FactForgetReport, lambda: ops.forget_facts,
+    Operation("forget_facts", facts.FactForgetRequest, lambda: ops.forget_facts,
               "Forget the facts that a query means; a dry run gives the token.", mutates=True,
               repeat=RepeatGuard.RECEIPT),
-    Operation("set_learning", facts.LearningRequest, facts.LearningReport, lambda: ops.set_learning,
+    Operation("set_learning", facts.LearningRequest, lambda: ops.set_learning,
               "Pause or resume learning, suppress or allow a topic.", mutates=True, repeat=RepeatGuard.RECEIPT,
               grave=CallGravity.AGREES, grave_values=_ALLOWING),
-    Operation("merge_facts", facts.MemoryMergeRequest, facts.MemoryMergeReport, lambda: ops.merge_facts,
+    Operation("merge_facts", facts.MemoryMergeRequest, lambda: ops.merge_facts,
               "Fold facts that say nearly the same; can be undone.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("read_continuity", continuity.ContinuityRequest, continuity.ContinuityReport, lambda: ops.read_continuity,
+    Operation("read_continuity", continuity.ContinuityRequest, lambda: ops.read_continuity,
               "Show the state of a conversation."),
-    Operation("export_continuity", continuity.ContinuityExportRequest, continuity.ContinuityExportReport,
-              lambda: ops.export_continuity, "Take a conversation's continuity along."),
-    Operation("import_continuity", continuity.ContinuityImportRequest, continuity.ContinuityImportReport,
-              lambda: ops.import_continuity, "Take a continuity snapshot into a conversation.", mutates=True,
-              repeat=RepeatGuard.RECEIPT),
-    Operation("read_subjects", continuity.SubjectsRequest, continuity.SubjectsReport, lambda: ops.read_subjects,
-              "Say who takes part in a space.", operator_values={"audience": frozenset({"audit"})}),
-    Operation("read_garden", continuity.GardenRequest, continuity.GardenReport, lambda: ops.read_garden,
+    Operation("export_continuity", continuity.ContinuityExportRequest, lambda: ops.export_continuity,
+              "Take a conversation's continuity along."),
+    Operation("import_continuity", continuity.ContinuityImportRequest, lambda: ops.import_continuity,
+              "Take a continuity snapshot into a conversation.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("read_subjects", continuity.SubjectsRequest, lambda: ops.read_subjects, "Say who takes part in a space.",
+              operator_values={"audience": frozenset({"audit"})}),
+    Operation("read_garden", continuity.GardenRequest, lambda: ops.read_garden,
               "Read a conversation's private documents.", private_values={"audience": frozenset({"owner", "model"})}),
 )
 """The operations of governance, continuity and subjects."""
 _EMBEDDING: Family = (
-    Operation("embed", maintenance.MemoryEmbedRequest, maintenance.MemoryEmbedReport, lambda: ops.embed_space,
-              "Make vectors of what has none.", mutates=True, role=CallerRole.OPERATOR),
-    Operation("switch_model", maintenance.ModelSwitchRequest, maintenance.MemoryEmbedReport, lambda: ops.switch_model,
+    Operation("embed", maintenance.MemoryEmbedRequest, lambda: ops.embed_space, "Make vectors of what has none.",
+              mutates=True, role=CallerRole.OPERATOR),
+    Operation("switch_model", maintenance.ModelSwitchRequest, lambda: ops.switch_model,
               "Make vectors by another model, then compare these alone.", mutates=True, role=CallerRole.OPERATOR),
 )
 _TRANSCRIPT: Family = (
-    Operation("commit_transcript", transcript.MemoryTranscriptCommitRequest, transcript.MemoryTranscriptCommitReport,
-              lambda: ops.commit_transcript, "Commit a finished turn as governed evidence.", mutates=True,
-              repeat=RepeatGuard.RECEIPT),
-    Operation("replay_transcript", transcript.MemoryTranscriptReplayRequest, transcript.MemoryTranscriptReplayReport,
-              lambda: ops.replay_transcript, "Read a conversation as one audience may see it.", operator_values=_AUDIT,
-              private_values=_RAW),
-    Operation("export_transcript", transcript.MemoryTranscriptExportRequest, transcript.MemoryTranscriptExportReport,
-              lambda: ops.export_transcript, "Read the part of a conversation that may be exported."),
+    Operation("commit_transcript", transcript.MemoryTranscriptCommitRequest, lambda: ops.commit_transcript,
+              "Commit a finished turn as governed evidence.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("replay_transcript", transcript.MemoryTranscriptReplayRequest, lambda: ops.replay_transcript,
+              "Read a conversation as one audience may see it.", operator_values=_AUDIT, private_values=_RAW),
+    Operation("export_transcript", transcript.MemoryTranscriptExportRequest, lambda: ops.export_transcript,
+              "Read the part of a conversation that may be exported."),
     Operation("request_transcript_lifecycle", transcript.MemoryTranscriptLifecycleRequest,
-              transcript.MemoryTranscriptLifecycleReport, lambda: ops.request_transcript_lifecycle,
-              "Archive, restore, mask or delete the raw text of turns, or review what that would touch.",
-              mutates=True, repeat=RepeatGuard.RECEIPT, operator_values=_AUDIT, grave=CallGravity.REMOVES,
-              grave_values=_DELETING),
-    Operation("repair_transcript", transcript.MemoryTranscriptRepairRequest, transcript.MemoryTranscriptRepairReport,
-              lambda: ops.repair_transcript, "Say which links of a conversation are broken."),
+              lambda: ops.request_transcript_lifecycle,
+              "Archive, restore, mask or delete the raw text of turns, or review what that would touch.", mutates=True,
+              repeat=RepeatGuard.RECEIPT, operator_values=_AUDIT, grave=CallGravity.REMOVES, grave_values=_DELETING),
+    Operation("repair_transcript", transcript.MemoryTranscriptRepairRequest, lambda: ops.repair_transcript,
+              "Say which links of a conversation are broken."),
 )
 _PLATFORM: Family = (
-    Operation("capabilities", inspection.MemoryCapabilitiesRequest, inspection.MemoryCapabilityCatalog,
-              lambda: ops.list_capabilities, "Say what this memory can do here."),
-    Operation("list_spaces", inspection.MemorySpacesRequest, inspection.MemorySpacesReport, lambda: ops.list_spaces,
-              "List the spaces of the store.", role=CallerRole.OPERATOR),
+    Operation("capabilities", inspection.MemoryCapabilitiesRequest, lambda: ops.list_capabilities,
+              "Say what this memory can do here."),
+    Operation("list_spaces", inspection.MemorySpacesRequest, lambda: ops.list_spaces, "List the spaces of the store.",
+              role=CallerRole.OPERATOR),
 )
 _SKILLS: Family = (
-    Operation("list_runtime_skills", skills.RuntimeSkillListRequest, skills.RuntimeSkillListReport,
-              lambda: ops.list_runtime_skills, "Read what runtime skills there are."),
-    Operation("get_runtime_skill", skills.RuntimeSkillDetailRequest, skills.RuntimeSkillDetailReport,
-              lambda: ops.get_runtime_skill, "Read one runtime skill with its history."),
-    Operation("edit_runtime_skill", skills.RuntimeSkillEditRequest, skills.RuntimeSkillMutationReport,
-              lambda: ops.edit_runtime_skill, "Revise an existing runtime skill.", mutates=True,
-              repeat=RepeatGuard.RECEIPT),
-    Operation("set_runtime_skill_enabled", skills.RuntimeSkillSetEnabledRequest, skills.RuntimeSkillMutationReport,
-              lambda: ops.set_runtime_skill_enabled, "Let recall show a runtime skill, or not.", mutates=True,
-              repeat=RepeatGuard.RECEIPT),
-    Operation("delete_runtime_skill", skills.RuntimeSkillDeleteRequest, skills.RuntimeSkillMutationReport,
-              lambda: ops.delete_runtime_skill, "Remove a runtime skill.", mutates=True, repeat=RepeatGuard.RECEIPT,
-              grave=CallGravity.REMOVES),
-    Operation("record_skill_reuse", skills.RuntimeSkillReuseRequest, skills.RuntimeSkillReuseReport,
-              lambda: ops.record_skill_reuse, "Say how it went with the skills that a reply used.", mutates=True,
-              repeat=RepeatGuard.RECEIPT),
-    Operation("govern_runtime_skills", skills.RuntimeSkillGovernRequest, skills.RuntimeSkillGovernReport,
-              lambda: ops.govern_runtime_skills, "Merge, retire and prune runtime skills by quality and age.",
-              mutates=True,
-              repeat=RepeatGuard.RECEIPT),
-    Operation("add_agent_skill_dir", skills.AgentSkillDirAddRequest, skills.AgentSkillDirectoryReport,
-              lambda: ops.add_agent_skill_dir, "Read one more directory of agent skills.", role=CallerRole.OPERATOR),
+    Operation("list_runtime_skills", skills.RuntimeSkillListRequest, lambda: ops.list_runtime_skills,
+              "Read what runtime skills there are."),
+    Operation("get_runtime_skill", skills.RuntimeSkillDetailRequest, lambda: ops.get_runtime_skill,
+              "Read one runtime skill with its history."),
+    Operation("edit_runtime_skill", skills.RuntimeSkillEditRequest, lambda: ops.edit_runtime_skill,
+              "Revise an existing runtime skill.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("set_runtime_skill_enabled", skills.RuntimeSkillSetEnabledRequest, lambda: ops.set_runtime_skill_enabled,
+              "Let recall show a runtime skill, or not.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("delete_runtime_skill", skills.RuntimeSkillDeleteRequest, lambda: ops.delete_runtime_skill,
+              "Remove a runtime skill.", mutates=True, repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
+    Operation("record_skill_reuse", skills.RuntimeSkillReuseRequest, lambda: ops.record_skill_reuse,
+              "Say how it went with the skills that a reply used.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("govern_runtime_skills", skills.RuntimeSkillGovernRequest, lambda: ops.govern_runtime_skills,
+              "Merge, retire and prune runtime skills by quality and age.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("add_agent_skill_dir", skills.AgentSkillDirAddRequest, lambda: ops.add_agent_skill_dir,
+              "Read one more directory of agent skills.", role=CallerRole.OPERATOR),
 )
 _TOOLS: Family = (
-    Operation("upsert_agent_tool_registry", tools.AgentToolRegistryUpsertRequest, tools.AgentToolRegistryUpsertReport,
+    Operation("upsert_agent_tool_registry", tools.AgentToolRegistryUpsertRequest,
               lambda: ops.upsert_agent_tool_registry, "Register a snapshot of a host's tools, or replace it.",
-              mutates=True,
-              repeat=RepeatGuard.RECEIPT),
-    Operation("list_agent_tool_registries", tools.AgentToolRegistryListRequest, tools.AgentToolRegistryListReport,
-              lambda: ops.list_agent_tool_registries, "Read every registry of a host's tools."),
-    Operation("get_agent_tool_registry", tools.AgentToolRegistryGetRequest, tools.AgentToolRegistryGetReport,
-              lambda: ops.get_agent_tool_registry, "Read one registry of a host's tools."),
-    Operation("delete_agent_tool_registry", tools.AgentToolRegistryDeleteRequest, tools.AgentToolRegistryDeleteReport,
+              mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("list_agent_tool_registries", tools.AgentToolRegistryListRequest, lambda: ops.list_agent_tool_registries,
+              "Read every registry of a host's tools."),
+    Operation("get_agent_tool_registry", tools.AgentToolRegistryGetRequest, lambda: ops.get_agent_tool_registry,
+              "Read one registry of a host's tools."),
+    Operation("delete_agent_tool_registry", tools.AgentToolRegistryDeleteRequest,
               lambda: ops.delete_agent_tool_registry, "Remove a registry of a host's tools.", mutates=True,
               repeat=RepeatGuard.RECEIPT, grave=CallGravity.REMOVES),
 )
 _RECORDS: Family = (
-    Operation("put_record", records.RecordPutRequest, records.RecordPutReport, lambda: ops.put_record,
+    Operation("put_record", records.RecordPutRequest, lambda: ops.put_record,
               "Store a value under a namespace and a key.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("get_record", records.RecordGetRequest, records.RecordGetReport,
-              lambda: ops.get_record, "Read one record."),
-    Operation("delete_record", records.RecordDeleteRequest, records.RecordDeleteReport, lambda: ops.delete_record,
+    Operation("get_record", records.RecordGetRequest, lambda: ops.get_record, "Read one record."),
+    Operation("delete_record", records.RecordDeleteRequest, lambda: ops.delete_record,
               "Delete a record; its history stays until it is erased.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("search_records", records.RecordSearchRequest, records.RecordSearchReport, lambda: ops.search_records,
+    Operation("search_records", records.RecordSearchRequest, lambda: ops.search_records,
               "Find records by namespace, fields and words."),
-    Operation("list_record_namespaces", records.RecordNamespaceListRequest, records.RecordNamespaceListReport,
-              lambda: ops.list_record_namespaces, "List the namespaces that hold records."),
-    Operation("record_history", records.RecordHistoryRequest, records.RecordHistoryReport, lambda: ops.record_history,
+    Operation("list_record_namespaces", records.RecordNamespaceListRequest, lambda: ops.list_record_namespaces,
+              "List the namespaces that hold records."),
+    Operation("record_history", records.RecordHistoryRequest, lambda: ops.record_history,
               "Read the versions of one record."),
 )
 _MAINTAINING: Family = (
-    Operation("finalize_turn_and_maintain", maintenance.MemoryFinalizeTurnRequest, maintenance.MemoryFinalizeTurnReport,
+    Operation("finalize_turn_and_maintain", maintenance.MemoryFinalizeTurnRequest,
               lambda: flows.finalize_turn_and_maintain, "Commit a finished turn, then maintain memory with it.",
               mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("maintain", maintenance.MemoryMaintainRequest, maintenance.MemoryMaintenanceReport,
-              lambda: flows.run_maintenance, "Run the parts of maintenance now.", mutates=True,
-              repeat=RepeatGuard.RECEIPT),
-    Operation("list_jobs", maintenance.JobListRequest, maintenance.JobListReport, lambda: ops.list_jobs,
+    Operation("maintain", maintenance.MemoryMaintainRequest, lambda: flows.run_maintenance,
+              "Run the parts of maintenance now.", mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("list_jobs", maintenance.JobListRequest, lambda: ops.list_jobs,
               "Read what was put off, and whether it gets done."),
-    Operation("run_jobs", maintenance.JobRunRequest, maintenance.JobRunReport, lambda: flows.run_jobs,
-              "Do the jobs that are due.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("retry_job", maintenance.JobRetryRequest, maintenance.JobReport, lambda: ops.retry_job,
-              "Let a job be tried again at once.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("cancel_job", maintenance.JobCancelRequest, maintenance.JobReport, lambda: ops.cancel_job,
-              "Give a job up.", mutates=True, repeat=RepeatGuard.RECEIPT),
-    Operation("compact_journal", maintenance.JournalCompactRequest, maintenance.JournalCompactReport,
-              lambda: ops.compact_journal,
+    Operation("run_jobs", maintenance.JobRunRequest, lambda: flows.run_jobs, "Do the jobs that are due.", mutates=True,
+              repeat=RepeatGuard.RECEIPT),
+    Operation("retry_job", maintenance.JobRetryRequest, lambda: ops.retry_job, "Let a job be tried again at once.",
+              mutates=True, repeat=RepeatGuard.RECEIPT),
+    Operation("cancel_job", maintenance.JobCancelRequest, lambda: ops.cancel_job, "Give a job up.", mutates=True,
+              repeat=RepeatGuard.RECEIPT),
+    Operation("compact_journal", maintenance.JournalCompactRequest, lambda: ops.compact_journal,
               "Shorten the journal: replace runs of outdated entries by one entry each.", mutates=True,
               role=CallerRole.OPERATOR, repeat=RepeatGuard.RECEIPT),
 )
@@ -346,7 +329,7 @@ def family_of(operation: AnyOperation, /) -> str:
     return _FAMILY_OF[operation.name]
 
 
-def by_request(request: Value, /) -> AnyOperation:
+def by_request(request: OperationRequest[ReportT], /) -> Operation[Any, ReportT]:
     """Return the operation that takes `request`. Raises Unsupported."""
     operation = _BY_REQUEST.get(type(request))
     if operation is None:

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from typing import Any, assert_never
 
 from elytron.api import MemoryFace
-from elytron.api.base import ReportT
+from elytron.api.base import ReportT, RequestT
 from elytron.registry import by_request
 from elytron.remote.wire import BegunStream, RemoteTransport, call_of, report_of, space_of
 from elytron.sync_runtime import BlockingMemory
@@ -21,7 +21,7 @@ from elytron_core.contracts.inspection import (
 )
 from elytron_core.errors import ElytronError, RateLimited, StoreClosed
 from elytron_core.events import EventGap, EventId, GapReason, JournalEvent
-from elytron_core.model import Value
+from elytron_core.model import OperationRequest, Value
 from elytron_core.scope import Scope
 
 WAITED_FOR = frozenset(
@@ -80,22 +80,22 @@ class RemoteMemory(MemoryFace):
         """Return the scope of calls that name none."""
         return self._scope
 
-    async def operate(self, request: Value, report: type[ReportT], /, *, idempotency_key: str | None = None) -> ReportT:
+    async def operate(self, request: OperationRequest[ReportT], /, *, idempotency_key: str | None = None) -> ReportT:
         """Perform the operation that takes `request` on the server and return what it reports.
 
         With `idempotency_key`, a change that takes one may be sent again and is done once. To close is to let go of
         the connection: a server is not ended by a call.
         """
+        operation = by_request(request)
         if isinstance(request, MemoryCloseRequest):
-            closed = await self.close(request)
-            assert isinstance(closed, report)
+            closed: Any = await self.close(request)
             return closed
-        call = call_of(by_request(request), self._scoped(request), idempotency_key=idempotency_key)
+        call = call_of(operation, self._scoped(request), idempotency_key=idempotency_key)
         failures = 0
         while True:
             self._require_open()
             try:
-                return report_of(await self._transport.call(call), report)
+                return report_of(await self._transport.call(call), operation.report)
             except ElytronError as error:
                 failures += 1
                 await self._pause(error, failures, may_repeat=call.may_repeat)
@@ -129,7 +129,7 @@ class RemoteMemory(MemoryFace):
                 failures += 1
                 await self._pause(error, failures, attempts)
 
-    async def watch(self, request: Value, report: type[ReportT], /, *, after: int = 0) -> AsyncGenerator[ReportT]:
+    async def watch(self, request: OperationRequest[ReportT], /, *, after: int = 0) -> AsyncGenerator[ReportT]:
         """Yield the report of a projection, inspection or replay, again each time its space has grown beyond `after`.
 
         Needs a ws:// or wss:// address. A broken connection is made again: the report comes again, a replay goes on
@@ -138,19 +138,20 @@ class RemoteMemory(MemoryFace):
         >>> request = elytron.MemoryInspectionRequest()
         >>> async def first_report():
         ...     async with elytron.connect(address.replace("http", "ws")) as remote:
-        ...         async with aclosing(remote.watch(request, elytron.MemoryInspectionReport)) as reports:
+        ...         async with aclosing(remote.watch(request)) as reports:
         ...             return await anext(reports)
         >>> asyncio.run(first_report()).documents["turns"]
         1
         """
+        operation = by_request(request)
         request, failures, attempts = self._scoped(request), 0, limits.REMOTE_ATTEMPTS
         while True:
             self._require_open()
-            call = call_of(by_request(request), request, idempotency_key=None)
+            call = call_of(operation, request, idempotency_key=None)
             try:
                 async with aclosing(self._transport.watch(call, after)) as reports:
                     async for data in reports:
-                        found = report_of(data, report)
+                        found = report_of(data, operation.report)
                         request, after, failures = _next_request(request, found), 0, 0
                         attempts = limits.REMOTE_STREAM_ATTEMPTS
                         yield found
@@ -175,7 +176,7 @@ class RemoteMemory(MemoryFace):
             raise error
         await self._sleep(pause)
 
-    def _scoped(self, request: Value) -> Value:
+    def _scoped(self, request: RequestT) -> RequestT:
         """Return `request` with this client's scope, if it has none and takes one."""
         scope: Any = space_of(request, self._scope)
         if scope is None or "scope" not in type(request).model_fields or getattr(request, "scope", None) is not None:
@@ -200,7 +201,7 @@ def _stream_place(item: JournalEvent | EventGap | BegunStream) -> str:
             assert_never(item)
 
 
-def _next_request(request: Value, report: Value) -> Value:
+def _next_request(request: RequestT, report: Value) -> RequestT:
     """Return the next request of a stream that is opened again: a replay goes on behind the last turn that came."""
     if isinstance(report, MemoryReplayReport) and report.turns:
         return request.model_copy(update={"cursor": report.turns[-1].id, "order": LedgerOrder.FIRST})

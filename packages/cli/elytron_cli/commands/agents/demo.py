@@ -24,7 +24,7 @@ from elytron_cli.session import CommandSession, open_session
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, ProgressBar, safe_text
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
-from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, RecallHit
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallHit
 from elytron_core.errors import MissingExtra, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.policy.ranking.excerpts import BETWEEN, passages_of
@@ -113,7 +113,7 @@ async def _run_demo(found: RunSettings, out: CommandOutput) -> DemoReport:
         times: list[float] = []
         answered = [await _ask_question(session, question, lines, times) for question in questions]
         asked = MemoryProjectionRequest(query=questions[0].question, max_chars=PROJECTED_CHARS)
-        projection = await session.call(asked, MemoryProjectionReport)
+        projection = await session.call(asked)
     return DemoReport(
         store=found.store.shown,
         imported=imported,
@@ -142,7 +142,7 @@ async def _ask_question(
 ) -> AnsweredQuestion:
     request = MemoryRecallRequest(query=question.question)
     began = time.perf_counter()
-    report = await session.call(request, MemoryRecallReport)
+    report = await session.call(request)
     times.append(time.perf_counter() - began)
     evidence = {lines[number - 1] for number in question.evidence}
     places = tuple(place for place, hit in enumerate(report.hits, start=1) if hit.text in evidence)

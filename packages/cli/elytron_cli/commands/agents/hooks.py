@@ -33,10 +33,8 @@ from elytron_cli.refusal import OperationRefused
 from elytron_cli.runner import run_output, run_settings
 from elytron_cli.session import open_session
 from elytron_core import limits
-from elytron_core.contracts.projection import MemoryProjectionReport
-from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import ElytronError, InvalidInput
-from elytron_core.model import Request, Value
+from elytron_core.model import OperationRequest, Value
 from elytron_store import WhenMissing
 
 ReportT = TypeVar("ReportT", bound=Value)
@@ -113,7 +111,7 @@ def recall_command(*, max_chars: int, resident: bool, url: str | None) -> None:
     request = projection_of(event, scope_of(event, run_settings().space.value), max_chars=max_chars)
     if request is None:
         return
-    report = _call_memory(request, MemoryProjectionReport, url=url, when_missing=WhenMissing.PRETEND)
+    report = _call_memory(request, url=url, when_missing=WhenMissing.PRETEND)
     told = context_of(report)
     if told is not None:
         print(told)
@@ -155,7 +153,7 @@ def keep_command(*, url: str | None) -> None:
     event = _hook_event()
     request = turns_of(event, scope_of(event, run_settings().space.value))
     if request is not None:
-        _call_memory(request, MemoryWriteReport, url=url, when_missing=WhenMissing.MAKE)
+        _call_memory(request, url=url, when_missing=WhenMissing.MAKE)
     require_transcript(event)
 
 
@@ -163,14 +161,14 @@ def _hook_event() -> HookEvent:
     return read_event(sys.stdin.buffer.read(limits.JSON_BYTES + 1))
 
 
-def _call_memory(request: Request, report: type[ReportT], /, *, url: str | None, when_missing: WhenMissing) -> ReportT:
+def _call_memory(request: OperationRequest[ReportT], /, *, url: str | None, when_missing: WhenMissing) -> ReportT:
     found = run_settings()
 
     async def work() -> ReportT:
         if url is None:
             async with open_session(found, when_missing=when_missing) as session:
-                return await session.call(request, report)
+                return await session.call(request)
         async with elytron.connect(url, api_key=os.environ.get(KEY)) as memory:
-            return await memory.operate(request, report)
+            return await memory.operate(request)
 
     return asyncio.run(work())

@@ -152,7 +152,7 @@ async def _embed_all(session: CommandSession, request: MemoryEmbedRequest | Mode
     switched = changed = False
     with ProgressBar("embedding", unit="texts", shown=True) as bar:
         while True:
-            report = await session.call(request, MemoryEmbedReport)
+            report = await session.call(request)
             embedded, reused = embedded + report.embedded, reused + report.reused
             refused, dropped = refused + report.refused, dropped + report.dropped
             switched, changed = switched or report.switched, changed or report.changed

@@ -5,7 +5,7 @@ import json
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -24,7 +24,7 @@ from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import PayloadTooLarge, Unauthorized, UnreadableFile
-from elytron_core.model import Value
+from elytron_core.model import OperationRequest, Value
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -67,11 +67,15 @@ def _call_server(
 
 
 def _perform_request(
-    server: NamedServer, request: Value, show: "Show[ReportT]", *, key: str | None = None, exact: bool = False
+    server: NamedServer,
+    request: OperationRequest[ReportT],
+    show: "Show[ReportT]",
+    *,
+    key: str | None = None,
+    exact: bool = False,
 ) -> None:
     """Perform `request` on the server and print its report."""
-    kind = cast("type[ReportT]", by_request(request).report)
-    _call_server(server, lambda memory: memory.operate(request, kind, idempotency_key=key), show, exact=exact)
+    _call_server(server, lambda memory: memory.operate(request, idempotency_key=key), show, exact=exact)
 
 
 def _show_json(console: "Console", report: Value) -> None:
@@ -124,7 +128,9 @@ def _add_remotely(*, text: str, server: NamedServer, **about: Any) -> None:
     _call_server(server, lambda memory: memory.add(words, **about), tables_common.show_written)
 
 
-def _plain_or_json(kind: Value, plain: dict[str, Any], given: str | None) -> Value:
+def _plain_or_json(
+    kind: OperationRequest[ReportT], plain: dict[str, Any], given: str | None
+) -> OperationRequest[ReportT]:
     """Return a request like `kind`: in plain words or in JSON, and not both."""
     if (plain["query"] is None) == (given is None):
         raise click.UsageError("give either QUERY or --request")
