@@ -19,7 +19,6 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_agent.context.request": "WindowSummary",
         "elytron_agent.hooks.contract": "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookSettings HookState",
         "elytron_agent.hooks.facts": "FactInsight",
-        "elytron_agent.hooks.items": "TurnItem",
         "elytron_agent.hooks.session": "TurnCode TurnInvalid",
         "elytron_agent.hooks.tree": "MemoryTree TreeEntry TreeListing",
         "elytron_agent.hooks.turn_hooks": "HookedTurn TurnHooks",
@@ -42,5 +41,6 @@ __getattr__, __dir__ = lazy_exports(
             "MemoryStrategy ReferencePlacement RunEnding RunMemory TurnExchange session_search"
         ),
         "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
+        "elytron_models.chat_messages": "TurnItem",
     },
 )

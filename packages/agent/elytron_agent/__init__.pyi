@@ -19,7 +19,6 @@ from elytron_agent.hooks.contract import BeforeTurnReport as BeforeTurnReport
 from elytron_agent.hooks.contract import HookSettings as HookSettings
 from elytron_agent.hooks.contract import HookState as HookState
 from elytron_agent.hooks.facts import FactInsight as FactInsight
-from elytron_agent.hooks.items import TurnItem as TurnItem
 from elytron_agent.hooks.session import TurnCode as TurnCode
 from elytron_agent.hooks.session import TurnInvalid as TurnInvalid
 from elytron_agent.hooks.tree import MemoryTree as MemoryTree
@@ -85,3 +84,4 @@ from elytron_agent.tool import Tool as Tool
 from elytron_agent.tool import ToolAnswer as ToolAnswer
 from elytron_agent.tool import ToolArguments as ToolArguments
 from elytron_agent.tool import typed_tool as typed_tool
+from elytron_models.chat_messages import TurnItem as TurnItem

@@ -8,12 +8,13 @@ from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import AfterTurn, HookState, TurnHooks
-from elytron_agent.hooks.items import Json, chat_of, items_of, responses_of
+from elytron_agent.hooks.items import items_of
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.contracts.transcript import (
     MemoryTranscriptLifecycleRequest,
     TranscriptLifecycleTransition,
 )
+from elytron_models.chat_messages import Json, chat_of, responses_of
 
 pytestmark = pytest.mark.anyio
 

@@ -4,8 +4,9 @@ import json
 from typing import Any
 
 from elytron_agent import AfterTurnReport, BeforeTurnReport, TurnHooks
-from elytron_agent.hooks.items import HostMessages, Json, items_of
+from elytron_agent.hooks.items import HostMessages, items_of
 from elytron_agent.hooks.reference import is_policy, is_reference
+from elytron_models.chat_messages import Json
 
 
 def said(role: str, text: str) -> Json:

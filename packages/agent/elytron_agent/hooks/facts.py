@@ -19,7 +19,6 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.context import request
 from elytron_agent.hooks.contract import HookSettings
-from elytron_agent.hooks.items import TurnItem
 from elytron_agent.hooks.reference import ChunkLine, FactLine, InsightLine
 from elytron_core.clock import Instant, format_instant
 from elytron_core.contracts.facts import FactDraft, FactEntry, FactListRequest
@@ -46,6 +45,7 @@ from elytron_core.ports.chat import ChatRole, ModelRequest
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
 from elytron_core.text.analyser import ENGLISH
+from elytron_models.chat_messages import TurnItem
 
 BETWEEN: Final = "::"
 MODEL_CERTAINTY: Final = 0.78

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from elytron_agent.hooks.items import MESSAGE, ItemPart, TurnItem
 from elytron_core.model import Value
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.projection.builder import POLICY as BLOCK_POLICY
 from elytron_core.policy.projection.escape import escape_line
+from elytron_models.chat_messages import MESSAGE, ItemPart, TurnItem
 
 KIND: Final = "historical_memory"
 POLICY: Final = (

@@ -7,11 +7,13 @@ from elytron_agent import limits
 from elytron_agent.hooks import items, window
 from elytron_agent.hooks.contract import BeforeTurn, BeforeTurnReport, HookSession, HookSettings, HookState
 from elytron_agent.hooks.facts import TurnRecollection, recollect_facts
-from elytron_agent.hooks.items import HostMessage, TurnItem
+from elytron_agent.hooks.items import HostMessage
 from elytron_agent.hooks.reference import POLICY, TurnReference, is_policy, is_reference, reference_items
 from elytron_agent.hooks.window import HookWindow, ItemGroup
 from elytron_core.policy.admission.own_output import own_words
 from elytron_core.text import similarity
+from elytron_models import chat_messages
+from elytron_models.chat_messages import TurnItem
 
 KEPT_SHARE: Final = 0.5
 """To which share of the limit a compaction brings the context, its summary aside."""
@@ -29,7 +31,7 @@ class ArrangedMessages(NamedTuple):
 
 def arrange_messages(host: Sequence[HostMessage], latest: int, /) -> ArrangedMessages:
     """Return the messages in their places; what hooks put among them before goes."""
-    leading = next((place for place, message in enumerate(host) if message.role not in items.SYSTEM), len(host))
+    leading = next((place for place, message in enumerate(host) if message.role not in chat_messages.SYSTEM), len(host))
     system: list[HostMessage] = []
     history: list[HostMessage] = []
     current: list[HostMessage] = []

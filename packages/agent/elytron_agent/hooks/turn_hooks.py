@@ -26,7 +26,7 @@ from elytron_agent.hooks.contract import (
     is_wanted,
 )
 from elytron_agent.hooks.facts import FactInsight, fact_entries, insights_of
-from elytron_agent.hooks.items import HostMessages, Json
+from elytron_agent.hooks.items import HostMessages
 from elytron_agent.hooks.session import CredentialMemories, TurnCode, TurnInvalid
 from elytron_agent.hooks.tree import MemoryTree
 from elytron_agent.hooks.turn_record import HookCounts, HookFigure, HookMetrics, figures_of
@@ -37,6 +37,7 @@ from elytron_core.ids import IdSource, RandomIds
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
 from elytron_models import ModelClient, open_model
+from elytron_models.chat_messages import Json
 
 logger = logging.getLogger("elytron.hooks")
 TIMEOUT: Final = "timeout"

@@ -21,7 +21,7 @@ from elytron_agent.hooks.facts import (
     rank_facts,
     told_facts,
 )
-from elytron_agent.hooks.items import HostMessage, TurnItem
+from elytron_agent.hooks.items import HostMessage
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.contracts.maintenance import (
     CommitStatus,
@@ -37,6 +37,7 @@ from elytron_core.model import Value
 from elytron_core.planes.transcript import sequence_of
 from elytron_core.ports.chat import ChatModel
 from elytron_models import ask_for
+from elytron_models.chat_messages import TurnItem
 
 BUCKETS: Final = (("0-9", 10), ("10-49", 50), ("50-99", 100), ("100-299", 300), ("300-999", 1000), ("1000+", None))
 """Each bucket's name and the milliseconds that are no longer in it."""

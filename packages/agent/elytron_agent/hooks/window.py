@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.hooks.items import CALL, MESSAGE, RESULT, SYSTEM, HostMessage, TurnItem, paired_items
+from elytron_agent.hooks.items import HostMessage, paired_items
 from elytron_agent.hooks.reference import without_reference
 from elytron_core.contracts.continuity import ContinuityRequest, SummaryDraft, SummaryWrite
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
@@ -41,6 +41,7 @@ from elytron_core.planes.transcript import (
 )
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
+from elytron_models.chat_messages import CALL, MESSAGE, RESULT, SYSTEM, TurnItem
 
 KEY: Final = "host.item"
 _ROLES: Final = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}

@@ -1,9 +1,8 @@
 """Prompts of OpenAI's chat completions."""
 
-from collections.abc import Iterator
-
+from elytron_models.chat_messages import message_items
 from elytron_models.dialects.chat import ChatAnswer
-from elytron_models.stream_parser import Fields, count_field, inner_object, object_list, text_field
+from elytron_models.stream_parser import Fields, count_field, inner_object, object_list
 from elytron_proxy.dialects.dialect import (
     AnswerWitness,
     Body,
@@ -14,10 +13,9 @@ from elytron_proxy.dialects.dialect import (
     functions_of,
     in_system,
     items_of,
-    said_in,
     with_message,
 )
-from elytron_proxy.dialects.prompt import CallPrompt, PromptStep, StepKind, ToolUse, prompt_of
+from elytron_proxy.dialects.prompt import CallPrompt, prompt_of, steps_of
 from elytron_proxy.settings import BlockPlacement
 
 POLICIES = ("system", "developer")
@@ -25,26 +23,8 @@ POLICIES = ("system", "developer")
 
 def read_prompt(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a request."""
-    return prompt_of(steps_of(body), tools=functions_of(body), is_single=count_field(body, "n") <= 1)
-
-
-def steps_of(body: Fields, /) -> Iterator[PromptStep]:
-    """Yield the steps of the messages, as chat completions and Ollama write them."""
-    for at, message in enumerate(object_list(body, "messages")):
-        match text_field(message, "role"):
-            case "user":
-                if said := said_in(message.get("content")).strip():
-                    yield PromptStep(StepKind.USER, said, at)
-            case "assistant":
-                if said := said_in(message.get("content")):
-                    yield PromptStep(StepKind.ASSISTANT, said, at)
-                for call in object_list(message, "tool_calls"):
-                    named = text_field(inner_object(call, "function"), "name")
-                    yield PromptStep(StepKind.TOOL, at=at, use=ToolUse(text_field(call, "id"), named))
-            case "tool" | "function":
-                yield PromptStep(StepKind.TOOL, at=at)
-            case _:
-                pass
+    steps = steps_of(object_list(body, "messages"), message_items)
+    return prompt_of(steps, tools=functions_of(body), is_single=count_field(body, "n") <= 1)
 
 
 def place_block(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:

@@ -3,7 +3,7 @@
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, cast
+from typing import cast
 
 from elytron_models.stream_parser import (
     EventFrames,
@@ -19,12 +19,10 @@ from elytron_models.stream_parser import (
     object_list,
     text_field,
 )
-from elytron_proxy.dialects.prompt import TAG, CallPrompt, OfferedTool
+from elytron_proxy.dialects.prompt import BETWEEN, TAG, CallPrompt, OfferedTool
 from elytron_proxy.settings import BlockPlacement
 
 Body = dict[str, object]
-BETWEEN: Final = "\n\n"
-_TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 
 
 def encode_shelved(block: str, /) -> str:
@@ -38,18 +36,6 @@ def decode_shelved(kept: str, /) -> str:
         return b64decode(kept, validate=True).decode("utf-8", "replace")
     except ValueError:
         return ""
-
-
-def said_in(content: object, /) -> str:
-    """Return the text of a message's content; images and files have none."""
-    if isinstance(content, str):
-        return text_field({"content": content}, "content")
-    if not isinstance(content, list):
-        return ""
-    parts = [object_fields(part) for part in cast("list[object]", content)]
-    return BETWEEN.join(
-        text_field(part, "text") for part in parts if text_field(part, "type") in _TEXTS and text_field(part, "text")
-    )
 
 
 def items_of(body: Mapping[str, object], name: str, /) -> list[object]:

@@ -1,8 +1,7 @@
 """Prompts of Anthropic's Messages."""
 
-from collections.abc import Iterator
-
 from elytron_core.errors import InvalidInput
+from elytron_models.chat_messages import anthropic_items
 from elytron_models.dialects.messages import MessagesAnswer
 from elytron_models.stream_parser import Fields, object_list, text_field
 from elytron_proxy.dialects.dialect import (
@@ -16,10 +15,9 @@ from elytron_proxy.dialects.dialect import (
     items_of,
     named_event,
     offered_tools,
-    said_in,
     with_message,
 )
-from elytron_proxy.dialects.prompt import CallPrompt, PromptStep, StepKind, ToolUse, prompt_of
+from elytron_proxy.dialects.prompt import CallPrompt, prompt_of, steps_of
 from elytron_proxy.settings import BlockPlacement
 
 _KINDS = {
@@ -35,26 +33,8 @@ _KINDS = {
 
 def read_prompt(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a request."""
-    return prompt_of(_body_steps(body), tools=offered_tools(object_list(body, "tools"), "input_schema"))
-
-
-def _body_steps(body: Fields) -> Iterator[PromptStep]:
-    for at, message in enumerate(object_list(body, "messages")):
-        blocks = object_list(message, "content")
-        said = said_in(message.get("content"))
-        if text_field(message, "role") == "user":
-            # Text beside a tool's result is the host's as often as a person's.
-            if any(text_field(block, "type") == "tool_result" for block in blocks):
-                yield PromptStep(StepKind.TOOL, at=at)
-            elif said.strip():
-                yield PromptStep(StepKind.USER, said.strip(), at)
-        elif text_field(message, "role") == "assistant":
-            yield PromptStep(StepKind.ASSISTANT, said, at)
-            for block in blocks:
-                if text_field(block, "type").endswith("tool_use"):
-                    yield PromptStep(
-                        StepKind.TOOL, at=at, use=ToolUse(text_field(block, "id"), text_field(block, "name"))
-                    )
+    steps = steps_of(object_list(body, "messages"), anthropic_items)
+    return prompt_of(steps, tools=offered_tools(object_list(body, "tools"), "input_schema"))
 
 
 def place_block(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:

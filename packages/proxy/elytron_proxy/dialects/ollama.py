@@ -2,8 +2,9 @@
 
 from dataclasses import replace
 
+from elytron_models.chat_messages import message_items
 from elytron_models.dialects.ollama import OllamaAnswer
-from elytron_models.stream_parser import Fields, json_text, text_field
+from elytron_models.stream_parser import Fields, json_text, object_list, text_field
 from elytron_proxy.dialects import chat
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
@@ -15,13 +16,14 @@ from elytron_proxy.dialects.dialect import (
     items_of,
     with_part,
 )
-from elytron_proxy.dialects.prompt import CallPrompt, prompt_of, without_blocks
+from elytron_proxy.dialects.prompt import CallPrompt, prompt_of, steps_of, without_blocks
 from elytron_proxy.settings import BlockPlacement
 
 
 def read_prompt(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a chat."""
-    return prompt_of(chat.steps_of(body), tools=functions_of(body))
+    steps = steps_of(object_list(body, "messages"), message_items)
+    return prompt_of(steps, tools=functions_of(body))
 
 
 def read_completion(body: Fields, /) -> CallPrompt | None:

@@ -1,13 +1,16 @@
 """The prompt in a request: what a person said last, what was said before, and which tools took part."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, Protocol
 
 from elytron_core.policy.projection.escape import FenceTag
+from elytron_models.chat_messages import RESULT, BodyText, TurnItem, no_text
+from elytron_models.stream_parser import Fields, text_field
 
+BETWEEN: Final = "\n\n"
 TAG: Final = FenceTag.PROXY.value
 """The tag of what memory adds to a request."""
 _BLOCK: Final = re.compile(rf"<{TAG}\b[^>\n]{{0,40}}>.*?</{TAG}>", re.DOTALL)
@@ -87,6 +90,38 @@ class PromptStep:
     text: str = ""
     at: int = -1
     use: ToolUse | None = None
+
+
+class ItemReader(Protocol):
+    """The items of a message in one dialect, as the codec of messages reads them."""
+
+    def __call__(self, raw: Fields, /, *, body_of: BodyText) -> Iterable[TurnItem]: ...
+
+
+def steps_of(messages: Iterable[Fields], read: ItemReader, /) -> Iterator[PromptStep]:
+    """Yield the steps of the messages, in order."""
+    for at, message in enumerate(messages):
+        items = tuple(read(message, body_of=no_text))
+        if any(item.type == RESULT for item in items):
+            # Text beside a tool's result is the host's as often as a person's.
+            yield PromptStep(StepKind.TOOL, at=at)
+            continue
+        for item in items:
+            said = BETWEEN.join(text for text in item.texts if text)
+            match item.type, item.role:
+                case "message", "user":
+                    if said := said.strip():
+                        yield PromptStep(StepKind.USER, said, at)
+                case "message", "assistant":
+                    yield PromptStep(StepKind.ASSISTANT, said, at)
+                case kind, role if kind.endswith("_output") or role == "function":
+                    yield PromptStep(StepKind.TOOL, at=at)
+                case kind, _ if kind.endswith("_call"):
+                    used = item.call_id or text_field(message, "call_id") or text_field(message, "id")
+                    name = item.name or text_field(message, "name") or kind
+                    yield PromptStep(StepKind.TOOL, at=at, use=ToolUse(used, name))
+                case _:
+                    pass
 
 
 def prompt_of(

@@ -1,8 +1,9 @@
 """Prompts of OpenAI's Responses and of Open Responses."""
 
-from collections.abc import Iterator
+from dataclasses import replace
 
 from elytron_core.errors import InvalidInput
+from elytron_models.chat_messages import message_items
 from elytron_models.dialects.responses import ResponsesAnswer
 from elytron_models.stream_parser import Fields, object_fields, object_list, text_field
 from elytron_proxy.dialects.chat import POLICIES, refusal_body
@@ -17,11 +18,10 @@ from elytron_proxy.dialects.dialect import (
     items_of,
     named_event,
     offered_tools,
-    said_in,
     with_message,
     with_part,
 )
-from elytron_proxy.dialects.prompt import CallPrompt, PromptStep, StepKind, ToolUse, prompt_of
+from elytron_proxy.dialects.prompt import CallPrompt, prompt_of, steps_of
 from elytron_proxy.settings import BlockPlacement
 
 _STATUS = {"completed": "response.completed", "incomplete": "response.incomplete", "failed": "response.failed"}
@@ -31,30 +31,10 @@ def read_prompt(body: Fields, /) -> CallPrompt | None:
     """Return the prompt of a request; None for one that is answered in the background."""
     if body.get("background"):
         return None
-    return prompt_of(_body_steps(body), tools=offered_tools(object_list(body, "tools")))
-
-
-def _body_steps(body: Fields) -> Iterator[PromptStep]:
-    told = body.get("input")
-    if isinstance(told, str):
-        if told.strip():
-            yield PromptStep(StepKind.USER, told.strip())
-        return
-    for at, item in enumerate(object_list(body, "input")):
-        kind, role = text_field(item, "type") or "message", text_field(item, "role")
-        if kind == "message" and role == "user":
-            if said := said_in(item.get("content")).strip():
-                yield PromptStep(StepKind.USER, said, at)
-        elif kind == "message" and role == "assistant":
-            yield PromptStep(StepKind.ASSISTANT, said_in(item.get("content")), at)
-        elif kind.endswith("_call"):
-            yield PromptStep(
-                StepKind.TOOL,
-                at=at,
-                use=ToolUse(text_field(item, "call_id") or text_field(item, "id"), text_field(item, "name") or kind),
-            )
-        elif kind.endswith("_output"):
-            yield PromptStep(StepKind.TOOL, at=at)
+    tools, told = offered_tools(object_list(body, "tools")), body.get("input")
+    messages = [{"role": "user", "content": told}] if isinstance(told, str) else object_list(body, "input")
+    found = prompt_of(steps_of(messages, message_items), tools=tools)
+    return replace(found, at=-1) if found is not None and isinstance(told, str) else found
 
 
 def place_block(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:

@@ -18,18 +18,12 @@ from elytron_core.planes.transcript import Message
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 from elytron_core.text import similarity
+from elytron_models.chat_messages import ROLE_WORDS, TEXTS
 
-_ROLES = {role.value: role for role in EvidenceRole} | {
-    "human": EvidenceRole.USER,
-    "ai": EvidenceRole.ASSISTANT,
-    "model": EvidenceRole.ASSISTANT,
-    "developer": EvidenceRole.SYSTEM,
-    "function": EvidenceRole.TOOL,
-}
 SECONDS_BELOW = 100_000_000_000
 """A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
 _ID_DIGITS = 32
-_WORDED = frozenset({"text", "input_text", "output_text", "voice_note"})
+_WORDED = TEXTS | {"voice_note"}
 """The parts of a message that were said, or written for its reader."""
 
 
@@ -128,9 +122,9 @@ def optional_title(value: Json, /) -> str | None:
 
 def named_role(value: Json, /, *, what: str = "role") -> EvidenceRole:
     """Return the role that `value` names, in the words of any of the formats."""
-    found = _ROLES.get(value) if isinstance(value, str) else None
+    found = ROLE_WORDS.get(value) if isinstance(value, str) else None
     if found is None:
-        raise InvalidInput(field=what, problem=f"is none of {', '.join(_ROLES)}")
+        raise InvalidInput(field=what, problem=f"is none of {', '.join(ROLE_WORDS)}")
     return found
 
 

@@ -6,11 +6,12 @@ from typing import Final
 import elytron
 from elytron_agent.hooks.evaluation.hook_stage import SHARES, HookStage
 from elytron_agent.hooks.evaluation.rates import HookRate, HookRates, rate_of
-from elytron_agent.hooks.items import Json, items_of
+from elytron_agent.hooks.items import items_of
 from elytron_agent.hooks.reference import is_reference
 from elytron_agent.hooks.turn_hooks import TurnHooks
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.ids import SeededIds
+from elytron_models.chat_messages import Json
 
 SAID: Final = (
     "My name is Ada Byron.",

@@ -8,12 +8,13 @@ import elytron
 from elytron_agent.hooks.evaluation.hook_stage import ASKING, SHARES, HookStage
 from elytron_agent.hooks.evaluation.rates import CEILINGS, FLOORS, HookRates, rate_of
 from elytron_agent.hooks.evaluation.turn_file import QuestionLine, TurnLine, TurnScript, WaitLine
-from elytron_agent.hooks.items import Json, items_of
+from elytron_agent.hooks.items import items_of
 from elytron_agent.hooks.reference import is_reference
 from elytron_agent.hooks.turn_hooks import TurnHooks
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.text.similarity import normalise_text
+from elytron_models.chat_messages import Json
 
 _COMPACTED_FROM: Final = 4
 """Turns of a session from which on compaction is looked at."""

@@ -1,0 +1,264 @@
+"""Codec of chat messages: what programs send to model APIs and get from them, in one form of items, and back.
+
+`message_items` reads messages of chat completions (Ollama's are the same) and items of the Responses API,
+`anthropic_items` messages of Anthropic; `responses_of` and `chat_of` write. No message is refused: a part that has no
+field of its own is kept as JSON text in `body`, as `body_of` makes it. The proxy, the turn hooks and the importers read
+by these; model clients write their own typed requests.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from elytron_core.evidence import EvidenceRole
+from elytron_core.model import Value
+from elytron_core.text.similarity import CHARS_PER_TOKEN
+
+Json = dict[str, Any]
+BodyText = Callable[[object], str]
+"""Gives the text in whose form a thing without a field of its own is kept."""
+
+MESSAGE: Final = "message"
+CALL: Final = "function_call"
+RESULT: Final = "function_call_output"
+OTHER: Final = "other"
+"""Items of a host with neither a type nor a role."""
+TEXTS: Final = frozenset({"input_text", "output_text", "text"})
+IMAGES: Final = frozenset({"input_image", "image_url"})
+_TOOL_BLOCKS: Final = ("tool_use", "tool_result")
+"""Endings of the types of Anthropic's blocks that hold no words."""
+SYSTEM: Final = frozenset({"system", "developer"})
+ROLE_WORDS: Final[Mapping[str, EvidenceRole]] = {role.value: role for role in EvidenceRole} | {
+    "human": EvidenceRole.USER,
+    "ai": EvidenceRole.ASSISTANT,
+    "model": EvidenceRole.ASSISTANT,
+    "developer": EvidenceRole.SYSTEM,
+    "function": EvidenceRole.TOOL,
+}
+"""Role of a message by the word that programs have for it."""
+
+
+class ItemPart(Value):
+    """A part of a message. `type` is that of the Responses API: `input_text`, `output_text`, `input_image`, ..."""
+
+    type: str
+    text: str = ""
+    image_url: str = ""
+    detail: str = ""
+    file_id: str = ""
+    filename: str = ""
+    body: str = ""
+    """JSON text of a part of another type, unchanged."""
+
+
+class TurnItem(Value):
+    """A message, a call of a tool, or its result; of another type, `body` is its JSON text, unchanged."""
+
+    type: str = MESSAGE
+    role: str = ""
+    content: tuple[ItemPart, ...] = ()
+    name: str = ""
+    call_id: str = ""
+    arguments: str = ""
+    output: str = ""
+    body: str = ""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """Return the words of the item, part by part."""
+        if self.type == RESULT:
+            return (self.output,)
+        return tuple(part.text for part in self.content if part.type in TEXTS)
+
+    @property
+    def words(self) -> str:
+        """Return the words of the item as one text."""
+        return "\n".join(self.texts)
+
+    @property
+    def tokens(self) -> int:
+        """Return about how many tokens the item has: a quarter of its characters."""
+        own = (self.type, self.role, self.name, self.call_id, self.arguments, self.output, self.body)
+        parts = (text for part in self.content for text in (part.type, part.text, part.image_url, part.filename))
+        return -(-(sum(map(len, own)) + sum(map(len, parts))) // CHARS_PER_TOKEN)
+
+    @property
+    def identity(self) -> str:
+        """Return a digest that is the same for the same item in either form."""
+        seen = {"type": self.type, "role": self.role, "words": self.words.strip(), "name": self.name}
+        seen |= {"call": self.call_id, "arguments": self.arguments, "body": self.body}
+        images = [part.image_url or part.file_id or part.body for part in self.content if part.type not in TEXTS]
+        return hashlib.sha256(json.dumps([seen, images], sort_keys=True).encode()).hexdigest()
+
+
+def json_text(value: object, /) -> str:
+    """Return `value` as JSON text that is the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=str)
+
+
+def no_text(_value: object, /) -> str:
+    """Return nothing: for readers of words alone, whom an image of megabytes must not cost its bytes again."""
+    return ""
+
+
+def message_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -> Iterator[TurnItem]:
+    """Yield the items of a message of chat completions, or of an item of the Responses API."""
+    kind, role = raw.get("type", MESSAGE), raw.get("role")
+    if kind == CALL:
+        yield TurnItem(
+            type=CALL,
+            name=_raw_text(raw, "name"),
+            call_id=_raw_text(raw, "call_id"),
+            arguments=_raw_text(raw, "arguments"),
+        )
+    elif kind == RESULT:
+        yield TurnItem(type=RESULT, call_id=_raw_text(raw, "call_id"), output=_output_text(raw.get("output"), body_of))
+    elif role == "tool":
+        yield TurnItem(
+            type=RESULT, call_id=_raw_text(raw, "tool_call_id"), output=_output_text(raw.get("content"), body_of)
+        )
+    elif kind != MESSAGE or not isinstance(role, str):
+        yield TurnItem(type=OTHER if kind == MESSAGE else _sound_text(str(kind)), body=body_of(raw))
+    else:
+        calls = list_mappings(raw.get("tool_calls"))
+        content = tuple(_content_parts(raw.get("content"), role, body_of))
+        if content or not calls:
+            yield TurnItem(role=_sound_text(role), content=content)
+        for call in calls:
+            function = next(iter(list_mappings([call.get("function")])), call)
+            arguments, name = _raw_text(function, "arguments"), _raw_text(function, "name")
+            yield TurnItem(type=CALL, name=name, call_id=_raw_text(call, "id"), arguments=arguments)
+
+
+def anthropic_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -> Iterator[TurnItem]:
+    """Yield the items of a message of Anthropic: the results of tools in it, its words, then its calls."""
+    role, content = _raw_text(raw, "role"), raw.get("content")
+    blocks = list_mappings(content)
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    calls = [block for block in blocks if _raw_text(block, "type").endswith("tool_use")]
+    for block in results:
+        output = _output_text(block.get("content"), body_of)
+        yield TurnItem(type=RESULT, call_id=_raw_text(block, "tool_use_id"), output=output)
+    parts = tuple(part for part in _content_parts(content, role, body_of) if not part.type.endswith(_TOOL_BLOCKS))
+    if parts or not (results or calls):
+        yield TurnItem(role=role, content=parts)
+    for block in calls:
+        arguments = body_of(block.get("input"))
+        yield TurnItem(type=CALL, name=_raw_text(block, "name"), call_id=_raw_text(block, "id"), arguments=arguments)
+
+
+def list_mappings(value: object, /) -> list[Json]:
+    """Return the mappings of a list; what is none of them holds nothing that is read here."""
+    each = cast("list[Any]", value) if isinstance(value, list) else []
+    return [dict(cast("Mapping[str, Any]", one)) for one in each if isinstance(one, Mapping)]
+
+
+def _sound_text(text: str) -> str:
+    """Return `text` as valid UTF-8: half a character of a host's cut becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _raw_text(raw: Mapping[str, Any], name: str) -> str:
+    return _value_word(raw.get(name))
+
+
+def _value_word(value: object) -> str:
+    return _sound_text(value) if isinstance(value, str) else "" if value is None else json_text(value)
+
+
+def _output_text(content: object, body_of: BodyText) -> str:
+    if isinstance(content, list):
+        return "\n".join(part.text or part.body for part in _content_parts(cast("object", content), "tool", body_of))
+    return _value_word(content)
+
+
+def _content_parts(content: object, role: str, body_of: BodyText) -> Iterator[ItemPart]:
+    said = "output_text" if role == "assistant" else "input_text"
+    if isinstance(content, str):
+        yield ItemPart(type=said, text=_sound_text(content))
+    for part in cast("list[Any]", content) if isinstance(content, list) else ():
+        if isinstance(part, str):
+            yield ItemPart(type=said, text=_sound_text(part))
+        elif isinstance(part, Mapping):
+            yield _content_part(dict(cast("Mapping[str, Any]", part)), said, body_of)
+
+
+def _content_part(part: Json, said: str, body_of: BodyText) -> ItemPart:
+    kind = _raw_text(part, "type")
+    if kind in TEXTS and isinstance(part.get("text"), str):
+        return ItemPart(type=said, text=_raw_text(part, "text"))
+    if kind in IMAGES:
+        url: Any = part.get("image_url")
+        inner: Json = cast("Json", url) if isinstance(url, dict) else {"url": url, "detail": part.get("detail")}
+        return ItemPart(
+            type="input_image",
+            image_url=_raw_text(inner, "url"),
+            detail=_raw_text(inner, "detail"),
+            file_id=_raw_text(part, "file_id"),
+        )
+    file = next(iter(list_mappings([part.get("file")])), part)
+    if kind in {"input_file", "file"} and not file.get("file_data"):
+        return ItemPart(type="input_file", file_id=_raw_text(file, "file_id"), filename=_raw_text(file, "filename"))
+    return ItemPart(type=kind, body=body_of(part))
+
+
+def responses_of(items: Iterable[TurnItem], /) -> list[Json]:
+    """Return the items as input items of the Responses API."""
+    return [_response_item(item) for item in items]
+
+
+def chat_of(items: Iterable[TurnItem], /) -> list[Json]:
+    """Return the items as messages of chat completions; what has no place there, such as reasoning, is left out."""
+    messages: list[Json] = []
+    for item in items:
+        match item.type:
+            case "message":
+                messages.append({"role": item.role, "content": _chat_content(item)})
+            case "function_call":
+                if not messages or messages[-1]["role"] != "assistant":
+                    messages.append({"role": "assistant", "content": None})
+                function = {"name": item.name, "arguments": item.arguments}
+                calls = messages[-1].setdefault("tool_calls", [])
+                calls.append({"id": item.call_id, "type": "function", "function": function})
+            case "function_call_output":
+                messages.append({"role": "tool", "tool_call_id": item.call_id, "content": item.output})
+            case _:
+                continue
+    return messages
+
+
+def _response_item(item: TurnItem) -> Json:
+    match item.type:
+        case "message":
+            return {"type": MESSAGE, "role": item.role, "content": [_response_part(part) for part in item.content]}
+        case "function_call":
+            return {"type": CALL, "call_id": item.call_id, "name": item.name, "arguments": item.arguments}
+        case "function_call_output":
+            return {"type": RESULT, "call_id": item.call_id, "output": item.output}
+        case _:
+            return json.loads(item.body)
+
+
+def _response_part(part: ItemPart) -> Json:
+    if part.body:
+        return json.loads(part.body)
+    told = part.model_dump(exclude_defaults=True)
+    return told | ({"text": part.text} if part.type in TEXTS else {})
+
+
+def _chat_content(item: TurnItem) -> str | list[Json]:
+    if all(part.type in TEXTS for part in item.content):
+        return item.words
+    return [_chat_part(part) for part in item.content]
+
+
+def _chat_part(part: ItemPart) -> Json:
+    if part.body:
+        return json.loads(part.body)
+    if part.type in TEXTS:
+        return {"type": "text", "text": part.text}
+    if part.type == "input_image":
+        detail = {"detail": part.detail} if part.detail else {}
+        return {"type": "image_url", "image_url": {"url": part.image_url, **detail}}
+    return {"type": "file", "file": part.model_dump(include={"file_id", "filename"}, exclude_defaults=True)}
