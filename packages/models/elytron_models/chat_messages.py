@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from elytron_core.evidence import EvidenceRole
+from elytron_core.evidence import TEXT_PARTS
 from elytron_core.model import Value
 from elytron_core.text.similarity import CHARS_PER_TOKEN
 
@@ -24,19 +24,11 @@ CALL: Final = "function_call"
 RESULT: Final = "function_call_output"
 OTHER: Final = "other"
 """Items of a host with neither a type nor a role."""
-TEXTS: Final = frozenset({"input_text", "output_text", "text"})
+TEXTS: Final = TEXT_PARTS
 IMAGES: Final = frozenset({"input_image", "image_url"})
 _TOOL_BLOCKS: Final = ("tool_use", "tool_result")
 """Endings of the types of Anthropic's blocks that hold no words."""
 SYSTEM: Final = frozenset({"system", "developer"})
-ROLE_WORDS: Final[Mapping[str, EvidenceRole]] = {role.value: role for role in EvidenceRole} | {
-    "human": EvidenceRole.USER,
-    "ai": EvidenceRole.ASSISTANT,
-    "model": EvidenceRole.ASSISTANT,
-    "developer": EvidenceRole.SYSTEM,
-    "function": EvidenceRole.TOOL,
-}
-"""Role of a message by the word that programs have for it."""
 
 
 class ItemPart(Value):

@@ -11,19 +11,18 @@ from elytron_core import limits, strict_json
 from elytron_core.clock import Instant, instant
 from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
-from elytron_core.evidence import EvidenceRole
+from elytron_core.evidence import ROLE_WORDS, TEXT_PARTS, EvidenceRole
 from elytron_core.ids import require_name
 from elytron_core.model import invalid_input
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json
 from elytron_core.text import similarity
-from elytron_models.chat_messages import ROLE_WORDS, TEXTS
 
 SECONDS_BELOW = 100_000_000_000
 """A smaller number is epoch seconds (to the year 5138), a larger one milliseconds (from 1973)."""
 _ID_DIGITS = 32
-_WORDED = TEXTS | {"voice_note"}
+_WORDED = TEXT_PARTS | {"voice_note"}
 """The parts of a message that were said, or written for its reader."""
 
 
