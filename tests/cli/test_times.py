@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_cli.input.times import read_words_of_time
+from elytron_cli.input.options import read_words_of_time
 from elytron_core.clock import format_instant
 
 NOW = datetime(2026, 3, 4, 15, 30, tzinfo=UTC)

@@ -5,7 +5,7 @@ import math
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from elytron_core.rounding import four_each
+from elytron.recall.order import four_each
 
 
 @given(st.floats() | st.integers(-(10**6), 10**6).map(lambda units: units / 20_000))

@@ -14,6 +14,9 @@ from elytron_core.model import Request, Value
 from elytron_core.planes import facts
 from elytron_core.scope import IdempotencyKey, Name, Reason, ScopedRequest
 
+JSON = "application/json"
+TEXT = "text/plain"
+
 
 class MessageName(StrEnum):
     """Subject of a message."""

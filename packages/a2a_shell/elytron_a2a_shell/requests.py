@@ -40,8 +40,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from starlette.requests import Request
 
 from elytron_a2a_shell.bridge import PeerBridge
-from elytron_a2a_shell.card import JSON
-from elytron_a2a_shell.messages import MessageName, PeerMessage
+from elytron_a2a_shell.messages import JSON, MessageName, PeerMessage
 from elytron_adapter import envelope
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core.errors import ElytronError, InvalidInput

@@ -3,12 +3,24 @@
 import asyncio
 import re
 from functools import cache, lru_cache
+from importlib.metadata import version
 from typing import Any
 
 from a2a.compat.v0_3.conversions import to_core_send_message_request
 from a2a.server.request_handlers.response_helpers import build_error_response
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+from a2a.types import (
+    AgentCapabilities,
+    AgentCard,
+    AgentInterface,
+    AgentSkill,
+    HTTPAuthSecurityScheme,
+    SecurityRequirement,
+    SecurityScheme,
+    StringList,
+)
+from a2a.utils.constants import PROTOCOL_VERSION_0_3, PROTOCOL_VERSION_1_0
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError
 from google.protobuf.json_format import ParseDict, ParseError
 from starlette.datastructures import Headers
@@ -18,8 +30,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_a2a_shell.bridge import PeerBridge
-from elytron_a2a_shell.card import agent_card
-from elytron_a2a_shell.messages import PeerMessage
+from elytron_a2a_shell.messages import JSON, SUMMARIES, TEXT, PeerMessage
 from elytron_a2a_shell.requests import PeerRequestHandler, PrincipalContext
 from elytron_adapter import envelope
 from elytron_adapter.envelope import RejectedAnswer
@@ -175,3 +186,33 @@ def _repeat_body(data: bytes, receive: Receive) -> Receive:
         return await receive()
 
     return given
+
+
+def agent_card(rpc_url: str, /) -> AgentCard:
+    """Return the card of a memory that answers JSON-RPC at `rpc_url`: a skill for each message.
+
+    Clients of 0.3 look for what they know at the places of their version, which the SDK adds for its interface.
+    """
+    skills = [
+        AgentSkill(id=name, name=name.replace("_", " "), description=summary, tags=["memory"], input_modes=[JSON])
+        for name, summary in SUMMARIES.items()
+    ]
+    bearer = HTTPAuthSecurityScheme(scheme="bearer", description="An access key: ely_<kind>_<id>_<secret>.")
+    return AgentCard(
+        name="Elytron memory",
+        description=(
+            "A governed memory for agents: recalls and projects what was said, and judges what is proposed."
+            " Send one data part {name, payload, hops}; a text part alone is a recall."
+        ),
+        version=version("elytron"),
+        supported_interfaces=[
+            AgentInterface(url=rpc_url, protocol_binding="JSONRPC", protocol_version=spoken)
+            for spoken in (PROTOCOL_VERSION_1_0, PROTOCOL_VERSION_0_3)
+        ],
+        capabilities=AgentCapabilities(streaming=False, push_notifications=False),
+        security_schemes={"bearer": SecurityScheme(http_auth_security_scheme=bearer)},
+        security_requirements=[SecurityRequirement(schemes={"bearer": StringList()})],
+        default_input_modes=[JSON, TEXT],
+        default_output_modes=[JSON],
+        skills=skills,
+    )

@@ -272,7 +272,7 @@ def _runtime_models(
     """Return the models that were given or named; one that is opened here is closed with the runtime."""
     models = given if statements is None else replace(given, statements=statements)
     if fact_languages:
-        from elytron.models.fact_languages import fact_readers
+        from elytron.passes.extraction import fact_readers
 
         models = replace(models, fact_readers=fact_readers(arguments.path_list(fact_languages)))
     if not isinstance(language, str):

@@ -1,13 +1,13 @@
 """Options that every command takes, before or after its name; and those that several share."""
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
 import click
 
 from elytron_cli.config import OPTIONS as SETTINGS
-from elytron_cli.input.times import read_words_of_time
 from elytron_cli.terminal.command_page import page_of
 from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS
 from elytron_core import limits
@@ -177,3 +177,33 @@ def private_option(body: Body) -> Body:
 def in_conversation(body: Body) -> Body:
     """Give a command the option that names a conversation."""
     return click.option("--conversation", metavar="NAME", help="Its conversation; default: the usual one.")(body)
+
+
+TEXT_CHARS = 64
+"""More is no time."""
+
+
+def read_words_of_time(text: str, /, *, now: datetime | None = None) -> Instant | None:
+    """Return the time that `text` names, in UTC: of a day, its beginning; None if it names none."""
+    from dateparser.date import DateDataParser
+
+    if len(text) > TEXT_CHARS:
+        return None
+    settings = {
+        "TIMEZONE": "UTC",
+        "TO_TIMEZONE": "UTC",
+        "RETURN_AS_TIMEZONE_AWARE": True,
+        "RETURN_TIME_AS_PERIOD": True,
+        "PREFER_DATES_FROM": "past",
+        "RELATIVE_BASE": (now or datetime.now(UTC)).replace(tzinfo=None),
+    }
+    found = DateDataParser(settings=settings).get_date_data(text)
+    if found.date_obj is None:
+        return None
+    at = found.date_obj
+    if found.period != "time":
+        at = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    try:
+        return instant(at)
+    except InvalidInput:
+        return None

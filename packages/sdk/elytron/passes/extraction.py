@@ -1,8 +1,10 @@
 """Lasting facts and procedures, drawn from turns by the model or by rules; admission judges every one."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Final, Literal
 
 from elytron.context import OperationContext
@@ -25,7 +27,7 @@ from elytron_core.contracts.continuity import CapsulesWrite, ExecutionDraft, Exe
 from elytron_core.contracts.facts import CandidatesWrite
 from elytron_core.contracts.maintenance import ExtractionMethod, PassOutcome, PassStatus
 from elytron_core.contracts.transcript import WriteOutcome
-from elytron_core.errors import IdempotencyConflict, ModelRefused
+from elytron_core.errors import IdempotencyConflict, InvalidInput, ModelRefused, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import TurnId
 from elytron_core.model import Value
@@ -37,7 +39,9 @@ from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission.facts import is_paused
 from elytron_core.policy.extraction import model_facts, prompts
+from elytron_core.policy.extraction.fact_language import parse_language
 from elytron_core.policy.extraction.model_facts import ExtractedItems, ReadingGate
+from elytron_core.policy.extraction.rule_facts import FactReader
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
@@ -366,3 +370,18 @@ PASSES: dict[MaintenancePass, Callable[[PassWork], Awaitable[PassOutcome]]] = {
     MaintenancePass.TASK_LEARNING: learn_procedure,
     MaintenancePass.CAPSULES: encapsulate_work,
 }
+
+
+def fact_readers(paths: Sequence[str | PathLike[str]], /) -> tuple[FactReader, ...]:
+    """Return a reader for each language file. Raises UnreadableFile, and InvalidInput for too many."""
+    if len(paths) > limits.FACT_LANGUAGES:
+        raise InvalidInput(field="fact_languages", problem=f"names more than {limits.FACT_LANGUAGES} files")
+    return tuple(FactReader(parse_language(_read_table(Path(path)), name=Path(path).name)) for path in paths)
+
+
+def _read_table(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(limits.FACT_LANGUAGE_BYTES + 1)
+    except OSError:
+        raise UnreadableFile(name=path.name, problem="cannot be read: is it there?") from None

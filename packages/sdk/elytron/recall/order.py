@@ -2,18 +2,21 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, scored_hit
 from elytron.documents.stored_values import documents_at
-from elytron.embedding.passage_similarity import by_passages
 from elytron.indexing.parse_cache import ReadTurn
 from elytron.indexing.search_result import SearchedSpace
+from elytron.indexing.units import vectors_ref
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallHit, RecallPlane, RerankUse
@@ -21,16 +24,17 @@ from elytron_core.errors import ModelRefused, ModelUnavailable
 from elytron_core.evidence import TrustLevel
 from elytron_core.ids import TurnId
 from elytron_core.planes import facts, transcript
+from elytron_core.planes.embedding import VectorSet, check_to_hex
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
 from elytron_core.policy.ranking.latest_answer import WINDOW
 from elytron_core.policy.ranking.weights import AnswerSigns, SignalWeights
 from elytron_core.ports.store import Document, DocumentRef
-from elytron_core.rounding import four_each
 from elytron_core.scope import Scope
 from elytron_index import FoundCandidates, IndexQuery, UnitCandidate, UnitSignals
 from elytron_index.space_index import SpaceIndex
+from elytron_index.structures.vectors import Vector, unit_vector
 
 
 def answer_scores(found: FoundCandidates, /) -> list[float]:
@@ -437,3 +441,61 @@ async def rerank_hits(
         for place, above in zip(order, head, strict=True)
     )
     return RerankUse.RANKED, (*moved, *hits[len(head) :])
+
+
+_FOUR = 10_000.0
+_EXACT = 100_000.0
+"""Below this, the product of a number and `_FOUR` is off by far less than the distance kept from a tie."""
+_TIE = 0.4999
+_WHOLE = 3 * 2.0**51
+"""Added, it leaves a number of that size no room for a fraction; taken off again, the nearest whole number is left."""
+
+
+def four_each(names: Iterable[str], numbers: Collection[float], /) -> dict[str, float]:
+    """Return the numbers that are not 0 by their names, each as `round(number, 4)` gives it."""
+    # Both parts of a quotient are whole numbers that a float holds exactly, so it is the float nearest to the decimal.
+    return {
+        name: whole / _FOUR
+        if 0.0 < number < _EXACT and -_TIE < (scaled := number * _FOUR) - (whole := scaled + _WHOLE - _WHOLE) < _TIE
+        else round(float(number), 4)
+        for name, number in compress(zip(names, numbers, strict=True), numbers)
+    }
+
+
+async def by_passages(
+    ctx: OperationContext, searched: SearchedSpace, seen: Sequence[UnitCandidate], /
+) -> Sequence[UnitCandidate]:
+    """Return `seen`, some of those found, each as like the query as its whole and its nearest passage together.
+
+    Raises StoreCorrupt where a passage's vector is damaged.
+    """
+    query, found = searched.query, searched.found
+    span = found.highs.vector - found.lows.vector
+    if query.vector is None or not seen or span <= 0.0:
+        return seen
+    model, data = query.vector
+    asked = unit_vector(data, field="query vector")
+    refs = list(dict.fromkeys(item.unit.ref for item in seen))
+    documents = await ctx.store.get(searched.space, [vectors_ref(ref, model) for ref in refs])
+    held = {
+        ref: VectorSet.from_bytes(document.body)
+        for ref, document in zip(refs, documents, strict=True)
+        if document is not None
+    }
+    weights = query.weights
+    worth = weights.vector * (weights.vector_assisted if searched.is_assisted else 1.0) / span
+    nearer: list[UnitCandidate] = []
+    for item in seen:
+        kept, check = held.get(item.unit.ref), searched.index.check_of(item.unit.ref, item.unit.part)
+        nearest = _nearest_passage(kept, check, asked) if kept is not None else None
+        more = weights.passage * (nearest - item.signals.vector) if nearest is not None else 0.0
+        signals = item.signals._replace(vector=item.signals.vector + more)
+        nearer.append(item._replace(signals=signals, score=item.score + worth * more))
+    return nearer
+
+
+def _nearest_passage(kept: VectorSet, check: int, asked: Vector) -> float | None:
+    """Return the highest cosine of a text's passages; None if it has none to compare."""
+    halves = kept.halves_of_passages(check_to_hex(check)) if kept.dimensions == len(asked) else b""
+    passages = np.frombuffer(halves, "<f2").reshape(-1, kept.dimensions).astype(np.float32)
+    return float((passages @ asked).max()) if len(passages) else None
