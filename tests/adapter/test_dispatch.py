@@ -1,6 +1,8 @@
 """From an envelope to a response: one meaning for every transport, and nothing raised past it."""
 
+import asyncio
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from elytron_adapter.envelope import (
     RejectedAnswer,
     Response,
 )
+from elytron_core import limits
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, NothingReason
@@ -26,6 +29,7 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
+from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 
@@ -153,6 +157,21 @@ async def test_a_closed_runtime_says_so(dispatcher: OperationDispatcher) -> None
     unready = await dispatcher.unready("r1")
     assert unready is not None
     assert unready.error_key == "store_closed"
+
+
+async def test_a_store_that_does_not_answer_in_time_is_not_ready(
+    dispatcher: OperationDispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Silent(PassingStore):
+        async def probe(self) -> None:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(limits, "READY_WAIT_S", 0.01)
+    context = dispatcher.runtime.context
+    silent = MemoryRuntime(replace(context, store=Silent(context.store)))
+    unready = await OperationDispatcher(silent).unready("r1")
+    assert unready is not None
+    assert (unready.error_key, unready.retryable) == ("store_unavailable", True)
 
 
 @pytest.mark.parametrize("transport", [CallTransport.HTTP, CallTransport.WSS, CallTransport.MCP, CallTransport.A2A])

@@ -3,6 +3,7 @@
 import pytest
 from tests.cli.conftest import CommandLine
 from tests.cli.test_commands import damage
+from tests.store.postgres_server import PostgresServer
 
 
 def test_the_version_is_that_of_the_distribution(elytron: CommandLine) -> None:
@@ -57,3 +58,20 @@ def test_a_store_that_cannot_be_opened_is_reported_with_its_error(elytron: Comma
     assert (report["store"]["state"], report["store"]["error_key"]) == ("refused", "store_foreign")
     assert "refused" in elytron("doctor", "--no-json", expect=12).stdout
     assert elytron.json("doctor", "--store", "redis:x", expect=2)["store"]["error_key"] == "store_url_invalid"
+
+
+def test_a_database_server_is_looked_at_for_what_endangers_a_store(
+    elytron: CommandLine, postgres: PostgresServer
+) -> None:
+    url = f"{postgres.make_database()}?sealed=no"
+    refused = f"{url}&options=-c%20synchronous_commit%3Doff"
+    report = elytron.json("doctor", "--store", refused, expect=12)
+    (danger,) = [item for item in report["server"] if item["danger"]]
+    assert (danger["name"], danger["value"], report["store"]["state"]) == ("synchronous_commit", "off", "refused")
+    assert "synchronous_commit" in report["store"]["reason"]
+    shown = elytron("doctor", "--no-json", "--store", url).stdout
+    assert "full_page_writes" in shown
+    assert "none; this build makes version 1" in shown
+    away = elytron.json("doctor", "--store", "postgresql://ada:tea-time@127.0.0.1:1/m?sealed=no", expect=9)
+    assert (away["server"], away["store"]["error_key"]) == ([], "store_unavailable")
+    assert "tea-time" not in str(away)

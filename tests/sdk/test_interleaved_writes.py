@@ -36,6 +36,7 @@ class GroupingStore:
         self.erase = shared.erase
         self.check = shared.check
         self.repair = shared.repair
+        self.probe = shared.probe
         self.close = shared.close
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:

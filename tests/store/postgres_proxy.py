@@ -12,7 +12,7 @@ class CuttingProxy:
     """Relays to one server. `cut_asking` cuts all before the next statement, `cut_answer` behind it, before its answer.
 
     `is_pooler` has it hand out process numbers of its own, as poolers do. While it is not `is_up`, nothing is
-    answered.
+    answered, and while it is `is_silent`, no connection ends of that.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -23,6 +23,7 @@ class CuttingProxy:
         self.cut_answer = False
         self.is_pooler = False
         self.is_up = True
+        self.is_silent = False
 
     def lead_to(self, host: str, port: int) -> None:
         """Lead new connections to another server."""
@@ -57,6 +58,8 @@ class CuttingProxy:
     async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, is_asking: bool) -> None:
         with suppress(OSError):
             while data := await reader.read(1 << 16):
+                if self.is_silent:
+                    continue
                 if (self.cut_asking and is_asking) or (self.cut_answer and not is_asking):
                     self.cut_asking = self.cut_answer = False
                     self.cut_all()

@@ -14,6 +14,7 @@ from elytron_core.errors import (
     InvalidInput,
     OutcomeUnknown,
     StoreBusy,
+    StoreClosed,
     StoreCorrupt,
     StoreCrowded,
     StoreDeadlock,
@@ -25,7 +26,9 @@ from elytron_core.errors import (
     StoreUnavailable,
 )
 from elytron_core.ports.store import BatchKey, CommitReceipt, DamageKind, EntryDraft, JournalAction, PutChange
+from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, batch, blob, documents, fact, journal, one, put, write_blob
+from elytron_store.postgres.connections import ConnectionLost
 from elytron_store.postgres.store import PostgresStore
 
 Beside = psycopg.Connection[tuple[object, ...]]
@@ -195,6 +198,84 @@ async def test_a_server_that_went_away_is_named_within_two_seconds_and_used_agai
         except StoreUnavailable:
             continue
         break
+
+
+async def test_a_server_that_falls_silent_is_named_within_two_seconds_and_a_keyed_commit_finds_out(
+    cut: tuple[CuttingProxy, PostgresStore],
+) -> None:
+    proxy, store = cut
+    proxy.is_silent = True
+    async with asyncio.timeout(2.5):
+        with pytest.raises(OutcomeUnknown):
+            await put(store, fact(1))
+    for call in (one(store, fact(0)), store.probe()):
+        with pytest.raises(ConnectionLost):
+            await call
+    proxy.is_silent = False
+    keyed = batch(PutChange(fact(2), b"", 0), idempotency=ONCE)
+    while True:
+        try:
+            assert (await store.commit(keyed)).answer == ONCE.answer
+        except StoreUnavailable:
+            continue
+        break
+    assert [kept.ref for kept in await documents(store)] == [fact(0), fact(2)]
+
+
+async def test_a_statement_that_takes_long_is_left_alone_while_its_server_answers(
+    store: PostgresStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_limits, "POSTGRES_SILENT_S", 0.01)
+    monkeypatch.setattr(store_limits, "POSTGRES_LOOK_S", 0.01)
+    async with store.lend_connection() as connection:
+        found = await connection.execute("SELECT count(pg_sleep(0.3))")
+        assert await found.fetchone() == (1,)
+
+
+async def test_a_store_that_takes_no_commits_is_not_ready(emptied: str, beside: Beside) -> None:
+    name = f"reader_{secrets.token_hex(4)}"
+    beside.execute(f"CREATE ROLE {name} LOGIN SUPERUSER".encode())
+    store = await open_tables(emptied.replace("postgres@", f"{name}@"))
+    await store.probe()
+    beside.execute(f"ALTER ROLE {name} SET default_transaction_read_only = on".encode())
+    beside.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE usename = '{name}'".encode())
+    with pytest.raises(StoreReadOnly):
+        await store.probe()
+    with pytest.raises(StoreReadOnly):
+        await put(store, fact(1))
+    await store.close()
+    with pytest.raises(StoreClosed):
+        await store.probe()
+
+
+async def test_a_store_whose_disk_is_full_is_not_ready_until_it_has_room_again(
+    store: PostgresStore, beside: Beside
+) -> None:
+    def room(*, is_there: bool) -> None:
+        for table in ("journal", "blob_parts"):
+            for partition in range(4):
+                name = f"elytron.{table}_p{partition:02}"
+                beside.execute(f"DROP TRIGGER IF EXISTS fills ON {name}".encode())
+                if not is_there:
+                    when = f"BEFORE INSERT ON {name} FOR EACH STATEMENT"
+                    beside.execute(f"CREATE TRIGGER fills {when} EXECUTE FUNCTION fill()".encode())
+
+    beside.execute(
+        b"CREATE OR REPLACE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS "
+        b"$f$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '53100'; END $f$"
+    )
+    room(is_there=False)
+    await store.probe()
+    with pytest.raises(StoreFull):
+        await put(store, fact(1))
+    with pytest.raises(StoreFull):
+        await store.probe()
+    room(is_there=True)
+    await store.probe()
+    for partition in range(4):
+        left = beside.execute(f"SELECT count(*) FROM elytron.blob_parts_p{partition:02}".encode()).fetchone()
+        assert left == (0,)
+    assert await put(store, fact(1)) == CommitReceipt(1, 1)
 
 
 async def test_what_no_table_can_hold_is_refused_and_takes_no_other_down(store: PostgresStore) -> None:

@@ -1,6 +1,7 @@
 """Nodes over one Postgres database: equal answers in equal order, read your writes, and servers of their own."""
 
 import random
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -123,6 +124,12 @@ async def test_two_servers_answer_alike_and_read_what_the_other_wrote(url: str, 
     assert [answer.headers["Elytron-Sequence"] for answer in answers] == [str(sequence)] * 2
     assert answers[0].json() == answers[1].json()
     assert answers[0].json()["hits"][0]["text"] == "The ferry leaves at six."
+    async with httpx.AsyncClient(timeout=30) as client:
+        shown = [(await client.get(f"{server}/metrics")).text for server in servers]
+    own = [dict(re.findall(r"^elytron_store_(\w+) ([0-9.]+)$", text, re.MULTILINE)) for text in shown]
+    assert all(float(each["connections"]) >= 1 for each in own)
+    assert float(own[0]["batches_total"]) > float(own[1]["batches_total"])
+    assert all(float(each["ready"]) == 1 and float(each["silences_total"]) == 0 for each in own)
 
 
 async def test_a_server_whose_database_went_away_says_so_and_lives(url: str) -> None:

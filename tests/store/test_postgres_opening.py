@@ -26,7 +26,10 @@ from elytron_core.errors import (
 from elytron_store.conformance.examples import ADA, fact, one, put
 from elytron_store.engines import WhenMissing, open_store
 from elytron_store.memory import MemoryStore
-from elytron_store.postgres.tables import ServerFacts
+from elytron_store.postgres.address import parse_address
+from elytron_store.postgres.connections import connect_once
+from elytron_store.postgres.server import ServerFacts, examine_server
+from elytron_store.postgres.tables import WantedTables, prepare_tables
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio
@@ -153,6 +156,28 @@ def test_a_server_that_cannot_keep_the_promises_is_refused(
         facts.require_fit()
 
 
+async def test_what_endangers_a_store_is_found_without_opening_it(fresh: str, ask: Ask) -> None:
+    (name,) = ask("SELECT current_database()")
+    for setting in ("synchronous_commit = off", "statement_timeout = 2000", "default_transaction_read_only = on"):
+        ask(f"ALTER DATABASE {name[0]} SET {setting}")
+    ask(f"ALTER DATABASE {name[0]} CONNECTION LIMIT 9")
+    found = {item.name: item for item in await examine_server(parse_address(f"{fresh}?sealed=no"))}
+    dangers = {"synchronous_commit", "statement_timeout", "default_transaction_read_only", "connections left"}
+    assert {item.name for item in found.values() if item.danger} == dangers
+    assert (found["fsync"].value, found["schema"].value) == ("on", "none; this build makes version 1")
+    assert found["connections left"].value == "8"
+    assert ask("SELECT to_regclass('elytron.manifest')") == [(None,)]
+
+
+async def test_a_server_without_dangers_shows_none_and_its_tables_version(fresh: str, ask: Ask) -> None:
+    await (await open_tables(fresh)).close()
+    found = await examine_server(parse_address(f"{fresh}?sealed=no"))
+    assert [item for item in found if item.danger] == []
+    assert found[-1].value == "version 1; this build knows 1"
+    ask("UPDATE elytron.manifest SET body = 'x' WHERE name = 'layout'")
+    assert (await examine_server(parse_address(fresh)))[-1].value == "unreadable"
+
+
 async def test_where_nothing_is_the_opener_says_what_happens(fresh: str, ask: Ask) -> None:
     url = f"{fresh}?sealed=no"
     missing = await refusal(url, when_missing=WhenMissing.REFUSE)
@@ -178,6 +203,42 @@ async def test_a_store_of_a_newer_version_is_refused_and_left_alone(fresh: str, 
     refused = await refusal(f"{fresh}?sealed=no")
     assert isinstance(refused, StoreNewer)
     assert refused.found == 99
+
+
+def first_step(schema: str, partitions: int) -> bytes:
+    return f"CREATE TABLE {schema}.first_step AS SELECT {partitions} AS partitions".encode()
+
+
+def second_step(schema: str, _partitions: int) -> bytes:
+    return f"ALTER TABLE {schema}.first_step ADD COLUMN second text".encode()
+
+
+def broken_step(schema: str, _partitions: int) -> bytes:
+    return f"ALTER TABLE {schema}.absent ADD COLUMN second text".encode()
+
+
+async def test_tables_of_an_older_version_take_the_steps_to_this_one_once(fresh: str, ask: Ask) -> None:
+    store = await open_tables(fresh)
+    await put(store, fact(1), b"tea")
+    wanted = WantedTables(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
+    async with await connect_once(wanted.address) as left, await connect_once(wanted.address) as right:
+        await asyncio.gather(*(prepare_tables(each, wanted, steps=(first_step, second_step)) for each in (left, right)))
+    assert ask("SELECT partitions, second FROM elytron.first_step") == [(4, None)]
+    assert await one(store, fact(1)) is not None
+    await store.close()
+    refused = await refusal(f"{fresh}?sealed=no")
+    assert isinstance(refused, StoreNewer)
+    assert refused.found == 3
+
+
+async def test_a_step_that_fails_leaves_the_tables_as_they_were(fresh: str, ask: Ask) -> None:
+    await (await open_tables(fresh)).close()
+    wanted = WantedTables(parse_address(f"{fresh}?sealed=no"), CLOCK.now())
+    async with await connect_once(wanted.address) as connection:
+        with pytest.raises(psycopg.errors.UndefinedTable):
+            await prepare_tables(connection, wanted, steps=(first_step, broken_step))
+    assert ask("SELECT to_regclass('elytron.first_step')") == [(None,)]
+    await (await open_tables(fresh)).close()
 
 
 async def test_builds_of_one_layout_write_beside_each_other(fresh: str, ask: Ask) -> None:

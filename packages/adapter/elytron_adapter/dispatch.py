@@ -32,7 +32,14 @@ from elytron_adapter.transport_switches import TransportSwitches
 from elytron_core import limits
 from elytron_core.contracts.archive import ArchiveWord, ImportMode
 from elytron_core.contracts.control import MemoryEraseRequest
-from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, Unauthorized, Unsupported
+from elytron_core.errors import (
+    ElytronError,
+    InvalidInput,
+    PermissionRefused,
+    StoreUnavailable,
+    Unauthorized,
+    Unsupported,
+)
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
@@ -157,9 +164,12 @@ class OperationDispatcher:
             return reject_error(error, request_id=envelope.request_id)
 
     async def unready(self, request_id: str, /) -> RejectedAnswer | None:
-        """Return why nothing can be answered now, or None where the store answers."""
+        """Return why nothing can be answered now, or None where the store answers in time and takes commits."""
         try:
-            await self._runtime.context.store.spaces(limit=1)
+            async with asyncio.timeout(limits.READY_WAIT_S):
+                await self._runtime.context.store.probe()
+        except TimeoutError:
+            return reject_error(StoreUnavailable("the store does not answer in time"), request_id=request_id)
         except ElytronError as error:
             return reject_error(error, request_id=request_id)
         return None

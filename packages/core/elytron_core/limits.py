@@ -308,6 +308,8 @@ WEBHOOK_WINDOW_MS = 5 * 60 * 1000
 """Largest difference of a webhook's time from the server's."""
 SHUTDOWN_S = 20
 """Time for which a server that ends waits for the calls that it accepted."""
+READY_WAIT_S = 2.0
+"""Time in which a store has to answer for its server to be ready."""
 
 # Procedures, agent skills and tools
 LINEAGE_NODES = 8
@@ -350,11 +352,11 @@ TOOL_REJECTIONS = 64
 # Remote clients
 REMOTE_CONNECT_S = 10.0
 REMOTE_ANSWER_S = 60.0
+"""Time for which a client waits for the next bytes of an answer."""
 REMOTE_PASS_S = 1.0
 """Time after which a client of several nodes asks a second one too."""
 REMOTE_SILENT_S = 10.0
 """Time for which such a client asks a node that did not answer behind all others."""
-"""Time for which a client waits for the next bytes of an answer."""
 REMOTE_ATTEMPTS = 4
 """Attempts at what a client may send again: reads, and writes under an idempotency key."""
 REMOTE_STREAM_ATTEMPTS = 24

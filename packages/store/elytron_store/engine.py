@@ -236,6 +236,13 @@ class Engine(ABC):
         self._require_open()
         return await self._repair()
 
+    async def probe(self) -> None:
+        self._require_open()
+        await self._probe()
+
+    async def _probe(self) -> None:
+        await self._spaces("", 1)
+
     def _require_open(self) -> None:
         if self._closed:
             raise StoreClosed

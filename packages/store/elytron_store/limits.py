@@ -69,5 +69,13 @@ POSTGRES_REPEATS = 3
 """Number of tries of what a server broke off without an effect, for a deadlock say."""
 POSTGRES_LOG_ROUNDS = 8
 """Number of segments of a Postgres server's log that an erasure has it write over at most."""
+POSTGRES_SILENT_S, POSTGRES_LOOK_S = 0.5, 3.0
+"""Time after which the server of a statement without an answer is looked at, and then again while it answers others."""
+POSTGRES_SILENT_WAIT_S = 1.2
+"""Time in which a server that is looked at has to take a connection."""
+POSTGRES_TRIAL_BYTES = 1024 * 1024
+"""Bytes that are written, and taken back, to see whether a disk that was full has room again."""
+POSTGRES_LONG_STEP_MS = 60_000
+"""A limit on statements that is shorter endangers long steps."""
 POSTGRES_CHECK_ROWS = 1_000
 """Number of rows that a check reads at once."""

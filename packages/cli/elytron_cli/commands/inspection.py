@@ -289,12 +289,22 @@ class StoreReport(Value):
     reason: str = ""
 
 
+class ServerItem(Value):
+    """A setting or figure of a database server, and the danger that it is for a store; empty if it is none."""
+
+    name: str
+    value: str
+    danger: str = ""
+
+
 class DoctorReport(Value):
     """Everything a bug report needs, and no secret."""
 
     config: dict[str, ConfigItem]
     versions: dict[str, str]
     sqlite: SqliteReport
+    server: tuple[ServerItem, ...] = ()
+    """Of the database server, if the store is on one that answers."""
     store: StoreReport
 
 
@@ -303,6 +313,7 @@ class DoctorReport(Value):
 def doctor_command() -> int | None:
     """Show each setting with its source, the versions installed, and whether the store is sound.
 
+    Of a store on a database server, the settings that its promises need are shown too, with what endangers them.
     A missing store is not made. Exits with 13 if the store is damaged, and with the error's code if it cannot be
     opened.
     """
@@ -311,10 +322,13 @@ def doctor_command() -> int | None:
         config={name: ConfigItem(value=item.shown, origin=item.origin) for name, item in found.told().items()},
         versions=_installed_versions(),
         sqlite=_sqlite_report(),
+        server=asyncio.run(_server_items(found)),
         store=asyncio.run(_store_report(found)),
     )
     rows = [(name, f"{item.value}  ({item.origin})") for name, item in report.config.items()]
-    rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite)), ("store is", _store_line(report.store))]
+    rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite))]
+    rows += [(item.name, f"{item.value}: {item.danger}" if item.danger else item.value) for item in report.server]
+    rows += [("store is", _store_line(report.store))]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
         case "refused":
@@ -337,6 +351,23 @@ def _sqlite_report() -> SqliteReport:
     return SqliteReport(
         library=found.library, version=found.version, journal_mode=found.journal_mode, reason=found.reason
     )
+
+
+async def _server_items(found: RunSettings) -> tuple[ServerItem, ...]:
+    """Return what a database server says of itself, before the store there is opened."""
+    from elytron_store import parse_url
+
+    try:
+        address = parse_url(found.store.value)
+        if address.engine != "postgres" or address.url is None:
+            return ()
+        from elytron_store.postgres.address import parse_address
+        from elytron_store.postgres.server import examine_server
+
+        settings = await examine_server(parse_address(address.url))
+    except (ElytronError, ImportError):
+        return ()  # the store's own report says why
+    return tuple(ServerItem(name=item.name, value=item.value, danger=item.danger) for item in settings)
 
 
 async def _store_report(found: RunSettings) -> StoreReport:

@@ -327,6 +327,14 @@ class Store(Protocol):
         """Move damaged documents and blobs aside (kept, never served, never silently lost) and report each."""
         ...
 
+    async def probe(self) -> None:
+        """Raise the error that a call would meet now, as soon as it is known; change nothing.
+
+        That is StoreUnavailable, StoreClosed, and StoreReadOnly or StoreFull of a store on a server that takes no
+        commits now.
+        """
+        ...
+
     async def close(self) -> None:
         """Finish what was accepted and let go of files and threads. A second close does nothing."""
         ...

@@ -46,6 +46,7 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "erase": lambda store: store.erase(ErasureTarget(space=ADA, at=AT, whole_space=True)),
     "check": lambda store: store.check(),
     "repair": lambda store: store.repair(),
+    "probe": lambda store: store.probe(),
 }
 
 
@@ -53,6 +54,7 @@ class HealthClaims(Claims):
     """Claims on `check`, `repair` and `close`."""
 
     async def test_a_new_store_is_healthy_and_empty(self, store: Store) -> None:
+        await store.probe()
         assert await store.check() == CheckReport(spaces=0, documents=0, entries=0, blobs=0)
 
     async def test_a_store_that_ends_with_its_handle_has_no_other_writer(self, store: Store) -> None:

@@ -287,6 +287,8 @@ class CommitLanes:
         self._room = asyncio.Event()
         self._room.set()
         self._closed = False
+        self.groups, self.batches = 0, 0
+        """Counts of what was handed over to be written."""
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         """Return what became of `batch` once it is durable. Cancelled before its group is formed, it is not applied."""
@@ -319,6 +321,8 @@ class CommitLanes:
                 self._waiting -= before - len(lane.waiting)
                 self._room.set()
                 if group:
+                    self.groups += 1
+                    self.batches += len(group)
                     answer_group(group, await self._write_group(space, group))
         finally:
             del self._lanes[space]

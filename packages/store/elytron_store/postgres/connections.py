@@ -1,13 +1,15 @@
 """Connections to a Postgres server: how they are made, shared and checked, and what their errors mean."""
 
 import asyncio
+import os
 import select
+import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a name that says whose error it is
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.abc import Buffer
@@ -147,6 +149,17 @@ CONNECTING, COMMITTING = "connecting", "committing"
 """The step before all others, and the one that is not repeated unless it is known to have had no effect."""
 
 
+class ConnectionFigures(NamedTuple):
+    """Connections of a process to its server: those that there are and those in use, and what became of others."""
+
+    open: int
+    used: int
+    failed: int
+    """Number of times that none could be made."""
+    silent: int
+    """Number of times that the server had fallen silent."""
+
+
 class ServerConnections:
     """Connections to one server, shared by the calls of one event loop, made as they are needed.
 
@@ -163,10 +176,26 @@ class ServerConnections:
         self._closed = False
         self._failure: ElytronError | None = None
         self._failed_at = 0.0
+        self._lent: dict[Connection, float] = {}
+        """Connections in use, and since when."""
+        self._failures, self._silences = 0, 0
+        self._look: asyncio.TimerHandle | None = None
+        self._looking: asyncio.Task[None] | None = None
 
     async def close(self) -> None:
         """Close all connections, those in use when they are given back."""
         self._closed = True
+        if self._look is not None:
+            self._look.cancel()
+        await self._drop_idle()
+
+    @property
+    def figures(self) -> ConnectionFigures:
+        """Return how many connections there are."""
+        used = len(self._lent)
+        return ConnectionFigures(used + len(self._idle), used, self._failures, self._silences)
+
+    async def _drop_idle(self) -> None:
         while self._idle:
             await self._idle.pop().close()
 
@@ -184,11 +213,15 @@ class ServerConnections:
         await self._take_turn()
         try:
             connection = await self._take_connection()
+            self._lent[connection] = self._loop.time()
+            if self._look is None:
+                self._look = self._loop.call_later(store_limits.POSTGRES_SILENT_S, self._look_at_lent)
             try:
                 yield connection
             except (psycopg.Error, UnicodeError) as error:
                 raise translate_error(error, doing=doing) from None
             finally:
+                del self._lent[connection]
                 await self._give_back(connection)
         finally:
             self._free.release()
@@ -204,6 +237,33 @@ class ServerConnections:
                     return await work(connection)
         async with self.connection(doing=doing) as connection:
             return await work(connection)
+
+    def _look_at_lent(self) -> None:
+        """Look at the server if a connection is in use for long: a server may fall silent and end no connection."""
+        self._look = None
+        since = self._loop.time() - store_limits.POSTGRES_SILENT_S
+        overdue = [connection for connection, lent_at in self._lent.items() if lent_at <= since]
+        if overdue and (self._looking is None or self._looking.done()):
+            self._looking = asyncio.create_task(self._cut_silent(overdue))
+        if self._lent and not self._closed:
+            wait_s = store_limits.POSTGRES_LOOK_S if overdue else store_limits.POSTGRES_SILENT_S
+            self._look = self._loop.call_later(wait_s, self._look_at_lent)
+
+    async def _cut_silent(self, overdue: Sequence[Connection]) -> None:
+        """Cut the connections of `overdue` that are still in use, unless the server takes another connection."""
+        try:
+            made = await connect_once(self._address, wait_s=store_limits.POSTGRES_SILENT_WAIT_S)
+        except StoreUnavailable as error:
+            self._failure, self._failed_at = error, self._loop.time()
+            self._silences += 1
+            await self._drop_idle()
+            for connection in overdue:
+                if connection in self._lent and not connection.closed:
+                    cut_connection(connection)
+        except ElytronError:
+            pass  # it answers
+        else:
+            await made.close()
 
     async def _take_turn(self) -> None:
         if not self._free.locked():
@@ -229,6 +289,7 @@ class ServerConnections:
             made = await connect_once(self._address, is_pooled=self._is_pooled)
         except ElytronError as error:
             self._failure, self._failed_at = error, self._loop.time()
+            self._failures += 1
             raise
         self._failure = None
         return made
@@ -258,11 +319,13 @@ def connection_settings(*, is_pooled: bool) -> dict[str, Any]:
     }
 
 
-async def connect_once(address: PostgresAddress, /, *, is_pooled: bool = True) -> Connection:
+async def connect_once(
+    address: PostgresAddress, /, *, is_pooled: bool = True, wait_s: float = store_limits.POSTGRES_WAIT_S
+) -> Connection:
     """Return a connection of the caller's own. Raises StoreUnavailable, StoreRefused, StoreCrowded."""
     connect = psycopg.AsyncConnection.connect(address.conninfo, **connection_settings(is_pooled=is_pooled))
     try:
-        connection = await asyncio.wait_for(connect, store_limits.POSTGRES_WAIT_S)
+        connection = await asyncio.wait_for(connect, wait_s)
     except TimeoutError:
         raise unreachable_server() from None
     except psycopg.ProgrammingError:
@@ -281,6 +344,12 @@ def is_alive(connection: Connection, /) -> bool:
     waiting = select.poll()
     waiting.register(connection.fileno(), select.POLLIN)
     return not waiting.poll(0)
+
+
+def cut_connection(connection: Connection, /) -> None:
+    """End a connection from here, for whoever waits for its answer to see it end."""
+    with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as cut:
+        cut.shutdown(socket.SHUT_RDWR)
 
 
 async def run_pipeline(

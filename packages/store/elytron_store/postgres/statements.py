@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import Final
 
 SCHEMA_VERSION = 1
+"""The number of the steps in `tables`, and one."""
 PARTITIONS = 32
 """Of a new store; the number is written into it and never changes."""
 
@@ -63,6 +64,24 @@ SELECT current_setting('server_version_num')::int, current_setting('fsync'), cur
   current_setting('transaction_read_only'), pg_backend_pid()
 """
 """Facts that an opening reads: the version, the settings that promises need, and whether it may write."""
+TAKES_NO_COMMITS = b"SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'"
+EXAMINE_SERVER = b"""
+SELECT name, setting FROM pg_settings WHERE name IN (
+  'server_version', 'fsync', 'full_page_writes', 'synchronous_commit', 'synchronous_standby_names', 'in_hot_standby',
+  'default_transaction_read_only', 'statement_timeout', 'transaction_timeout', 'max_connections', 'data_checksums')
+"""
+SERVER_ROOM = b"""
+SELECT least(
+  current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+    - (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') + 1,
+  (SELECT CASE WHEN rolconnlimit < 0 THEN 1000000 ELSE rolconnlimit END FROM pg_roles WHERE rolname = session_user)
+    - (SELECT count(*) FROM pg_stat_activity WHERE usename = session_user) + 1,
+  (SELECT CASE WHEN datconnlimit < 0 THEN 1000000 ELSE datconnlimit END FROM pg_database
+    WHERE datname = current_database())
+    - (SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()) + 1
+), (SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'async')
+"""
+"""Connections that may still be made, the asking one among them, and replicas that no commit waits for."""
 
 
 def partition_of(space: str, partitions: int, /) -> int:
@@ -185,6 +204,7 @@ STALE_UPLOADS = "SELECT space, upload FROM <uploads> WHERE at < %s"
 STAGE_PARTS = """
 INSERT INTO <blob_parts> (space, upload, part, checksum, bytes) SELECT %s, %s, t.* FROM unnest(%s, %s, %s) AS t
 """
+TRY_TO_WRITE = "INSERT INTO <blob_parts> (space, upload, part, checksum, bytes) VALUES (%s, %s, %s, %s, %s)"
 DROP_PARTS = "DELETE FROM <blob_parts> WHERE space = %s AND upload = %s"
 DROP_PARTS_BEHIND = "DELETE FROM <blob_parts> WHERE space = %s AND upload = %s AND part >= %s"
 FIND_BLOB = "SELECT upload, parts, size, checksum FROM <blobs> WHERE space = %s AND key = %s"

@@ -1,7 +1,7 @@
 """The Postgres engine: one schema of one database, which any number of nodes share."""
 
 import os
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from typing import Self
@@ -10,7 +10,7 @@ import psycopg
 
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import StoreUnavailable
+from elytron_core.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     Batch,
@@ -31,6 +31,7 @@ from elytron_store.postgres.address import PostgresAddress
 from elytron_store.postgres.commits import CommitLanes, GroupWriter
 from elytron_store.postgres.connections import Connection, ServerConnections, connect_once, translate_error
 from elytron_store.postgres.erasure import compact_runs, erasure_layers, remove_rows, rewrite_tables
+from elytron_store.postgres.server import require_commits
 from elytron_store.postgres.statements import PartitionStatements
 from elytron_store.postgres.tables import FoundTables, WantedTables
 
@@ -56,6 +57,8 @@ class PostgresStore(Engine):
         self._clock = clock
         self._lanes = CommitLanes(GroupWriter(connections, partition=self._own, is_portable=address.portable).write)
         self._answers = 0
+        self._is_refused = False
+        """The latest commit found no room, or a server that only lets itself be read."""
         self._process = os.getpid()
 
     @classmethod
@@ -84,7 +87,12 @@ class PostgresStore(Engine):
         await self._connections.run(note, doing="opening")
 
     async def _commit(self, batch: Batch) -> CommitReceipt:
-        committed = await self._lanes.commit(batch)
+        try:
+            committed = await self._lanes.commit(batch)
+        except (StoreFull, StoreReadOnly):
+            self._is_refused = True
+            raise
+        self._is_refused = False
         if batch.idempotency is not None:
             self._answers += 1
             every = store_limits.FORGET_EVERY // self._partitions
@@ -171,12 +179,32 @@ class PostgresStore(Engine):
             lambda connection: inspection.repair_partitions(connection, self._all(), at), doing="repairing"
         )
 
+    async def _probe(self) -> None:
+        own, is_tried = self._own(""), self._is_refused
+        await self._connections.run(
+            lambda connection: require_commits(connection, own, is_tried=is_tried), doing="looking at the server"
+        )
+        self._is_refused = False
+
     async def close(self) -> None:
         if self._closed:
             return
         self._closed = True
         await self._lanes.close()
         await self._connections.close()
+
+    @property
+    def figures(self) -> Mapping[str, tuple[str, float]]:
+        """Return figures of this process by name, each with what it says."""
+        found = self._connections.figures
+        return {
+            "store_connections": ("Connections to the database server.", found.open),
+            "store_connections_used": ("Connections to the database server in use.", found.used),
+            "store_connections_failed_total": ("Times that none could be made.", found.failed),
+            "store_silences_total": ("Times that the database server had fallen silent.", found.silent),
+            "store_groups_total": ("Groups of commits that were sent.", self._lanes.groups),
+            "store_batches_total": ("Commits in these groups.", self._lanes.batches),
+        }
 
     def lend_connection(self) -> AbstractAsyncContextManager[Connection]:
         """Lend one of its connections, for a look at the server or maintenance of its tables."""

@@ -1,20 +1,20 @@
 """The opening of a store: what the server must be, the tables made or found, and the manifest that must match."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_core.clock import Instant
-from elytron_core.errors import KeyMissing, StoreForeign, StoreMissing, StoreNewer, StoreReadOnly, StoreRefused
+from elytron_core.errors import KeyMissing, StoreForeign, StoreMissing, StoreNewer
 from elytron_core.strict_json import canonical_bytes
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, read_manifest, require_match
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE, PostgresAddress
 from elytron_store.postgres.connections import Connection, wide_number
+from elytron_store.postgres.server import ServerFacts
 
-OLDEST_SERVER = 140_000
 _STORE, _LAYOUT = "store", "layout"
 
 
@@ -61,8 +61,16 @@ def require_sealing(address: PostgresAddress, /, *, sealed: bool) -> None:
         raise StoreForeign("the URL says ?sealed=no, and a key was given: leave out one of them")
 
 
-async def prepare_tables(connection: Connection, wanted: WantedTables, /) -> FoundTables:
-    """Look at the server and make the store, unless one that matches is there.
+Step = Callable[[str, int], bytes]
+"""Returns the statements that lead the tables of a schema, in so many partitions, from one version to the next."""
+STEPS: tuple[Step, ...] = ()
+"""Step `n` leads from version `n + 1` to `n + 2`; a new one is added behind, none is ever changed."""
+
+
+async def prepare_tables(
+    connection: Connection, wanted: WantedTables, /, *, steps: Sequence[Step] = STEPS
+) -> FoundTables:
+    """Look at the server and make the store, unless one that matches is there; bring older tables to this version.
 
     Raises StoreRefused, StoreReadOnly, StoreMissing, StoreForeign, StoreNewer.
     """
@@ -72,7 +80,9 @@ async def prepare_tables(connection: Connection, wanted: WantedTables, /) -> Fou
         if not wanted.is_made:
             raise StoreMissing(place=wanted.address.place)
         await _make_tables(connection, wanted)
-    layout = await _read_layout(connection, wanted)
+    layout = await _read_layout(connection, wanted, known=1 + len(steps))
+    if layout.schema_version < 1 + len(steps):
+        layout = await _take_steps(connection, wanted, steps)
     if not wanted.address.portable and not await _is_there(
         connection, statements.IS_FUNCTION, statements.function_name(schema)
     ):
@@ -89,53 +99,6 @@ async def note_opening(connection: Connection, schema: str, at: Instant, /) -> N
     if body is not None:
         noted = read_manifest(body).model_copy(update={"opened_at": at})
         await connection.execute(statements.keep_manifest(schema), (_STORE, noted.to_bytes()))
-
-
-@dataclass(frozen=True, slots=True)
-class ServerFacts:
-    """Facts of a server that an opening reads."""
-
-    version: int
-    fsync: str
-    synchronous_commit: str
-    full_page_writes: str
-    encoding: str
-    is_replica: bool
-    is_read_only: bool
-    process: int
-
-    @classmethod
-    async def read(cls, connection: Connection, /) -> Self:
-        """Return the facts of the server behind `connection`."""
-        found = await connection.execute(statements.LOOK_AT_SERVER)
-        ((version, fsync, commit, pages, encoding, replica, read_only, process),) = await found.fetchall()
-        return cls(version, fsync, commit, pages, encoding, replica, read_only == "on", process)
-
-    def require_fit(self) -> None:
-        """Raise StoreRefused for a server that cannot keep the promises of a store, StoreReadOnly for a replica."""
-        if self.version < OLDEST_SERVER:
-            raise StoreRefused(
-                f"this Postgres server is of version {self.version // 10_000}: use one of version 14 or newer"
-            )
-        if self.encoding != "UTF8":
-            raise StoreRefused(
-                f"this database has the encoding {self.encoding}: make one with UTF8 (createdb -E UTF8 -T template0)"
-            )
-        if self.is_replica or self.is_read_only:
-            raise StoreReadOnly(
-                "this Postgres server is a read-only replica, or its database is read-only: name the primary server "
-                "in the URL, or add target_session_attrs=read-write to one that names several"
-            )
-        for name, value in (("fsync", self.fsync), ("synchronous_commit", self.synchronous_commit)):
-            if value == "off":
-                raise StoreRefused(
-                    f"this Postgres server has {name} = off, so what it acknowledges may be lost: set {name} = on "
-                    "for the server, the database and this user"
-                )
-        if self.full_page_writes == "off":
-            raise StoreRefused(
-                "this Postgres server has full_page_writes = off, so a power cut may tear its pages: set it on"
-            )
 
 
 async def _look_at_server(connection: Connection) -> bool:
@@ -164,7 +127,7 @@ async def _make_tables(connection: Connection, wanted: WantedTables) -> None:
         await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(layout)))
 
 
-async def _read_layout(connection: Connection, wanted: WantedTables) -> StoreLayout:
+async def _read_layout(connection: Connection, wanted: WantedTables, *, known: int) -> StoreLayout:
     schema = wanted.address.schema
     body, layout_body = [await _read_manifest_row(connection, schema, name) for name in (_STORE, _LAYOUT)]
     if body is None or layout_body is None:
@@ -173,9 +136,22 @@ async def _read_layout(connection: Connection, wanted: WantedTables) -> StoreLay
         layout = StoreLayout.model_validate_json(layout_body)
     except ValidationError:
         raise StoreForeign("this is not an elytron store: its layout cannot be read") from None
-    if layout.schema_version > statements.SCHEMA_VERSION:
-        raise StoreNewer(found=layout.schema_version, known=statements.SCHEMA_VERSION)
+    if layout.schema_version > known:
+        raise StoreNewer(found=layout.schema_version, known=known)
     require_match(read_manifest(body), engine=ENGINE, profile=wanted.profile, sealed=wanted.sealed)
+    return layout
+
+
+async def _take_steps(connection: Connection, wanted: WantedTables, steps: Sequence[Step]) -> StoreLayout:
+    """Bring the tables to this version, in one transaction: all steps are taken, or none."""
+    schema = wanted.address.schema
+    async with connection.transaction():
+        await _lock_making(connection, schema)
+        layout = await _read_layout(connection, wanted, known=1 + len(steps))  # another process may have taken them
+        for step in steps[layout.schema_version - 1 :]:
+            await connection.execute(step(schema, layout.partitions))
+        layout = layout.model_copy(update={"schema_version": 1 + len(steps)})
+        await connection.execute(statements.keep_manifest(schema), (_LAYOUT, canonical_bytes(layout)))
     return layout
 
 

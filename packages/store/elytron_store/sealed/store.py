@@ -75,6 +75,11 @@ class SealedStore:
         return self._keyring.wrapping.identity
 
     @property
+    def inner(self) -> Store:
+        """Return the store beneath."""
+        return self._inner
+
+    @property
     def capabilities(self) -> StoreCapabilities:
         """Capabilities of the inner store, sealed."""
         return self._inner.capabilities.model_copy(update={"sealed": True})
@@ -233,6 +238,9 @@ class SealedStore:
     async def repair(self) -> CheckReport:
         """Have the inner store repaired, move documents that do not open aside, finish destructions cut short."""
         return await inspection.inspect_sealed(self._keyring, await self._inner.repair(), settle=inspection.set_aside)
+
+    async def probe(self) -> None:
+        await self._inner.probe()
 
     async def close(self) -> None:
         """Forget the open keys and close the inner store."""

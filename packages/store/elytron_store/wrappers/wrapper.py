@@ -18,6 +18,14 @@ from elytron_core.ports.store import (
 from elytron_core.profiles import StoreCapabilities
 
 
+def innermost_store(store: Store, /) -> object:
+    """Return the engine beneath all wrappers of `store`."""
+    found: object = store
+    while (beneath := getattr(found, "inner", None)) is not None:
+        found = beneath
+    return found
+
+
 class PassingStore:
     """Hands every call on to the store beneath."""
 
@@ -78,6 +86,9 @@ class PassingStore:
 
     async def repair(self) -> CheckReport:
         return await self._inner.repair()
+
+    async def probe(self) -> None:
+        await self._inner.probe()
 
     async def close(self) -> None:
         await self._inner.close()

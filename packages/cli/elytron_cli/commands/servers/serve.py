@@ -26,10 +26,12 @@ from elytron_cli.terminal.output import CommandOutput, safe_text
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
 from elytron_core.model import Value
+from elytron_core.ports.store import Store
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet, serve_stdio
 from elytron_store import WhenMissing, parse_url
 from elytron_store.backup import latest_backup, size_on_disk
+from elytron_store.wrappers.wrapper import innermost_store
 
 if TYPE_CHECKING:
     from elytron_agent.service.companion import ServiceSettings
@@ -353,7 +355,10 @@ async def serve_session(
             if ready is not None:
                 ready(f"{told.address}/console")
 
-        figures = (lambda: store_figures(found.store.value),)
+        figures = (
+            lambda: store_figures(found.store.value),
+            lambda: engine_figures(session.runtime.context.store),
+        )
         await served(
             session.runtime, serving, started=started, further=beside.further, known=beside.known, figures=figures
         )
@@ -378,6 +383,13 @@ class StoreFigure(NamedTuple):
     text: str
     value: float
     buckets: tuple[tuple[str, float], ...] = ()
+
+
+def engine_figures(store: Store) -> Iterator[StoreFigure]:
+    """Yield what the engine of a store counts in this process, its connections say."""
+    found: Mapping[str, tuple[str, float]] = getattr(innermost_store(store), "figures", {})
+    for name, (text, value) in found.items():
+        yield StoreFigure(f"elytron_{name}", text, value)
 
 
 def store_figures(url: str) -> Iterator[StoreFigure]:
