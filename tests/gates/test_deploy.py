@@ -158,6 +158,8 @@ def test_the_chart_asks_for_routes_that_there_are_and_keeps_its_secrets_elsewher
     environment = {one["name"]: one for one in container["env"]}
     assert parse_address(environment["ELYTRON_STORE"]["value"]).sealed
     assert all("secretKeyRef" in environment[name]["valueFrom"] for name in ("PGPASSWORD", "ELYTRON_KEYS"))
+    assert environment["POD_IP"]["valueFrom"] == {"fieldRef": {"fieldPath": "status.podIP"}}
+    assert container["args"][container["args"].index("--node-url") + 1] == "http://$(POD_IP):8010"
     assert "ELYTRON_KEYS" in [f"ELYTRON_{name.upper()}" for name in SECRETS]
 
 

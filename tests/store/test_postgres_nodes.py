@@ -1,5 +1,6 @@
 """Nodes over one Postgres database: equal answers in equal order, read your writes, and servers of their own."""
 
+import asyncio
 import random
 import re
 from collections.abc import AsyncIterator, Iterator
@@ -10,17 +11,20 @@ import httpx
 import pytest
 from tests.store.postgres_proxy import proxied
 from tests.store.postgres_rig import CLOCK, empty_store
+from tests.store.postgres_server import free_port
 from tests.store.served_nodes import served_nodes
 
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.http.nodes import lease_kept, leases_of
 from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import SequenceAhead
 from elytron_core.ids import RandomIds
 from elytron_http_shell import create_app
+from elytron_store.engines import open_store
 
 pytestmark = pytest.mark.anyio
 PLACES = ("harbour", "station", "market", "library", "mill")
@@ -104,10 +108,14 @@ async def test_a_space_that_another_node_erased_and_began_again_is_the_new_one(n
 
 @pytest.fixture
 def servers(database: str, tmp_path: Path) -> Iterator[list[str]]:
-    """Run two servers over one database, each a process of its own; return their addresses."""
-    node = ("--store", f"{database}?sealed=no", "--development")
-    with served_nodes(tmp_path, [node, node]) as reports:
-        yield [report["address"] for report in reports]
+    """Run two servers over one database, each a process of its own and in its list; return their addresses."""
+    ports = [f"{free_port()}" for _ in range(2)]
+    addresses = [f"http://127.0.0.1:{port}" for port in ports]
+    shared = ("--store", f"{database}?sealed=no", "--development")
+    nodes = [(*shared, "--port", port, "--node-url", url) for port, url in zip(ports, addresses, strict=True)]
+    with served_nodes(tmp_path, nodes) as reports:
+        assert [report["address"] for report in reports] == addresses
+        yield addresses
 
 
 async def call(address: str, operation: str, **request: object) -> httpx.Response:
@@ -115,7 +123,7 @@ async def call(address: str, operation: str, **request: object) -> httpx.Respons
         return await client.post(f"{address}/v1/{operation}", json={"scope": {"space": "eve"}, **request})
 
 
-async def test_two_servers_answer_alike_and_read_what_the_other_wrote(url: str, servers: list[str]) -> None:
+async def test_two_servers_answer_alike_and_each_is_in_the_list_of_both(url: str, servers: list[str]) -> None:
     turn = {"messages": [{"role": "user", "text": "The ferry leaves at six."}]}
     written = await call(servers[0], "write", write={"kind": "transcript", "turns": [turn]})
     assert written.status_code == 200
@@ -130,6 +138,27 @@ async def test_two_servers_answer_alike_and_read_what_the_other_wrote(url: str, 
     assert all(float(each["connections"]) >= 1 for each in own)
     assert float(own[0]["batches_total"]) > float(own[1]["batches_total"])
     assert all(float(each["ready"]) == 1 and float(each["silences_total"]) == 0 for each in own)
+    async with httpx.AsyncClient(timeout=30) as client:
+        listed = [(await client.get(f"{server}/v1/nodes")).json() for server in servers]
+    assert listed == [{"nodes": sorted(servers)}] * 2
+    async with elytron.connect(servers[0], nodes="leased", space="eve") as memory:
+        await memory.put_record(("rig",), "who", {"is": "tea"})
+        assert (await memory.get_record(("rig",), "who")).record.value == {"is": "tea"}
+
+
+async def test_a_node_leaves_the_list_when_it_ends_and_when_its_time_is_over(url: str) -> None:
+    store = await open_store(url, clock=CLOCK)
+    leases = leases_of(store)
+    async with lease_kept(leases, "http://a:8010"):
+        while not await leases.list_nodes():
+            await asyncio.sleep(0)
+        await leases.note_node("http://b:8010", lease_ms=60_000)
+        await leases.note_node("http://c:8010", lease_ms=0)
+        assert await leases.list_nodes() == ["http://a:8010", "http://b:8010"]
+    assert await leases.list_nodes() == ["http://b:8010"]
+    await leases.note_node("http://b:8010", lease_ms=0)
+    assert await leases.list_nodes() == []
+    await store.close()
 
 
 async def test_a_server_whose_database_went_away_says_so_and_lives(url: str) -> None:

@@ -1,12 +1,13 @@
 """A server with its keys, its protocols and a port of its own, run in the test's own loop and ended as a user does."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.surface import Family
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
@@ -30,12 +31,14 @@ class Served:
 
 
 @asynccontextmanager
-async def served(wanted: WantedSurfaces, /, *, development: bool = False) -> AsyncGenerator[Served]:
-    """Serve an empty memory over everything that the command line serves it over."""
+async def served(
+    wanted: WantedSurfaces, /, *, development: bool = False, port: int = 0, further: Sequence[Family] = ()
+) -> AsyncGenerator[Served]:
+    """Serve an empty memory over everything that the command line serves it over, and `further` families."""
     async with (
         elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory,
         surfaces_beside(memory, wanted) as more,
     ):
-        serving = ServingSettings(port=0, development=development)
-        async with serving_of(memory, serving, further=more.further, known=more.known) as started:
+        serving = ServingSettings(port=port, development=development)
+        async with serving_of(memory, serving, further=(*more.further, *further), known=more.known) as started:
             yield Served(started.address, more.protocols, memory)

@@ -308,6 +308,10 @@ WEBHOOK_WINDOW_MS = 5 * 60 * 1000
 """Largest difference of a webhook's time from the server's."""
 SHUTDOWN_S = 20
 """Time for which a server that ends waits for the calls that it accepted."""
+NODE_LEASE_MS = 10_000
+"""Time for which a server is in its store's list of nodes without renewing that."""
+NODE_RENEW_S = 3.0
+"""Time after which it does."""
 READY_WAIT_S = 2.0
 """Time in which a store has to answer for its server to be ready."""
 
@@ -355,6 +359,8 @@ REMOTE_ANSWER_S = 60.0
 """Time for which a client waits for the next bytes of an answer."""
 REMOTE_PASS_S = 1.0
 """Time after which a client of several nodes asks a second one too."""
+REMOTE_FIND_S = 10.0
+"""Time after which such a client looks for the nodes again, if it finds them itself."""
 REMOTE_SILENT_S = 10.0
 """Time for which such a client asks a node that did not answer behind all others."""
 REMOTE_ATTEMPTS = 4

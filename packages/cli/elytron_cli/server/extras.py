@@ -72,6 +72,8 @@ class WantedSurfaces:
     mcp_private: bool = False
     """True if callers over MCP may ask for private memories."""
     public_url: str | None = None
+    node_url: str | None = None
+    """Address of this server in the store's list of nodes."""
     work: bool = False
     projection_events: bool = False
     console: "ConsoleHost | None" = None
@@ -107,6 +109,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
             worker.start()
             stack.push_async_callback(worker.stop)
         shared = (store_surfaces,) if wanted.share_store else ()
+        nodes = (_node_family(runtime, wanted.node_url),) if wanted.node_url is not None else ()
         spoken = [found for found in _spoken_protocols(wanted) if profile_allows(runtime.context, found.entry)]
         models = (llm_surfaces(wanted.llm),) if wanted.llm is not None else ()
         agents = _agent_families(wanted)
@@ -133,6 +136,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
                 *agents,
                 *embeddings,
                 *shared,
+                *nodes,
                 *console,
             ),
             known=(UserKeys(gateway.users),),
@@ -164,6 +168,12 @@ async def _opened_gateway(runtime: MemoryRuntime, wanted: WantedSurfaces, stack:
         catching_up.start()
         stack.push_async_callback(catching_up.stop)
     return gateway
+
+
+def _node_family(runtime: MemoryRuntime, url: str) -> "Family":
+    from elytron_adapter.http.nodes import leases_of, node_surfaces
+
+    return node_surfaces(leases_of(runtime.context.store), url)
 
 
 def _console_family(host: "ConsoleHost", protocols: tuple[str, ...], agents: "Family | None" = None) -> "Family":

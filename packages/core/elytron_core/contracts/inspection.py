@@ -419,6 +419,12 @@ class ShutdownRequest(Request):
     reason: Reason = ""
 
 
+class ServerNodes(Value):
+    """Addresses of the servers of one store, as each gave its own, in their order."""
+
+    nodes: tuple[str, ...]
+
+
 class ShutdownReport(Value):
     """The server that ends: its process, and the reason that was given."""
 

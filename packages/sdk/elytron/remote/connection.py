@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from elytron.api import arguments
 from elytron.remote.http import HttpTransport
 from elytron.remote.memory import RemoteMemory, SyncRemoteMemory
-from elytron.remote.wire import RemoteTransport, ServerAddress, addresses_of
+from elytron.remote.wire import NodeSource, RemoteTransport, ServerAddress, addresses_of, require_source
 from elytron.sync_runtime import RuntimeEntering
 from elytron_core import limits
 from elytron_core.contracts.inspection import ShutdownReport, ShutdownRequest
@@ -20,8 +20,11 @@ class RemoteConnecting(RuntimeEntering[RemoteMemory, SyncRemoteMemory]):
     of the connection. Nothing is sent before the first call.
     """
 
-    def __init__(self, addresses: Sequence[ServerAddress], /, *, scope: Scope | None, timeout_s: float) -> None:
+    def __init__(
+        self, addresses: Sequence[ServerAddress], /, *, scope: Scope | None, timeout_s: float, nodes: NodeSource
+    ) -> None:
         super().__init__()
+        self._source: NodeSource = nodes
         self._addresses = addresses
         self._scope = scope
         self._timeout_s = timeout_s
@@ -31,10 +34,10 @@ class RemoteConnecting(RuntimeEntering[RemoteMemory, SyncRemoteMemory]):
 
     def _transport(self) -> RemoteTransport:
         address, *others = self._addresses
-        if others:
+        if others or self._source != "listed":
             from elytron.remote.nodes import NodesTransport
 
-            return NodesTransport(self._addresses, timeout_s=self._timeout_s)
+            return NodesTransport(self._addresses, timeout_s=self._timeout_s, source=self._source)
         if address.is_websocket:
             from elytron.remote.websocket import WebSocketTransport
 
@@ -62,12 +65,15 @@ def connect(
     scope: Scope | None = None,
     timeout_s: float = limits.REMOTE_ANSWER_S,
     proxy: str | None = None,
+    nodes: NodeSource = "listed",
 ) -> RemoteConnecting:
     """Return a memory on the server at `url`: the calls of `elytron.open`, over HTTP or (ws://, wss://) one WebSocket.
 
     Several addresses, with commas between, are nodes of one store: each space has its own node, and a call goes past
-    one that does not answer. Calls that name no scope use `scope`, else the space `space`, else the space that
-    `api_key` opens. `timeout_s` bounds the wait for an answer; `proxy` is the HTTP proxy to go by, and no other is.
+    one that does not answer. With `nodes="dns"` each address of the name in `url` is a node, with `nodes="leased"` the
+    servers at `url` say which there are, as their database lists them. Calls that name no scope use `scope`, else the
+    space `space`, else the space that `api_key` opens. `timeout_s` bounds the wait for an answer; `proxy` is the HTTP
+    proxy to go by, and no other is.
     Raises InvalidInput for a wrong address, MissingExtra without the extra "client"; calls raise what they raise in
     process, and Unreachable if no server answers.
 
@@ -77,7 +83,9 @@ def connect(
     """
     if scope is None and space is not None:
         scope = arguments.scope_of(None, user_id=space)
-    return RemoteConnecting(addresses_of(url, api_key=api_key, proxy=proxy), scope=scope, timeout_s=timeout_s)
+    addresses = addresses_of(url, api_key=api_key, proxy=proxy)
+    require_source(addresses, nodes)
+    return RemoteConnecting(addresses, scope=scope, timeout_s=timeout_s, nodes=nodes)
 
 
 async def shut_down(address: ServerAddress, /, *, reason: str = "") -> ShutdownReport:

@@ -94,13 +94,18 @@ class HttpTransport:
         """Post `asked` to a path that is no operation's and return what is reported."""
         return report_of(await self._posted(path, asked.model_dump_json().encode(), {}), report)
 
+    async def read(self, path: str, report: type[ReportT], /) -> ReportT:
+        """Return what is reported at a path that is no operation's."""
+        return report_of(await self._sent("GET", path, b"", {}), report)
+
     async def _posted(self, path: str, payload: bytes, headers: dict[str, str]) -> bytes:
+        return await self._sent("POST", path, payload, {"Content-Type": "application/json", **headers})
+
+    async def _sent(self, method: str, path: str, payload: bytes, headers: dict[str, str]) -> bytes:
         import httpx
 
         try:
-            request = self._client.build_request(
-                "POST", path, content=payload, headers={"Content-Type": "application/json", **headers}
-            )
+            request = self._client.build_request(method, path, content=payload, headers=headers)
             response = await self._client.send(request, stream=True)
             try:
                 data = await _bounded_body(response)

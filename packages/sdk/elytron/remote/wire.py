@@ -1,9 +1,9 @@
 """Messages of all wires: a call out, a report or a problem back."""
 
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, get_args
 from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -156,6 +156,20 @@ def addresses_of(urls: str, /, *, api_key: str | None, proxy: str | None = None)
     if len(found) > 1 and any(address.is_websocket for address in found):
         raise InvalidInput(field="url", problem="names several servers, which are called over http:// or https://")
     return found
+
+
+NodeSource = Literal["listed", "dns", "leased"]
+"""Source of the nodes of a store: their addresses are given, a name has them, or their database lists them."""
+
+
+def require_source(addresses: Sequence[ServerAddress], source: NodeSource, /) -> None:
+    """Raise InvalidInput unless nodes can be found so from `addresses`."""
+    if source not in get_args(NodeSource):
+        raise InvalidInput(field="nodes", problem=f"is none of {', '.join(get_args(NodeSource))}")
+    if source != "listed" and any(address.is_websocket for address in addresses):
+        raise InvalidInput(field="nodes", problem="are found over http:// or https:// alone")
+    if source == "dns" and (len(addresses) > 1 or addresses[0].scheme != "http"):
+        raise InvalidInput(field="nodes", problem="are found by one name over http://, as no certificate has addresses")
 
 
 def proxy_of(proxy: str | None, /) -> str | None:

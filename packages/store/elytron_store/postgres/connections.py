@@ -347,7 +347,7 @@ def is_alive(connection: Connection, /) -> bool:
 
 
 def cut_connection(connection: Connection, /) -> None:
-    """End a connection from here, for whoever waits for its answer to see it end."""
+    """End a connection from here, so that a call that waits for its answer sees it end."""
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as cut:
         cut.shutdown(socket.SHUT_RDWR)
 

@@ -67,7 +67,7 @@ class ServerFacts:
 
 
 async def require_commits(connection: Connection, own: PartitionStatements, /, *, is_tried: bool) -> None:
-    """Raise what keeps the server from taking commits: StoreReadOnly, and if it `is_tried`, whatever a commit meets.
+    """Raise what keeps the server from taking commits: StoreReadOnly, and the error of a trial if it `is_tried`.
 
     The trial writes pages to the tables of a partition, and takes them back.
     """

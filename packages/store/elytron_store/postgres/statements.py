@@ -298,6 +298,35 @@ def keep_manifest(schema: str, /) -> bytes:
     ).encode()
 
 
+_NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+"""The server's own clock: those of the nodes may differ."""
+
+
+def note_node(schema: str, /) -> bytes:
+    """Return the statement that has an address in the list of nodes for a time, as a row of the manifest."""
+    values = f"('node ' || %s, convert_to(({_NOW_MS} + %s)::text, 'UTF8'))"
+    return (
+        f"INSERT INTO {schema}.manifest (name, body) VALUES {values} "  # noqa: S608 - our own names
+        "ON CONFLICT (name) DO UPDATE SET body = excluded.body"
+    ).encode()
+
+
+def drop_nodes(schema: str, /) -> bytes:
+    """Return the statement that takes one address out of the list of nodes, and those whose time is over."""
+    return (
+        f"DELETE FROM {schema}.manifest WHERE name LIKE 'node %%' AND (name = 'node ' || %s OR "  # noqa: S608 - ours
+        f"CASE WHEN name LIKE 'node %%' THEN convert_from(body, 'UTF8')::bigint END <= {_NOW_MS})"
+    ).encode()
+
+
+def list_nodes(schema: str, /) -> bytes:
+    """Return the statement that lists the nodes."""
+    return (
+        f"SELECT substr(name, 6) FROM {schema}.manifest WHERE "  # noqa: S608 - our own names
+        f"CASE WHEN name LIKE 'node %%' THEN convert_from(body, 'UTF8')::bigint END > {_NOW_MS} ORDER BY 1 LIMIT %s"
+    ).encode()
+
+
 IS_TABLE = b"SELECT to_regclass(%s) IS NOT NULL"
 IS_FUNCTION = b"SELECT to_regproc(%s) IS NOT NULL"
 LOCK_MAKING = b"SELECT pg_advisory_xact_lock(%s)"

@@ -29,7 +29,13 @@ from elytron_store.engine import DocumentPage, Engine
 from elytron_store.postgres import blobs, inspection, reads, statements, tables
 from elytron_store.postgres.address import PostgresAddress
 from elytron_store.postgres.commits import CommitLanes, GroupWriter
-from elytron_store.postgres.connections import Connection, ServerConnections, connect_once, translate_error
+from elytron_store.postgres.connections import (
+    Connection,
+    ServerConnections,
+    connect_once,
+    translate_error,
+    wide_number,
+)
 from elytron_store.postgres.erasure import compact_runs, erasure_layers, remove_rows, rewrite_tables
 from elytron_store.postgres.server import require_commits
 from elytron_store.postgres.statements import PartitionStatements
@@ -192,6 +198,29 @@ class PostgresStore(Engine):
         self._closed = True
         await self._lanes.close()
         await self._connections.close()
+
+    async def note_node(self, url: str, /, *, lease_ms: int) -> None:
+        """Have a server's address in the list of nodes for `lease_ms`; addresses whose time is over leave it."""
+
+        async def note(connection: Connection) -> None:
+            await connection.execute(statements.note_node(self._address.schema), (url, wide_number(lease_ms)))
+            await connection.execute(statements.drop_nodes(self._address.schema), ("",))
+
+        await self._connections.run(note, doing="noting a node")
+
+    async def drop_node(self, url: str, /) -> None:
+        """Take a server's address out of the list of nodes."""
+        statement = statements.drop_nodes(self._address.schema)
+        await self._connections.run(lambda connection: connection.execute(statement, (url,)), doing="noting a node")
+
+    async def list_nodes(self) -> Sequence[str]:
+        """Return the addresses of the servers that keep theirs in the list, in order."""
+
+        async def listed(connection: Connection) -> Sequence[str]:
+            found = await connection.execute(statements.list_nodes(self._address.schema), (limits.SCAN_MAX,))
+            return [url for (url,) in await found.fetchall()]
+
+        return await self._connections.run(listed, doing="reading")
 
     @property
     def figures(self) -> Mapping[str, tuple[str, float]]:

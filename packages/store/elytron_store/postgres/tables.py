@@ -62,7 +62,7 @@ def require_sealing(address: PostgresAddress, /, *, sealed: bool) -> None:
 
 
 Step = Callable[[str, int], bytes]
-"""Returns the statements that lead the tables of a schema, in so many partitions, from one version to the next."""
+"""Returns the statements that lead the tables of a schema, in a number of partitions, from one version to the next."""
 STEPS: tuple[Step, ...] = ()
 """Step `n` leads from version `n + 1` to `n + 2`; a new one is added behind, none is ever changed."""
 

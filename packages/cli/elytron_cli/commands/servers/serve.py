@@ -196,6 +196,11 @@ _BOUNDS: Final = (
     ),
 )
 _REACH: Final = (
+    click.option(
+        "--node-url",
+        metavar="URL",
+        help="Where clients reach this server itself, for the list of nodes that its database keeps.",
+    ),
     click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server is reached by."),
     click.option(
         "--trusted-proxy",
@@ -267,6 +272,7 @@ def serve_command(
     llm_passed: tuple[str, ...],
     console: bool,
     workers: int,
+    node_url: str | None,
     **given: Any,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
@@ -274,6 +280,7 @@ def serve_command(
     Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
     """
     from elytron_adapter.admission_control import LoadBounds
+    from elytron_adapter.http.nodes import node_host
     from elytron_http_shell.server import ServingSettings
 
     log_to_stderr(style, log_level)
@@ -282,9 +289,10 @@ def serve_command(
     require_own_store(found)
     if workers > 1:
         return _serve_by_workers(workers, given["host"], given["port"], found, out)
+    own_host = (node_host(node_url),) if node_url is not None else ()
     serving = ServingSettings(
         **{name: given.pop(name) for name in _SERVING},
-        names=frozenset(names),
+        names=frozenset((*names, *own_host)),
         trusted_proxies=frozenset(proxies),
         is_described_to_all=is_public,
         bounds=LoadBounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
@@ -294,7 +302,7 @@ def serve_command(
     rag = rag_settings(given.pop("rag_limits"), is_off=is_off)
     agent = _agent_settings(**{name: given.pop(name) for name in _AGENT_OPTIONS})
     llm = _proxy_settings(llm_upstreams, llm_peers, llm_passed)
-    wanted = WantedSurfaces(llm=llm, secret=secret, agent=agent, rag=rag, **given)
+    wanted = WantedSurfaces(llm=llm, secret=secret, agent=agent, rag=rag, node_url=node_url, **given)
 
     async def work() -> None:
         async with open_session(

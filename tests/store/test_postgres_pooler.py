@@ -1,0 +1,128 @@
+"""Behind PgBouncer in its transaction mode: each transaction may go to another session, and all promises hold."""
+
+import asyncio
+import os
+import pwd
+import shutil
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+from tests.store.postgres_rig import CLOCK, empty_tables, open_tables
+from tests.store.postgres_server import ABSENT_POOLER, free_port, pooler
+
+import elytron
+from elytron_core.ports.store import BatchKey, ErasureTarget, PutChange
+from elytron_store.conformance.examples import ADA, AT, BOB, batch, blob, fact, put, write_blob
+from elytron_store.postgres.store import PostgresStore
+
+pytestmark = pytest.mark.anyio
+SESSIONS = 3
+"""Fewer than the connections of the stores: their transactions take turns on them."""
+UNTIL_S = 20.0
+SETTINGS = """
+[databases]
+* = host={host} port={port} user={user}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {own}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = {sessions}
+"""
+
+
+@pytest.fixture(scope="module")
+def pooled(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Run PgBouncer before the module's database; return the URL through it."""
+    program = pooler()
+    if program is None:
+        pytest.skip(ABSENT_POOLER)
+    parts = urlsplit(database)
+    own = free_port()
+    settings = tmp_path_factory.mktemp("pooler") / "pgbouncer.ini"
+    settings.write_text(
+        SETTINGS.format(host=parts.hostname, port=parts.port, user=parts.username, own=own, sessions=SESSIONS)
+    )
+    user = "nobody" if os.geteuid() == 0 else None
+    if user is not None:  # it refuses to run as root
+        for path in (settings, *settings.parents[:3]):
+            path.chmod(0o755)
+        shutil.chown(settings, user, pwd.getpwnam(user).pw_gid)
+    process = subprocess.Popen([program, "-q", str(settings)], user=user, cwd="/", stderr=subprocess.PIPE)
+    url = database.replace(f":{parts.port}/", f":{own}/")
+    until = time.monotonic() + UNTIL_S
+    while True:
+        try:
+            psycopg.connect(url).close()
+            break
+        except psycopg.OperationalError:
+            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert time.monotonic() < until
+            time.sleep(0.02)
+    yield url
+    process.terminate()
+    process.communicate(timeout=UNTIL_S)
+
+
+@pytest.fixture
+async def stores(database: str, pooled: str) -> AsyncIterator[list[PostgresStore]]:
+    """Return two nodes behind the pooler, the second without the function, and one beside it."""
+    empty_tables(database)
+    async with AsyncExitStack() as stack:
+        found: list[PostgresStore] = []
+        for url, portable in ((pooled, False), (pooled, True), (database, False)):
+            store = await open_tables(url, portable=portable)
+            stack.push_async_callback(store.close)
+            found.append(store)
+        yield found
+
+
+async def test_commits_take_turns_on_few_sessions_and_none_is_lost(stores: list[PostgresStore]) -> None:
+    behind, portable, beside = stores
+    await asyncio.gather(
+        *(
+            put(each, fact(number), space=space)
+            for number in range(60)
+            for each, space in ((behind, ADA), (portable, BOB))
+        )
+    )
+    for each in stores:
+        for space in (ADA, BOB):
+            assert [entry.sequence for entry in await each.journal(space, after=0, limit=100)] == [*range(1, 61)]
+            assert len(await each.scan(space, "facts", limit=100)) == 60
+    assert (await beside.check()).ok
+    async with behind.lend_connection() as connection:
+        found = await connection.execute("SELECT count(*) FROM pg_prepared_statements")
+        assert await found.fetchone() == (0,)
+
+
+async def test_what_takes_several_statements_is_whole(stores: list[PostgresStore]) -> None:
+    for number, store in enumerate(stores[:2]):
+        once = BatchKey(key=f"k{number}", digest="d", answer=b"answer")
+        keyed = batch(PutChange(fact(number), b"tea", 0), idempotency=once)
+        first, again = await store.commit(keyed), await store.commit(keyed)
+        assert (first.replayed, again.replayed, again.answer) == (False, True, b"answer")
+        await write_blob(store, "aa", bytes(3_000_000))
+        assert len(await blob(store, "aa")) == 3_000_000
+        erased = await store.erase(ErasureTarget(space=ADA, at=AT, refs=(fact(number),), blobs=("aa",)))
+        assert (erased.documents, erased.blobs) == (1, 1)
+        assert (await store.check()).ok
+        await store.probe()
+
+
+async def test_a_memory_behind_a_pooler_answers_as_one_beside_it(database: str, pooled: str) -> None:
+    empty_tables(database)
+    async with (
+        elytron.open(f"{pooled}?sealed=no", space="ada", clock=CLOCK) as behind,
+        elytron.open(f"{database}?sealed=no", space="ada", clock=CLOCK) as beside,
+    ):
+        for number in range(12):
+            await behind.add(f"The ferry to island {number} leaves at {number}.")
+        assert (await behind.recall("ferry island 7")).hits == (await beside.recall("ferry island 7")).hits
+        assert await behind.inspect() == await beside.inspect()
