@@ -261,8 +261,11 @@ async def beside_langgraph(url: str, /, *, rounds: int, seconds: float) -> None:
     print(f"16 writers, 64 spaces: LangGraph's AsyncPostgresStore {theirs:.0f} puts/s, engine {ours:.0f} commits/s")
 
 
-async def by_workers(*, rounds: int, seconds: float) -> None:
-    """Print recalls a second, and a CPU second of the server, of one worker and of two with quotas, on a file."""
+async def by_workers(*, rounds: int, seconds: float, keeps: bool) -> None:
+    """Print recalls a second, and a CPU second of the server, of one worker and of two with quotas, on a file.
+
+    If a client `keeps` its connection, the worker that took it answers all of its calls.
+    """
     found: dict[int, list[tuple[float, float]]] = {1: [], 2: []}
     with tempfile.TemporaryDirectory() as folder:
         store = Path(folder) / "m.db"
@@ -272,17 +275,20 @@ async def by_workers(*, rounds: int, seconds: float) -> None:
         with cpu_quotas(WORKER_SHARE) as hold:
             for _ in range(rounds):
                 for count, rates in found.items():
-                    rates.append(await _recalls_of(str(store), count, hold, seconds=seconds))
+                    rates.append(await _recalls_of(str(store), count, hold, seconds=seconds, keeps=keeps))
     (one, one_cpu), (two, two_cpu) = (
         (statistics.median(rate for rate, _ in found[count]), statistics.median(per for _, per in found[count]))
         for count in found
     )
     held = f"each with {WORKER_SHARE:.0%} of a processor" if hold is not None else "without quotas, beside the client"
-    print(f"recalls a second: 1 worker {one:.0f}, 2 workers {two:.0f}: {two / one:.2f} ({held})")
+    kept = "connections kept" if keeps else "a connection for each call"
+    print(f"{kept}: recalls a second: 1 worker {one:.0f}, 2 workers {two:.0f}: {two / one:.2f} ({held})")
     print(f"recalls a CPU second of the server: {one_cpu:.0f} and {two_cpu:.0f}: {two_cpu / one_cpu:.2f}")
 
 
-async def _recalls_of(store: str, count: int, hold: Hold | None, /, *, seconds: float) -> tuple[float, float]:
+async def _recalls_of(
+    store: str, count: int, hold: Hold | None, /, *, seconds: float, keeps: bool
+) -> tuple[float, float]:
     arguments = ["serve", "--store", store, "--development", "--log-level", "error", "--calls-per-minute", "0"]
     with bound_socket("127.0.0.1", 0) as listening:
         group = WorkerGroup(arguments, listening, count)
@@ -299,11 +305,12 @@ async def _recalls_of(store: str, count: int, hold: Hold | None, /, *, seconds: 
 
         async def ask() -> None:
             nonlocal calls
-            async with httpx.AsyncClient() as client:
+            async with httpx.AsyncClient(timeout=60) as client:
                 while time.perf_counter() < until:
-                    # A connection for each call: the worker that is free takes it.
+                    # With a connection for each call, the worker that is free takes it.
+                    headers = {} if keeps else {"Connection": "close"}
                     answer = await client.post(
-                        f"{address}/v1/recall", json={"query": "ferry to the island"}, headers={"Connection": "close"}
+                        f"{address}/v1/recall", json={"query": "ferry to the island"}, headers=headers
                     )
                     answer.raise_for_status()
                     calls += 1
@@ -328,7 +335,8 @@ async def run_all(url: str, asked: argparse.Namespace, /) -> None:
     await second_node(url, rounds=asked.rounds)
     await beside_langgraph(url, rounds=asked.rounds, seconds=asked.seconds)
     await asyncio.to_thread(by_quota_nodes, url, rounds=asked.rounds, seconds=asked.seconds)
-    await by_workers(rounds=asked.rounds, seconds=asked.seconds)
+    for keeps in (False, True):
+        await by_workers(rounds=asked.rounds, seconds=asked.seconds, keeps=keeps)
 
 
 def main() -> None:

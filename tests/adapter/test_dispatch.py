@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,15 +21,17 @@ from elytron_adapter.envelope import (
     RejectedAnswer,
     Response,
 )
+from elytron_adapter.transport_switches import TransportSwitches
 from elytron_core import limits
 from elytron_core.contracts.control import MemoryGetRequest
 from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.contracts.recall import MemoryRecallReport, MemoryRecallRequest, NothingReason
 from elytron_core.contracts.transcript import MemoryWriteReport
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import InvalidInput, StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.ports.store import Document, DocumentRef
 from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
@@ -172,6 +175,29 @@ async def test_a_store_that_does_not_answer_in_time_is_not_ready(
     unready = await OperationDispatcher(silent).unready("r1")
     assert unready is not None
     assert (unready.error_key, unready.retryable) == ("store_unavailable", True)
+
+
+@pytest.mark.parametrize("times", [2, 100])
+async def test_a_server_that_starts_while_its_store_is_away_waits_for_some_time(
+    dispatcher: OperationDispatcher, times: int
+) -> None:
+    class Away(PassingStore):
+        left = times
+
+        async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
+            self.left -= 1
+            if self.left >= 0:
+                raise StoreUnavailable("away")
+            return await super().get(space, refs)
+
+    context = dispatcher.runtime.context
+    switches = TransportSwitches(replace(context, store=Away(context.store)))
+    if times > 50:
+        with pytest.raises(StoreUnavailable):
+            await switches.followed(pause_s=0.0).__aenter__()
+        return
+    async with switches.followed(pause_s=0.0):
+        assert switches.is_on("mcp")
 
 
 @pytest.mark.parametrize("transport", [CallTransport.HTTP, CallTransport.WSS, CallTransport.MCP, CallTransport.A2A])

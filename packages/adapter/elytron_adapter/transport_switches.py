@@ -9,12 +9,13 @@ from elytron.context import OperationContext
 from elytron.state.conflict_retry import LostRaces
 from elytron.state.space_records import opening_changes
 from elytron_core import limits
-from elytron_core.errors import Conflict, ElytronError, TransportOff
+from elytron_core.errors import Conflict, ElytronError, StoreUnavailable, TransportOff
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.planes.space import TRANSPORTS, ClosedTransports
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 
 _REF = DocumentRef(TRANSPORTS, "0")
+_FIRST_TRIES = 20
 
 
 class TransportSwitches:
@@ -55,14 +56,25 @@ class TransportSwitches:
 
     @asynccontextmanager
     async def followed(self, *, pause_s: float = limits.EVENTS_POLL_S) -> AsyncGenerator[None]:
-        """Load what is stored, and take over what other servers of the store switch while this is entered."""
-        await self.load()
+        """Load what is stored, and take over what other servers of the store switch while this is entered.
+
+        A store that is away for a moment is waited for: nothing answers before it is known what is off.
+        """
+        await self._load_first(pause_s)
         following = asyncio.create_task(self._follow(pause_s))
         try:
             yield
         finally:
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
+
+    async def _load_first(self, pause_s: float) -> None:
+        for _ in range(_FIRST_TRIES):
+            try:
+                return await self.load()
+            except StoreUnavailable:
+                await asyncio.sleep(pause_s)
+        return await self.load()
 
     async def _follow(self, pause_s: float) -> None:
         while True:
