@@ -21,7 +21,13 @@ class RemoteConnecting(RuntimeEntering[RemoteMemory, SyncRemoteMemory]):
     """
 
     def __init__(
-        self, addresses: Sequence[ServerAddress], /, *, scope: Scope | None, timeout_s: float, nodes: NodeSource
+        self,
+        addresses: Sequence[ServerAddress],
+        /,
+        *,
+        scope: Scope | None,
+        timeout_s: float,
+        nodes: NodeSource = "listed",
     ) -> None:
         super().__init__()
         self._source: NodeSource = nodes
