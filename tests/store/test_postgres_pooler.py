@@ -2,12 +2,13 @@
 
 import asyncio
 import os
-import pwd
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import psycopg
@@ -38,22 +39,21 @@ default_pool_size = {sessions}
 
 
 @pytest.fixture(scope="module")
-def pooled(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def pooled(database: str) -> Iterator[str]:
     """Run PgBouncer before the module's database; return the URL through it."""
     program = pooler()
     if program is None:
         pytest.skip(ABSENT_POOLER)
     parts = urlsplit(database)
     own = free_port()
-    settings = tmp_path_factory.mktemp("pooler") / "pgbouncer.ini"
+    # Another user reads this, as the pooler refuses to run as root.
+    folder = Path(tempfile.mkdtemp(prefix="elytron-pooler-"))
+    folder.chmod(0o755)
+    settings = folder / "pgbouncer.ini"
     settings.write_text(
         SETTINGS.format(host=parts.hostname, port=parts.port, user=parts.username, own=own, sessions=SESSIONS)
     )
     user = "nobody" if os.geteuid() == 0 else None
-    if user is not None:  # it refuses to run as root
-        for path in (settings, *settings.parents[:3]):
-            path.chmod(0o755)
-        shutil.chown(settings, user, pwd.getpwnam(user).pw_gid)
     process = subprocess.Popen([program, "-q", str(settings)], user=user, cwd="/", stderr=subprocess.PIPE)
     url = database.replace(f":{parts.port}/", f":{own}/")
     until = time.monotonic() + UNTIL_S
@@ -68,6 +68,7 @@ def pooled(database: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     yield url
     process.terminate()
     process.communicate(timeout=UNTIL_S)
+    shutil.rmtree(folder)
 
 
 @pytest.fixture
