@@ -78,7 +78,7 @@ def test_a_wrong_file_is_an_error_and_not_passed_over(
 
 def test_a_folder_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "elytron.toml").mkdir()
-    with pytest.raises(UnreadableFile, match="cannot be opened"):
+    with pytest.raises(UnreadableFile, match="is a folder"):
         settings(tmp_path)
 
 

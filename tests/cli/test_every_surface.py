@@ -1,15 +1,18 @@
 """Every path that a server can have, of whatever package: who is let in, and that no request breaks it."""
 
+import asyncio
 import itertools
 import json
 import re
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount, WebSocketRoute
 from starlette.types import ASGIApp, Message
 from tests.gateway.test_admission import holds_text
 from tests.http_shell.test_tenants import example
@@ -36,7 +39,43 @@ from elytron_proxy.settings import upstreams_of
 pytestmark = pytest.mark.anyio
 
 ODD = ("", "a" * 201, "a\x00b", "elytron:x", "-1", "1e999", "\u202e", "%", "{}")
+MEMBERS = (SurfaceAccess.MEMBER, SurfaceAccess.OWNER)
+ALWAYS = re.compile(
+    r"/(livez|readyz|metrics|v1/operations|v1/access(/.*)?|v1/shutdown|docs(/.*)?|openapi\.json|openapi/all\.json|favicon.*)?"
+)
+"""What answers though every transport is off: what watches and describes the server, ends keys, and ends it."""
 SENT = (b"{}", b"[]", b'{"input": 7}', b"\xff", b"null")
+
+
+async def status_of(app: ASGIApp, asked: httpx.Request, body: bytes) -> int:
+    """Return the status of an answer, whose client waits for its end, but leaves a stream of events."""
+    statuses: list[int] = []
+    gone = asyncio.Event()
+    parts = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> Message:
+        if parts:
+            return parts.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            statuses.append(message["status"])
+            if (b"content-type", b"text/event-stream; charset=utf-8") in message["headers"]:
+                gone.set()
+        elif not message.get("more_body"):
+            gone.set()
+
+    url = asked.url
+    scope = {"type": "http", "method": asked.method, "scheme": "http", "path": unquote(url.path), "root_path": ""}
+    more = {"raw_path": url.raw_path.partition(b"?")[0], "query_string": url.query, "client": ("127.0.0.1", 5)}
+    heads = [(name.lower(), value) for name, value in asked.headers.raw]
+    try:
+        await app({**scope, **more, "headers": heads, "state": {}}, receive, send)
+    except Exception:  # noqa: BLE001 - what breaks a route is answered, and then raised again for the server's log
+        assert statuses == [500]
+    return statuses[0]
 
 
 @dataclass(frozen=True)
@@ -62,8 +101,8 @@ class WholeServer:
         """Return the status of an answer, with `word` in the place of each id of the path."""
         path = re.sub(r"\{[^}]*\}", quote(word, safe=""), surface.path)
         headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-        async with self.client.stream(method, path, headers=headers, params=query or {}, content=body) as answer:
-            return answer.status_code
+        asked = self.client.build_request(method, path, headers=headers, params=query or {}, content=body)
+        return await status_of(self.app, asked, body)
 
     def of(self, *access: SurfaceAccess) -> list[tuple[Surface, str]]:
         """Return the HTTP surfaces of a kind of access, by method."""
@@ -107,7 +146,7 @@ async def server(tmp_path: Path) -> AsyncIterator[WholeServer]:
 
 
 async def test_a_caller_without_a_key_is_let_in_nowhere(server: WholeServer) -> None:
-    closed = server.of(SurfaceAccess.MEMBER, SurfaceAccess.OPERATOR)
+    closed = server.of(*MEMBERS, SurfaceAccess.OPERATOR)
     assert len(closed) > 50
     answers = {(surface.path, method): await server.ask(surface, method) for surface, method in closed}
     assert {place: status for place, status in answers.items() if status != 401} == {}
@@ -120,6 +159,52 @@ async def test_what_is_an_operators_is_closed_to_others(server: WholeServer, kin
         (surface.path, method): await server.ask(surface, method, key=server.keys[kind]) for surface, method in own
     }
     assert {place: status for place, status in answers.items() if status != 403} == {}
+
+
+async def test_a_device_erases_nothing_in_bulk(server: WholeServer) -> None:
+    own = server.of(SurfaceAccess.OWNER)
+    assert {(surface.path, method) for surface, method in own} == {
+        ("/v1/agent", "DELETE"),
+        ("/v1/rag/embeddings", "DELETE"),
+    }
+    statuses = {
+        kind: {await server.ask(surface, method, key=server.keys[kind]) for surface, method in own}
+        for kind in (PrincipalKind.DEVICE, PrincipalKind.USER)
+    }
+    assert statuses[PrincipalKind.DEVICE] == {403}
+    assert 403 not in statuses[PrincipalKind.USER]
+    bulk = {
+        (surface.path, method)
+        for surface, method in server.of(SurfaceAccess.MEMBER)
+        if method == "DELETE" and not surface.path.endswith("}")
+    }
+    # A reaction is one thing, and so is a session of one's own.
+    assert {path for path, _ in bulk if not path.endswith(("/reaction", "/session"))} == set()
+
+
+async def test_what_is_switched_off_is_off_on_every_path(server: WholeServer) -> None:
+    headers = {"authorization": f"Bearer {server.keys[PrincipalKind.OPERATOR]}"}
+    listed = (await server.client.get(f"{ROOT}/transports", headers=headers)).json()["items"]
+    for one in listed:
+        path = f"{ROOT}/transports/{one['id']}"
+        assert (await server.client.patch(path, json={"enabled": False}, headers=headers)).status_code == 200
+    assert isinstance(server.app, Starlette)
+    open_ones: dict[tuple[str, str], int] = {}
+    asked = 0
+    for route in server.app.router.routes:
+        path = getattr(route, "path", "")
+        if path.startswith(ROOT) or ALWAYS.fullmatch(path):
+            continue
+        where = re.sub(r"\{[^}]*\}", "unknown", path) + ("/v1/models" if isinstance(route, Mount) else "")
+        for method in getattr(route, "methods", None) or ("GET",):
+            if isinstance(route, WebSocketRoute):
+                continue
+            asked += 1
+            answer = await server.client.request(method, where, headers=headers)
+            if answer.status_code != 503 or (method != "HEAD" and answer.json()["code"] != "transport_off"):
+                open_ones[path, method] = answer.status_code
+    assert open_ones == {}
+    assert asked > 150
 
 
 @pytest.mark.parametrize("kind", [PrincipalKind.OPERATOR, PrincipalKind.USER, PrincipalKind.DEVICE])
@@ -164,7 +249,7 @@ async def test_no_place_waits_for_a_body(server: WholeServer) -> None:
     heads = [(b"host", b"localhost"), (b"authorization", credential), (b"content-type", b"application/json")]
     held: dict[str, int] = {}
     waited: set[str] = set()
-    for surface, method in server.of(SurfaceAccess.MEMBER):
+    for surface, method in server.of(*MEMBERS):
         parts = iter([{"type": "http.request", "body": b"{", "more_body": True}])
 
         async def receive(surface: Surface = surface, parts: Iterator[Message] = parts) -> Message:
@@ -205,7 +290,7 @@ async def test_a_credential_in_any_text_of_any_request_is_not_stored(server: Who
     numbers = itertools.count(1)
     headers = {"authorization": f"Bearer {key}"}
     assert (await server.client.post("/v1/agent/init", headers=headers)).status_code == 200
-    for surface, method in server.of(SurfaceAccess.MEMBER):
+    for surface, method in server.of(*MEMBERS):
         form = surface.told.taken if surface.told is not None else None
         if not isinstance(form, type):
             continue

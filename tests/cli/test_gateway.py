@@ -99,7 +99,7 @@ def test_an_operator_lists_counts_renews_and_erases_users(server: Live, gate: Ga
     assert "not what" in operator.refused("check-report", str(report), *key)
     report.write_text("[]")
     assert operator.refused("check-report", str(report), *key)
-    assert "cannot be read" in operator.refused("check-report", str(tmp_path / "none.json"), *key)
+    assert "does not exist" in operator.refused("check-report", str(tmp_path / "none.json"), *key)
 
 
 def test_flags_stand_before_the_command_and_win_over_the_environment(gate: Gate) -> None:
@@ -112,10 +112,10 @@ def test_what_is_wrong_is_one_json_object_on_stderr(gate: Gate, server: Live) ->
     assert "needs --conversation-id" in gate.refused("search", "x", "--scope", "current_chat", code=2)
     for given in ("[1]", '{"role": "user"}'):
         assert "JSON array" in gate.refused("add-memory", *SESSION, "--messages", given)
-    assert "cannot be read" in gate.refused("add-memory", *SESSION, "--messages", "no-such-file.json")
+    assert "does not exist" in gate.refused("add-memory", *SESSION, "--messages", "no-such-file.json")
     assert "top-k" in gate.refused("search", "x", "--top-k", "0", code=2)
     assert "No such command" in gate.refused("nonsense", code=2)
-    assert "file '.' cannot be read" in gate.refused("upload-resource", ".")
+    assert "file '.' is a folder" in gate.refused("upload-resource", ".")
     assert "are missing" in Gate(server.url).refused("list-resources")
     assert "did not answer" in Gate("http://127.0.0.1:9").refused("--timeout", "2", "health")
 

@@ -23,7 +23,7 @@ def test_a_command_that_reads_names_the_place_and_leaves_nothing_there(elytron: 
         "export b.zip --public", "forget x", "correct x y", "erase x", "erase --all --yes", "candidates list",
         "candidates accept x", "jobs list", "jobs run", "maintain", "facts merge", "continuity show",
         "continuity export a.json", "notes list", "garden list", "subjects list", "skills list", "skills show x",
-        "skills disable x", "skills govern", "skills dirs", "tools list", "tools show x", "tools hints",
+        "skills disable x", "skills govern", "tools list", "tools show x", "tools hints",
         "transcript replay", "transcript export", "transcript repair", "access list", "model embed", "backup b.db",
         "migrate --to b.db", "platform capabilities",
     ],

@@ -8,6 +8,7 @@ from starlette.types import Message, Scope
 from tests.models.fake_server import Sent
 from tests.proxy.proxy_setup import BOAT, PATHS, Proxied, asked, knowing, proxying, recorded
 
+from elytron_adapter.identity.access_keys import AccessKeyRequest, AccessKeys
 from elytron_core.errors import InvalidInput
 from elytron_proxy import ProxyApp
 from elytron_proxy.dialects.prompt import without_blocks
@@ -158,3 +159,35 @@ async def test_a_stored_tag_neither_closes_the_block_nor_leaves_an_echo_as_a_tur
 def test_an_echo_of_a_block_leaves_none_of_its_words(inner: str) -> None:
     echo = f'<elytron-memory version="1">\nKnown: {inner}more\n</elytron-memory>\nThe boat is Petrel.'
     assert without_blocks(echo) == "The boat is Petrel."
+
+
+class TestRevokedKeys:
+    """A key that is revoked gets no more of an answer that the model server still gives."""
+
+    async def test_a_running_stream_is_cut_without_the_mark_of_an_end(self) -> None:
+        begun = Sent((b'data: {"choices": [{"index": 0, "delta": {"content": "Petrel"}}]}\n\n',), hangs=True)
+        async with proxying(begun, has_keys=True) as proxied, asyncio.timeout(60):
+            key = await proxied.key("ada")
+            found = b""
+            headers = {"Authorization": f"Bearer {key}"}
+            where = f"{proxied.url}/v1/chat/completions"
+            async with proxied.client.stream("POST", where, json=asked("chat", BOAT), headers=headers) as answer:
+                async for part in answer.aiter_raw():
+                    if not found:
+                        keys = AccessKeys(proxied.memory.context)
+                        await keys.revoke(AccessKeyRequest(id=key.split("_")[2]))
+                    found += part
+        assert b"Petrel" in found
+        assert b"[DONE]" not in found
+
+    async def test_a_call_that_still_waits_for_its_answer_is_refused(self) -> None:
+        async with proxying(Sent((), hangs=True), has_keys=True) as proxied, asyncio.timeout(60):
+            proxied.upstream.gate = asyncio.Event()
+            key = await proxied.key("ada")
+            waiting = asyncio.create_task(
+                proxied.post(PATHS["chat"], asked("chat", BOAT), Authorization=f"Bearer {key}")
+            )
+            while not proxied.upstream.asked:
+                await asyncio.sleep(0)
+            await AccessKeys(proxied.memory.context).revoke(AccessKeyRequest(id=key.split("_")[2]))
+            assert (await waiting).status_code == 401

@@ -79,7 +79,7 @@ async def test_a_story_may_be_told_with_a_model_at_hand(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, "cannot be read"),
+        (None, "does not exist"),
         (b"{", "cannot be parsed"),
         (b'{"model":"m","calls":[{"key":"x"}]}', "calls.0.key"),
     ],

@@ -153,7 +153,7 @@ async def test_a_proposal_needs_a_space() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"), [(None, "cannot be read"), (b"{", "cannot be parsed"), (b'{"x":1}', "x: ")]
+    ("content", "problem"), [(None, "does not exist"), (b"{", "cannot be parsed"), (b'{"x":1}', "x: ")]
 )
 def test_a_damaged_proposal_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
     if content is not None:

@@ -54,7 +54,7 @@ def test_a_step_can_open_the_store_again_and_set_the_clock() -> None:
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(UnreadableFile, match=r"'nowhere\.json'.*cannot be read"):
+    with pytest.raises(UnreadableFile, match=r"'nowhere\.json'.*does not exist"):
         load_fixture(Path("nowhere.json"))
 
 

@@ -141,7 +141,7 @@ def test_a_block_that_says_what_no_memory_says_is_not_faithful() -> None:
 
 @pytest.mark.parametrize(
     ("content", "problem"),
-    [(None, "cannot be read"), (b"{", "cannot be parsed"), (b'{"format":"elytron.wall"}', "version")],
+    [(None, "does not exist"), (b"{", "cannot be parsed"), (b'{"format":"elytron.wall"}', "version")],
 )
 def test_a_damaged_case_is_named(tmp_path: Path, content: bytes | None, problem: str) -> None:
     if content is not None:
@@ -153,5 +153,5 @@ def test_a_damaged_case_is_named(tmp_path: Path, content: bytes | None, problem:
 @pytest.mark.anyio
 async def test_noise_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "case.json").write_bytes(CASES[0].read_bytes())
-    with pytest.raises(UnreadableFile, match="cannot be read"):
+    with pytest.raises(UnreadableFile, match="does not exist"):
         await run_wall([tmp_path / "case.json"])

@@ -1,10 +1,11 @@
 """Embedders: a server that speaks OpenAI's embeddings, a local encoder, and how one comes onto the shelf."""
 
+import asyncio
 import json
 import os
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +24,9 @@ from elytron.embedding.installation import KnownModel, add_model, fetch_commands
 from elytron.embedding.model2vec import read_safetensors
 from elytron.embedding.model_files import MANIFEST, model_folder, remove_model
 from elytron.embedding.model_names import embedder_of
+from elytron.state.encoders import RuntimeEncoders
+from elytron_core import limits
+from elytron_core.clock import FrozenClock
 from elytron_core.errors import (
     InvalidInput,
     MissingExtra,
@@ -395,3 +399,24 @@ async def test_a_fastembed_model_that_is_handed_in_is_asked() -> None:
     assert embedder.info.model == "small"
     with pytest.raises(MissingExtra):
         FastembedEmbedder(object(), name="small", dimensions=2)
+
+
+async def test_no_call_waits_for_an_embedder_that_was_late_a_moment_ago() -> None:
+    class Hung(WordEmbedder):
+        asked = 0
+
+        async def embed_query(self, text: str) -> Sequence[float]:
+            Hung.asked += 1
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    clock = FrozenClock()
+    encoders = RuntimeEncoders(clock, wanted=Hung(), former=None)
+    for _ in range(3):
+        with pytest.raises(ModelUnavailable, match=r"in time a moment ago|gave no vector"):
+            await encoders.query_vector(Hung(), "tea", wait_s=0.01)
+    assert Hung.asked == 1
+    clock.advance(limits.EMBED_REST_MS)
+    with pytest.raises(ModelUnavailable, match="gave no vector"):
+        await encoders.query_vector(Hung(), "tea", wait_s=0.01)
+    assert Hung.asked == 2

@@ -262,3 +262,15 @@ async def test_a_file_that_cannot_be_read_or_written_is_told(
     with pytest.raises(LimitExceeded):
         await memory.keep_erasures(told)
     assert [path.name for path in tmp_path.iterdir()] == []
+
+
+async def test_a_conversation_without_a_turn_left_is_counted_nowhere_and_its_numbers_go_on(tmp_path: Path) -> None:
+    async with elytron.open(tmp_path / "m.db", space="ada") as memory:
+        first = await memory.add("Green tea.", conversation="kitchen")
+        await memory.erase(first.ids[0])
+        (space,) = (await memory.spaces()).spaces
+        assert (space.conversations, space.turns) == (0, 0)
+        assert (await memory.inspect()).conversations == ()
+        await memory.add("Black tea.", conversation="kitchen")
+        (turn,) = (await memory.replay("kitchen")).turns
+        assert turn.sequence == 2

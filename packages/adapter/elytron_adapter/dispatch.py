@@ -262,6 +262,22 @@ class CallerEntrance:
         """
         return await self.authenticator.authenticate(authorization)
 
+    async def ended(self, authorization: str | None, /, *, recheck_s: float) -> Unauthorized | None:
+        """Return when the server begins to end (None), or the credential holds no longer."""
+        while True:
+            try:
+                async with asyncio.timeout(recheck_s):
+                    await self.closing.wait()
+                return None
+            except TimeoutError:
+                pass
+            try:
+                await self.authenticate(authorization)
+            except Unauthorized as error:
+                return error
+            except ElytronError:
+                continue  # who calls cannot be said now; where the store has gone, the stream meets that itself
+
     def space_of(self, principal: Principal, scope: Scope | None, /) -> SpaceId:
         """Return the space of `scope`, else that of `principal`. Raises PermissionRefused, ScopeMissing."""
         asked = bind_space(auth_of(principal), ScopedRequest(scope=scope))

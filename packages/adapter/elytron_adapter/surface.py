@@ -31,6 +31,8 @@ class SurfaceAccess(StrEnum):
     """A caller whose name and key are in the request itself; the handler checks that."""
     MEMBER = "member"
     """Every principal; the operation decides what it may do there."""
+    OWNER = "owner"
+    """Every principal but devices, which take nothing away in bulk."""
     OPERATOR = "operator"
     """Operators, and the developer of a server in development mode."""
 

@@ -160,7 +160,7 @@ def file_settings(path: Path, /) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise UnreadableFile(name=FILE, problem="cannot be opened") from error
+        raise UnreadableFile.unopened(FILE, error) from error
     if len(data) > FILE_BYTES:
         raise UnreadableFile(name=FILE, problem=f"is larger than {FILE_BYTES} bytes")
     try:

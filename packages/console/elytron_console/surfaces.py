@@ -1,8 +1,10 @@
 """The console as a family of surfaces: its page and parts, and the routes that they ask."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import CallTransport
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.surface import Family, Surface
 from elytron_console.console_page import page_surfaces
@@ -26,7 +28,7 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
         door, journal = ConsoleDoor(entrance), JournalReader(entrance)
         keys = AccessKeys(entrance.dispatcher.runtime.context)
         agents = tuple(shown.agents(entrance)) if shown.agents is not None else ()
-        return (
+        surfaces = (
             *page_surfaces(),
             *session_surfaces(entrance, door, keys, has_agents=bool(agents)),
             *operation_surfaces(entrance, door),
@@ -41,5 +43,6 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
             *smoke_surfaces(entrance, door, shown),
             *device_surfaces(door, keys),
         )
+        return tuple(replace(surface, transport=CallTransport.CONSOLE.value) for surface in surfaces)
 
     return family

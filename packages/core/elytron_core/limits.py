@@ -262,6 +262,8 @@ EMBED_LOAD_WAIT_S = 30.0
 EMBED_QUERIES_KEPT = 256
 EMBED_PAUSE_MS = 30_000
 """After an embedder failed, nothing is embedded in the background for this time."""
+EMBED_REST_MS = 5_000
+"""After an embedder left a query unanswered, no query waits for it for this time."""
 EMBED_CLOSE_WAIT_S = 2.0
 """Time that closing leaves an embedding pass to finish; what is left waits for the next runtime."""
 EMBED_REFUSED_KEPT = 10_000
@@ -390,6 +392,8 @@ SUBSCRIPTIONS = 64
 STREAMS_PER_PRINCIPAL = 64
 STREAM_RECHECK_S = 0.9
 """Interval at which a stream's credential is checked again, so that a revoked one ends it."""
+STREAM_GOODBYE_S = 0.5
+"""So long a stream has to say that its credential holds no longer; then it is cut."""
 WORKERS_MAX = 64
 """Processes of one server at most."""
 SEQUENCE_MAX = 2**53

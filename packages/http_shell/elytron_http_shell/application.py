@@ -25,7 +25,7 @@ from elytron_adapter.failures import (
 )
 from elytron_adapter.http.responses import refused_response, request_id_of
 from elytron_adapter.identity.access_keys import AccessKeys, DevelopmentCallers
-from elytron_adapter.surface import Family, Figures, SurfaceAccess
+from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess
 from elytron_core.errors import ElytronError
 from elytron_http_shell.description.docs_pages import describing_surfaces, watching_surfaces
 from elytron_http_shell.doors import HostGuard, standing_headers, surface_route
@@ -146,12 +146,14 @@ def build_application(
         *seed_routes(entrance, body_bytes=body_bytes),
         *webhook_surfaces(entrance, keys, body_bytes=body_bytes),
     )
+    families = (surface for family in (*FAMILIES, *further) for surface in family(entrance))
     surfaces = [
-        *(replace(surface, transport=CallTransport.HTTP.value) for surface in memory_routes),
+        *(_switched_surface(surface) for surface in memory_routes),
+        # What ends keys or the server, and what watches it, answers always.
         *access_routes(keys, body_bytes=body_bytes),
         shutdown_route(entrance),
         *watching_surfaces(entrance, metrics, told_to=told_to),
-        *(surface for family in (*FAMILIES, *further) for surface in family(entrance)),
+        *(_switched_surface(surface) for surface in families),
     ]
     for surface in surfaces:
         if surface.figures is not None:
@@ -182,6 +184,11 @@ def build_application(
     )
     app.router = Router(routes, lifespan=lifespan, middleware=[Middleware(DirectRouter, routes=routes)])
     return app
+
+
+def _switched_surface(surface: Surface) -> Surface:
+    """Return a surface as that of a transport that can be switched off: HTTP if it names no other."""
+    return surface if surface.transport is not None else replace(surface, transport=CallTransport.HTTP.value)
 
 
 class WatchedApplication:

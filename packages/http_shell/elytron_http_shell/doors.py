@@ -1,5 +1,6 @@
 """Doors: the routes to surfaces, each with what lets callers in or turns them away before it."""
 
+import asyncio
 import re
 from collections.abc import Iterable
 from typing import assert_never
@@ -26,8 +27,10 @@ from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, TransportOff, Unauthorized
 from elytron_core.ids import IdSource
+from elytron_core.planes.space import PrincipalKind
 
 _UNAUTHORIZED = 401
+_LENGTH = b"content-length"
 
 
 def surface_route(surface: Surface, entrance: CallerEntrance, /) -> BaseRoute:
@@ -77,7 +80,7 @@ class SurfaceDoor:
                     await turn_away(reject_error(error, request_id=request_id_of(scope)), scope, receive, send)
                     return
                 await self._judged(scope, receive, send)
-            case SurfaceAccess.MEMBER | SurfaceAccess.OPERATOR:
+            case SurfaceAccess.MEMBER | SurfaceAccess.OWNER | SurfaceAccess.OPERATOR:
                 try:
                     scope["state"]["principal"] = await self._admitted(scope)
                     if scope["type"] == "http" and scope["query_string"]:
@@ -86,9 +89,45 @@ class SurfaceDoor:
                 except ElytronError as error:
                     await turn_away(reject_error(error, request_id=request_id_of(scope)), scope, receive, send)
                     return
-                await self._app(scope, receive, send)
+                if scope["type"] == "http":
+                    await self._while_it_holds(scope, receive, send)
+                else:
+                    await self._app(scope, receive, send)
             case _:
                 assert_never(self.access)
+
+    async def _while_it_holds(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; an answer in many parts ends soon after its caller's credential holds no longer."""
+        watch: asyncio.Task[None] | None = None
+        is_sized = False
+        credential, loop = self._credential(heads_of(scope)), asyncio.get_running_loop()
+
+        async def ended() -> None:
+            if await self._entrance.ended(credential, recheck_s=limits.STREAM_RECHECK_S) is not None:
+                # A stream that sees it too says so and ends itself; the rest is cut.
+                bound.reschedule(loop.time() + limits.STREAM_GOODBYE_S)
+
+        async def answer(message: Message) -> None:
+            nonlocal watch, is_sized
+            if message["type"] == "http.response.start":
+                is_sized = any(name.lower() == _LENGTH for name, _ in message.get("headers", ()))
+            if watch is None and message.get("more_body"):
+                watch = asyncio.ensure_future(ended())
+            await send(message)
+
+        bound = asyncio.timeout(None)
+        try:
+            async with bound:
+                await self._app(scope, receive, answer)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            if not is_sized:  # else too few bytes, and the connection's end, say that it was cut
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            if watch is not None:
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
 
     async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the handler judge the credential, and count what it says was wrong."""
@@ -123,6 +162,8 @@ class SurfaceDoor:
             raise
         if self.access is SurfaceAccess.OPERATOR and principal.kind not in OPERATORS:
             raise PermissionRefused("this is an operator's: use an operator's key")
+        if self.access is SurfaceAccess.OWNER and principal.kind is PrincipalKind.DEVICE:
+            raise PermissionRefused("a device does not erase in bulk: use the user's own key")
         return principal
 
     def _require_heard(self, scope: Scope) -> None:

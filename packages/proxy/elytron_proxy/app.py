@@ -2,12 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
@@ -15,6 +15,7 @@ from elytron_adapter.failures import failure_of
 from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page, is_plain_path, raw_path
 from elytron_adapter.identity.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProtocol
+from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_models.stream_parser import Fields, fields_of, json_text, object_fields, text_field
 from elytron_proxy import limits
@@ -141,6 +142,7 @@ class ProxyApp:
     async def _answered(
         self, asked: AskedCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
     ) -> None:
+        begun = BegunAnswer(send)
         if asked.path == CAPABILITIES and asked.method == "GET":
             await _send_answer(200, self._capabilities(), send)
         elif asked.path in LISTS and asked.method == "GET" and len(self._settings.upstreams) > 1:
@@ -150,13 +152,13 @@ class ProxyApp:
         elif self._is_foreign(asked, caller):
             raise RefusedCall(_NO_RESPONSE)
         elif dialect is None:
-            passage = AnswerPassage(self._parts.upstreams, self.figures, send)
-            await self._until_gone(receive, self._pass(passage, asked), leave=None)
+            passage = AnswerPassage(self._parts.upstreams, self.figures, begun.send)
+            await self._until_gone(receive, self._pass(passage, asked), caller, begun, leave=None)
         else:
-            exchange = ProxyExchange(self._parts, dialect, caller, asked, send)
+            exchange = ProxyExchange(self._parts, dialect, caller, asked, begun.send)
             try:
                 leave = exchange.leave if self._settings.finish else None
-                await self._until_gone(receive, exchange.run(), leave=leave)
+                await self._until_gone(receive, exchange.run(), caller, begun, leave=leave)
             finally:
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
@@ -176,14 +178,26 @@ class ProxyApp:
         await passage.all(await passage.ask(asked, model=_model_of(asked)), AnswerHeaders(MemoryUse.OFF.value))
 
     async def _until_gone(
-        self, receive: Receive, work: Coroutine[Any, Any, None], *, leave: Callable[[], None] | None
+        self,
+        receive: Receive,
+        work: Coroutine[Any, Any, None],
+        caller: ProxyCaller,
+        begun: "BegunAnswer",
+        *,
+        leave: Callable[[], None] | None,
     ) -> None:
-        """Do `work`. If the client leaves, give it up, so that the upstream is let go of; with `leave`, finish it."""
+        """Do `work`. If the client leaves, give it up, so that the upstream is let go of; with `leave`, finish it.
+
+        A caller whose credential holds no longer gets no more of it. Raises Unauthorized if nothing was sent yet.
+        """
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(_client_gone(receive))
+        refused = asyncio.ensure_future(self._refused(caller))
+        is_refused = False
         try:
-            await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-            if not task.done():
+            await asyncio.wait({task, gone, refused}, return_when=asyncio.FIRST_COMPLETED)
+            is_refused = refused.done() and not task.done()
+            if not task.done() and not is_refused:
                 self.figures.count(ProxyFigure.GONE)
                 if leave is None:
                     return
@@ -192,9 +206,16 @@ class ProxyApp:
             if task.done():
                 task.result()
         finally:
-            for one in (task, gone):
+            for one in (task, gone, refused):
                 one.cancel()
-            await asyncio.gather(task, gone, return_exceptions=True)
+            await asyncio.gather(task, gone, refused, return_exceptions=True)
+        if is_refused:
+            await begun.cut()
+
+    async def _refused(self, caller: ProxyCaller) -> None:
+        """Return when the credential of a call holds no longer."""
+        if await self._entrance.ended(caller.credential, recheck_s=core_limits.STREAM_RECHECK_S) is None:
+            await asyncio.Event().wait()  # the server ends: what it accepted is finished
 
     async def _listed(self, asked: AskedCall) -> Fields:
         """Return the models of all upstreams, each once, in their order."""
@@ -327,6 +348,26 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes:
     if len(plain) > limits.REQUEST_BYTES:
         raise too_large
     return plain
+
+
+class BegunAnswer:
+    """Notes whether an answer has begun, and cuts it."""
+
+    def __init__(self, send: Send, /) -> None:
+        self._send = send
+        self._is_begun = False
+
+    async def send(self, message: Message) -> None:
+        """Send a part."""
+        self._is_begun = True
+        await self._send(message)
+
+    async def cut(self) -> None:
+        """End what has begun, without the API's own mark of an end. Raises Unauthorized if nothing was sent."""
+        if not self._is_begun:
+            raise Unauthorized
+        with suppress(RuntimeError):  # of what was to have another length, the connection's end says that it was cut
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def _client_gone(receive: Receive) -> None:

@@ -27,6 +27,7 @@ class ProxyCaller:
     space: SpaceId
     request_id: str
     use: MemoryUse
+    credential: str | None = field(default=None, repr=False)
     conversation: str | None = None
     call_id: str | None = None
     parts: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -57,6 +58,7 @@ async def caller_of(
         request_id=request_id,
         use=_memory_use(settings, headers),
         conversation=_caller_conversation(headers),
+        credential=credential,
         call_id=next((told for name in names.REQUEST_IDS if (told := headers.get(name))), None),
         parts={part: _named_field(headers[name], name) for name, part in names.SCOPES.items() if name in headers},
     )

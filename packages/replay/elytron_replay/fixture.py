@@ -39,8 +39,8 @@ def bytes_in(path: Path, /) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(limits.JSON_BYTES + 1)
-    except OSError as error:
-        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name, error) from None
 
 
 def plain_of(data: bytes, /, *, name: str) -> Json:

@@ -263,8 +263,8 @@ def _noise_steps(case: WallCase, folder: Path, count: int) -> tuple[FixtureStep,
     path = folder / case.noise
     try:
         lines = path.read_text("utf-8").splitlines()[:count]
-    except OSError as error:
-        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name, error) from None
     turns: list[JsonValue] = []
     for line in lines:
         said = json.loads(line)

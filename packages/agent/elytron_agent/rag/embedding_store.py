@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,7 +10,6 @@ from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at, values_at
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.runtime import MemoryRuntime
-from elytron.state.encoders import embed_query
 from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
 from elytron_agent.rag import limits
 from elytron_agent.rag.embedding_wire import (
@@ -150,7 +148,7 @@ class EmbeddingStore:
         _require_bytes("query", len(asked.query.encode("utf-8", "surrogatepass")), limits.QUERY_BYTES)
         embedder = await self._embedder()
         kind = VectorKind(embedder.info.model, embedder.info.dimensions)
-        query = await embed_query(embedder, asked.query, wait_s=limits.QUERY_WAIT_S)
+        query = await self._context.encoders.query_vector(embedder, asked.query, wait_s=limits.QUERY_WAIT_S)
         wanted = RowFilter(frozenset(asked.source_types), asked.conversation_id, frozenset(asked.tags))
         found = await self._ranked(query, kind, wanted, limit=asked.top_k)
         hits = await self._hits(found.ranked, kind)
@@ -265,14 +263,19 @@ class EmbeddingStore:
         return VectorKind(info.model, info.dimensions)
 
     async def _embedded(self, row_id: str) -> None:
-        """Wait until a row has its vector, or the embedder failed, for some time."""
-        with suppress(TimeoutError):
+        """Wait until a row has its vector, or the embedder failed, for some time; not if it was late a moment ago."""
+        encoders = self._context.encoders
+        if encoders.is_resting:
+            return
+        try:
             async with asyncio.timeout(limits.EMBED_WAIT_S):
                 for _ in range(2):
-                    await self._context.encoders.settled(self._space)
+                    await encoders.settled(self._space)
                     if (await self._row(row_id)).vectors:
                         return
                     nudge_embedding(self._context, self._space)
+        except TimeoutError:
+            encoders.rest()
 
     async def _row(self, row_id: str) -> EmbeddingRow:
         """Return a row. Raises NotFound."""

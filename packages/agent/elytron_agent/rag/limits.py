@@ -10,9 +10,9 @@ PAGE = 500
 """Turns that are read at once."""
 CATCH_UP_TURNS = 1_000
 """Changed turns that a table takes over by itself; beyond that, it is read as a whole."""
-EMBED_WAIT_S = 5.0
+EMBED_WAIT_S = 2.0
 """So long an insertion waits for its vector; a text without one is embedded later."""
-QUERY_WAIT_S = 10.0
+QUERY_WAIT_S = 5.0
 
 USER_ROWS, USER_BYTES = 250_000, 2 * 1024**3
 PROJECT_ROWS, PROJECT_BYTES = 2_500_000, 20 * 1024**3

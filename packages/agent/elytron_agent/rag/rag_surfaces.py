@@ -85,7 +85,8 @@ class RagRoutes:
     def surfaces(self) -> Iterable[Surface]:
         """Yield the surfaces."""
         for method, path, handler, told in _ROUTES:
-            yield self._surface(method, path, handler, replace(told, group=_GROUP))
+            access = SurfaceAccess.OWNER if handler is delete_embeddings else SurfaceAccess.MEMBER
+            yield self._surface(method, path, handler, replace(told, group=_GROUP), access)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -99,7 +100,9 @@ class RagRoutes:
         """Return the figures as they are now."""
         return self._parts.figures.all(self._parts.cache, self._parts.ledger)
 
-    def _surface(self, method: str, path: str, handler: RagHandler, told: SurfaceDescription) -> Surface:
+    def _surface(
+        self, method: str, path: str, handler: RagHandler, told: SurfaceDescription, access: SurfaceAccess
+    ) -> Surface:
         async def answered(request: Request) -> Response:
             if self._is_off:
                 raise AgentDisabled(way_out="the operator has embeddings off")
@@ -113,7 +116,7 @@ class RagRoutes:
                 answer = await handler(RagCall(embeddings, request, sent))
             return Response(envelope.encode_value(answer), media_type="application/json")
 
-        return shown_surface(path, answered, access=SurfaceAccess.MEMBER, methods=(method,), told=told)
+        return shown_surface(path, answered, access=access, methods=(method,), told=told)
 
 
 async def insert_embedding(call: RagCall) -> Value:

@@ -198,6 +198,7 @@ class AgentRoute(NamedTuple):
     path: str
     handler: Handler
     told: SurfaceDescription
+    access: SurfaceAccess = SurfaceAccess.MEMBER
 
 
 def route_surface(service: AgentService, route: AgentRoute, /) -> Surface:
@@ -215,7 +216,7 @@ def route_surface(service: AgentService, route: AgentRoute, /) -> Surface:
         return Response(envelope.encode_value(answer), media_type="application/json", status_code=route.told.status)
 
     told = replace(route.told, group=GROUP)
-    return shown_surface(route.path, answered, access=SurfaceAccess.MEMBER, methods=(route.method,), told=told)
+    return shown_surface(route.path, answered, access=route.access, methods=(route.method,), told=told)
 
 
 class AgentStream(NamedTuple):
@@ -226,7 +227,6 @@ class AgentStream(NamedTuple):
     written: Callable[[FeedEvent], Awaitable[None]] | None = None
     silence_s: float | None = None
     """Silence after which a comment is sent; None: that of a chat."""
-    recheck_s: float | None = None
 
 
 class LaterAnswer(NamedTuple):
@@ -268,7 +268,6 @@ class StreamRoute:
                 opening=stream.opening,
                 written=stream.written,
                 credential=heads_of(scope).get("authorization"),
-                recheck_s=stream.recheck_s,
             )
 
 

@@ -13,7 +13,9 @@ from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.identity.access_keys import Principal
 from elytron_agent.service import limits
 from elytron_agent.service.turn_events import FeedEvent
-from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
+from elytron_agent.service.wire import AgentEventData, AgentEventKind
+from elytron_core import limits as core_limits
+from elytron_core.errors import LimitExceeded
 
 HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 _DISCONNECT: Final = "http.disconnect"
@@ -61,18 +63,19 @@ class EventWriter:
         opening: bytes = b"",
         written: Written | None = None,
         credential: str | None = None,
-        recheck_s: float | None = None,
     ) -> None:
-        """Send the events. With `recheck_s`, the credential is checked at that interval, and its end is theirs."""
-        ends = {asyncio.ensure_future(self._gone()), asyncio.ensure_future(self._entrance.closing.wait())}
-        if recheck_s is not None:
-            ends.add(asyncio.ensure_future(self._revoked(credential, recheck_s)))
+        """Send the events until the credential holds no longer, which the last of them says."""
+        ended = asyncio.ensure_future(self._entrance.ended(credential, recheck_s=core_limits.STREAM_RECHECK_S))
+        ends = {asyncio.ensure_future(self._gone()), ended}
         coming = asyncio.ensure_future(anext(events))
         try:
             await self._frame(opening, begins=True)
             while True:
                 await asyncio.wait({coming, *ends}, timeout=self._silence_s, return_when=asyncio.FIRST_COMPLETED)
                 if any(task.done() for task in ends):
+                    if ended.done() and (refused := ended.result()) is not None:
+                        data = AgentEventData(error=refused.message, code=refused.key)
+                        await self._frame(event_frame(FeedEvent(AgentEventKind.ERROR, data)))
                     break
                 if not coming.done():
                     await self._frame(b": keep-alive\n\n")
@@ -101,22 +104,10 @@ class EventWriter:
                 await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
-    async def _gone(self) -> bool:
+    async def _gone(self) -> None:
         """Return when the client is gone; what it still sends is thrown away."""
         while (await self._receive())["type"] != _DISCONNECT:
             pass
-        return True
-
-    async def _revoked(self, credential: str | None, recheck_s: float) -> bool:
-        """Return when the credential holds no longer."""
-        while True:
-            await asyncio.sleep(recheck_s)
-            try:
-                await self._entrance.authenticate(credential)
-            except Unauthorized:
-                return True
-            except ElytronError:
-                continue  # who calls cannot be said now
 
 
 def event_frame(event: FeedEvent, /) -> bytes:

@@ -32,8 +32,8 @@ HEARTBEAT_S = 30.0
 """Silence of the channel of events after which a comment is sent."""
 EVENTS_POLL_S = 1.0
 """Interval in which the channel looks for events of other processes."""
-EVENTS_RECHECK_S = 5.0
-"""Interval in which the channel looks whether its credential still holds, and whether a turn broke off."""
+EVENTS_LOOK_S = 5.0
+"""Interval in which the channel looks whether a turn broke off."""
 EVENTS_RETRY_MS = 2_000
 SEND_S = 30.0
 """So long the reader of a stream may take nothing."""

@@ -176,8 +176,8 @@ def _read_settings(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             data = file.read(limits.CONFIGURATION_BYTES + 1)
-    except OSError:
-        raise UnreadableFile(name=path.name, problem="cannot be read: is it there?") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name, error) from None
     if path.suffix.lower() == ".toml":
         try:
             return tomllib.loads(data.decode("utf-8"))

@@ -1,11 +1,13 @@
 """Runtime skills, which were learned, and agent skills, which are read from directories of yours."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
+from elytron.state.skill_directories import SkillDirs
 from elytron_cli.input.files import read_file, skill_writes, valid_value
 from elytron_cli.input.options import (
     OneOf,
@@ -16,13 +18,13 @@ from elytron_cli.input.options import (
     reason_option,
     yes_option,
 )
-from elytron_cli.runner import answer_request, run_work, storing_missing
-from elytron_cli.session import CommandSession
+from elytron_cli.runner import answer_request, run_output, run_settings, run_work, storing_missing
+from elytron_cli.session import CommandSession, skill_dirs_of
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import planes as tables_skills
 from elytron_cli.terminal.confirmation import confirm_question
 from elytron_cli.terminal.output import CommandOutput
-from elytron_core.contracts.inspection import MemoryInspectionRequest
+from elytron_core.clock import SystemClock
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,
     RuntimeSkillDetailRequest,
@@ -155,14 +157,11 @@ def govern_command(*, dry_run: bool) -> int | None:
 
 @skills_group.command("dirs")
 @common_options
-def dirs_command() -> int | None:
+def dirs_command() -> None:
     """Show what the directories in --agent-skill-dirs (or ELYTRON_AGENT_SKILL_DIRS) hold. They are only read."""
-
-    async def work(session: CommandSession, out: CommandOutput) -> None:
-        report = (await session.call(MemoryInspectionRequest())).agent_skills
-        out.report(report, tables_skills.show_directories)
-
-    return run_work(work)
+    directories = SkillDirs(skill_dirs_of(run_settings()))
+    report = asyncio.run(directories.scan(at=SystemClock().now()))
+    run_output().report(report, tables_skills.show_directories)
 
 
 def _mutate_skill(

@@ -68,7 +68,7 @@ def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:
         with path.open("rb") as file:
             data = file.read(limit + 1)
     except (OSError, ValueError) as error:
-        raise UnreadableFile(name=path.name, problem="cannot be opened") from error
+        raise UnreadableFile.unopened(path.name, error) from error
     if len(data) > limit:
         raise UnreadableFile(name=path.name, problem=f"is larger than {limit} bytes")
     try:

@@ -317,6 +317,7 @@ def _transport_rows(entrance: CallerEntrance) -> tuple[TransportReport, ...]:
             calls=counts.get(name, 0) if name not in {"gateway", "store"} else None,
         )
         for name, paths in sorted(entrance.transports.paths.items())
+        if name != _CONSOLE
     )
 
 

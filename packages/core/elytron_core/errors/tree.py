@@ -69,6 +69,20 @@ class UnreadableFile(InvalidInput):
         super().__init__(field=f"file {place}", problem=problem)
         self.line = line
 
+    @classmethod
+    def unopened(cls, name: str, error: OSError | ValueError, /) -> "UnreadableFile":
+        """Return the error of a file that `error` kept from being read, in the same words wherever it was to be."""
+        match error:
+            case FileNotFoundError() | NotADirectoryError():
+                problem = "does not exist"
+            case IsADirectoryError():
+                problem = "is a folder"
+            case OSError():
+                problem = f"cannot be read: {error.strerror}"
+            case _:
+                problem = "does not exist: no file has such a name"
+        return cls(name=name, problem=problem)
+
 
 class EventIdInvalid(InvalidInput):
     key = "event_id_invalid"

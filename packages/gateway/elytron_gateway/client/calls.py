@@ -250,6 +250,6 @@ def _file_part(path: Path) -> File:
                 limit=gateway_limits.RESOURCE_BYTES, what=f"the file {path.name!r}", way_out="split it"
             )
         data = path.read_bytes()
-    except OSError as error:
-        raise UnreadableFile(name=path.name or str(path), problem=f"cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name or str(path), error) from None
     return path.name, data, mimetypes.guess_type(path.name)[0] or "application/octet-stream"

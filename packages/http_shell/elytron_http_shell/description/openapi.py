@@ -64,6 +64,7 @@ _NEEDS: dict[SurfaceAccess, list[Json]] = {
     SurfaceAccess.SIGNED: [{"signature": []}],
     SurfaceAccess.CREDENTIALS: [{}, {"bearer": []}],
     SurfaceAccess.MEMBER: _BEARER,
+    SurfaceAccess.OWNER: _BEARER,
     SurfaceAccess.OPERATOR: _BEARER,
 }
 _JSON = "application/json"

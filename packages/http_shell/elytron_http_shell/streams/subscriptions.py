@@ -4,7 +4,6 @@ A report covers all that was committed up to its sequence, so a burst of commits
 the same door as a command's: decoded, judged by the policy, under the caller's limits, each time.
 """
 
-import asyncio
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Generator
@@ -22,7 +21,7 @@ from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAn
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits
 from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
-from elytron_core.errors import ElytronError, LimitExceeded, Unauthorized
+from elytron_core.errors import LimitExceeded, Unauthorized
 from elytron_core.events import EventGap, JournalEvent, StreamKind
 from elytron_core.model import Value, invalid_input
 from elytron_core.scope import Scope
@@ -81,19 +80,7 @@ class ServerStreams:
 
     async def ended(self, authorization: str | None, /) -> Unauthorized | None:
         """Return when the server begins to end (None), or the credential holds no longer."""
-        while True:
-            try:
-                async with asyncio.timeout(self.bounds.recheck_s):
-                    await self.entrance.closing.wait()
-                return None
-            except TimeoutError:
-                pass
-            try:
-                await self.entrance.authenticate(authorization)
-            except Unauthorized as error:
-                return error
-            except ElytronError:
-                continue  # who calls cannot be said now; where the store has gone, the stream meets that itself
+        return await self.entrance.ended(authorization, recheck_s=self.bounds.recheck_s)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,8 @@ def read_part(folder: Path, name: str, manifest: ModelManifest, /) -> bytes:
     """Return a file of the folder. Raises UnreadableFile if it is not the one that the manifest names."""
     try:
         data = (folder / name).read_bytes()
-    except OSError:
-        raise UnreadableFile(name=name, problem="cannot be read") from None
+    except OSError as error:
+        raise UnreadableFile.unopened(name, error) from None
     if hashlib.sha256(data).hexdigest() != manifest.files.get(name):
         raise UnreadableFile(name=name, problem=f"is not the file that {MANIFEST} names: add the model again")
     return data

@@ -102,7 +102,7 @@ def read_erasures(path: Path, /) -> FileErasures:
         with path.open("rb") as file:
             return _read_erasures(path.name, file)
     except (OSError, ValueError) as error:
-        raise UnreadableFile(name=path.name, problem="cannot be opened") from error
+        raise UnreadableFile.unopened(path.name, error) from error
 
 
 def known_erasures(path: Path, /) -> FileErasures:

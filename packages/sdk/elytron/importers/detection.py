@@ -188,8 +188,7 @@ def _open_file(path: Path) -> IO[bytes]:
             raise UnreadableFile(name=path.name, problem="is not a file")
         return path.open("rb")
     except (OSError, ValueError) as error:
-        problem = "is not there" if isinstance(error, FileNotFoundError) else "cannot be opened"
-        raise UnreadableFile(name=path.name, problem=problem) from None
+        raise UnreadableFile.unopened(path.name, error) from None
 
 
 def _file_transcript(file: IO[bytes], *, name: str, place: str, size: int) -> FoundTranscript:

@@ -269,7 +269,9 @@ class _SpaceReading:
         """Keep what the report says more of than that there is one."""
         match document.ref.collection:
             case transcript.CONVERSATIONS:
-                self.conversations.append(transcript.Conversation.from_bytes(document.body))
+                head = transcript.Conversation.from_bytes(document.body)
+                if head.turns:  # else it keeps the count of its numbers alone
+                    self.conversations.append(head)
             case embedding.EMBEDDING:
                 self.compared = embedding.EmbeddingChoice.from_bytes(document.body).model
             case embedding.VECTORS:

@@ -150,6 +150,11 @@ async def read_head(
 
 
 async def read_heads(store: Store, space: SpaceId, /) -> AsyncIterator[transcript.Conversation]:
-    """Yield the head of every conversation of `space`, as stored."""
+    """Yield the head of every conversation of `space` that has a turn, as stored.
+
+    One whose turns were all erased keeps its count of numbers, and is shown nowhere.
+    """
     async for document in scan_documents(store, space, transcript.CONVERSATIONS):
-        yield transcript.Conversation.from_bytes(document.body)
+        head = transcript.Conversation.from_bytes(document.body)
+        if head.turns:
+            yield head

@@ -104,6 +104,7 @@ class RuntimeEncoders:
         self._refused: LruCache[tuple[SpaceId, str, DocumentRef], None] = LruCache(limits.EMBED_REFUSED_KEPT)
         self._passes: dict[SpaceId, asyncio.Task[None]] = {}
         self._paused_until = 0
+        self._rests_until = 0
 
     @property
     def wanted(self) -> Embedder | None:
@@ -141,11 +142,36 @@ class RuntimeEncoders:
         known = self._queries.get((tag, text))
         if known is None:
             try:
-                known = await embed_query(embedder, text, wait_s=limits.EMBED_QUERY_WAIT_S)
+                known = await self.query_vector(embedder, text, wait_s=limits.EMBED_QUERY_WAIT_S)
             except ModelError:
                 return VectorUse.FAILED, None
             self._queries[tag, text] = known
         return VectorUse.COMPARED, (tag, known)
+
+    async def query_vector(self, embedder: Embedder, text: str, /, *, wait_s: float) -> bytes:
+        """Return the vector of a query. Raises ModelUnavailable, ModelRefused.
+
+        After a wait that ran out, no call waits for some seconds: a model that hangs holds up few of them.
+        """
+        if self.is_resting:
+            raise ModelUnavailable(f"{embedder.info.model!r} did not answer in time a moment ago: try again later")
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            return await embed_query(embedder, text, wait_s=wait_s)
+        except ModelUnavailable:
+            if loop.time() - began >= wait_s:
+                self.rest()
+            raise
+
+    @property
+    def is_resting(self) -> bool:
+        """Return whether an embedder was waited for in vain a moment ago."""
+        return self._clock.now() < self._rests_until
+
+    def rest(self) -> None:
+        """Have no call wait for an embedder for some seconds."""
+        self._rests_until = self._clock.now() + limits.EMBED_REST_MS
 
     def refuse(self, space: SpaceId, tag: str, ref: DocumentRef, /) -> None:
         """Remember that a document's texts were refused, so that they hold up no other."""

@@ -331,10 +331,8 @@ class ArchiveReader:
 def _open_archive(path: Path) -> IO[bytes]:
     try:
         return path.open("rb")
-    except FileNotFoundError:
-        raise UnreadableFile(name=path.name, problem="does not exist") from None
-    except OSError as error:
-        raise UnreadableFile(name=path.name, problem=f"cannot be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name, error) from None
 
 
 def _parse_document(line: dict[str, Any]) -> Document:

@@ -85,8 +85,8 @@ def read_script(path: Path, /) -> TurnScript:
     try:
         with path.open("rb") as file:
             data = file.read(limits.EVALUATED_BYTES + 1)
-    except OSError:
-        raise UnreadableFile(name=path.name, problem="cannot be read: is it there?") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name, error) from None
     if len(data) > limits.EVALUATED_BYTES:
         raise UnreadableFile(name=path.name, problem=f"has more than {limits.EVALUATED_BYTES:,} bytes")
     lines: list[TurnLine | QuestionLine | WaitLine] = []

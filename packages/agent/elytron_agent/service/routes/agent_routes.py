@@ -6,7 +6,7 @@ from typing import Final
 from uuid import UUID
 
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY
-from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent.loop.removal import AgentRemoval
 from elytron_agent.loop.run_input import check_input
 from elytron_agent.loop.tools.run_tools import SubagentCreator
@@ -123,7 +123,7 @@ _OF_MAIN: Final = (
     AgentRoute("GET", ROOT, get_agent, SurfaceDescription("get_agent", "Show the agent.", None, wire.AgentAnswer)),
     AgentRoute("DELETE", ROOT, delete_main,
                SurfaceDescription("delete_agent", "Erase the agent and all that it has.", None, wire.DeletionAnswer,
-                                  query=("dry_run",))),
+                                  query=("dry_run",)), SurfaceAccess.OWNER),
     AgentRoute("GET", f"{ROOT}/config", get_config,
                SurfaceDescription("get_agent_config", "Show the agent's settings.", None, wire.AgentConfig)),
     AgentRoute("PUT", f"{ROOT}/config", put_config,

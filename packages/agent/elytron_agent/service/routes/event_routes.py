@@ -84,7 +84,6 @@ async def event_stream(call: AgentCall) -> AgentStream:
         opening=opening,
         written=written,
         silence_s=call.service.settings.heartbeat_s,
-        recheck_s=limits.EVENTS_RECHECK_S,
     )
 
 
@@ -101,7 +100,7 @@ async def _user_events(
         changed = service.context.commits.next(user.space)
         if loop.time() >= look_at:
             await service.look_at_all(user)
-            look_at = loop.time() + limits.EVENTS_RECHECK_S
+            look_at = loop.time() + limits.EVENTS_LOOK_S
         gap, entries = await log.after(place)
         if gap is not None:
             data = AgentEventData(first=gap.first, last=gap.last, reason=gap.reason)

@@ -150,7 +150,7 @@ def _read_json(given: str) -> bytes:
         with path.open("rb") as file:
             data = file.read(limits.JSON_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise UnreadableFile(name=path.name, problem="cannot be read") from error
+        raise UnreadableFile.unopened(path.name, error) from error
     if len(data) > limits.JSON_BYTES:
         raise PayloadTooLarge(limit=limits.JSON_BYTES, what=f"the file {path.name!r}")
     return data

@@ -384,5 +384,7 @@ def _given_messages(given: str) -> list[dict[str, Any]]:
 def _read_file(path: Path, kind: str) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
+    except UnicodeDecodeError:
         raise UnreadableFile(name=path.name or str(path), problem=f"cannot be read as {kind}") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name or str(path), error) from None

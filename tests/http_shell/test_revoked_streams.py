@@ -1,0 +1,69 @@
+"""An answer in many parts ends soon after its caller's key was revoked, whatever package sends it."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+import httpx
+import pytest
+from tests.transports.listener import listening
+
+import elytron
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
+from elytron_adapter.surface import Surface, SurfaceAccess
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
+from elytron_http_shell import create_app
+
+pytestmark = pytest.mark.anyio
+PART = b"a part\n"
+
+
+async def endless(_scope: Any, receive: Any, send: Any) -> None:
+    """Send a part, and then nothing, for as long as the client stays; a deaf one would not end."""
+    await receive()
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": PART, "more_body": True})
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def family(_entrance: CallerEntrance) -> Iterable[Surface]:
+    """Return a stream for each access that keys open."""
+    opened = (SurfaceAccess.MEMBER, SurfaceAccess.OWNER, SurfaceAccess.OPERATOR)
+    return [Surface(f"/endless/{access}", endless, access, ("GET",)) for access in opened]
+
+
+async def test_a_revoked_key_ends_every_stream_that_it_opened_and_no_other() -> None:
+    async with elytron.open("memory:", space=None) as memory, asyncio.timeout(60):
+        keys = AccessKeys(memory.context)
+        member = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="ada")
+        operator = AccessAddRequest(kind=PrincipalKind.OPERATOR, label="operator")
+        ada, kept, root = [(await keys.add(asked)).key for asked in (member, member, operator)]
+        async with (
+            listening(create_app(memory, further=(family,))) as url,
+            httpx.AsyncClient(base_url=url, timeout=60) as client,
+        ):
+            begun = asyncio.Queue[None]()
+
+            async def read(name: str, key: str) -> bytes:
+                headers = {"Authorization": f"Bearer {key}"}
+                found = b""
+                async with client.stream("GET", f"/endless/{name}", headers=headers) as answer:
+                    assert answer.status_code == 200
+                    async for part in answer.aiter_raw():
+                        found += part
+                        begun.put_nowait(None)
+                return found
+
+            opened = (("member", ada), ("owner", ada), ("operator", root))
+            reads = [asyncio.create_task(read(name, key)) for name, key in opened]
+            staying = asyncio.create_task(read("member", kept))
+            for _ in (*reads, staying):
+                await begun.get()
+            for key in (ada, root):
+                await keys.revoke(AccessKeyRequest(id=key.split("_")[2]))
+            assert await asyncio.gather(*reads) == [PART] * 3
+            assert not staying.done()
+            staying.cancel()
