@@ -1,6 +1,7 @@
 """Which share of small faults the tests see.
 
     python -m benchmarks.mutation [--seconds 900] [--seed 1] [--modules elytron_store/sqlite ...]
+    python -m benchmarks.mutation --direct --faults 60 --each 1 --seed 2 --modules elytron_core elytron ...
 
 Copies the checkout to a temporary folder and puts one fault after the other into modules there, drawn by the seed. For
 each only those tests run that reach its line, the quickest first: which these are is learned from a run with coverage
@@ -8,17 +9,22 @@ of the tests that import the module or something that imports it. A fault is see
 It survives if the tests that reach it pass; one that no test reaches is counted apart, as more tests were perhaps
 wanted than the time allowed. Some faults change nothing that can be seen, so the share is a lower bound. Each that
 no test saw is printed. The run ends when its time does, and what it was at then does not count.
+
+All times are those of processors that the tests used, not of a clock: how busy a machine is changes nothing. `--direct`
+learns nothing: the files of tests that have to do with a module, the nearest first, run for `--wide` seconds at most.
+What they do not see counts as survived, reached or not.
 """
 
 import argparse
 import os
 import random
 import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -65,6 +71,10 @@ TESTS_S = 15.0
 """So many tests are run against one fault at most, and so long as they took before."""
 RUN_S = 90.0
 """What takes longer than this does not end."""
+STUCK = 10
+"""What takes so many times as long by the clock, and does nothing, does not end either."""
+STUCK_S = 120.0
+"""So long by the clock it has at least."""
 _TOOK = re.compile(r"^\s*([\d.]+)s (?:call|setup|teardown)\s+(.+)$")
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$")
 
@@ -91,11 +101,12 @@ class OutOfTime(Exception):
 class Workshop:
     """A copy of the checkout, and what is known of its tests."""
 
-    def __init__(self, folder: Path, /, *, until: float, wide_s: float) -> None:
+    def __init__(self, folder: Path, /, *, seconds: float, wide_s: float, is_direct: bool = False) -> None:
         self.folder = folder
         self._wide_s = wide_s
-        self.until = until
-        """When the run ends, by the monotonic clock."""
+        self._is_direct = is_direct
+        self.until = used_s() + seconds
+        """When the run ends, by the processor time of its tests."""
         self._known: set[str] = set()
         self._took: Counter[str] = Counter()
         self._reach: dict[Path, dict[int, set[str]]] = {}
@@ -107,14 +118,14 @@ class Workshop:
     @property
     def left(self) -> float:
         """Return how many seconds are left."""
-        return self.until - time.monotonic()
+        return self.until - used_s()
 
     def learn(self, files: Iterable[str], /) -> bool:
         """Run files of tests that are not known, the first and more for `LEARN_S`; tell whether there was any."""
-        until = time.monotonic() + min(LEARN_S, self.left)
+        until = used_s() + min(LEARN_S, self.left)
         new = [file for file in files if file not in self._known]
         for file in new:
-            if time.monotonic() > until:
+            if used_s() > until:
                 break
             self._known.add(file)
             self._learn(file)
@@ -128,15 +139,22 @@ class Workshop:
         told = self._pytest([file, *measured], wait_s=min(FILE_S, self.left))
         if told is None or not data.exists():
             return
-        for line in told.stdout.splitlines():
+        self._note_output(told.stdout)
+        self._note_data(data)
+
+    def _note_output(self, output: str) -> None:
+        for line in output.splitlines():
             if took := _TOOK.match(line):
                 self._took[took[2]] += int(1_000 * float(took[1]))
             elif failed := _FAILED.match(line):
                 self._failing.add(failed[1])
+
+    def _note_data(self, data: Path) -> None:
         read = CoverageData(str(data))
         read.read()
         for name in read.measured_files():
-            lines = self._reach.setdefault(Path(name), {})
+            # The suite may have run in another checkout.
+            lines = self._reach.setdefault(self.folder / "packages" / name.rpartition("/packages/")[2], {})
             for line, contexts in read.contexts_by_lineno(name).items():
                 tests = {context.rpartition("|")[0] for context in contexts if context}
                 lines.setdefault(line, set()).update(tests - self._failing)
@@ -151,7 +169,7 @@ class Workshop:
         changed, told = with_fault(path.read_text(encoding="utf-8"), place)
         tried: set[str] = set()
         for is_again in (False, True):
-            if is_again and not self.learn(files):
+            if is_again and (self._is_direct or not self.learn(files)):
                 break
             tests = self._tests(path, place.line, tried)
             tried.update(tests)
@@ -160,6 +178,8 @@ class Workshop:
         further = [file for file in files if file not in self._known]
         if self._wide_s and further and (seen := self._run(path, changed, further, wait_s=self._wide_s)) is not None:
             return seen, told
+        if self._is_direct:
+            return Verdict(Fate.SURVIVED, f"{Fate.SURVIVED}, as {len(further)} files have it"), told
         fate = Fate.SURVIVED if tried else Fate.UNREACHED
         return Verdict(fate, f"{fate}, {len(tried)} tests reach it" if tried else fate.value), told
 
@@ -201,7 +221,13 @@ class Workshop:
         return [test for test, end in zip(quickest, ends, strict=True) if end <= 1_000 * TESTS_S] or quickest[:1]
 
     def _pytest(self, arguments: Sequence[str], *, wait_s: float) -> subprocess.CompletedProcess[str] | None:
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=60", *arguments]
+        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--timeout=120", *arguments]
+        seconds = max(int(wait_s), 1)
+
+        def limited() -> None:
+            resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
         process = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -210,14 +236,25 @@ class Workshop:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=limited,  # noqa: PLW1509 - no thread runs here
         )
         try:
-            output, _ = process.communicate(timeout=max(wait_s, 1.0))
+            output, _ = process.communicate(timeout=max(STUCK * wait_s, STUCK_S))
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, 9)  # with whatever processes the tests began
+            os.killpg(process.pid, signal.SIGKILL)  # with whatever processes the tests began
             process.communicate()
             return None
+        if process.returncode in {-signal.SIGXCPU, -signal.SIGKILL}:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            return None
         return subprocess.CompletedProcess(command, process.returncode, output, "")
+
+
+def used_s() -> float:
+    """Return the processor time that the tests of this process took."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def copy_checkout(folder: Path, /) -> None:
@@ -229,15 +266,19 @@ def copy_checkout(folder: Path, /) -> None:
 def drawn(
     modules: Sequence[Path], chance: random.Random, /, *, folder: Path, each: int
 ) -> Iterator[tuple[Path, list[Place]]]:
-    """Yield modules with some of their faults, every module once before any comes again, until none is left."""
+    """Yield modules with some of their faults, every module once before any comes again, until none is left.
+
+    The order of each round is by chance, weighted by how many faults a module can get.
+    """
     left: dict[Path, list[Place]] = {}
     for module in modules:
         places = places_of((folder / module).read_text(encoding="utf-8"))
         chance.shuffle(places)
-        left[module] = places
+        if places:
+            left[module] = places
     while left:
-        order = sorted(left)
-        chance.shuffle(order)
+        weights = {module: chance.random() ** (1 / len(places)) for module, places in sorted(left.items())}
+        order = sorted(left, key=lambda module: -weights[module])
         for module in order:
             yield module, [left[module].pop() for _ in range(min(each, len(left[module])))]
             if not left[module]:
@@ -267,23 +308,29 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--each", type=int, default=6, help="so many faults of a module before the next one's")
     parser.add_argument("--wide", type=float, default=60, help="seconds for further tests of a fault that is not seen")
+    parser.add_argument("--faults", type=int, default=10**9, help="so many faults at most")
+    parser.add_argument("--direct", action="store_true", help="run the nearest tests, and learn nothing")
     parser.add_argument("--modules", nargs="+", default=MODULES, help="files or folders below packages/*")
     asked = parser.parse_args()
-    until = time.monotonic() + asked.seconds
     modules = modules_below(ROOT, asked.modules)
     found = dict[Path, Counter[Fate]]()
     with tempfile.TemporaryDirectory(prefix="elytron-mutation-") as name:
         folder = Path(name).resolve()
         copy_checkout(folder)
-        workshop = Workshop(folder, until=until, wide_s=asked.wide)
+        workshop = Workshop(folder, seconds=asked.seconds, wide_s=asked.wide, is_direct=asked.direct)
         imports = Imports(folder)
         with suppress(OutOfTime):
             for module, places in drawn(modules, random.Random(asked.seed), folder=folder, each=asked.each):
                 files = imports.tests_of(module)[:FILES]
-                workshop.learn(files)
+                if not asked.direct:
+                    workshop.learn(files)
                 for place in places:
+                    if sum(fates.total() for fates in found.values()) == asked.faults:
+                        raise OutOfTime
                     verdict, told = workshop.judge(module, place, files)
                     found.setdefault(module, Counter())[verdict.fate] += 1
+                    tried = sum(found.values(), start=Counter[Fate]())
+                    print(f"{tried[Fate.SEEN]} of {tried.total()}", file=sys.stderr, flush=True)
                     if verdict.fate is not Fate.SEEN:
                         print(f"{module}:{place.line}: {told}  ({verdict.why})", flush=True)
     print(report(found))

@@ -1,9 +1,12 @@
 """What doctor and version say."""
 
 import pytest
+from click.testing import CliRunner
 from tests.cli.conftest import CommandLine
 from tests.cli.test_commands import damage
 from tests.store.postgres_server import PostgresServer
+
+from elytron_cli.app import elytron_group
 
 
 def test_the_version_is_that_of_the_distribution(elytron: CommandLine) -> None:
@@ -75,3 +78,17 @@ def test_a_database_server_is_looked_at_for_what_endangers_a_store(
     away = elytron.json("doctor", "--store", "postgresql://ada:tea-time@127.0.0.1:1/m?sealed=no", expect=9)
     assert (away["server"], away["store"]["error_key"]) == ([], "store_unavailable")
     assert "tea-time" not in str(away)
+
+
+def test_a_manifest_with_a_byte_changed_is_no_wrong_use_and_no_fault_of_ours(elytron: CommandLine) -> None:
+    elytron("add", "tea", "--store", "kept/")
+    path = elytron.folder / "kept" / "manifest.json"
+    whole = path.read_bytes()
+    said: dict[int, int] = {}
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        result = CliRunner().invoke(elytron_group, ["list", "--store", "kept/"])
+        said[place] = result.exit_code
+    assert set(said.values()) <= {0, 12}, said
+    path.write_bytes(whole)
+    assert elytron.json("list", "--store", "kept/")["items"][0]["text"] == "tea"

@@ -1,6 +1,5 @@
 """The mutation benchmark says of each fault whether a test saw it, whether it survived, or whether none reaches it."""
 
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -42,7 +41,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_what_no_test_reaches_is_told_apart_and_the_end_of_time_ends_it(folder: Path) -> None:
-    workshop = Workshop(folder, until=time.monotonic() + 300, wide_s=0)
+    workshop = Workshop(folder, seconds=300, wide_s=0)
     files = ["tests/test_shop.py"]
     workshop.learn(files)
     first = {place.line: place for place in reversed(places_of(SOURCE))}

@@ -180,6 +180,24 @@ async def test_what_is_written_while_it_is_looked_at_is_not_called_altered(memor
     assert account.report(COLLECTIONS).ok
 
 
+async def test_what_a_repair_told_again_without_a_digest_is_not_called_altered(memory: MemoryRuntime) -> None:
+    await memory.add("I like tea.")
+    (document,) = await memory.context.store.get(SpaceId("ada"), (REF,))
+    record = SpaceRecord.from_bytes(document.body) if document is not None else None
+    assert record is not None
+    turn, now = DocumentRef("turns", "0"), SystemClock().now()
+    for action, altered in ((JournalAction.MAINTENANCE, 0), (JournalAction.DELETE, 1)):
+        account = DigestAccount(record)
+        account.tell(JournalEntry(1, now, action, turn, ""))
+        account.meet(Document(turn, 1, b"kept"))
+        assert account.report(COLLECTIONS).altered == altered
+    account = DigestAccount(record)
+    account.tell(JournalEntry(1, now, JournalAction.MAINTENANCE, turn, ""))
+    account.tell(JournalEntry(2, now, JournalAction.WRITE, turn, record.digest(b"new")))
+    account.meet(Document(turn, 1, b"old"))
+    assert account.report(COLLECTIONS).altered == 1
+
+
 async def test_every_space_of_a_store_is_verified_and_what_is_gone_is_told(tmp_path: Path) -> None:
     url = f"{tmp_path}/m.db"
     async with elytron.open(url, space="ada") as memory:

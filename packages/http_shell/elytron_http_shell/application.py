@@ -149,7 +149,7 @@ def build_application(
     families = (surface for family in (*FAMILIES, *further) for surface in family(entrance))
     surfaces = [
         *(_switched_surface(surface) for surface in memory_routes),
-        # What ends keys or the server, and what watches it, answers always.
+        # Surfaces that end keys or the server, or watch it, always answer.
         *access_routes(keys, body_bytes=body_bytes),
         shutdown_route(entrance),
         *watching_surfaces(entrance, metrics, told_to=told_to),

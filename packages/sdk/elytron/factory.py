@@ -21,7 +21,7 @@ from elytron.sync_runtime import RuntimeEntering, SyncMemoryRuntime
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.inspection import CapabilityPolicy
-from elytron_core.errors import StoreForeign
+from elytron_core.errors import InvalidInput, StoreForeign
 from elytron_core.errors.foreign_names import known_keywords
 from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
@@ -29,7 +29,7 @@ from elytron_core.policy.host import named_profile
 from elytron_core.policy.maintenance import SpendingBudget
 from elytron_core.ports.models import Embedder, LanguageModel, Reranker, StatementClassifier
 from elytron_core.ports.store import KeyProvider, Store
-from elytron_core.profiles import StoreCapacity
+from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing, WriteDurability, open_store
 from elytron_store.engines import parse_url
@@ -37,6 +37,16 @@ from elytron_store.engines import parse_url
 DEFAULT_SPACE = "default"
 _SEARCH = ("elytron_index.space_index", "elytron.ops.recall")
 """Modules that load what a search needs."""
+
+
+def _stored_profile(name: str) -> HostProfile:
+    """Return the profile that a store was made for. Raises StoreForeign for one that there is not."""
+    try:
+        return named_profile(name)
+    except InvalidInput:
+        raise StoreForeign(
+            "the manifest names no profile that there is: it is damaged, or a newer build's; restore it from a backup"
+        ) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +108,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
             if self._is_named or error.profile is None:
                 raise
             # A store keeps the bounds of the profile that it was made for, if the opener names none.
-            self._profile, self._is_named = named_profile(error.profile), True
+            self._profile, self._is_named = _stored_profile(error.profile), True
             return await self._opened()
 
     async def _opened(self) -> MemoryRuntime:

@@ -120,6 +120,8 @@ class DigestAccount:
     record: SpaceRecord
     _told: dict[DocumentRef, str] = field(default_factory=dict[DocumentRef, str])
     _altered: set[DocumentRef] = field(default_factory=set[DocumentRef])
+    _rescued: set[DocumentRef] = field(default_factory=set[DocumentRef])
+    """Documents that a repair put into the journal again, as the entries with their digests were lost."""
     _met: int = 0
     _compacted: int = 0
     _unproven: int = 0
@@ -133,13 +135,15 @@ class DigestAccount:
         is_event = entry.ref == REF and entry.action is not JournalAction.LIFECYCLE
         if entry.ref.collection not in BESIDE and not is_event:
             self._told[entry.ref] = entry.digest
+            is_rescued = entry.action is JournalAction.MAINTENANCE and not entry.digest
+            (self._rescued.add if is_rescued else self._rescued.discard)(entry.ref)
 
     def meet(self, document: Document, /) -> None:
         digest = self._told.pop(document.ref, None)
         if digest is None:
             return
         self._met += 1
-        if digest != self.record.digest(document.body):
+        if document.ref not in self._rescued and digest != self.record.digest(document.body):
             self._altered.add(document.ref)
 
     def retell(self, entry: JournalEntry, /) -> None:
