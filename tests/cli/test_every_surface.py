@@ -165,6 +165,7 @@ async def test_a_device_erases_nothing_in_bulk(server: WholeServer) -> None:
     own = server.of(SurfaceAccess.OWNER)
     assert {(surface.path, method) for surface, method in own} == {
         ("/v1/agent", "DELETE"),
+        ("/v1/conversations", "DELETE"),
         ("/v1/rag/embeddings", "DELETE"),
     }
     statuses = {

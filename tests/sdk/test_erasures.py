@@ -244,7 +244,7 @@ async def test_a_file_that_cannot_be_read_or_written_is_told(
 ) -> None:
     (turn,) = (await memory.add("tea")).ids
     await memory.erase(turn)
-    with pytest.raises(UnreadableFile, match="cannot be opened"):
+    with pytest.raises(UnreadableFile, match="does not exist"):
         await memory.apply_erasures(told)
     with pytest.raises(StoreUnavailable, match="folder of yours"):
         await memory.keep_erasures(tmp_path / "nowhere" / "erasures.jsonl")

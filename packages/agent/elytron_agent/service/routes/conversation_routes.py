@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import JsonValue
 from starlette.responses import JSONResponse, Response
 
-from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent.service import limits
 from elytron_agent.service.agent_service import AgentCall, AgentRoute, AgentService, route_surface
 from elytron_agent.service.responses import response_wire as wire
@@ -155,7 +155,7 @@ _ROUTES: Final = (
                                   query=("limit", "after"))),
     AgentRoute("DELETE", ROOT, delete_conversations,
                SurfaceDescription("delete_conversations", "Erase all conversations.", None,
-                                  wire.ConversationsDeleted)),
+                                  wire.ConversationsDeleted), SurfaceAccess.OWNER),
     AgentRoute("POST", f"{ROOT}/batch-delete", delete_several,
                SurfaceDescription("delete_several_conversations", "Erase several conversations.", wire.BatchDeletion,
                                   wire.BatchDeleted)),
