@@ -30,12 +30,13 @@ from elytron_cli.terminal.help_page import COMMANDS
 from elytron_proxy import ProxySettings
 
 RECORDED = Path(__file__).parents[1] / "data/defaults.json"
-LIMITS = (
-    "elytron_core.limits", "elytron_store.limits", "elytron_agent.limits", "elytron_agent.service.limits",
-    "elytron_gateway.limits",
-    "elytron_proxy.limits", "elytron_http_shell.limits",
-)  # fmt: skip
+PACKAGES = Path(__file__).parents[2] / "packages"
+LIMITS = tuple(
+    ".".join(path.relative_to(PACKAGES).parts[1:-1]) + ".limits" for path in sorted(PACKAGES.glob("**/limits.py"))
+)
 """Modules of bounds."""
+FORMS = ("elytron_gateway.wire", "elytron_agent.service.wire", "elytron_agent.rag.embedding_wire")
+"""Modules of requests and answers beside the operations: a field that is absent means its default to other programs."""
 CALLS = (elytron.open, elytron.connect, elytron.import_transcript, elytron.MemoryRuntime, elytron.SyncMemoryRuntime)
 
 
@@ -91,6 +92,10 @@ def found_defaults() -> dict[str, str]:
     found: dict[str, str] = {}
     for kind in (*types_of_requests(), AgentSettings, ProxySettings):
         found |= of_fields(kind)
+    for name in FORMS:
+        for kind in vars(import_module(name)).values():
+            if isinstance(kind, type) and issubclass(kind, BaseModel) and kind.__module__ == name:
+                found |= of_fields(kind)
     for call in (*CALLS, *CallFace.__subclasses__()):
         found |= of_calls(call)
     for name in COMMANDS:

@@ -144,6 +144,24 @@ async def test_a_refusal_is_told_by_its_reason_and_not_tried_again(answer: Sent,
     assert KEY not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        (399, FailureReason.UNAVAILABLE),
+        (400, FailureReason.REFUSED),
+        (401, FailureReason.UNAUTHORIZED),
+        (599, FailureReason.UNAVAILABLE),
+        (600, FailureReason.UNAVAILABLE),
+    ],
+)
+async def test_a_status_within_a_stream_is_one_from_400_to_599(code: int, reason: FailureReason) -> None:
+    broken = Sent((f'data: {{"error": {{"code": {code}, "message": "no"}}}}\n\n'.encode(),))
+    async with client_of("chat", broken) as (client, _):
+        (failed,) = await events_of(client)
+    assert isinstance(failed, ReplyFailed)
+    assert failed.reason is reason
+
+
 @EACH
 async def test_the_key_goes_to_the_server_and_nowhere_else(dialect: str) -> None:
     async with client_of(dialect, good(dialect)) as (client, server):
