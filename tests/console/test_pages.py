@@ -36,6 +36,9 @@ PAGES = (
     "spaces",
     "skills?name=runtime_skill__hostile",
     "devices",
+    "stores",
+    "gateway",
+    "docs",
     "server",
 )
 PAYLOADS = (

@@ -1,15 +1,19 @@
-"""Figures of the calls through one entrance since it was made: by transport, by operation, and by the minute."""
+"""Figures of the calls through one entrance since it was made: by transport, by operation, by the minute, by model."""
 
 from collections import Counter, deque
 from dataclasses import dataclass
 
 from elytron.registry import OPERATIONS
-from elytron_core.clock import Clock, Instant
+from elytron_core.clock import DAY_MS, Clock, Instant
+from elytron_core.ids import SpaceId
 
 MINUTES_KEPT = 60
 UNKNOWN = "unknown"
 _NAMES = frozenset(operation.name for operation in OPERATIONS)
 _MINUTE_MS = 60_000
+PROGRAM_DAYS = 10_000
+"""Rows of programs' tokens that are kept; beyond them the oldest goes."""
+MODEL_CHARS = 120
 
 
 @dataclass(slots=True)
@@ -31,6 +35,17 @@ class MinuteFigures:
     refused: int = 0
 
 
+@dataclass(slots=True)
+class ProgramTokens:
+    """Tokens that programs used of one model through this server, on the day that began at `day`, in UTC."""
+
+    day: Instant
+    model: str
+    calls: int = 0
+    read: int = 0
+    written: int = 0
+
+
 class CallFigures:
     """Counts calls as they are answered; nothing is stored."""
 
@@ -40,6 +55,7 @@ class CallFigures:
         self.transports: Counter[str] = Counter()
         self.operations: dict[str, OperationFigures] = {}
         self._minutes: deque[MinuteFigures] = deque(maxlen=MINUTES_KEPT)
+        self._programs: dict[tuple[SpaceId, Instant, str], ProgramTokens] = {}
 
     def count_call(self, transport: str, operation: str, /, *, refused: bool, seconds: float) -> None:
         """Count a call that was answered after `seconds`."""
@@ -61,6 +77,23 @@ class CallFigures:
         """Return the last hour, oldest minute first; minutes without a call have no row."""
         oldest = self._clock.now() - MINUTES_KEPT * _MINUTE_MS
         return tuple(minute for minute in self._minutes if minute.at > oldest)
+
+    def count_tokens(self, space: SpaceId, model: str, /, *, read: int, written: int) -> None:
+        """Count a model's answer to a program that asked for `space` through this server."""
+        now = self._clock.now()
+        day, model = Instant(now - now % DAY_MS), model[:MODEL_CHARS]
+        row = self._programs.get((space, day, model))
+        if row is None:
+            while len(self._programs) >= PROGRAM_DAYS:
+                del self._programs[next(iter(self._programs))]
+            row = self._programs[space, day, model] = ProgramTokens(day, model)
+        row.calls += 1
+        row.read += read
+        row.written += written
+
+    def programs(self, space: SpaceId, /) -> tuple[ProgramTokens, ...]:
+        """Return the tokens of programs that asked for `space`, oldest first."""
+        return tuple(row for (of, _, _), row in self._programs.items() if of == space)
 
     def _minute(self, now: Instant) -> MinuteFigures:
         at = Instant(now - now % _MINUTE_MS)

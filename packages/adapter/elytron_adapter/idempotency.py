@@ -18,6 +18,7 @@ from dataclasses import replace
 from weakref import WeakValueDictionary
 
 from elytron.documents.stored_values import opened_answer, sealed_answer
+from elytron.journal.follower import WRITER
 from elytron.memories.preconditions import READS, demanding_context, version_of
 from elytron.registry import AnyOperation, RepeatGuard
 from elytron.runtime import MemoryRuntime
@@ -93,7 +94,11 @@ class RepeatedCalls:
             )
         if envelope.versions:
             context = await demanding_context(context, request, envelope.versions)
-        return await operation.perform(context, request)
+        writer = WRITER.set(context.caller)
+        try:
+            return await operation.perform(context, request)
+        finally:
+            WRITER.reset(writer)
 
     async def _once(self, operation: AnyOperation, request: ScopedRequest, envelope: Envelope, key: str) -> Answer:
         space = self._runtime.context.scope_of(request).space

@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
+from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.state.conflict_retry import LostRaces
@@ -18,6 +19,16 @@ _REF = DocumentRef(TRANSPORTS, "0")
 _FIRST_TRIES = 20
 
 
+class ServedPath(NamedTuple):
+    """One path of a server by its method; `is_operators` if no other key opens it."""
+
+    method: str
+    path: str
+    group: str
+    summary: str
+    is_operators: bool
+
+
 class TransportSwitches:
     """The transports that one server shows, by name. What is switched off is stored, and off from then on.
 
@@ -28,6 +39,8 @@ class TransportSwitches:
         self._context = context
         self._paths: dict[str, list[str]] = defaultdict(list)
         self._off: frozenset[str] = frozenset()
+        self.served: tuple[ServedPath, ...] = ()
+        """Every path over HTTP that this server shows and describes."""
 
     @property
     def paths(self) -> Mapping[str, list[str]]:

@@ -1,30 +1,39 @@
 """A space as its journal and the heads of its conversations know it: what changed and when, who spoke where."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from elytron.journal.follower import StoreJournals, event_of
+from elytron.journal.follower import StoreJournals, WrittenRun, event_of
+from elytron.memories.audit_trail import audit_trails
 from elytron.state.conversation_heads import read_heads
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.identity.access_keys import Principal
+from elytron_adapter.identity.access_keys import AccessKeyRequest, AccessKeys, Principal
 from elytron_console import limits
 from elytron_console.space_contents import SpaceContents, space_contents
 from elytron_core import limits as core_limits
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.contracts.inspection import ConversationSummary
+from elytron_core.errors import ElytronError
 from elytron_core.events import JournalEvent
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
-from elytron_core.planes.space import plane_of
-from elytron_core.ports.store import JournalAction
+from elytron_core.planes.space import AuditTrail, plane_of
+from elytron_core.ports.store import JournalAction, JournalEntry
 from elytron_core.scope import Scope
+
+
+class JournalRow(JournalEvent):
+    """An entry, and who made it, if that is known: the principal of the call, and the label of its key."""
+
+    by: str | None = None
+    label: str | None = None
 
 
 class JournalPage(Value):
     """Entries of a journal, newest first. `next_before` continues with older ones, if there may be any."""
 
     space: str
-    items: tuple[JournalEvent, ...]
+    items: tuple[JournalRow, ...]
     sequence: int
     """Length of the whole journal."""
     next_before: int | None = None
@@ -52,8 +61,9 @@ class TodayFigures(Value):
 class JournalReader:
     """Reads the journals of a server's store for its console."""
 
-    def __init__(self, entrance: CallerEntrance, /) -> None:
+    def __init__(self, entrance: CallerEntrance, keys: AccessKeys, /) -> None:
         self._entrance = entrance
+        self._keys = keys
         context = entrance.dispatcher.runtime.context
         self._journals = StoreJournals(context.store, context.commits)
 
@@ -68,7 +78,7 @@ class JournalReader:
         last = await self._journals.last(space, 0)
         sequence = last.sequence if last is not None else 0
         end = min(sequence, before - 1) if before is not None else sequence
-        found: list[JournalEvent] = []
+        found: list[JournalEntry] = []
         looked = 0
         while end > 0 and len(found) < limit and looked < limits.JOURNAL_LOOKED:
             start = max(0, end - core_limits.EVENTS_PAGE)
@@ -82,11 +92,32 @@ class JournalReader:
                     break
                 end = entry.first - 1
                 if not actions or entry.action.value in actions:
-                    found.append(event_of(space, entry))
+                    found.append(entry)
             else:
                 end = min(start, end)
             looked += core_limits.EVENTS_PAGE
-        return JournalPage(space=space, items=tuple(found), sequence=sequence, next_before=end + 1 if end > 0 else None)
+        rows = await self._rows(space, found)
+        return JournalPage(space=space, items=rows, sequence=sequence, next_before=end + 1 if end > 0 else None)
+
+    async def _rows(self, space: SpaceId, entries: Sequence[JournalEntry], /) -> tuple[JournalRow, ...]:
+        """Return entries with their callers: from the trails of control calls, and of what this process committed.
+
+        A trail is stored, and erased with what it is about. Who stored a memory is known until the server ends.
+        """
+        context = self._entrance.dispatcher.runtime.context
+        record = await context.spaces.find(space)
+        trails = await audit_trails(context, space, record, {entry.ref for entry in entries})
+        oldest = entries[-1].sequence if entries else 0
+        runs = [run for run in context.commits.writers if run.space == space and run.last >= oldest]
+        labels: dict[str, str] = {}
+        rows: list[JournalRow] = []
+        for entry in entries:
+            by = _caller_of(entry, runs) or _controller_of(entry, trails.get(entry.ref))
+            if by is not None and by not in labels:
+                labels[by] = await label_of(self._keys, by)
+            label = labels[by] or None if by is not None else None
+            rows.append(JournalRow(**event_of(space, entry).model_dump(), by=by, label=label))
+        return tuple(rows)
 
     async def contents(self, space: SpaceId, /) -> SpaceContents:
         """Return the contents of a space as figures."""
@@ -131,3 +162,27 @@ class JournalReader:
         return TodayFigures(
             since=since, entries=found.total(), actions=dict(actions), planes=dict(planes), clipped=is_clipped
         )
+
+
+def _caller_of(entry: JournalEntry, runs: Sequence[WrittenRun]) -> str | None:
+    """Return the caller of the run that has the entry; a space that was erased and begun again has other moments."""
+    for run in runs:
+        if run.first <= entry.sequence <= run.last and run.at == entry.at:
+            return run.caller
+    return None
+
+
+def _controller_of(entry: JournalEntry, trail: AuditTrail | None) -> str | None:
+    """Return the caller of the control call whose entry this is: it is noted just before it is committed."""
+    for event in reversed(trail.events if trail is not None else ()):
+        if 0 <= entry.at - event.at < limits.AUDIT_TO_COMMIT_MS:
+            return event.by
+    return None
+
+
+async def label_of(keys: AccessKeys, principal: str, /) -> str:
+    """Return the label of the key of `principal`; empty if it has none, as a gateway's user has."""
+    try:
+        return (await keys.find(AccessKeyRequest(id=principal))).label
+    except (ElytronError, ValueError):
+        return ""

@@ -16,6 +16,8 @@ JOURNAL_PAGE: Final = 200
 """Journal entries that one answer has at most."""
 JOURNAL_LOOKED: Final = 10_000
 """Journal entries that are looked at for one answer; a page that ends before says where to go on."""
+AUDIT_TO_COMMIT_MS: Final = 1_000
+"""Time between the moment of a control call in its trail, and that of its journal entry."""
 CONVERSATIONS_LISTED: Final = 1_000
 """Conversations that one answer has at most, the latest of them."""
 EGO_NODES: Final = 200

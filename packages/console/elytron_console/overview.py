@@ -9,17 +9,24 @@ from pathlib import Path
 
 from elytron.ops.inspection import catalog_of
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.identity.access_keys import AccessKeyList, AccessKeys, AccessListRequest, DevelopmentCallers
+from elytron_adapter.identity.access_keys import (
+    AccessKeyList,
+    AccessKeys,
+    AccessListRequest,
+    DevelopmentCallers,
+    Principal,
+)
 from elytron_console import limits
 from elytron_console.host import ConsoleHost, StorageReport
-from elytron_console.journal import TodayFigures
+from elytron_console.journal import JournalRow, TodayFigures
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import CapabilityState
 from elytron_core.errors import ElytronError
-from elytron_core.events import JournalEvent
 from elytron_core.ids import is_reserved
 from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.profiles import StoreCapabilities
+from elytron_core.scope import Scope
 
 _KIB = 1_024
 
@@ -126,12 +133,30 @@ class KernelReport(Value):
     reranker: str | None = None
 
 
+class CallerReport(Value):
+    """The caller who asks for the overview."""
+
+    principal: str
+    kind: PrincipalKind
+    space: str | None = None
+    """The only space that the caller may use; None: any."""
+
+
+class ContextReport(Value):
+    """The place of calls that name none, as the server was started with it."""
+
+    space: str | None = None
+    agent: str | None = None
+    channel: str | None = None
+    conversation: str | None = None
+
+
 class SpaceReport(Value):
     """The space that was asked for: today's figures and the newest entries of its journal."""
 
     space: str
     today: TodayFigures
-    recent: tuple[JournalEvent, ...]
+    recent: tuple[JournalRow, ...]
 
 
 class OverviewReport(Value):
@@ -144,6 +169,9 @@ class OverviewReport(Value):
     calls: CallsReport
     keys: KeysReport
     kernel: KernelReport
+    promises: StoreCapabilities
+    session: CallerReport
+    memory_context: ContextReport
     spaces: int
     spaces_clipped: bool = False
     capabilities: dict[str, bool]
@@ -152,7 +180,7 @@ class OverviewReport(Value):
 
 
 async def server_overview(
-    entrance: CallerEntrance, host: ConsoleHost, keys: AccessKeys, space: SpaceReport | None, /
+    entrance: CallerEntrance, host: ConsoleHost, keys: AccessKeys, principal: Principal, space: SpaceReport | None, /
 ) -> OverviewReport:
     """Return the overview of the server. Raises ElytronError if its store does not answer."""
     context = entrance.dispatcher.runtime.context
@@ -165,6 +193,9 @@ async def server_overview(
         calls=_calls_report(entrance),
         keys=await _keys_report(keys),
         kernel=_kernel_report(entrance),
+        promises=context.store.capabilities,
+        session=CallerReport(principal=principal.id, kind=principal.kind, space=principal.space),
+        memory_context=_context_report(context.default_scope),
         spaces=len([one for one in spaces if not is_reserved(one)]),
         spaces_clipped=len(spaces) == limits.SPACES_COUNTED,
         capabilities=_capability_flags(entrance),
@@ -249,6 +280,12 @@ def _calls_report(entrance: CallerEntrance) -> CallsReport:
             MinuteRow(at=minute.at, calls=minute.calls, refused=minute.refused) for minute in figures.minutes()
         ),
     )
+
+
+def _context_report(scope: Scope | None) -> ContextReport:
+    if scope is None:
+        return ContextReport()
+    return ContextReport(space=scope.space, agent=scope.agent, channel=scope.channel, conversation=scope.conversation)
 
 
 async def _keys_report(keys: AccessKeys) -> KeysReport:

@@ -13,7 +13,13 @@ from elytron_console.journal import JournalReader
 from elytron_console.routes.agent_pages import agent_page_surfaces
 from elytron_console.routes.ego_graph import ego_graph_surface
 from elytron_console.routes.erasures import erasure_surface
-from elytron_console.routes.member_routes import journal_surfaces, operation_surfaces, session_surfaces, skill_surfaces
+from elytron_console.routes.member_routes import (
+    journal_surfaces,
+    operation_surfaces,
+    path_surfaces,
+    session_surfaces,
+    skill_surfaces,
+)
 from elytron_console.routes.model_costs import spending_surfaces
 from elytron_console.routes.operator_routes import device_surfaces, server_surfaces, smoke_surfaces
 from elytron_console.routes.transfers import transfer_surfaces
@@ -25,12 +31,13 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
     shown = host or ConsoleHost()
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
-        door, journal = ConsoleDoor(entrance), JournalReader(entrance)
         keys = AccessKeys(entrance.dispatcher.runtime.context)
+        door, journal = ConsoleDoor(entrance), JournalReader(entrance, keys)
         agents = tuple(shown.agents(entrance)) if shown.agents is not None else ()
         surfaces = (
             *page_surfaces(),
             *session_surfaces(entrance, door, keys, has_agents=bool(agents)),
+            *path_surfaces(entrance, door),
             *operation_surfaces(entrance, door),
             *journal_surfaces(door, journal),
             erasure_surface(entrance, door),

@@ -25,7 +25,8 @@ from elytron_adapter.failures import (
 )
 from elytron_adapter.http.responses import refused_response, request_id_of
 from elytron_adapter.identity.access_keys import AccessKeys, DevelopmentCallers
-from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess
+from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
+from elytron_adapter.transport_switches import ServedPath
 from elytron_core.errors import ElytronError
 from elytron_http_shell.description.docs_pages import describing_surfaces, watching_surfaces
 from elytron_http_shell.doors import HostGuard, standing_headers, surface_route
@@ -160,6 +161,12 @@ def build_application(
             metrics.bring(surface.figures)
     entrance.transports.show((surface.transport, surface.path) for surface in surfaces if surface.transport is not None)
     surfaces += describing_surfaces(tuple(surfaces), told_to=told_to)
+    entrance.transports.served = tuple(
+        ServedPath(method, surface.path, told.group, told.summary, surface.access is SurfaceAccess.OPERATOR)
+        for surface in surfaces
+        if surface.kind is SurfaceProtocol.HTTP and (told := surface.told) is not None
+        for method in surface.methods
+    )
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:

@@ -285,6 +285,10 @@ class ProxyExchange:
         self.keeping = asyncio.create_task(commit.keep(answer))
 
     def _judge(self, answer: AnswerCopy) -> None:
+        if answer.used is not None:
+            used = answer.used
+            figures = self._parts.memory.figures
+            figures.count_tokens(self._caller.space, self._model, read=used.input_tokens, written=used.output_tokens)
         match answer.failed:
             case None:
                 pass

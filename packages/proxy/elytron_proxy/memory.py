@@ -13,6 +13,7 @@ from pydantic import JsonValue
 
 from elytron.registry import by_request
 from elytron.runtime_records import RuntimeRecords
+from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
 from elytron_core import limits as core_limits
@@ -107,6 +108,11 @@ class ProxyMemory:
         self._health: LruCache[str, _SpaceHealth] = LruCache(limits.BLOCKS)
         self._pending: dict[str, set[asyncio.Future[None]]] = {}
         self._registries: LruCache[tuple[str, str], AgentToolRegistryRef] = LruCache(limits.REGISTRIES)
+
+    @property
+    def figures(self) -> CallFigures:
+        """Return the figures of the server, which count what programs use of models."""
+        return self._entrance.figures
 
     def timed(self, caller: ProxyCaller, /) -> ProxyCaller:
         """Return the caller of a call that begins now and waits for memory: it has a deadline.

@@ -3,7 +3,7 @@
 from elytron.api import MemoryFace
 from elytron.api.base import ReportT
 from elytron.context import OperationContext
-from elytron.journal.follower import inner_store
+from elytron.journal.follower import WRITER, inner_store
 from elytron.registry import by_request
 from elytron_core.model import OperationRequest
 from elytron_core.ports.store import Store
@@ -48,6 +48,10 @@ class MemoryRuntime(MemoryFace):
         'The boat key is under the oar.'
         """
         operation = by_request(request)
-        done = await operation.perform(self._context, await self._context.reached(request))
+        writer = WRITER.set(self._context.caller)
+        try:
+            done = await operation.perform(self._context, await self._context.reached(request))
+        finally:
+            WRITER.reset(writer)
         assert isinstance(done, operation.report)
         return done

@@ -11,10 +11,10 @@ from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, query_scope, read_body, require_json
 from elytron_adapter.http.responses import principal_of, render_answer, request_id_of
-from elytron_adapter.identity.access_keys import OPERATORS, AccessKeyRequest, AccessKeys, Principal
+from elytron_adapter.identity.access_keys import OPERATORS, AccessKeys, Principal
 from elytron_adapter.surface import Surface, SurfaceDescription
 from elytron_console import limits
-from elytron_console.journal import ConversationPage, JournalPage, JournalReader
+from elytron_console.journal import ConversationPage, JournalPage, JournalReader, label_of
 from elytron_console.overview import SessionReport, is_development, package_version
 from elytron_console.sessions import COOKIE, GROUP, ROOT, ConsoleDoor, value_response
 from elytron_console.space_contents import SpaceContents
@@ -30,7 +30,7 @@ from elytron_core.contracts.skills import (
     RuntimeSkillSetEnabledRequest,
     Summary,
 )
-from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unsupported
+from elytron_core.errors import InvalidInput, NotFound, Unsupported
 from elytron_core.ids import is_reserved
 from elytron_core.model import Request as OperationRequest
 from elytron_core.model import Value
@@ -116,6 +116,39 @@ def session_surfaces(
             is_repeatable=True,
         ),
     )
+
+
+class PathRow(Value):
+    """One path of this server that the caller's key may open."""
+
+    method: str
+    path: str
+    group: str
+    summary: str
+    operator: bool
+    """True if an operator's key alone opens it."""
+
+
+class PathList(Value):
+    """The paths of this server, as its description has them."""
+
+    items: tuple[PathRow, ...]
+
+
+def path_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:
+    """Return the surface that lists the server's paths."""
+
+    async def listed(request: Request) -> Response:
+        sees_all = principal_of(request.scope).kind in OPERATORS
+        rows = tuple(
+            PathRow(method=one.method, path=one.path, group=one.group, summary=one.summary, operator=one.is_operators)
+            for one in entrance.transports.served
+            if sees_all or not one.is_operators
+        )
+        return value_response(PathList(items=rows))
+
+    told = _describe_route("console_paths", "List the paths that the caller's key opens.", given=PathList)
+    return (door.surface("GET", "/paths", listed, told),)
 
 
 def operation_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Surface]:
@@ -295,7 +328,7 @@ async def _session_report(
         principal=principal.id,
         kind=principal.kind,
         space=principal.space,
-        label=await _label_of(keys, principal),
+        label=await _session_label(keys, principal),
         operator=is_operator,
         development=is_development(entrance),
         default_space=principal.space or (scope.space if scope is not None and is_operator else None),
@@ -307,10 +340,7 @@ async def _session_report(
     )
 
 
-async def _label_of(keys: AccessKeys, principal: Principal) -> str:
+async def _session_label(keys: AccessKeys, principal: Principal) -> str:
     if principal.kind is PrincipalKind.DEVELOPER:
         return "developer of this machine"
-    try:
-        return (await keys.find(AccessKeyRequest(id=principal.id))).label
-    except ElytronError:
-        return ""  # a gateway's user, say, whose key is no access key
+    return await label_of(keys, principal.id)

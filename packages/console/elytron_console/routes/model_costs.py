@@ -29,8 +29,18 @@ class SpentDay(Value):
     held_tokens: int = 0
 
 
+class ProgramSpending(Value):
+    """Tokens that programs used of one model through this server, on a day in UTC."""
+
+    at: Instant
+    model: str
+    calls: int
+    read: int
+    written: int
+
+
 class SpendingReport(Value):
-    """Usage of models by the maintenance of a space: the days on which models were asked, oldest first."""
+    """Usage of models for a space: by its maintenance, on the days on which models were asked, and by programs."""
 
     space: str
     today: Instant
@@ -38,6 +48,9 @@ class SpendingReport(Value):
     model: str | None = None
     """The model that maintenance asks; None: it works by rules."""
     days: tuple[SpentDay, ...] = ()
+    programs: tuple[ProgramSpending, ...] = ()
+    """Answers of models to programs that asked for this space, which named their tokens: since `programs_since`."""
+    programs_since: Instant
 
 
 class SpaceSpending(Value):
@@ -75,6 +88,11 @@ def spending_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Jour
             budget=context.budget,
             model=model.name if model is not None else None,
             days=days,
+            programs=tuple(
+                ProgramSpending(at=row.day, model=row.model, calls=row.calls, read=row.read, written=row.written)
+                for row in entrance.figures.programs(space)
+            ),
+            programs_since=entrance.figures.began_at,
         )
         return value_response(report)
 

@@ -150,7 +150,7 @@ def server_surfaces(
 
     async def overview(request: Request) -> Response:
         space = await _space_report(entrance, journal, request)
-        return value_response(await server_overview(entrance, host, keys, space))
+        return value_response(await server_overview(entrance, host, keys, principal_of(request.scope), space))
 
     async def transports(_request: Request) -> Response:
         return value_response(TransportList(items=_transport_rows(entrance)))

@@ -1,5 +1,5 @@
 // The frame: who is signed in, the space that is shown, the pages and the way between them.
-import { Check, Failure, Field, Page, Select, Session, Waiting, ask, cx, html, keepToken, linkTo, moment, render, useAction, useAddress, useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
+import { Failure, Page, Select, Session, Waiting, ask, cx, forgetKnown, html, keepToken, linkTo, moment, render, useAction, useAddress, useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
 
 // Of each page: its name, its title, and what of the session it needs.
 const PAGES = [
@@ -20,16 +20,21 @@ const PAGES = [
     ["skills", "Skills"],
     ["tools", "Tools"],
     ["erasures", "Erasures"],
+    ["transfer", "Import and export"],
+  ]],
+  ["Follow", [
     ["agents", "Agents", "agents"],
     ["jobs", "Jobs"],
     ["spending", "Spending"],
     ["journal", "Journal"],
-    ["transfer", "Import and export"],
   ]],
   ["Server", [
     ["spaces", "Spaces", "operator"],
+    ["stores", "Stores", "operator"],
     ["devices", "Keys and devices", "operator"],
+    ["gateway", "LLM gateway", "operator"],
     ["server", "Server", "operator"],
+    ["docs", "API"],
   ]],
 ];
 const KNOWN = new Map(PAGES.flatMap(([, pages]) => pages.map((page) => [page[0], page])));
@@ -149,7 +154,7 @@ function Frame({ session, onOut }) {
             <div key=${group}><h2>${group}</h2><ul>${shown.map(([name, title]) => html`
               <li key=${name}><a href=${linkTo(name)} aria-current=${name === page ? "page" : undefined}>${title}</a></li>`)}</ul></div>`;
         })}
-        <p class="nav-foot">Version ${session.version}<br /><a href="/docs">API</a></p>
+        <p class="nav-foot">Version ${session.version}</p>
       </nav>
       <main id="main" ref=${main} tabindex="-1">
         ${(clocks.asOf !== null || clocks.knownAt !== null) && page !== "timeline" && html`
@@ -158,7 +163,7 @@ function Frame({ session, onOut }) {
         ${!known ? html`<${Page} title="No such page"><p>The address names no page of the console.</p><//>`
           : !allowed && known[2] === "agents" ? html`<${Page} title=${known[1]}><p class="empty-title">This server has no agents.</p><p class="soft">They come with: elytron serve --agent-model.</p><//>`
           : !allowed ? html`<${Page} title=${known[1]} error=${{ status: 403, message: "" }} />`
-          : !space && known[2] !== "operator" && page !== "overview" ? html`<${Page} title=${known[1]}><p class="empty-title">Choose a space first.</p><p class="soft">This key opens every space of the server. Name one above.</p><//>`
+          : !space && known[2] !== "operator" && page !== "overview" && page !== "docs" ? html`<${Page} title=${known[1]}><p class="empty-title">Choose a space first.</p><p class="soft">This key opens every space of the server. Name one above.</p><//>`
           : html`<${Loaded} key=${`${page} ${space}`} page=${page} />`}
       </main>
     <//>`;
@@ -168,12 +173,13 @@ function App() {
   const [state, setState] = useState({ phase: "asking" });
   const enter = useCallback((session) => { keepToken(session.token); setState({ phase: "in", session }); }, []);
   useEffect(() => {
-    whenSignedOut(() => setState((before) => ({ phase: "out", note: before.phase === "in" ? "Your session has ended. Sign in again; the page stays." : undefined })));
+    whenSignedOut(() => { forgetKnown(); setState((before) => ({ phase: "out", note: before.phase === "in" ? "Your session has ended. Sign in again; the page stays." : undefined })); });
     ask("GET", "/session").then(enter, (error) => { if (error.status !== 401) setState({ phase: "broken", error }); });
   }, []);
   const leave = async () => {
     try { await ask("DELETE", "/session"); } catch { /* it is over here in any case */ }
     keepToken("");
+    forgetKnown();
     setState({ phase: "out", note: "You are signed out." });
   };
   if (state.phase === "in") return html`<${Frame} session=${state.session} onOut=${leave} />`;

@@ -21,6 +21,21 @@ export const keepToken = (given) => {
 };
 export const whenSignedOut = (act) => { onSignedOut = act; };
 
+// What was answered last: a page that is opened again while nothing answers shows it, and says since when.
+const KNOWN = new Map();
+const KNOWN_MOST = 60;
+const know = (key, data, at) => {
+  KNOWN.delete(key);
+  KNOWN.set(key, { data, at });
+  if (KNOWN.size > KNOWN_MOST) KNOWN.delete(KNOWN.keys().next().value);
+};
+/** Let go of what was answered: at a sign-out, and where it may hold what was hidden or erased. */
+export const forgetKnown = () => KNOWN.clear();
+const CLEARED = /^\/(erasures|operations\/(erase|forget|forget_facts|change_fact|correct))$/;
+const AGAIN = "elytron-again";
+export const askAgain = () => dispatchEvent(new Event(AGAIN));
+const isDown = (error) => error.code === "unreachable" || error.status >= 500;
+
 export class Refusal extends Error {
   constructor(problem) {
     super(problem.detail ?? problem.title ?? "the server refused");
@@ -31,6 +46,7 @@ export class Refusal extends Error {
 /** Ask the console's own routes. Raises Refusal for what the server refuses, and where it does not answer. */
 export async function ask(method, path, body, options = {}) {
   const answer = await request(method, path, body, options);
+  if (CLEARED.test(path)) forgetKnown();
   const text = answer.status === 204 ? "" : await answer.text();
   try { return text ? JSON.parse(text) : {}; } catch { return { detail: "The answer cannot be read." }; }
 }
@@ -90,16 +106,33 @@ export function useClocks() {
   }), [clocks]);
 }
 
-/** What `load` gives, asked again when `deps` change. What was there before stays, with the time it is from. */
+/** What `load` gives, asked again when `deps` change. If nothing answers, what was known stays, with the time it is from. */
 export function useLoad(load, deps) {
-  const [state, setState] = useState({ data: null, error: null, loading: true, at: null });
+  const { space } = useSession();
+  const [state, setState] = useState({ key: null, data: null, error: null, loading: true, at: null });
   const [round, setRound] = useState(0);
+  // The text of a function names its place in a page; its values are in `deps`.
+  const key = JSON.stringify([space, String(load), deps]);
+  useEffect(() => {
+    const again = () => setRound((before) => before + 1);
+    addEventListener(AGAIN, again);
+    return () => removeEventListener(AGAIN, again);
+  }, []);
   useEffect(() => {
     const stop = new AbortController();
     setState((before) => ({ ...before, loading: true }));
     Promise.resolve(load({ signal: stop.signal })).then(
-      (data) => stop.signal.aborted || setState({ data, error: null, loading: false, at: Date.now() }),
-      (error) => stop.signal.aborted || setState((before) => ({ ...before, error, loading: false })),
+      (data) => {
+        if (stop.signal.aborted) return;
+        const at = Date.now();
+        know(key, data, at);
+        setState({ key, data, error: null, loading: false, at });
+      },
+      (error) => stop.signal.aborted || setState((before) => {
+        const known = isDown(error) ? KNOWN.get(key) : null;
+        const kept = known ?? (before.key === key ? before : { data: null, at: null });
+        return { key, data: kept.data, at: kept.at, error, loading: false };
+      }),
     );
     return () => stop.abort();
   }, [...deps, round]);
@@ -243,11 +276,12 @@ export function Page({ title, question, actions, children, loading, error, at })
 
 export function Failure({ error, at }) {
   if (!error) return null;
-  const title = error.status === 403 ? "This is not for your key" : error.code === "unreachable" ? "No answer" : "Refused";
+  const title = error.status === 403 ? "This is not for your key" : isDown(error) ? "No answer" : "Refused";
+  const known = at ? ` Shown is what was known at ${moment(at)} (${clock(at)}).` : isDown(error) ? " Nothing of this was known before." : "";
   return html`
     <div class="note bad" role="alert">
-      <strong>${title}.</strong> ${error.status === 403 && !error.message ? "An operator's key opens it." : sentence(error.message)}
-      ${at ? html` <span class="soft">Shown is what was known at ${clock(at)}.</span>` : null}
+      <span><strong>${title}.</strong> ${error.status === 403 && !error.message ? "An operator's key opens it." : sentence(error.message)}${known}</span>
+      ${isDown(error) && html`<button type="button" onClick=${askAgain}>Ask again</button>`}
     </div>`;
 }
 

@@ -67,9 +67,14 @@ def named_event(event: Fields, /) -> bytes:
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 _HEAVY = frozenset({
     "arguments", "encrypted_content", "extra_content", "partial_json", "reasoning", "reasoning_content", "signature",
-    "thinking", "usage",
+    "thinking",
 })  # fmt: skip
 """Parts that are left out of the copy of an answer."""
+_COUNTED = frozenset({
+    "prompt_tokens", "completion_tokens", "input_tokens", "output_tokens", "cache_creation_input_tokens",
+    "cache_read_input_tokens",
+})  # fmt: skip
+"""Fields of a usage that are read."""
 _DEPTH = 12
 """Below this nothing is read: no dialect has a text so deep."""
 _NAMES = ("type", "id", "name", "text")
@@ -131,6 +136,8 @@ def _light_field(name: str, told: object, depth: int) -> object:
         return None
     inside = object_fields(told)
     if inside:
+        if name == "usage":
+            return {key: inside[key] for key in _COUNTED if isinstance(inside.get(key), int)}
         if name == "content_block":
             return {key: inside[key] for key in _NAMES if key in inside}
         return _light_event(inside, depth + 1)

@@ -13,6 +13,7 @@ from elytron_core.ports.chat import (
     ReplyFailed,
     ReplyFinished,
     TextDelta,
+    TokenUsage,
     ToolCallDelta,
 )
 from elytron_models.stream_parser import Fields, StreamParser, fields_of, parse_answer
@@ -113,6 +114,8 @@ class AnswerCopy:
     is_too_long: bool = False
     has_tools_used: bool = False
     """True if the provider used its own tools, such as a web search."""
+    used: TokenUsage | None = None
+    """The tokens, if the provider names them."""
     witness: AnswerWitness = field(default_factory=AnswerWitness)
 
     @property
@@ -134,6 +137,8 @@ class AnswerCopy:
                     self._add(event.text)
                 case ToolCallDelta():
                     self._name(event.name)
+                case TokenUsage():
+                    self.used = event
                 case ReplyFinished():
                     self.finished = event.reason
                 case ReplyFailed():

@@ -5,11 +5,15 @@ Each reader has its own place. This runtime's commits wake it at once; those of 
 """
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from itertools import takewhile
+from typing import NamedTuple
 
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.errors import SequenceAhead
 from elytron_core.events import EventGap, EventId, GapReason, JournalEvent, event_position
 from elytron_core.ids import SpaceId
@@ -17,16 +21,40 @@ from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget, JournalEntry, Store
 from elytron_store.wrappers.wrapper import PassingStore
 
+WRITER: ContextVar[str | None] = ContextVar("elytron_writer", default=None)
+"""The caller of the operation that runs, for `CommitWaiters.writers`."""
+WRITERS_KEPT = 20_000
+
+
+class WrittenRun(NamedTuple):
+    """The caller of the journal entries `first` to `last` of a space, which were committed at `at`."""
+
+    space: SpaceId
+    first: int
+    last: int
+    at: Instant
+    caller: str
+
 
 class CommitWaiters:
-    """Waiting readers of each space. Only commits of this runtime notify; others' are found by polling."""
+    """Waiting readers of each space, and the callers of the latest commits.
+
+    Only commits of this runtime notify and are noted; others' are found by polling.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[SpaceId, asyncio.Event] = {}
+        self.writers: deque[WrittenRun] = deque(maxlen=WRITERS_KEPT)
 
     def next(self, space: SpaceId, /) -> asyncio.Event:
         """Return what is set at the next change of `space`. Take it before reading, so that none is missed."""
         return self._waiting.setdefault(space, asyncio.Event())
+
+    def note(self, space: SpaceId, first: int, last: int, at: Instant, /) -> None:
+        """Note the caller of the entries that were just committed."""
+        caller = WRITER.get()
+        if caller is not None:
+            self.writers.append(WrittenRun(space, first, last, at, caller))
 
     def tell(self, space: SpaceId, /) -> None:
         """Wake all readers that wait for `space`."""
@@ -44,12 +72,16 @@ class AnnouncingStore(PassingStore):
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         committed = await self._inner.commit(batch)
+        if not committed.replayed:
+            self.commits.note(batch.space, committed.first, committed.last, batch.at)
         self.commits.tell(batch.space)
         return committed
 
     async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         try:
-            return await self._inner.erase(erasure)
+            receipt = await self._inner.erase(erasure)
+            self.commits.note(erasure.space, receipt.sequence, receipt.sequence, erasure.at)
+            return receipt
         finally:
             self.commits.tell(erasure.space)
 

@@ -1,4 +1,4 @@
-// Journal: what changed here, when, and how?
+// Journal: what changed here, when, how, and by whom?
 import { Button, Empty, Page, Panel, Select, Table, Waiting, ask, count, html, linkTo, moment, plural, setQuery, useAction, useAddress, useLoad, useSession, useState, words } from "../lib.mjs";
 
 const ACTIONS = ["", "write", "merge", "delete", "erase", "maintenance", "projection", "lifecycle", "operator"];
@@ -15,7 +15,7 @@ export default function Journal() {
   const more = useAction(async () => { const page = await ask("GET", at(last.next_before)); setPages([...pages, page]); });
   const items = data ? [data, ...pages].flatMap((page) => page.items) : [];
   return html`
-    <${Page} title="Journal" question="What changed here, when, and how? It never says what was said." loading=${loading} error=${error ?? more.error} at=${data && when}
+    <${Page} title="Journal" question="What changed here, when, how, and by whom? It never says what was said." loading=${loading} error=${error ?? more.error} at=${data && when}
       actions=${html`<${Select} aria-label="Action" value=${action} options=${ACTIONS.map((name) => [name, name ? words(name) : "Every action"])} onChange=${(value) => setQuery({ action: value })} /><${Button} onClick=${reload}>Read again<//>`}>
       ${!data ? loading && html`<${Waiting} />` : html`
         <${Panel} flush title=${plural(data.sequence, "entry", "entries")} label="Entries">
@@ -25,8 +25,10 @@ export default function Journal() {
               ["When", (entry) => moment(entry.at), "tight"],
               ["Action", (entry) => words(entry.action)],
               ["Plane", (entry) => words(entry.plane), "tight"],
+              ["By", (entry) => (entry.by ? html`<bdi title=${entry.by}>${entry.label || entry.by}</bdi>` : html`<span class="soft">not known</span>`), "some"],
               ["Document", (entry) => (OPENED.has(entry.collection) && entry.action !== "delete" ? html`<a class="id" href=${linkTo("memories", { id: entry.key })}>${entry.key}</a>` : html`<span class="id">${entry.collection} ${entry.key}</span>`), "grow"],
             ]} />`}
+          <p class="inset small">Who corrected, forgot or hid a memory is in its history; who stored one is known since this server started.</p>
           ${last.next_before && html`<div class="pager"><span class="soft small">${count(items.length)} are shown</span><${Button} busy=${more.busy} onClick=${more.run}>Older<//></div>`}
         <//>`}
     <//>`;

@@ -14,35 +14,46 @@ export default function Spending() {
   const { data, error, loading, at, reload } = useLoad(async ({ signal }) => {
     const get = (path) => ask("GET", path, undefined, { signal });
     const place = `?space=${encodeURIComponent(space)}`;
-    const [book, jobs, spaces] = await Promise.all([
+    const [book, jobs, spaces, agent] = await Promise.all([
       get(`/spending${place}`), operation("list_jobs", { limit: 200 }, {}, { signal }),
-      operator ? get("/spending/spaces") : null,
+      operator ? get("/spending/spaces") : null, agents ? agentUsage(get, place) : null,
     ]);
-    return { book, jobs, spaces };
+    return { book, jobs, spaces, agent };
   }, [operation, space]);
   return html`
     <${Page} title="Spending" question="What did models cost, by day, and what is left of the budget?" loading=${loading} error=${error} at=${data && at}
       actions=${html`<${Button} onClick=${reload}>Look again<//>`}>
-      ${!data ? loading && html`<${Waiting} />` : html`<${Book} book=${data.book} /><${Dearest} jobs=${data.jobs.jobs} />
+      ${!data ? loading && html`<${Waiting} />` : html`<${Book} book=${data.book} agent=${data.agent} /><${Programs} book=${data.book} /><${Dearest} jobs=${data.jobs.jobs} />
         ${data.spaces && html`<${BySpace} ...${data.spaces} />`}
-        <p class="small">Counted are the calls that maintenance made for this space, as their provider counted them: kept for the last 31 days of use, in UTC. Calls of programs that pass through this server are paid with their own keys and are not counted${agents ? html`; what the agent used is on the page <a href=${linkTo("agents")}>Agents</a>` : ""}.</p>`}
+        <p class="small">Tokens are those that the provider named. Maintenance: kept for the last 31 days of use, in UTC, and bounded by the budget. Programs: answers with memory that passed through this server since ${moment(data.book.programs_since)}, paid with their own keys and bounded by none of ours.${agents ? html` Agent: the turns of the last 24 hours, see <a href=${linkTo("agents")}>Agents</a>.` : ""}</p>`}
     <//>`;
 }
 
-function Book({ book }) {
+/** What the agent of the space used in a day; null if it has none, or it is off. */
+async function agentUsage(get, place) {
+  const { exists } = await get(`/agents${place}`);
+  if (!exists) return null;
+  const { enabled } = await get(`/agent/config${place}`);
+  return enabled ? get(`/agent/usage${place}`) : null;
+}
+
+function Book({ book, agent }) {
   const today = book.days.find((one) => one.at === book.today) ?? { spent: NOTHING, held_calls: 0, held_tokens: 0 };
   const known = new Map(book.days.map((one) => [one.at, one.spent]));
   const days = Array.from({ length: SHOWN }, (_, place) => book.today - (SHOWN - 1 - place) * DAY);
   const used = days.map((at) => tokens(known.get(at) ?? NOTHING));
   const month = used.reduce((sum, one) => sum + one, 0);
   const calls = today.spent.calls + today.held_calls;
+  const programs = book.programs.filter((row) => row.at === book.today);
   const whole = tokens(today.spent) + today.held_tokens;
   return html`
     <div class="figures" role="group" aria-label="Figures">
       <${Figure} label="Cost today" value=${money(today.spent.cost)} note=${today.spent.calls && !today.spent.cost ? "the provider names none" : "in the provider's currency"} />
       <${Figure} label="Calls today" value=${count(today.spent.calls)} note=${today.held_calls ? `${count(today.held_calls)} under way` : "by maintenance"} />
-      <${Figure} label="Tokens today" value=${count(tokens(today.spent))} note=${`${count(today.spent.completion_tokens)} written`} />
-      <${Figure} label="Tokens in 30 days" value=${count(month)} note=${`on ${plural(used.filter(Boolean).length, "day")}`} />
+      <${Figure} label="Tokens today" value=${count(tokens(today.spent))} note=${`by maintenance, ${count(today.spent.completion_tokens)} written`} />
+      <${Figure} label="Tokens in 30 days" value=${count(month)} note=${`by maintenance, on ${plural(used.filter(Boolean).length, "day")}`} />
+      <${Figure} label="Programs' tokens today" value=${count(programs.reduce((sum, row) => sum + row.read + row.written, 0))} note=${plural(programs.reduce((sum, row) => sum + row.calls, 0), "answer")} />
+      ${agent && html`<${Figure} label="Agent's tokens, 24 hours" value=${count(agent.input_tokens + agent.output_tokens)} note=${`${plural(agent.turns, "turn")}, ${count(agent.failed)} failed`} />`}
     </div>
     <div class="grid">
       <${Panel} title="Budget of today" aside=${book.model ?? "no model: maintenance works by rules"}>
@@ -65,6 +76,18 @@ function Book({ book }) {
         ]} />
       <//>`}`;
 }
+
+const Programs = ({ book }) => html`
+  <${Panel} title="Programs through this server" flush aside=${`since ${moment(book.programs_since)}`}>
+    ${book.programs.length === 0 ? html`<${Empty} title="No program has asked a model">Of the answers through the model APIs with memory, none named its tokens for this space.<//>` : html`
+      <${Table} label="Programs through this server" rows=${[...book.programs].reverse().slice(0, 50)} keyOf=${(row) => `${row.at} ${row.model}`} columns=${[
+        ["Model", (row) => html`<bdi>${row.model || "not named"}</bdi>`, "grow"],
+        ["Day", (row) => utc(row.at), "tight"],
+        ["Answers", (row) => count(row.calls), "num"],
+        ["Read", (row) => count(row.read), "num"],
+        ["Written", (row) => count(row.written), "num"],
+      ]} />`}
+  <//>`;
 
 function Dearest({ jobs }) {
   const rows = jobs.filter((job) => job.spent.calls).sort((one, other) => tokens(other.spent) - tokens(one.spent)).slice(0, 10);
