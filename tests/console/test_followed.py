@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+from playwright.async_api import Browser
 from tests.console.conftest import HOST, Keys, Watched, bearer, browser_page
 from tests.models.fake_server import EVENTS, Sent, serving
 from tests.models.streams import RECORDED
@@ -75,7 +76,7 @@ async def test_a_key_is_shown_the_paths_that_it_opens(client: httpx.AsyncClient,
     assert not any(row["operator"] for row in own)
 
 
-async def test_tokens_of_programs_are_counted_by_space_and_model() -> None:
+async def test_tokens_of_programs_are_counted_by_space_and_model(browser: Browser) -> None:
     answers = [Sent((RECORDED["chat"].data,), media_type=EVENTS) for _ in range(2)]
     async with serving(*answers) as upstream:
         llm = ProxySettings(upstreams=(ModelUpstream(upstream.url),))
@@ -91,7 +92,7 @@ async def test_tokens_of_programs_are_counted_by_space_and_model() -> None:
                 assert row["read"] > 0
                 assert row["written"] > 0
                 assert (await client.get("/console/spending", headers=bearer(bob))).json()["programs"] == []
-            async with browser_page(server.url) as watched:
+            async with browser_page(browser, server.url) as watched:
                 await watched.go("spending")
                 await watched.page.get_by_label("Access key").fill(ada)
                 await watched.page.keyboard.press("Enter")

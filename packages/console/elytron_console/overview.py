@@ -142,7 +142,7 @@ class CallerReport(Value):
     """The only space that the caller may use; None: any."""
 
 
-class ContextReport(Value):
+class CallPlaceReport(Value):
     """The place of calls that name none, as the server was started with it."""
 
     space: str | None = None
@@ -171,7 +171,7 @@ class OverviewReport(Value):
     kernel: KernelReport
     promises: StoreCapabilities
     session: CallerReport
-    memory_context: ContextReport
+    memory_context: CallPlaceReport
     spaces: int
     spaces_clipped: bool = False
     capabilities: dict[str, bool]
@@ -282,10 +282,10 @@ def _calls_report(entrance: CallerEntrance) -> CallsReport:
     )
 
 
-def _context_report(scope: Scope | None) -> ContextReport:
+def _context_report(scope: Scope | None) -> CallPlaceReport:
     if scope is None:
-        return ContextReport()
-    return ContextReport(space=scope.space, agent=scope.agent, channel=scope.channel, conversation=scope.conversation)
+        return CallPlaceReport()
+    return CallPlaceReport(space=scope.space, agent=scope.agent, channel=scope.channel, conversation=scope.conversation)
 
 
 async def _keys_report(keys: AccessKeys) -> KeysReport:

@@ -161,12 +161,7 @@ def build_application(
             metrics.bring(surface.figures)
     entrance.transports.show((surface.transport, surface.path) for surface in surfaces if surface.transport is not None)
     surfaces += describing_surfaces(tuple(surfaces), told_to=told_to)
-    entrance.transports.served = tuple(
-        ServedPath(method, surface.path, told.group, told.summary, surface.access is SurfaceAccess.OPERATOR)
-        for surface in surfaces
-        if surface.kind is SurfaceProtocol.HTTP and (told := surface.told) is not None
-        for method in surface.methods
-    )
+    entrance.transports.served = _served_paths(surfaces)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncGenerator[None]:
@@ -196,6 +191,16 @@ def build_application(
 def _switched_surface(surface: Surface) -> Surface:
     """Return a surface as that of a transport that can be switched off: HTTP if it names no other."""
     return surface if surface.transport is not None else replace(surface, transport=CallTransport.HTTP.value)
+
+
+def _served_paths(surfaces: Iterable[Surface]) -> tuple[ServedPath, ...]:
+    """Return the paths that are described, for whom lists them."""
+    return tuple(
+        ServedPath(method, surface.path, told.group, told.summary, surface.access is SurfaceAccess.OPERATOR)
+        for surface in surfaces
+        if surface.kind is SurfaceProtocol.HTTP and (told := surface.told) is not None
+        for method in surface.methods
+    )
 
 
 class WatchedApplication:

@@ -118,8 +118,9 @@ function Loaded({ page }) {
 function Frame({ session, onOut }) {
   const { page, query } = useAddress();
   const [space, setSpace] = useState(() => {
-    const wanted = query.get("space") ?? kept(SPACE);
     if (!session.operator) return session.space;
+    if (query.get("space")) return query.get("space");
+    const wanted = kept(SPACE);
     return wanted && (session.spaces.includes(wanted) || session.spaces_clipped) ? wanted : session.default_space ?? session.spaces[0] ?? null;
   });
   const [open, setOpen] = useState(false);

@@ -107,7 +107,7 @@ export function useClocks() {
 }
 
 /** What `load` gives, asked again when `deps` change. If nothing answers, what was known stays, with the time it is from. */
-export function useLoad(load, deps) {
+export function useLoad(load, deps, { keeps = true } = {}) {
   const { space } = useSession();
   const [state, setState] = useState({ key: null, data: null, error: null, loading: true, at: null });
   const [round, setRound] = useState(0);
@@ -125,11 +125,11 @@ export function useLoad(load, deps) {
       (data) => {
         if (stop.signal.aborted) return;
         const at = Date.now();
-        know(key, data, at);
+        if (keeps) know(key, data, at);
         setState({ key, data, error: null, loading: false, at });
       },
       (error) => stop.signal.aborted || setState((before) => {
-        const known = isDown(error) ? KNOWN.get(key) : null;
+        const known = keeps && isDown(error) ? KNOWN.get(key) : null;
         const kept = known ?? (before.key === key ? before : { data: null, at: null });
         return { key, data: kept.data, at: kept.at, error, loading: false };
       }),
@@ -137,6 +137,18 @@ export function useLoad(load, deps) {
     return () => stop.abort();
   }, [...deps, round]);
   return { ...state, reload: useCallback(() => setRound((before) => before + 1), []) };
+}
+
+/** The place beside a list to which the focus goes when a row opens it, and from which it goes back to the row. */
+export function useArrival() {
+  const ref = useRef(null);
+  useEffect(() => {
+    const before = document.activeElement;
+    if (!before?.closest("main .list, main .table")) return undefined;
+    ref.current?.focus({ preventScroll: true });
+    return () => { if (before.isConnected) before.focus({ preventScroll: true }); };
+  }, []);
+  return ref;
 }
 
 /** What a form does when it is sent: whether it is under way, and what was refused. */

@@ -1,5 +1,5 @@
 // Conversations: what was said, by whom, and where?
-import { Button, Check, Empty, Failure, Page, Panel, State, Text, Waiting, ask, clock, count, day, html, linkTo, moment, plural, setQuery, useAddress, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
+import { Button, Check, Empty, Failure, Page, Panel, State, Text, Waiting, ask, clock, count, day, html, linkTo, moment, plural, setQuery, useAddress, useArrival, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
 import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
 
 const keyOf = (one) => JSON.stringify([one.channel, one.conversation]);
@@ -38,17 +38,19 @@ function Ledger({ channel, conversation, onChange }) {
   const [chosen, setChosen] = useState(new Set());
   const [form, setForm] = useState(null);
   const cursor = trail[trail.length - 1];
-  const { data, error, loading, reload } = useLoad(
+  const own = useArrival();
+  const { data, error, loading, at, reload } = useLoad(
     ({ signal }) => operation("replay", { limit: 40, ...(cursor ? { cursor } : {}) }, { channel, conversation }, { signal }), [operation, channel, conversation, cursor]);
   const turns = data?.turns ?? [];
   const done = () => { setForm(null); setChosen(new Set()); reload(); onChange(); };
   const toggle = (id, on) => setChosen((before) => { const next = new Set(before); if (on) next.add(id); else next.delete(id); return next; });
   return html`
-    <section class="panel flush ledger" aria-label="The conversation">
+    <section ref=${own} tabindex="-1" class="panel flush ledger" aria-label="The conversation">
       <div class="panel-head"><div><h2><bdi>${conversation}</bdi></h2><span class="soft small">${data ? plural(data.total_turns, "turn") : ""}</span></div>
         <div class="row">${chosen.size > 0 && html`<${Button} onClick=${() => setForm("forget")}>Forget ${chosen.size}<//><${Button} kind="danger" onClick=${() => setForm("erase")}>Erase ${chosen.size}…<//>`}
           <button type="button" class="icon" aria-label="Close" onClick=${() => setQuery({ channel: null, conversation: null })}>✕</button></div></div>
-      ${error ? html`<div class="inset"><${Failure} error=${error} /></div>` : !data ? loading && html`<div class="inset"><${Waiting} /></div>` : turns.length === 0 ? html`<${Empty} title="No turn is here">It may have been erased.<//>` : html`
+      ${error && html`<div class="inset"><${Failure} error=${error} at=${data && at} /></div>`}
+      ${!data ? loading && html`<div class="inset"><${Waiting} /></div>` : turns.length === 0 ? html`<${Empty} title="No turn is here">It may have been erased.<//>` : html`
         ${(data.has_more || trail.length > 0) && html`<div class="pager first"><${Button} disabled=${!data.has_more} onClick=${() => setTrail([...trail, data.next_cursor])}>Earlier<//><span class="soft small">turns ${count(turns[0].sequence)} to ${count(turns[turns.length - 1].sequence)}</span><${Button} disabled=${!trail.length} onClick=${() => setTrail(trail.slice(0, -1))}>Later<//></div>`}
         ${turns.map((turn) => html`
           <article key=${turn.id} class="turn">

@@ -36,6 +36,7 @@ export default function Facts() {
   const id = query.get("id");
   const items = data?.items ?? [];
   const span = reach(items, Date.now());
+  const paged = trail.length > 0 || data?.has_more;
   return html`
     <${Page} title="Facts" question="What is believed, since when, and on what evidence?" loading=${loading} error=${error} at=${data && at}>
       <form class="toolbar" role="search" onSubmit=${(event) => { event.preventDefault(); setQuery({ q: text.trim(), id: null }); }}>
@@ -56,7 +57,7 @@ export default function Facts() {
                   <span>${fact.valid_from ? `from ${day(fact.valid_from)}` : `seen ${day(fact.observed_at)}`}${fact.valid_to ? ` to ${day(fact.valid_to)}` : ""}</span></div>
                 ${!then && html`<${Strip} fact=${fact} span=${span} />`}
               </li>`)}</ul>
-            <div class="pager"><${Button} onClick=${() => setTrail(trail.slice(0, -1))} disabled=${!trail.length}>Page before<//><span class="soft small">${plural(items.length, "fact")} from ${day(span[0])} to today${data.withheld ? `, ${count(data.withheld)} private left out` : ""}</span><${Button} onClick=${() => setTrail([...trail, data.next_cursor])} disabled=${!data.has_more}>Next page<//></div>`}
+            <div class="pager">${paged && html`<${Button} onClick=${() => setTrail(trail.slice(0, -1))} disabled=${!trail.length}>Page before<//>`}<span class="soft small">${plural(items.length, "fact")} from ${day(span[0])} to today${data.withheld ? `, ${count(data.withheld)} private left out` : ""}</span>${paged && html`<${Button} onClick=${() => setTrail([...trail, data.next_cursor])} disabled=${!data.has_more}>Next page<//>`}</div>`}
         <//>
         ${id && html`<${MemoryDetail} key=${id} id=${id} secret=${secret} onClose=${() => setQuery({ id: null })} onChange=${reload} />`}
       </div>

@@ -1,5 +1,5 @@
 // Overview: is it well, and what did it do today?
-import { Badge, Bars, Empty, Figure, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
+import { Badge, Bars, Empty, Failure, Figure, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
 
 const MINUTE = 60_000;
 
@@ -116,7 +116,7 @@ function SpaceFigures() {
   const planes = data ? Object.entries(data.planes).filter(([, number]) => number) : [];
   return html`
     <${Panel} title=${html`What the space <bdi>${space}</bdi> holds`} label="What the space holds" aside=${html`${at ? `counted at ${clock(at)}` : ""}<button type="button" class="quiet" onClick=${reload}>Count again</button>`}>
-      ${error && html`<div class="note bad" role="alert">${error.message}</div>`}
+      <${Failure} error=${error} at=${data && at} />
       ${loading && !data && html`<${Waiting}>Counting…<//>`}
       ${data && (data.exists && planes.length ? html`
         <div class="grid">

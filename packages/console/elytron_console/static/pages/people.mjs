@@ -39,10 +39,10 @@ export default function People() {
 
 function Subjects({ onPerson }) {
   const operation = useOperation();
-  const { data, error } = useLoad(({ signal }) => operation("read_subjects", {}, {}, { signal }), [operation]);
+  const { data, error, at } = useLoad(({ signal }) => operation("read_subjects", {}, {}, { signal }), [operation]);
   return html`
     <${Panel} title="Who takes part" flush>
-      <${Failure} error=${error} />
+      <${Failure} error=${error} at=${data && at} />
       ${data && (data.subjects.length ? html`<ul class="list">${data.subjects.map((subject) => html`
         <li key=${subject.id}><div class="row between"><button type="button" class="quiet" onClick=${() => onPerson(subject.name)}><bdi>${subject.name}</bdi></button><span class="soft small">${words(subject.kind)}</span></div>
           <div class="meta">${subject.lifecycle !== "active" && html`<${State} state=${subject.lifecycle} />`}${subject.other_names.length > 0 && html`<bdi>also ${subject.other_names.join(", ")}</bdi>`}${data.edges.filter((edge) => edge.source === subject.name).map((edge) => html`<span key=${`${edge.kind}${edge.target}`}>${words(edge.kind)} <bdi>${edge.target}</bdi></span>`)}</div></li>`)}</ul>` : html`<${Empty} title="No subject is named">Hosts name who takes part: people, agents, and how they stand to each other.<//>`)}

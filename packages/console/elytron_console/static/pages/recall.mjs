@@ -63,7 +63,7 @@ const useRequest = (side, q) => {
 function Side({ side, title, q }) {
   const operation = useOperation();
   const request = useRequest(side, q);
-  const { data, error, loading } = useLoad(async ({ signal }) => {
+  const { data, error, loading, at } = useLoad(async ({ signal }) => {
     if (!q) return null;
     const report = await operation("recall", request, {}, { signal });
     const { why_not, ...plain } = request;
@@ -74,7 +74,7 @@ function Side({ side, title, q }) {
   return html`
     <${Panel} title=${title} flush aside=${report && html`<${Badge} tone=${report.outcome === "found" ? "good" : report.outcome === "doubtful" ? "warn" : "bad"}>${report.outcome}<//> ${plural(report.considered, "candidate")}, ${report.intent}`}>
       <div class="inset"><${Settings} side=${side} /></div>
-      <${Failure} error=${error} />
+      <${Failure} error=${error} at=${data && at} />
       ${!q ? html`<${Empty} title="Ask a question">The hits come with what spoke for each of them, and where the cut is.<//>` : !report ? loading && html`<div class="inset"><${Waiting} /></div>` : html`
         ${report.vectors !== "compared" && html`<p class="inset small">${{ none: "By words alone: no embedder is set.", not_yet: "By words alone: nothing has a vector yet.", failed: "By words alone: the embedder gave no vector in time.", other_model: "By words alone: the vectors here are of another model." }[report.vectors]}</p>`}
         ${report.hits.length === 0 ? html`<${Empty} title="Nothing was found">${words(report.reason)}<//>` : html`<ol class="list">${report.hits.map((hit, place) => html`<${Hit} key=${hit.id} hit=${hit} place=${place + 1} />`)}</ol>`}
@@ -93,14 +93,14 @@ function Hit({ hit, place }) {
 function WhyNot({ id, q }) {
   const operation = useOperation();
   const request = useRequest("a", q);
-  const { data, error, loading } = useLoad(async ({ signal }) => {
+  const { data, error, loading, at } = useLoad(async ({ signal }) => {
     const hit = await operation("get", { id, include_private: true }, {}, { signal }).catch(() => null);
     const report = q ? await operation("recall", { ...request, why_not: [id] }, {}, { signal }) : null;
     return { hit, told: report?.why_not[0] };
   }, [operation, JSON.stringify(request), id]);
   return html`
     <${Panel} title="Why not this one?" aside=${html`<span class="id">${id}</span><button type="button" class="icon" aria-label="Close" onClick=${() => setQuery({ why: null })}>✕</button>`}>
-      <${Failure} error=${error} />
+      <${Failure} error=${error} at=${data && at} />
       ${!data ? loading && html`<${Waiting} />` : html`
         ${data.hit && html`<${Text} text=${data.hit.text} lines="3" />`}
         ${data.told ? html`<p><strong>${ABSENCES[data.told.absence] ?? words(data.told.absence)}</strong> ${data.told.place !== undefined ? `Place ${data.told.place}` : ""}${data.told.score !== undefined ? `, score ${data.told.score.toFixed(2)}` : ""}</p>

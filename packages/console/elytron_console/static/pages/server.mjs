@@ -10,11 +10,11 @@ export default function Server() {
 }
 
 function Transports() {
-  const { data, error, loading, reload } = useLoad(({ signal }) => ask("GET", "/transports", undefined, { signal }), []);
+  const { data, error, loading, at, reload } = useLoad(({ signal }) => ask("GET", "/transports", undefined, { signal }), []);
   const { busy, error: refused, run } = useAction(async (item) => { await ask("PATCH", `/transports/${item.id}`, { enabled: !item.enabled }); reload(); });
   return html`
     <${Panel} title="Transports" aside="What is off answers 503, at once and after a restart. The console cannot switch itself off." flush>
-      <${Failure} error=${error ?? refused} />
+      <${Failure} error=${error ?? refused} at=${data && error && at} />
       ${!data ? loading && html`<${Waiting} />` : html`
         <${Table} label="Transports" rows=${data.items} keyOf=${(item) => item.id} columns=${[
           ["On", (item) => html`<button type="button" role="switch" class="switch" aria-checked=${item.enabled ? "true" : "false"} aria-label=${item.title} disabled=${busy} onClick=${() => run(item)}></button>`],
@@ -26,10 +26,11 @@ function Transports() {
 }
 
 function Models() {
-  const { data, error, loading, reload } = useLoad(({ signal }) => ask("GET", "/model-config", undefined, { signal }), []);
+  const { data, error, loading, at, reload } = useLoad(({ signal }) => ask("GET", "/model-config", undefined, { signal }), []);
   return html`
     <${Panel} title="Models">
-      ${error ? html`<${Failure} error=${error} />` : !data ? loading && html`<${Waiting} />` : html`
+      <${Failure} error=${error} at=${data && at} />
+      ${!data ? loading && html`<${Waiting} />` : html`
         <div class="form">
           <div class="grid">
             <${Model} key=${`e${data.embedder.setting}`} name="embedder" title="Embedder" of=${data.embedder} none="words alone are compared" onDone=${reload} />

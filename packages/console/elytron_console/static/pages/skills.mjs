@@ -1,5 +1,5 @@
 // Skills: what procedures were learned, are they used, and are they any good?
-import { Badge, Button, Check, Dialog, Empty, Failure, Field, Page, Pairs, Panel, State, Table, Text, Waiting, ask, count, html, moment, plural, setQuery, useAction, useAddress, useLoad, useSession, useState, words } from "../lib.mjs";
+import { Badge, Button, Check, Dialog, Empty, Failure, Field, Page, Pairs, Panel, State, Table, Text, Waiting, ask, count, html, moment, plural, setQuery, useAction, useAddress, useArrival, useLoad, useSession, useState, words } from "../lib.mjs";
 
 export default function Skills() {
   const { space } = useSession();
@@ -31,19 +31,21 @@ export default function Skills() {
 
 function Skill({ name, at, onChange, onGone }) {
   const path = `/skills/${encodeURIComponent(name)}`;
-  const { data, error, loading, reload } = useLoad(({ signal }) => ask("GET", `${path}${at}`, undefined, { signal }), [path, at]);
+  const own = useArrival();
+  const { data, error, loading, at: when, reload } = useLoad(({ signal }) => ask("GET", `${path}${at}`, undefined, { signal }), [path, at]);
   const [form, setForm] = useState(null);
   const changed = () => { setForm(null); reload(); onChange(); };
   const { busy, error: refused, run } = useAction(async (enabled) => {
     await ask("PATCH", `${path}/enabled${at}`, { enabled });
     changed();
   });
-  if (!data) return html`<div class="detail panel">${loading ? html`<${Waiting} />` : html`<${Failure} error=${error} />`}</div>`;
+  if (!data) return html`<div ref=${own} tabindex="-1" class="detail panel">${loading ? html`<${Waiting} />` : html`<${Failure} error=${error} />`}</div>`;
   const { skill } = data;
   return html`
-    <section class="detail panel" aria-label="The skill">
+    <section ref=${own} tabindex="-1" class="detail panel" aria-label="The skill">
       <div class="detail-head"><div><h2><bdi>${skill.title}</bdi></h2><p class="id">${skill.name}</p></div>
         <button type="button" class="icon" aria-label="Close" onClick=${() => setQuery({ name: null })}>✕</button></div>
+      <${Failure} error=${error} at=${when} />
       <${Text} text=${skill.summary} whole />
       <div class="row">
         <${Button} busy=${busy} onClick=${() => run(!skill.enabled)}>${skill.enabled ? "Switch off" : "Switch on"}<//>

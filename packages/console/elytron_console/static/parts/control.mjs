@@ -31,7 +31,7 @@ export function EraseDialog({ request, title, children, onClose, onDone }) {
   const [reason, setReason] = useState("");
   const [receipt, setReceipt] = useState(null);
   const send = (more) => ask("POST", "/erasures", { ...request, scope: { space }, ...more });
-  const preview = useLoad(() => send({}), []);
+  const preview = useLoad(() => send({}), [], { keeps: false });
   const { busy, error, run } = useAction(async () => {
     const done = await send({ count: Number(typed), reason });
     setReceipt(done);

@@ -1,5 +1,5 @@
 // One memory in full: its text, what it is worth, on what it rests, its history, and what can be done to it.
-import { Badge, Button, Failure, Pairs, State, Text, Waiting, day, html, linkTo, moment, useEffect, useLoad, useOperation, useRef, useState, words } from "../lib.mjs";
+import { Badge, Button, Failure, Pairs, State, Text, Waiting, day, html, linkTo, moment, useEffect, useArrival, useLoad, useOperation, useState, words } from "../lib.mjs";
 import { Around } from "./around.mjs";
 import { EraseDialog, FACT_ACTIONS, FactDialog, ForgetDialog } from "./control.mjs";
 
@@ -27,7 +27,7 @@ export const Meta = ({ hit }) => html`
 
 export function MemoryDetail({ id, secret, onClose, onChange }) {
   const operation = useOperation();
-  const { data, error, loading, reload } = useLoad(async ({ signal }) => {
+  const { data, error, loading, at, reload } = useLoad(async ({ signal }) => {
     const asked = { id, include_private: secret };
     const [hit, history] = await Promise.all([
       operation("get", asked, {}, { signal }).catch((refusal) => { if (refusal.status === 404) return null; throw refusal; }),
@@ -38,14 +38,15 @@ export function MemoryDetail({ id, secret, onClose, onChange }) {
     return { hit: hit ?? { id, plane: "long_term", text: fact.content, kind: fact.kind, at: fact.observed_at }, fact, history: history.items };
   }, [operation, id, secret]);
   const [form, setForm] = useState(null);
-  const own = useRef(null);
+  const own = useArrival();
   useEffect(() => { if (own.current.getBoundingClientRect().top < 56) own.current.scrollIntoView({ block: "start" }); }, []);
   const changed = () => { setForm(null); reload(); onChange?.(); };
   return html`
-    <section ref=${own} class="detail panel" aria-label="The memory">
+    <section ref=${own} tabindex="-1" class="detail panel" aria-label="The memory">
       <div class="detail-head"><div class="meta">${data ? html`<${Plane} plane=${data.hit.plane} />` : null}<span class="id">${id}</span></div>
         <button type="button" class="icon" aria-label="Close" onClick=${onClose}>✕</button></div>
-      ${error ? html`<${Failure} error=${error} />` : !data ? loading && html`<${Waiting} />` : html`<${Whole} ...${data} onForm=${setForm} />`}
+      <${Failure} error=${error} at=${data && at} />
+      ${!data ? loading && html`<${Waiting} />` : html`<${Whole} ...${data} onForm=${setForm} />`}
       ${form?.kind === "forget" && html`<${ForgetDialog} ids=${[id]} undo=${form.undo} onClose=${() => setForm(null)} onDone=${changed} />`}
       ${form?.kind === "erase" && html`<${EraseDialog} request=${{ ids: [id] }} title="Erase this memory" onClose=${() => { setForm(null); if (form.done) onClose(); }} onDone=${() => { form.done = true; onChange?.(); }}><${Text} text=${data.hit.text} lines="3" /><//>`}
       ${form?.kind === "fact" && html`<${FactDialog} fact=${data.fact} action=${form.action} onClose=${() => setForm(null)} onDone=${changed} />`}
