@@ -19,7 +19,7 @@ from tests.console.conftest import Watched, bearer, browser_page
 
 import elytron
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 
@@ -99,7 +99,7 @@ async def fill(path: Path) -> MadeStore:
 
 async def write(memory: elytron.MemoryRuntime, write: dict[str, Any], **scope: str) -> None:
     request = MemoryWriteRequest.model_validate({"write": write, "scope": scope})
-    await memory.operate(request, MemoryWriteReport)
+    await memory.operate(request)
 
 
 @contextmanager

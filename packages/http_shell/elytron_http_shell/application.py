@@ -156,9 +156,8 @@ def build_application(
         *watching_surfaces(entrance, metrics, told_to=told_to),
         *(_switched_surface(surface) for surface in families),
     ]
-    for surface in surfaces:
-        if surface.figures is not None:
-            metrics.bring(surface.figures)
+    for brought in (surface.figures for surface in surfaces if surface.figures is not None):
+        metrics.bring(brought)
     entrance.transports.show((surface.transport, surface.path) for surface in surfaces if surface.transport is not None)
     surfaces += describing_surfaces(tuple(surfaces), told_to=told_to)
     entrance.transports.served = _served_paths(surfaces)
