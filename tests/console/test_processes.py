@@ -271,6 +271,7 @@ async def test_a_memory_is_found_forgotten_and_erased_by_the_keyboard_alone(
     async with browser_page(browser, guarded) as watched:
         keyboard = watched.page.keyboard
         await watched.go("overview")
+        await watched.page.locator("#key:focus").wait_for()
         await keyboard.type(made.user)
         await keyboard.press("Enter")
         await watched.page.get_by_role("navigation").wait_for()
