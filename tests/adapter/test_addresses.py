@@ -45,10 +45,14 @@ async def test_a_name_that_is_none_cannot_be_found(host: str) -> None:
 
 
 def test_one_place_looks_hosts_up_and_judges_them() -> None:
-    own = ROOT / "packages/adapter/elytron_adapter/http/addresses.py"
+    own = {
+        ROOT / "packages/adapter/elytron_adapter/http/addresses.py",
+        # A client looks up the name of the server that its host gave it; it calls no address of a caller.
+        ROOT / "packages/sdk/elytron/remote/nodes.py",
+    }
     others = [
         path.relative_to(ROOT).as_posix()
         for path in files("packages", suffix=".py")
-        if path != own and any(word in path.read_text() for word in ("getaddrinfo", ".is_global"))
+        if path not in own and any(word in path.read_text() for word in ("getaddrinfo", ".is_global"))
     ]
     assert others == []

@@ -139,6 +139,10 @@ async def test_a_name_without_an_address_is_unreachable(monkeypatch: pytest.Monk
     async with elytron.connect("http://nodes.example:8010", nodes="dns") as memory:
         with pytest.raises(Unreachable, match=r"nodes\.example"):
             await memory.recall("tea")
+    monkeypatch.undo()
+    async with elytron.connect(f"http://{64 * 'n'}.example:8010", nodes="dns") as memory:
+        with pytest.raises(Unreachable, match=r"n\.example"):
+            await memory.recall("tea")
 
 
 @dataclass

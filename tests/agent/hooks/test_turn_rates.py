@@ -118,7 +118,7 @@ async def test_a_file_that_is_none_is_refused(tmp_path: Path, data: bytes) -> No
 
 
 async def test_a_file_that_is_not_there_or_too_long_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableFile, match="is it there"):
+    with pytest.raises(UnreadableFile, match="does not exist"):
         read_script(tmp_path / "absent.jsonl")
     with pytest.raises(UnreadableFile, match="lines"):
         read_script(file_of(tmp_path, *[NAME] * 1_001))

@@ -36,7 +36,7 @@ async def resolve_nodes(address: ServerAddress, /) -> Sequence[ServerAddress]:
     port = parts.port or 80
     try:
         found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a name with a label that is empty or too long is none
         raise unreachable_server(address.url, type(error).__name__) from None
     hosts = sorted({str(where[0]) for *_, where in found})
     headers = {**address.headers, "Host": parts.netloc}
