@@ -345,7 +345,7 @@ async def test_a_bad_archive_is_refused_and_changes_nothing(
 async def test_a_missing_archive_and_a_folder_are_refused(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="does not exist"):
         await memory.import_archive(tmp_path / "none.elytron")
-    with pytest.raises(UnreadableFile, match="cannot be read"):
+    with pytest.raises(UnreadableFile, match="is a folder"):
         await memory.import_archive(tmp_path)
 
 

@@ -241,7 +241,7 @@ async def test_a_changed_file_is_not_loaded(shelf: Path, tmp_path: Path) -> None
     with pytest.raises(UnreadableFile, match="not the file"):
         await LocalEmbedder(folder).embed_query("a")
     (folder / "model.onnx").unlink()
-    with pytest.raises(UnreadableFile, match="cannot be read"):
+    with pytest.raises(UnreadableFile, match="does not exist"):
         await LocalEmbedder(folder).embed_query("a")
     (folder / MANIFEST).write_text("{}", encoding="utf-8")
     with pytest.raises(UnreadableFile, match="no manifest"):

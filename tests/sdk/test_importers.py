@@ -384,10 +384,10 @@ def test_a_missing_file_a_folder_and_a_pipe_are_refused_at_once(tmp_path: Path) 
 
     os.mkfifo(tmp_path / "pipe")
     for name, problem in (
-        ("missing", "is not there"),
+        ("missing", "does not exist"),
         (".", "holds none of the transcripts"),
         ("pipe", "is not a file"),
-        ("a\0b", "cannot be opened"),
+        ("a\0b", "no file has such a name"),
     ):
         with pytest.raises(UnreadableFile, match=problem):
             open_transcripts(tmp_path / name)

@@ -158,7 +158,7 @@ def test_a_file_that_cannot_be_read_is_told_without_what_it_says(tmp_path: Path,
     with pytest.raises(UnreadableFile) as refused:
         load_strategy(written(tmp_path, text, name=name))
     assert KEY not in refused.value.message
-    with pytest.raises(UnreadableFile, match="is it there"):
+    with pytest.raises(UnreadableFile, match="does not exist"):
         load_strategy(tmp_path / "absent.json")
 
 

@@ -383,5 +383,5 @@ def _read_table(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
             return file.read(limits.FACT_LANGUAGE_BYTES + 1)
-    except OSError:
-        raise UnreadableFile(name=path.name, problem="cannot be read: is it there?") from None
+    except OSError as error:
+        raise UnreadableFile.unopened(path.name, error) from None

@@ -280,7 +280,6 @@ def serve_command(
     Callers need an access key (`elytron access add`). It listens on this machine alone unless --host says otherwise.
     """
     from elytron_adapter.admission_control import LoadBounds
-    from elytron_adapter.http.nodes import node_host
     from elytron_http_shell.server import ServingSettings
 
     log_to_stderr(style, log_level)
@@ -289,10 +288,9 @@ def serve_command(
     require_own_store(found)
     if workers > 1:
         return _serve_by_workers(workers, given["host"], given["port"], found, out)
-    own_host = (node_host(node_url),) if node_url is not None else ()
     serving = ServingSettings(
         **{name: given.pop(name) for name in _SERVING},
-        names=frozenset((*names, *own_host)),
+        names=frozenset((*names, *_node_hosts(node_url))),
         trusted_proxies=frozenset(proxies),
         is_described_to_all=is_public,
         bounds=LoadBounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
@@ -318,6 +316,15 @@ def serve_command(
 
 
 _SERVING: Final = ("host", "port", "descriptor", "development", "operator_key", "spans")
+
+
+def _node_hosts(url: str | None) -> tuple[str, ...]:
+    """Return the host in the server's own address, if it has one."""
+    if url is None:
+        return ()
+    from elytron_adapter.http.nodes import node_host
+
+    return (node_host(url),)
 
 
 def _serve_by_workers(count: int, host: str, port: int, found: RunSettings, out: CommandOutput) -> int:
