@@ -3,6 +3,7 @@
 import errno
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, SpaceIncomplete, SpaceInUse
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import gateway
+from elytron_core.ports import store as ports_store
 from elytron_core.ports.store import (
     Batch,
     CommitReceipt,
@@ -73,8 +75,8 @@ async def test_more_than_one_batch_of_documents_and_entries_arrives() -> None:
     assert (copied.documents, copied.entries) == (2_100, 30)
 
 
-class Paged(MemoryStore):
-    """A source that hands out two documents at a time and counts them."""
+class Counting(MemoryStore):
+    """A source that counts the documents that it hands out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -91,7 +93,6 @@ class Paged(MemoryStore):
         limit: int,
         descending: bool = False,
     ) -> Sequence[Document]:
-        limit = min(limit, 2)
         page = await super().scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
         self.given += len(page)
         return page
@@ -100,7 +101,7 @@ class Paged(MemoryStore):
 class Looking(MemoryStore):
     """A target that notes at each batch how much the source had handed out."""
 
-    def __init__(self, source: Paged) -> None:
+    def __init__(self, source: Counting) -> None:
         super().__init__()
         self._source = source
         self.given: list[int] = []
@@ -110,8 +111,9 @@ class Looking(MemoryStore):
         return await super().commit(batch)
 
 
-async def test_a_space_goes_over_batch_by_batch(small_batches: None) -> None:
-    source = Paged()
+async def test_a_space_goes_over_batch_by_batch(small_batches: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports_store, "scan_documents", partial(ports_store.scan_documents, page=2))
+    source = Counting()
     for number in range(40):
         await source.commit(batch(DocumentRef("turns", f"{number:04x}")))
     target = Looking(source)

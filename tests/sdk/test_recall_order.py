@@ -1,13 +1,15 @@
 """Recall gives the same hits in the same order on every store, whatever was written and asked."""
 
 import asyncio
+import math
 import tempfile
 from pathlib import Path
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import elytron
+from elytron.recall.order import four_each
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 
@@ -60,3 +62,13 @@ def test_the_order_is_the_same_on_every_store(said: list[tuple[str, str, str, in
     assert found[0] == found[1] == found[2]
     hits = [hit for answer in found[0] for hit in answer[1]]
     assert all(score >= 0 for _, score in hits)
+
+
+@given(st.floats() | st.integers(-(10**6), 10**6).map(lambda units: units / 20_000))
+@example(0.00005)
+@example(0.12345)
+@example(99_999.99995)
+@example(-0.00001)
+@example(math.inf)
+def test_four_places_are_those_of_round(number: float) -> None:
+    assert repr(four_each("ab", (number, 0.0))) == repr({"a": round(number, 4)} if number else {})

@@ -41,6 +41,17 @@ async def test_documents_begin_behind_a_key_and_with_a_prefix() -> None:
     assert [one.ref async for one in scan_documents(store, SPACE, "facts", prefix="4")] == REFS[4:]
 
 
+async def test_what_is_committed_while_a_page_is_read_is_not_beside_it() -> None:
+    store, late = await filled(), DocumentRef("facts", "9")
+    batch = Batch(SPACE, Instant(1), (EntryDraft(JournalAction.WRITE, late),), (PutChange(late, b"x", 0),))
+    found: list[DocumentRef] = []
+    async for document in scan_documents(store, SPACE, "facts"):
+        if not found:
+            await store.commit(batch)
+        found.append(document.ref)
+    assert found == REFS
+
+
 async def test_entries_come_in_order_across_pages() -> None:
     found = scan_entries(await filled(), SPACE, after=1, page=3)
     assert [entry.sequence async for entry in found] == [2, 3, 4, 5]

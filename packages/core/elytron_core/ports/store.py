@@ -275,9 +275,10 @@ class Store(Protocol):
         limit: int,
         descending: bool = False,
     ) -> Sequence[Document]:
-        """Return up to `limit` documents of `collection` whose key starts with `prefix`, in key order.
+        """Return the first `limit` documents of `collection` whose key starts with `prefix`, in key order.
 
-        `after` continues behind that key (before it, when `descending`). `limit` is 1 to `limits.SCAN_MAX`.
+        They are of one moment; fewer than `limit` are all there are. `after` continues behind that key (before it, when
+        `descending`). `limit` is 1 to `limits.SCAN_MAX`.
         """
         ...
 
@@ -415,15 +416,17 @@ async def _read_pages(
         after = place(page[-1])
 
 
-def scan_documents(
+async def scan_documents(
     store: Store, space: SpaceId, collection: str, /, *, prefix: str = "", after: str = "", page: int = limits.SCAN_MAX
 ) -> AsyncIterator[Document]:
-    """Yield the documents of `collection` behind the key `after`, in key order."""
-
-    def read(behind: str) -> Awaitable[Sequence[Document]]:
-        return store.scan(space, collection, prefix=prefix, after=behind, limit=page)
-
-    return _read_pages(read, lambda document: document.ref.key, after)
+    """Yield the documents of `collection` behind the key `after`, in key order; those of a page are of one moment."""
+    while True:
+        found = await store.scan(space, collection, prefix=prefix, after=after, limit=page)
+        for document in found:
+            yield document
+        if len(found) < page:
+            return
+        after = found[-1].ref.key
 
 
 async def count_scanned(store: Store, space: SpaceId, collection: str, /) -> int:

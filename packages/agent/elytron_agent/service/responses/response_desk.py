@@ -18,8 +18,13 @@ from elytron_agent.service import limits
 from elytron_agent.service.chat_turn import INTERNAL, TurnLines, TurnTicket
 from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
 from elytron_agent.service.responses.conversation_shelf import ConversationShelf
-from elytron_agent.service.responses.response_items import GivenInput, listed_items, read_input, stored_items
-from elytron_agent.service.responses.response_seal import SummarySeal
+from elytron_agent.service.responses.response_items import (
+    GivenInput,
+    SummarySeal,
+    listed_items,
+    read_input,
+    stored_items,
+)
 from elytron_agent.service.responses.response_shelf import (
     KnownResponse,
     ResponseDocument,

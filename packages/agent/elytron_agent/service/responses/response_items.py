@@ -1,14 +1,18 @@
-"""Items of responses: inputs as messages to a model, and what was said as items with ids."""
+"""Items of responses: inputs as messages to a model, what was said as items with ids, and sealed summaries."""
 
+import base64
+import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import JsonValue
 
 from elytron_agent.context.request import reference_message, text_message
 from elytron_agent.runs.events import StopReason
-from elytron_agent.runs.journal import RunRecord
+from elytron_agent.runs.journal import AGENTS, RunRecord
 from elytron_agent.service.responses.response_wire import (
     RESPONSE_PREFIX,
     AnswerItem,
@@ -30,6 +34,9 @@ from elytron_core.ports.chat import (
     ToolResult,
 )
 
+if TYPE_CHECKING:
+    from elytron_agent.service.companion import UserAgents
+
 _IMAGE: Final = "[image]"
 _ITEM: Final = re.compile(r"(?:msg|fc|fco|rs|cmp)_([A-Za-z0-9-]{1,100})_[i0-9][0-9_]{0,12}")
 _PREFIXES: Final = {
@@ -39,6 +46,9 @@ _PREFIXES: Final = {
     "reasoning": "rs",
     "compaction": "cmp",
 }
+_NONCE: Final = 12
+_TAGS: Final = 6
+"""Tags that a key is made of: each has 96 bits."""
 
 
 class GivenInput(NamedTuple):
@@ -225,3 +235,39 @@ def words_of_messages(messages: Iterable[Message], /) -> str:
             case ToolResult():
                 lines.append(f"{message.tool}: {message.text}")
     return "\n".join(lines)
+
+
+class SummarySeal:
+    """Seals and opens summaries that clients keep, by a key of their user's space: only its server reads them."""
+
+    def __init__(self, user: "UserAgents", /) -> None:
+        self._user = user
+        self._key: bytes | None = None
+
+    async def prepare(self) -> None:
+        """Have the key be there; a user without a space gets one."""
+        spaces, space = self._user.memory.context.spaces, self._user.space
+        if await spaces.find(space) is None:
+            await self._user.records.put((AGENTS, "responses"), "seal", {"version": 1})
+        record = await spaces.find(space)
+        assert record is not None
+        tags = "".join(record.tag("agent", "summary", str(number)) for number in range(_TAGS))
+        self._key = hashlib.sha256(tags.encode()).digest()
+
+    def seal(self, text: str, /) -> str:
+        """Return a summary as text that only `open` reads."""
+        nonce = self._user.memory.context.ids.secret(_NONCE)
+        return base64.urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), None)).decode()
+
+    def open(self, sealed: str, /) -> str:
+        """Return a sealed summary. Raises InvalidInput for one that was not sealed here."""
+        try:
+            data = base64.urlsafe_b64decode(sealed.encode("ascii"))
+            return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], None).decode()
+        except (ValueError, InvalidTag):
+            raise InvalidInput(field="encrypted_content", problem="was not sealed by this server") from None
+
+    @property
+    def _cipher(self) -> AESGCM:
+        assert self._key is not None
+        return AESGCM(self._key)

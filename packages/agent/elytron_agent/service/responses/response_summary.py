@@ -7,8 +7,7 @@ from elytron_agent.context import compaction
 from elytron_agent.context.request import WindowTurn, clip_words
 from elytron_agent.service.companion import UserAgents, config_of
 from elytron_agent.service.responses.response_desk import ResponseDesk
-from elytron_agent.service.responses.response_items import word_of, words_of_messages
-from elytron_agent.service.responses.response_seal import SummarySeal
+from elytron_agent.service.responses.response_items import SummarySeal, word_of, words_of_messages
 from elytron_agent.service.responses.response_shelf import ResponseShelf, require_model
 from elytron_agent.service.responses.response_wire import CompactedBody, CompactionItem, CompactRequest, ResponseRequest
 from elytron_core.errors import InvalidInput, ModelError, NotFound

@@ -1,4 +1,4 @@
-"""What is followed here: who changed what, what programs used of models, which paths there are, and who asks."""
+"""Callers: who changed what, what their programs used of models, which paths they open, and where calls go."""
 
 import httpx
 import pytest
