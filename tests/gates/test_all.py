@@ -5,7 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from tests.gates.tree import package_inits, parse
+from tests.gates.tree import ROOT, package_inits, parse
 
 PACKAGES = dict(package_inits())
 
@@ -29,6 +29,8 @@ def public(path: Path) -> set[str]:
     names: set[str] = set()
     for node in parse(path).body:
         match node:
+            case ast.ImportFrom(module=str(module), names=[ast.alias("*")]):
+                names |= set(import_module(module).__all__)
             case ast.ImportFrom(module=str(module)) if module.startswith("elytron"):
                 names |= {alias.asname or alias.name for alias in node.names}
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -55,6 +57,11 @@ def test_all_is_exact_and_in_order(package: str) -> None:
         assert made_public == set()
         return
     assert names == sorted(made_public, key=in_order)
+
+
+def test_the_list_of_a_contract_is_in_order() -> None:
+    lists = [offered(path) for path in (ROOT / "packages/core/elytron_core/contracts").glob("*.py")]
+    assert [names for names in lists if names is not None and names != sorted(names, key=in_order)] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -14,7 +14,7 @@ import pytest
 from tests.gates.tree import ROOT
 
 STUBS = sorted((ROOT / "packages").rglob("__init__.pyi"))
-_EXPORT = re.compile(r"^from (\S+) import (?:\(\s+)?(\w+) as \2\b", re.MULTILINE)
+_EXPORT = re.compile(r"^from (\S+) import (?:\(\s+)?(?:(\w+) as \2\b|\*)", re.MULTILINE)
 _TABLE = re.compile(r"lazy_exports\(\n    __name__,\n.*?\n\)\n|lazy_exports\(__name__\)\n", re.DOTALL)
 
 
@@ -22,7 +22,7 @@ def homes_of(stub: Path) -> dict[str, list[str]]:
     """Return the names that come from each module, as a stub has them."""
     homes: dict[str, list[str]] = defaultdict(list)
     for home, name in _EXPORT.findall(stub.read_text(encoding="utf-8")):
-        homes[home].append(name)
+        homes[home].append(name or "*")
     return dict(homes)
 
 

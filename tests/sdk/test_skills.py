@@ -9,7 +9,7 @@ from tests.sdk.told import learn
 import elytron
 from elytron import RuntimeSkillEditRequest, RuntimeSkillGovernRequest, RuntimeSkillListRequest
 from elytron.journal.follower import AnnouncingStore
-from elytron.ops import recall_memories
+from elytron.ops.recall import recall_memories
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.skills import SkillRefusal

@@ -6,7 +6,8 @@ import pytest
 from tests.core.policy.tools.test_experience import READ, SEND, feedback, registry, seen
 
 import elytron
-from elytron.ops import inspect_space, list_agent_tool_registries, upsert_agent_tool_registry
+from elytron.ops.inspection import inspect_space
+from elytron.ops.tools import list_agent_tool_registries, upsert_agent_tool_registry
 from elytron_core import limits
 from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.contracts.recall import MemoryRecallReport

@@ -1,6 +1,7 @@
 """The kept pages of help, one file for each command, so that a page is shown without loading a library.
 
-`python -m elytron_cli.help_pages` writes the kept pages again after a command or an option has changed.
+`python -m elytron_cli.help_pages` writes the kept pages again after a command or an option has changed. The pages of
+`elytron client` are made when they are asked for, because every operation has one.
 """
 
 from collections.abc import Iterator
@@ -38,7 +39,7 @@ def every_text() -> dict[str, str]:
     from elytron_cli.app import elytron_group
 
     with click.Context(elytron_group, info_name="elytron", **elytron_group.context_settings) as root:
-        loaded = {name: elytron_group.resolve_command(root, [name])[1] for name in COMMANDS}
+        loaded = {name: elytron_group.resolve_command(root, [name])[1] for name in COMMANDS if name != "client"}
         return {f"{name}.txt": text_of(pages_of(name, command, root)) for name, command in loaded.items() if command}
 
 

@@ -22,16 +22,21 @@ def lazy_exports(
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of `package`: each name comes from its home and then stays in the package.
 
-    `exports` has the names that come from each module, with spaces between them; the package's `__init__.pyi` says the
-    same to type checkers.
+    `exports` has the names that come from each module, with spaces between them, or `*` for all of its `__all__`; a
+    name of `package` itself is one of its modules. The package's `__init__.pyi` says the same to type checkers.
     """
 
     @cache
     def homes() -> dict[str, str]:
-        return {name: home for home, names in exports.items() for name in names.split()}
+        return {name: home for home, names in exports.items() if names != "*" for name in names.split()}
+
+    @cache
+    def all_homes() -> dict[str, str]:
+        whole = (home for home, names in exports.items() if names == "*")
+        return homes() | {name: home for home in whole for name in import_module(home).__all__}
 
     def names() -> list[str]:
-        return sorted(homes(), key=lambda name: (0 if name.isupper() else 1 if name[:1].isupper() else 2, name))
+        return sorted(all_homes(), key=lambda name: (0 if name.isupper() else 1 if name[:1].isupper() else 2, name))
 
     def load(name: str) -> object:
         if name == "__all__":
@@ -39,14 +44,16 @@ def lazy_exports(
         if name == "__version__":
             return import_module("importlib.metadata").version(package)
         home = None if name.startswith("__") else homes().get(name)
+        if home is None and not name.startswith("_"):
+            home = all_homes().get(name)
         if home is None:
             problem = f"module {package!r} has no attribute {name!r}"
             if not name.startswith("_"):  # the errors are such a package themselves
-                problem += import_module("elytron_core.errors.foreign_names").export_instead(name, homes())
+                problem += import_module("elytron_core.errors.foreign_names").export_instead(name, all_homes())
                 if _is_import(import_module("inspect").currentframe().f_back):
                     raise ImportError(problem, name=name)
             raise AttributeError(problem, name=name)
-        value: object = getattr(import_module(home), name)
+        value: object = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -21,74 +21,18 @@ __getattr__, __dir__ = lazy_exports(
         "elytron.runtime": "MemoryRuntime",
         "elytron.sync_runtime": "SyncMemoryRuntime",
         "elytron_core.clock": "instant",
-        "elytron_core.contracts.archive": (
-            "ArchiveWord ImportMode MemoryErasuresApplyReport MemoryErasuresApplyRequest "
-            "MemoryErasuresKeepReport MemoryErasuresKeepRequest MemoryImportReport MemoryImportRequest "
-            "MemorySpaceExportReport MemorySpaceExportRequest"
-        ),
-        "elytron_core.contracts.continuity": (
-            "CapsuleDraft CapsulesWrite ContinuityExportReport ContinuityExportRequest ContinuityImportReport "
-            "ContinuityImportRequest ContinuityReport ContinuityRequest ContinuitySnapshot EdgeDraft "
-            "ExecutionDraft ExecutionWrite GardenAudience GardenDraft GardenReport GardenRequest GardenWrite "
-            "NoteDraft NotesWrite SnapshotLayer SnapshotLayers SnapshotManifest SnapshotMode SubjectAudience "
-            "SubjectDraft SubjectsReport SubjectsRequest SubjectsWrite SummaryDraft SummaryWrite"
-        ),
-        "elytron_core.contracts.control": (
-            "HiddenFilter ListOrder MemoryControlReport MemoryCorrectRequest MemoryEraseRequest "
-            "MemoryForgetRequest MemoryGetRequest MemoryHistoryReport MemoryHistoryRequest MemoryListReport "
-            "MemoryListRequest OriginKind OutsideOrigin"
-        ),
-        "elytron_core.contracts.facts": (
-            "CandidateListReport CandidateListRequest CandidateResolution CandidateResolveReport "
-            "CandidateResolveRequest CandidatesWrite FactAction FactChangeReport FactChangeRequest "
-            "FactDetailReport FactDetailRequest FactDraft FactEntry FactForgetReport FactForgetRequest "
-            "FactListReport FactListRequest LearningReport LearningRequest MemoryMergeReport "
-            "MemoryMergeRequest ProfileBearing ProfileGroup ProfileLine ProfileReport ProfileRequest "
-            "ProfileSentence ProfileWording"
-        ),
-        "elytron_core.contracts.inspection": (
-            "CapabilityPolicy LedgerOrder MemoryCapabilitiesRequest MemoryCapabilityCatalog MemoryCloseRequest "
-            "MemoryInspectionReport MemoryInspectionRequest MemoryLifecycleReport MemoryRecoverRequest "
-            "MemoryReplayReport MemoryReplayRequest MemorySpacesReport MemorySpacesRequest SpaceSummary"
-        ),
-        "elytron_core.contracts.maintenance": (
-            "EmbeddingOutcome ExtractionMethod JobCancelRequest JobListReport JobListRequest JobReport "
-            "JobRetryRequest JobRunReport JobRunRequest JournalCompactReport JournalCompactRequest "
-            "MemoryEmbedReport MemoryEmbedRequest MemoryFinalizeTurnReport MemoryFinalizeTurnRequest "
-            "MemoryMaintainRequest MemoryMaintenanceReport ModelSwitchRequest SkillReuse"
-        ),
-        "elytron_core.contracts.projection": "MemoryProjectionReport MemoryProjectionRequest PrivateContext",
-        "elytron_core.contracts.recall": (
-            "AnyOf ComparisonOperator FieldCondition HitDiversity MemoryRecallReport MemoryRecallRequest "
-            "NothingReason RecallExtent RecallFilters RecallHit RecallOutcome RecallPlane"
-        ),
-        "elytron_core.contracts.records": (
-            "RecordDeleteReport RecordDeleteRequest RecordGetReport RecordGetRequest RecordHistoryReport "
-            "RecordHistoryRequest RecordItem RecordNamespace RecordNamespaceListReport "
-            "RecordNamespaceListRequest RecordPutReport RecordPutRequest RecordSearchReport "
-            "RecordSearchRequest"
-        ),
-        "elytron_core.contracts.skills": (
-            "AgentSkillDirAddRequest AgentSkillDirectoryReport RuntimeSkillDeleteRequest "
-            "RuntimeSkillDetailReport RuntimeSkillDetailRequest RuntimeSkillEditRequest "
-            "RuntimeSkillGovernReport RuntimeSkillGovernRequest RuntimeSkillListReport RuntimeSkillListRequest "
-            "RuntimeSkillMutationReport RuntimeSkillReuseReport RuntimeSkillReuseRequest "
-            "RuntimeSkillSetEnabledRequest"
-        ),
-        "elytron_core.contracts.tools": (
-            "AgentToolObservation AgentToolRegistryDeleteReport AgentToolRegistryDeleteRequest "
-            "AgentToolRegistryGetReport AgentToolRegistryGetRequest AgentToolRegistryListReport "
-            "AgentToolRegistryListRequest AgentToolRegistryUpsertReport AgentToolRegistryUpsertRequest "
-            "AgentToolUsageFeedback AgentToolUsageFeedbackWrite ToolOutcome"
-        ),
-        "elytron_core.contracts.transcript": (
-            "CanonicalTurnDelta LongTermExtraction MemoryTranscriptCommitReport MemoryTranscriptCommitRequest "
-            "MemoryTranscriptExportReport MemoryTranscriptExportRequest MemoryTranscriptLifecycleReport "
-            "MemoryTranscriptLifecycleRequest MemoryTranscriptRepairReport MemoryTranscriptRepairRequest "
-            "MemoryTranscriptReplayReport MemoryTranscriptReplayRequest MemoryWriteReport MemoryWriteRequest "
-            "ProcedureSource RedactedTranscriptSlice RuntimeSkillWrite TranscriptLifecycleTransition "
-            "TranscriptReplayView TranscriptWrite TurnDraft"
-        ),
+        "elytron_core.contracts.archive": "*",
+        "elytron_core.contracts.continuity": "*",
+        "elytron_core.contracts.control": "*",
+        "elytron_core.contracts.facts": "*",
+        "elytron_core.contracts.inspection": "*",
+        "elytron_core.contracts.maintenance": "*",
+        "elytron_core.contracts.projection": "*",
+        "elytron_core.contracts.recall": "*",
+        "elytron_core.contracts.records": "*",
+        "elytron_core.contracts.skills": "*",
+        "elytron_core.contracts.tools": "*",
+        "elytron_core.contracts.transcript": "*",
         "elytron_core.errors": "ElytronError",
         "elytron_core.evidence": "EvidenceAuthority EvidenceRole TrustLevel",
         "elytron_core.planes.candidates": (

@@ -5,23 +5,22 @@ import atexit
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from contextlib import ExitStack
-from functools import cache, wraps
+from functools import cache
 from importlib import import_module
 from threading import Thread
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
-from elytron.api import MemoryFace
-from elytron.api.base import NOT_CARRIED, FaceCall, ReportT, RequestT, no_call
+from elytron.api import BlockingFaces, MemoryFace
+from elytron.api.base import NOT_CARRIED, ReportT, blocking_call, no_call
 from elytron.runtime import MemoryRuntime
 from elytron_core.contracts.inspection import MemoryCloseRequest, MemoryLifecycleReport, RuntimePhase
 from elytron_core.errors import StoreClosed, Unsupported
 from elytron_core.model import OperationRequest
 from elytron_core.scope import Scope
 
-P = ParamSpec("P")
 R = TypeVar("R")
 FaceT = TypeVar("FaceT", bound=MemoryFace)
 
@@ -47,28 +46,7 @@ def _close_all() -> None:
             closing.callback(memory.close)
 
 
-@overload
-def blocking_call(method: FaceCall[RequestT, P, Coroutine[Any, Any, R]]) -> FaceCall[RequestT, P, R]: ...
-
-
-@overload
-def blocking_call(
-    method: Callable[Concatenate[MemoryFace, P], Coroutine[Any, Any, R]],
-) -> Callable[Concatenate["BlockingMemory[Any]", P], R]: ...
-
-
-def blocking_call(method: Any) -> Any:
-    """Return `method` as a call that waits for its answer."""
-
-    @wraps(method)
-    def call(self: "BlockingMemory[Any]", /, *args: Any, **kwargs: Any) -> Any:
-        # By its name: a face of its own kind may do it in its own way.
-        return self.run(getattr(self.runtime, method.__name__)(*args, **kwargs))
-
-    return call
-
-
-class BlockingMemory(Generic[FaceT]):
+class BlockingMemory(BlockingFaces, Generic[FaceT]):
     """A memory whose calls wait for their answer.
 
     It lives in an event loop on a thread of its own, so the calls work anywhere: in a script, beneath a
@@ -121,77 +99,6 @@ class BlockingMemory(Generic[FaceT]):
             future.cancel()
             raise
 
-    write = blocking_call(MemoryFace.write)
-    add = blocking_call(MemoryFace.add)
-    add_fact = blocking_call(MemoryFace.add_fact)
-    recall = blocking_call(MemoryFace.recall)
-    search = blocking_call(MemoryFace.search)
-    project = blocking_call(MemoryFace.project)
-    get = blocking_call(MemoryFace.get)
-    list = blocking_call(MemoryFace.list)
-    get_all = blocking_call(MemoryFace.get_all)
-    history = blocking_call(MemoryFace.history)
-    forget = blocking_call(MemoryFace.forget)
-    correct = blocking_call(MemoryFace.correct)
-    erase = blocking_call(MemoryFace.erase)
-    update = blocking_call(MemoryFace.update)
-    delete = blocking_call(MemoryFace.delete)
-    delete_all = blocking_call(MemoryFace.delete_all)
-    inspect = blocking_call(MemoryFace.inspect)
-    replay = blocking_call(MemoryFace.replay)
-    export = blocking_call(MemoryFace.export)
-    spaces = blocking_call(MemoryFace.spaces)
-    import_archive = blocking_call(MemoryFace.import_archive)
-    keep_erasures = blocking_call(MemoryFace.keep_erasures)
-    apply_erasures = blocking_call(MemoryFace.apply_erasures)
-    compact_journal = blocking_call(MemoryFace.compact_journal)
-    embed = blocking_call(MemoryFace.embed)
-    switch_model = blocking_call(MemoryFace.switch_model)
-    recover = blocking_call(MemoryFace.recover)
-    capabilities = blocking_call(MemoryFace.capabilities)
-    commit_transcript = blocking_call(MemoryFace.commit_transcript)
-    replay_transcript = blocking_call(MemoryFace.replay_transcript)
-    export_transcript = blocking_call(MemoryFace.export_transcript)
-    request_transcript_lifecycle = blocking_call(MemoryFace.request_transcript_lifecycle)
-    repair_transcript = blocking_call(MemoryFace.repair_transcript)
-    list_runtime_skills = blocking_call(MemoryFace.list_runtime_skills)
-    get_runtime_skill = blocking_call(MemoryFace.get_runtime_skill)
-    edit_runtime_skill = blocking_call(MemoryFace.edit_runtime_skill)
-    set_runtime_skill_enabled = blocking_call(MemoryFace.set_runtime_skill_enabled)
-    delete_runtime_skill = blocking_call(MemoryFace.delete_runtime_skill)
-    record_skill_reuse = blocking_call(MemoryFace.record_skill_reuse)
-    govern_runtime_skills = blocking_call(MemoryFace.govern_runtime_skills)
-    add_agent_skill_dir = blocking_call(MemoryFace.add_agent_skill_dir)
-    upsert_agent_tool_registry = blocking_call(MemoryFace.upsert_agent_tool_registry)
-    list_agent_tool_registries = blocking_call(MemoryFace.list_agent_tool_registries)
-    get_agent_tool_registry = blocking_call(MemoryFace.get_agent_tool_registry)
-    delete_agent_tool_registry = blocking_call(MemoryFace.delete_agent_tool_registry)
-    put_record = blocking_call(MemoryFace.put_record)
-    get_record = blocking_call(MemoryFace.get_record)
-    delete_record = blocking_call(MemoryFace.delete_record)
-    search_records = blocking_call(MemoryFace.search_records)
-    list_record_namespaces = blocking_call(MemoryFace.list_record_namespaces)
-    record_history = blocking_call(MemoryFace.record_history)
-    finalize_turn_and_maintain = blocking_call(MemoryFace.finalize_turn_and_maintain)
-    maintain = blocking_call(MemoryFace.maintain)
-    list_jobs = blocking_call(MemoryFace.list_jobs)
-    run_jobs = blocking_call(MemoryFace.run_jobs)
-    retry_job = blocking_call(MemoryFace.retry_job)
-    cancel_job = blocking_call(MemoryFace.cancel_job)
-    list_candidates = blocking_call(MemoryFace.list_candidates)
-    resolve_candidate = blocking_call(MemoryFace.resolve_candidate)
-    list_facts = blocking_call(MemoryFace.list_facts)
-    get_fact = blocking_call(MemoryFace.get_fact)
-    profile = blocking_call(MemoryFace.profile)
-    change_fact = blocking_call(MemoryFace.change_fact)
-    forget_facts = blocking_call(MemoryFace.forget_facts)
-    set_learning = blocking_call(MemoryFace.set_learning)
-    merge_facts = blocking_call(MemoryFace.merge_facts)
-    read_continuity = blocking_call(MemoryFace.read_continuity)
-    export_continuity = blocking_call(MemoryFace.export_continuity)
-    import_continuity = blocking_call(MemoryFace.import_continuity)
-    read_subjects = blocking_call(MemoryFace.read_subjects)
-    read_garden = blocking_call(MemoryFace.read_garden)
     _close = blocking_call(MemoryFace.close)
 
     if not TYPE_CHECKING:

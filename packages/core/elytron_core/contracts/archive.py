@@ -11,6 +11,19 @@ from elytron_core.contracts.recall import RecallPlane
 from elytron_core.model import Value
 from elytron_core.scope import ScopedRequest, Space
 
+__all__ = [
+    "ArchiveWord",
+    "ImportMode",
+    "MemoryErasuresApplyReport",
+    "MemoryErasuresApplyRequest",
+    "MemoryErasuresKeepReport",
+    "MemoryErasuresKeepRequest",
+    "MemoryImportReport",
+    "MemoryImportRequest",
+    "MemorySpaceExportReport",
+    "MemorySpaceExportRequest",
+]
+
 ARCHIVE_FORMAT = "elytron.transfer.archive"
 ARCHIVE_VERSION = 2
 PLAIN_VERSION = 1

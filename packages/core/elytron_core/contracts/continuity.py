@@ -14,6 +14,39 @@ from elytron_core.planes.continuity import DailyNote, GardenDocument
 from elytron_core.planes.subjects import Subject, SubjectEdge, SubjectKind
 from elytron_core.scope import ConversationReport, Name, ScopedRequest, ScrubbedCounts
 
+__all__ = [
+    "CapsuleDraft",
+    "CapsulesWrite",
+    "ContinuityExportReport",
+    "ContinuityExportRequest",
+    "ContinuityImportReport",
+    "ContinuityImportRequest",
+    "ContinuityReport",
+    "ContinuityRequest",
+    "ContinuitySnapshot",
+    "EdgeDraft",
+    "ExecutionDraft",
+    "ExecutionWrite",
+    "GardenAudience",
+    "GardenDraft",
+    "GardenReport",
+    "GardenRequest",
+    "GardenWrite",
+    "NoteDraft",
+    "NotesWrite",
+    "SnapshotLayer",
+    "SnapshotLayers",
+    "SnapshotManifest",
+    "SnapshotMode",
+    "SubjectAudience",
+    "SubjectDraft",
+    "SubjectsReport",
+    "SubjectsRequest",
+    "SubjectsWrite",
+    "SummaryDraft",
+    "SummaryWrite",
+]
+
 
 class CapsuleDraft(Value):
     """Draft of a capsule. The same kind and topic in the same conversation is replaced, not doubled."""

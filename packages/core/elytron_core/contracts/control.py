@@ -14,6 +14,22 @@ from elytron_core.planes import facts
 from elytron_core.profiles import ErasureLayer
 from elytron_core.scope import Cursor, IncludePrivate, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
+__all__ = [
+    "HiddenFilter",
+    "ListOrder",
+    "MemoryControlReport",
+    "MemoryCorrectRequest",
+    "MemoryEraseRequest",
+    "MemoryForgetRequest",
+    "MemoryGetRequest",
+    "MemoryHistoryReport",
+    "MemoryHistoryRequest",
+    "MemoryListReport",
+    "MemoryListRequest",
+    "OriginKind",
+    "OutsideOrigin",
+]
+
 MemoryId = Annotated[str, Field(min_length=1, max_length=limits.NAME_CHARS)]
 
 

@@ -14,6 +14,37 @@ from elytron_core.planes import candidates, facts, transcript
 from elytron_core.planes.facts import FactOperation, FreshnessHint, FreshnessState, LearningAction, LearningRules
 from elytron_core.scope import Cursor, IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
+__all__ = [
+    "CandidateListReport",
+    "CandidateListRequest",
+    "CandidateResolution",
+    "CandidateResolveReport",
+    "CandidateResolveRequest",
+    "CandidatesWrite",
+    "FactAction",
+    "FactChangeReport",
+    "FactChangeRequest",
+    "FactDetailReport",
+    "FactDetailRequest",
+    "FactDraft",
+    "FactEntry",
+    "FactForgetReport",
+    "FactForgetRequest",
+    "FactListReport",
+    "FactListRequest",
+    "LearningReport",
+    "LearningRequest",
+    "MemoryMergeReport",
+    "MemoryMergeRequest",
+    "ProfileBearing",
+    "ProfileGroup",
+    "ProfileLine",
+    "ProfileReport",
+    "ProfileRequest",
+    "ProfileSentence",
+    "ProfileWording",
+]
+
 
 class FactDraft(Value):
     """A proposed fact. Admission judges it; it is not a fact before."""

@@ -28,6 +28,23 @@ from elytron_core.profiles import (
 )
 from elytron_core.scope import ConversationReport, Cursor, MaxChars, Name, PageLimit, Query, Reason, ScopedRequest
 
+__all__ = [
+    "CapabilityPolicy",
+    "LedgerOrder",
+    "MemoryCapabilitiesRequest",
+    "MemoryCapabilityCatalog",
+    "MemoryCloseRequest",
+    "MemoryInspectionReport",
+    "MemoryInspectionRequest",
+    "MemoryLifecycleReport",
+    "MemoryRecoverRequest",
+    "MemoryReplayReport",
+    "MemoryReplayRequest",
+    "MemorySpacesReport",
+    "MemorySpacesRequest",
+    "SpaceSummary",
+]
+
 CAPABILITY_SCHEMA = "beetle-memory.platform.capability.v1"
 
 

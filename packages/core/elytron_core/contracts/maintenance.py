@@ -16,6 +16,28 @@ from elytron_core.planes.jobs import MAINTENANCE, NOTHING, JobId, JobState, Main
 from elytron_core.profiles import ModeInput
 from elytron_core.scope import ConversationReport, Name, PageLimit, ScopedRequest
 
+__all__ = [
+    "EmbeddingOutcome",
+    "ExtractionMethod",
+    "JobCancelRequest",
+    "JobListReport",
+    "JobListRequest",
+    "JobReport",
+    "JobRetryRequest",
+    "JobRunReport",
+    "JobRunRequest",
+    "JournalCompactReport",
+    "JournalCompactRequest",
+    "MemoryEmbedReport",
+    "MemoryEmbedRequest",
+    "MemoryFinalizeTurnReport",
+    "MemoryFinalizeTurnRequest",
+    "MemoryMaintainRequest",
+    "MemoryMaintenanceReport",
+    "ModelSwitchRequest",
+    "SkillReuse",
+]
+
 JobName = Annotated[str, Field(pattern=r"^[0-9a-f]{1,96}$")]
 
 

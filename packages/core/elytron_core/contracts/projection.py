@@ -14,6 +14,12 @@ from elytron_core.planes.transcript import AliasTrust
 from elytron_core.profiles import ActionAdmission, HostRoom, MemoryPressure, ModeInput
 from elytron_core.scope import MaxChars, Name, Query, ReportClip, ScopedRequest
 
+__all__ = [
+    "MemoryProjectionReport",
+    "MemoryProjectionRequest",
+    "PrivateContext",
+]
+
 
 class PrivateContext(StrEnum):
     """True if private memories may be shown to the model."""

@@ -18,6 +18,21 @@ from elytron_core.planes.facts import FreshnessHint, FreshnessState
 from elytron_core.planes.records import NamespacePrefix
 from elytron_core.scope import IncludePrivate, Name, Query, ReportClip, ScopedRequest, TagFilter
 
+__all__ = [
+    "AnyOf",
+    "ComparisonOperator",
+    "FieldCondition",
+    "HitDiversity",
+    "MemoryRecallReport",
+    "MemoryRecallRequest",
+    "NothingReason",
+    "RecallExtent",
+    "RecallFilters",
+    "RecallHit",
+    "RecallOutcome",
+    "RecallPlane",
+]
+
 Scalar = StrictBool | StrictInt | StrictFloat | Annotated[StrictStr, Field(max_length=limits.CONDITION_CHARS)] | None
 
 

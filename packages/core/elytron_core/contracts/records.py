@@ -12,6 +12,23 @@ from elytron_core.planes.facts import FactPrivacy
 from elytron_core.planes.records import Namespace, NamespacePrefix, RecordText, RecordValue, RecordVersion
 from elytron_core.scope import IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
+__all__ = [
+    "RecordDeleteReport",
+    "RecordDeleteRequest",
+    "RecordGetReport",
+    "RecordGetRequest",
+    "RecordHistoryReport",
+    "RecordHistoryRequest",
+    "RecordItem",
+    "RecordNamespace",
+    "RecordNamespaceListReport",
+    "RecordNamespaceListRequest",
+    "RecordPutReport",
+    "RecordPutRequest",
+    "RecordSearchReport",
+    "RecordSearchRequest",
+]
+
 ExpectedVersion = Annotated[int, Field(ge=0)]
 """The version that is replaced; 0: there must be no record."""
 Offset = Annotated[int, Field(ge=0, le=limits.RECORD_OFFSET)]

@@ -11,6 +11,23 @@ from elytron_core.model import Value
 from elytron_core.planes import skills
 from elytron_core.scope import Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
+__all__ = [
+    "AgentSkillDirAddRequest",
+    "AgentSkillDirectoryReport",
+    "RuntimeSkillDeleteRequest",
+    "RuntimeSkillDetailReport",
+    "RuntimeSkillDetailRequest",
+    "RuntimeSkillEditRequest",
+    "RuntimeSkillGovernReport",
+    "RuntimeSkillGovernRequest",
+    "RuntimeSkillListReport",
+    "RuntimeSkillListRequest",
+    "RuntimeSkillMutationReport",
+    "RuntimeSkillReuseReport",
+    "RuntimeSkillReuseRequest",
+    "RuntimeSkillSetEnabledRequest",
+]
+
 RuntimeSkillName = Annotated[Name, Field(pattern=rf"^{skills.NAME_PREFIX}.+")]
 Summary = Annotated[str, Field(max_length=limits.FACT_CHARS)]
 

@@ -12,6 +12,21 @@ from elytron_core.planes import tools, transcript
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.scope import Name, Reason, ScopedRequest, ScrubbedCounts
 
+__all__ = [
+    "AgentToolObservation",
+    "AgentToolRegistryDeleteReport",
+    "AgentToolRegistryDeleteRequest",
+    "AgentToolRegistryGetReport",
+    "AgentToolRegistryGetRequest",
+    "AgentToolRegistryListReport",
+    "AgentToolRegistryListRequest",
+    "AgentToolRegistryUpsertReport",
+    "AgentToolRegistryUpsertRequest",
+    "AgentToolUsageFeedback",
+    "AgentToolUsageFeedbackWrite",
+    "ToolOutcome",
+]
+
 RegistryRefs = Annotated[tuple[tools.AgentToolRegistryRef, ...], Field(max_length=limits.TOOL_REGISTRIES)]
 
 

@@ -41,6 +41,30 @@ from elytron_core.scope import (
     Tags,
 )
 
+__all__ = [
+    "CanonicalTurnDelta",
+    "LongTermExtraction",
+    "MemoryTranscriptCommitReport",
+    "MemoryTranscriptCommitRequest",
+    "MemoryTranscriptExportReport",
+    "MemoryTranscriptExportRequest",
+    "MemoryTranscriptLifecycleReport",
+    "MemoryTranscriptLifecycleRequest",
+    "MemoryTranscriptRepairReport",
+    "MemoryTranscriptRepairRequest",
+    "MemoryTranscriptReplayReport",
+    "MemoryTranscriptReplayRequest",
+    "MemoryWriteReport",
+    "MemoryWriteRequest",
+    "ProcedureSource",
+    "RedactedTranscriptSlice",
+    "RuntimeSkillWrite",
+    "TranscriptLifecycleTransition",
+    "TranscriptReplayView",
+    "TranscriptWrite",
+    "TurnDraft",
+]
+
 
 class TurnDraft(Value):
     """Messages that belong together. With `host_id`, the same turn is committed once, however often it is sent."""

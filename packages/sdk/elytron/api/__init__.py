@@ -3,13 +3,13 @@
 from types import TracebackType
 from typing import Self
 
-from elytron.api.candidates import CandidatesFace
+from elytron.api.candidates import BlockingCandidates, CandidatesFace
 from elytron.api.everyday import EverydayFace
-from elytron.api.mem0 import Mem0Face
-from elytron.api.platform import MaintenanceFace, PlatformFace
-from elytron.api.records import RecordsFace
-from elytron.api.skills import SkillsFace, ToolsFace
-from elytron.api.transcript import TranscriptFace
+from elytron.api.mem0 import BlockingMem0, Mem0Face
+from elytron.api.platform import BlockingMaintenance, BlockingPlatform, MaintenanceFace, PlatformFace
+from elytron.api.records import BlockingRecords, RecordsFace
+from elytron.api.skills import BlockingSkills, BlockingTools, SkillsFace, ToolsFace
+from elytron.api.transcript import BlockingTranscript, TranscriptFace
 
 
 class MemoryFace(
@@ -41,7 +41,29 @@ class MemoryFace(
         await self.close()
 
 
+class BlockingFaces(
+    BlockingMem0,
+    BlockingCandidates,
+    BlockingTranscript,
+    BlockingPlatform,
+    BlockingSkills,
+    BlockingTools,
+    BlockingRecords,
+    BlockingMaintenance,
+):
+    """Every call of a memory, waiting for its answer."""
+
+
 __all__ = [
+    "BlockingCandidates",
+    "BlockingFaces",
+    "BlockingMaintenance",
+    "BlockingMem0",
+    "BlockingPlatform",
+    "BlockingRecords",
+    "BlockingSkills",
+    "BlockingTools",
+    "BlockingTranscript",
     "CandidatesFace",
     "EverydayFace",
     "MaintenanceFace",

@@ -173,3 +173,35 @@ class CallFace(ABC):
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(NOT_CARRIED)
+
+
+class BlockingCalls(ABC):
+    """Calls of a face that wait for their answer: of each family the same names, made of the same methods."""
+
+    runtime: Any
+    """The face whose calls these are."""
+
+    @abstractmethod
+    def run(self, call: Coroutine[Any, Any, ResultT], /) -> ResultT:
+        """Run `call` where the face lives and return its result."""
+
+
+@overload
+def blocking_call(method: FaceCall[RequestT, P, Coroutine[Any, Any, ResultT]]) -> FaceCall[RequestT, P, ResultT]: ...
+
+
+@overload
+def blocking_call(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, ResultT]],
+) -> Callable[Concatenate[Any, P], ResultT]: ...
+
+
+def blocking_call(method: Any) -> Any:
+    """Return `method` as a call that waits for its answer."""
+
+    @wraps(method)
+    def call(self: BlockingCalls, /, *args: Any, **kwargs: Any) -> Any:
+        # By its name: a face of its own kind may do it in its own way.
+        return self.run(getattr(self.runtime, method.__name__)(*args, **kwargs))
+
+    return call

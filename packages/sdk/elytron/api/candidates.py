@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from elytron.api import arguments
-from elytron.api.base import CallFace, takes_request
+from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core.contracts import continuity, facts
 from elytron_core.contracts import transcript as contracts_write
 from elytron_core.planes.facts import FactAuthority, FactKind, LearningAction
@@ -234,3 +234,23 @@ class CandidatesFace(CallFace):
         ['I like these talks.']
         """
         return await self.operate(request)
+
+
+class BlockingCandidates(BlockingCalls):
+    """The calls about beliefs, waiting for their answer."""
+
+    add_fact = blocking_call(CandidatesFace.add_fact)
+    list_candidates = blocking_call(CandidatesFace.list_candidates)
+    resolve_candidate = blocking_call(CandidatesFace.resolve_candidate)
+    list_facts = blocking_call(CandidatesFace.list_facts)
+    get_fact = blocking_call(CandidatesFace.get_fact)
+    profile = blocking_call(CandidatesFace.profile)
+    change_fact = blocking_call(CandidatesFace.change_fact)
+    forget_facts = blocking_call(CandidatesFace.forget_facts)
+    set_learning = blocking_call(CandidatesFace.set_learning)
+    merge_facts = blocking_call(CandidatesFace.merge_facts)
+    read_continuity = blocking_call(CandidatesFace.read_continuity)
+    export_continuity = blocking_call(CandidatesFace.export_continuity)
+    import_continuity = blocking_call(CandidatesFace.import_continuity)
+    read_subjects = blocking_call(CandidatesFace.read_subjects)
+    read_garden = blocking_call(CandidatesFace.read_garden)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from elytron.api import arguments
-from elytron.api.base import CallFace, takes_request
+from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core import limits
 from elytron_core.contracts import control, inspection, projection
 from elytron_core.contracts import recall as contracts_recall
@@ -275,3 +275,20 @@ class EverydayFace(CallFace):
             scope=scope, chat_id=conversation, limit=limit, cursor=cursor, order=order
         )
         return await self.operate(request)
+
+
+class BlockingEveryday(BlockingCalls):
+    """The everyday calls, waiting for their answer."""
+
+    write = blocking_call(EverydayFace.write)
+    add = blocking_call(EverydayFace.add)
+    recall = blocking_call(EverydayFace.recall)
+    search = blocking_call(EverydayFace.search)
+    project = blocking_call(EverydayFace.project)
+    get = blocking_call(EverydayFace.get)
+    list = blocking_call(EverydayFace.list)
+    history = blocking_call(EverydayFace.history)
+    forget = blocking_call(EverydayFace.forget)
+    correct = blocking_call(EverydayFace.correct)
+    erase = blocking_call(EverydayFace.erase)
+    replay = blocking_call(EverydayFace.replay)

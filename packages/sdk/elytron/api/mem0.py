@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from elytron.api import arguments
-from elytron.api.base import CallFace
-from elytron.api.everyday import EverydayFace
+from elytron.api.base import CallFace, blocking_call
+from elytron.api.everyday import BlockingEveryday, EverydayFace
 from elytron.api.metadata_filters import filters_from
 from elytron_core import limits
 from elytron_core.contracts import control, recall
@@ -174,3 +174,12 @@ class Mem0Face(EverydayFace):
         1
         """
         return await delete_all(self, user_id=user_id, agent_id=agent_id, run_id=run_id)
+
+
+class BlockingMem0(BlockingEveryday):
+    """The calls by mem0's names, waiting for their answer."""
+
+    get_all = blocking_call(Mem0Face.get_all)
+    update = blocking_call(Mem0Face.update)
+    delete = blocking_call(Mem0Face.delete)
+    delete_all = blocking_call(Mem0Face.delete_all)

@@ -3,7 +3,7 @@
 from os import PathLike, fspath
 
 from elytron.api import arguments
-from elytron.api.base import CallFace, takes_request
+from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core.contracts import archive, inspection, maintenance
 
 
@@ -140,6 +140,19 @@ class PlatformFace(CallFace):
         return await self.operate(request or inspection.MemoryCloseRequest())
 
 
+class BlockingPlatform(BlockingCalls):
+    """The platform calls, waiting for their answer."""
+
+    inspect = blocking_call(PlatformFace.inspect)
+    export = blocking_call(PlatformFace.export)
+    spaces = blocking_call(PlatformFace.spaces)
+    import_archive = blocking_call(PlatformFace.import_archive)
+    keep_erasures = blocking_call(PlatformFace.keep_erasures)
+    apply_erasures = blocking_call(PlatformFace.apply_erasures)
+    recover = blocking_call(PlatformFace.recover)
+    capabilities = blocking_call(PlatformFace.capabilities)
+
+
 class MaintenanceFace(CallFace):
     """Commit a finished turn, maintain memory, look after the jobs, and keep vectors complete.
 
@@ -245,3 +258,17 @@ class MaintenanceFace(CallFace):
         no_embedder
         """
         return await self.operate(request or maintenance.ModelSwitchRequest())
+
+
+class BlockingMaintenance(BlockingCalls):
+    """The calls of maintenance, waiting for their answer."""
+
+    compact_journal = blocking_call(MaintenanceFace.compact_journal)
+    embed = blocking_call(MaintenanceFace.embed)
+    switch_model = blocking_call(MaintenanceFace.switch_model)
+    finalize_turn_and_maintain = blocking_call(MaintenanceFace.finalize_turn_and_maintain)
+    maintain = blocking_call(MaintenanceFace.maintain)
+    list_jobs = blocking_call(MaintenanceFace.list_jobs)
+    run_jobs = blocking_call(MaintenanceFace.run_jobs)
+    retry_job = blocking_call(MaintenanceFace.retry_job)
+    cancel_job = blocking_call(MaintenanceFace.cancel_job)

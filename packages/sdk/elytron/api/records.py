@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from elytron.api import arguments
-from elytron.api.base import CallFace, takes_request
+from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron.api.metadata_filters import where_from
 from elytron_core.contracts import records
 from elytron_core.planes.facts import FactPrivacy
@@ -173,3 +173,14 @@ class RecordsFace(CallFace):
             include_private=include_private,
         )
         return await self.operate(request)
+
+
+class BlockingRecords(BlockingCalls):
+    """The calls of records, waiting for their answer."""
+
+    put_record = blocking_call(RecordsFace.put_record)
+    get_record = blocking_call(RecordsFace.get_record)
+    delete_record = blocking_call(RecordsFace.delete_record)
+    search_records = blocking_call(RecordsFace.search_records)
+    list_record_namespaces = blocking_call(RecordsFace.list_record_namespaces)
+    record_history = blocking_call(RecordsFace.record_history)

@@ -2,7 +2,7 @@
 
 from os import PathLike, fspath
 
-from elytron.api.base import CallFace, takes_request
+from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core.contracts import skills, tools
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
@@ -122,6 +122,19 @@ class SkillsFace(CallFace):
         return await self.operate(path)
 
 
+class BlockingSkills(BlockingCalls):
+    """The calls of skills, waiting for their answer."""
+
+    list_runtime_skills = blocking_call(SkillsFace.list_runtime_skills)
+    get_runtime_skill = blocking_call(SkillsFace.get_runtime_skill)
+    edit_runtime_skill = blocking_call(SkillsFace.edit_runtime_skill)
+    set_runtime_skill_enabled = blocking_call(SkillsFace.set_runtime_skill_enabled)
+    delete_runtime_skill = blocking_call(SkillsFace.delete_runtime_skill)
+    record_skill_reuse = blocking_call(SkillsFace.record_skill_reuse)
+    govern_runtime_skills = blocking_call(SkillsFace.govern_runtime_skills)
+    add_agent_skill_dir = blocking_call(SkillsFace.add_agent_skill_dir)
+
+
 class ToolsFace(CallFace):
     """Register which tools the host has; what use teaches of them comes in by `write`.
 
@@ -179,3 +192,12 @@ class ToolsFace(CallFace):
         if isinstance(registry, str):
             registry = tools.AgentToolRegistryDeleteRequest(registry_id=registry)
         return await self.operate(registry)
+
+
+class BlockingTools(BlockingCalls):
+    """The calls of tools, waiting for their answer."""
+
+    upsert_agent_tool_registry = blocking_call(ToolsFace.upsert_agent_tool_registry)
+    list_agent_tool_registries = blocking_call(ToolsFace.list_agent_tool_registries)
+    get_agent_tool_registry = blocking_call(ToolsFace.get_agent_tool_registry)
+    delete_agent_tool_registry = blocking_call(ToolsFace.delete_agent_tool_registry)

@@ -1,6 +1,6 @@
 """The calls of the transcript."""
 
-from elytron.api.base import CallFace
+from elytron.api.base import BlockingCalls, CallFace, blocking_call
 from elytron_core.contracts import transcript
 
 
@@ -65,3 +65,13 @@ class TranscriptFace(CallFace):
         """
         request = request or transcript.MemoryTranscriptRepairRequest()
         return await self.operate(request)
+
+
+class BlockingTranscript(BlockingCalls):
+    """The calls of transcripts, waiting for their answer."""
+
+    commit_transcript = blocking_call(TranscriptFace.commit_transcript)
+    replay_transcript = blocking_call(TranscriptFace.replay_transcript)
+    export_transcript = blocking_call(TranscriptFace.export_transcript)
+    request_transcript_lifecycle = blocking_call(TranscriptFace.request_transcript_lifecycle)
+    repair_transcript = blocking_call(TranscriptFace.repair_transcript)

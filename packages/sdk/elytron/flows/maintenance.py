@@ -260,7 +260,7 @@ def _add_backlog(report: BacklogReport, done: MemoryMaintenanceReport) -> Backlo
 
 async def maintenance_inspection(ctx: OperationContext, request: MemoryInspectionRequest, /) -> MemoryInspectionReport:
     """Report what the space holds, and with a `query` its projection. Raises as `ops.inspect`."""
-    report = await ops.inspect_space(ctx, request)
+    report = await ops.inspection.inspect_space(ctx, request)
     if similarity.is_blank(request.query):
         return report
     asked = MemoryProjectionRequest(
@@ -270,4 +270,4 @@ async def maintenance_inspection(ctx: OperationContext, request: MemoryInspectio
         pressure=request.pressure,
         mode_input=request.mode_input,
     )
-    return report.model_copy(update={"projection": await ops.build_projection(ctx, asked)})
+    return report.model_copy(update={"projection": await ops.projection.build_projection(ctx, asked)})
