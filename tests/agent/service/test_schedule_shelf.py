@@ -78,7 +78,7 @@ async def test_the_end_of_a_run_that_is_no_longer_due_or_of_no_schedule_changes_
     async with shelf_of_ada(FrozenClock(AT)) as (shelf, known, _):
         made = (await shelf.create(once(5), known)).stored
         await shelf.advance(made.id, ScheduleRun(due_at=AT, state=RunState.COMPLETED))
-        await shelf.give_up("019e7044-8807-7000-970c-000000000000", AT)
+        await shelf.give_up(made, AT, is_done=True)
         assert (await shelf.read(made.id)).stored == made
         with pytest.raises(NotFound):
             await shelf.change("019e7044-8807-7000-970c-000000000000", lambda each: each)
@@ -93,9 +93,10 @@ async def test_a_schedule_whose_job_was_ended_from_outside_has_failed_after_a_re
         job = await find_job(context, SPACE, KIND, job_name(made.id, made.next_due or AT))
         assert job is not None
         await move_job(context, SPACE, job.id, lambda each: maintenance.cancel_job(each, at=AT))
-        await shelf.repair()
+        (given_up,) = await shelf.repair()
+        await shelf.give_up(given_up, made.next_due or AT, is_done=False)
         (failed, completed) = sorted((each.stored for each in await shelf.list()), key=lambda each: each.completed)
-        await shelf.repair()
+        assert not await shelf.repair()
     assert (failed.failed, failed.state, failed.runs[0].error) == (1, ScheduleState.OVER, maintenance.NEVER_ENDED)
     assert (completed.completed, completed.failed) == (1, 0)
 

@@ -1,8 +1,8 @@
 """Turns of one thread through several processes, long turns, and limits on the command line."""
 
 import asyncio
+import hashlib
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from tests.agent.service.test_serve_agent import process
 from tests.models.fake_server import Asked, Sent, serving
 
 from elytron_agent.context.compaction import tokens_of
-from elytron_agent.loop.tools.web_search import WebResult
 from elytron_agent.runs.settings import RunBudget
 from elytron_agent.service import limits
 from elytron_cli.server.service_limits import RAG_LIMITS, NamedLimits, rag_settings, run_budget
@@ -22,7 +21,8 @@ from elytron_cli.server.service_limits import RAG_LIMITS, NamedLimits, rag_setti
 pytestmark = pytest.mark.anyio
 
 WINDOW = 20_000
-CALLS = 12
+CALLS, PAGES, PAGE_CHARS = 100, 8, 1_000
+"""Of a long turn: each call finds pages of 2,000 tokens in all."""
 
 
 async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: Path) -> None:
@@ -61,30 +61,45 @@ async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: P
     assert [item["text"] for item in items if item["role"] == "user"] == [f"Turn {at}" for at in range(9)]
 
 
-class LongPages:
-    """Finds a page of many words, another one at each search."""
-
-    async def search(self, query: str, /, *, count: int, **_: object) -> Sequence[WebResult]:
-        text = " ".join(f"{query}-{word}" for word in range(200))
-        return [WebResult(title=f"Page {at}", url=f"https://example.org/{at}", text=text) for at in range(count)]
+def page_of(number: int, place: int) -> dict[str, str]:
+    """Return a page that a search finds: words of its own, so that no store makes it small."""
+    words = " ".join(hashlib.sha256(f"{number}.{place}.{word}".encode()).hexdigest()[:9] for word in range(120))
+    return {"title": f"Page {place}", "url": f"https://example.org/{number}/{place}", "content": words[:PAGE_CHARS]}
 
 
-async def test_a_long_turn_holds_over_http() -> None:
+def found_pages(asked: Asked) -> Sent:
+    """Answer as SearXNG does."""
+    number = int(asked.path.rpartition("matter+")[2].partition("&")[0])
+    results = [page_of(number, place) for place in range(PAGES)]
+    return Sent((json.dumps({"results": results}).encode(),), media_type="application/json")
+
+
+async def test_a_turn_of_a_hundred_calls_holds_over_http(tmp_path: Path) -> None:
     numbers = iter(range(CALLS))
 
-    def reply(asked: Asked) -> Sent:
+    def reply(_: Asked) -> Sent:
         number = next(numbers, None)
         return said("All is read.") if number is None else called(("web_search", {"query": f"matter {number}"}))
 
-    budget = RunBudget(steps=4 * CALLS, calls=4 * CALLS)
-    async with served(reply, web_search=LongPages(), context_tokens=WINDOW, budget=budget) as server:
-        ada = await server.user("ada")
-        await ada.made("POST", "/init")
-        events = await ada.chat("Read all of it")
-        items = (await ada.made("GET", "/items"))["data"]
-        sizes = [tokens_of(len(json.dumps(asked.body["messages"]).encode()), factor=1) for asked in server.model.asked]
-    assert (events[-1].kind, items[0]["text"], len(sizes)) == ("agent.done", "All is read.", CALLS + 1)
+    async with serving() as model, serving() as search, httpx.AsyncClient(timeout=60) as http:
+        model.reply, search.reply = reply, found_pages
+        options = (
+            *("--agent-model", f"chat:scripted@{model.url}/v1", "--agent-context-tokens", str(WINDOW)),
+            *("--web-search", f"searxng={search.url}", "--agent-limit", "steps=150", "--agent-limit", "calls=150"),
+        )
+        async with process(tmp_path, *options) as (_, shown):
+            ada = ServedUser(http, "none")
+            http.base_url = httpx.URL(shown["address"])
+            await ada.made("POST", "/init")
+            events = await ada.chat("Read all of it")
+            items = (await ada.made("GET", "/items"))["data"]
+        requests = [asked.body for asked in model.asked]
+    stored = sum(path.stat().st_size for path in tmp_path.iterdir() if path.name.startswith("m.db"))
+    sizes = [tokens_of(len(json.dumps([each["messages"], each["tools"]]).encode()), factor=1) for each in requests]
+    assert (events[-1].kind, items[0]["text"], len(search.asked)) == ("agent.done", "All is read.", CALLS)
+    assert events[-1].data["usage"]["calls"] == CALLS
     assert max(sizes) <= WINDOW
+    assert stored <= 3 * CALLS * PAGES * PAGE_CHARS
 
 
 async def test_a_turn_stops_at_the_steps_that_the_operator_set() -> None:

@@ -13,12 +13,12 @@ from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.request import ThreadHead, WindowSummary, WindowTurn
-from elytron_agent.loop.run import by_name, run_of, source_of
+from elytron_agent.loop.run import by_name, end_reason, run_of, source_of
 from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of, input_of, known_run, tell_end
 from elytron_agent.loop.tools.run_tools import MemoryMode, SubagentShelf, done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
 from elytron_agent.runs.compactor import ThreadCompactor
-from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason, ThreadAwaited
+from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, ThreadAwaited
 from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, journal_of
 from elytron_agent.runs.parts import AgentModels, AgentParts, ClientPart, TurnRecall
 from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
@@ -193,7 +193,7 @@ class Agent:
                 await self._thread.drop_open()
                 return None
             run = await run_of(self._parts, record, await self.preferences(), self._deadline(), is_resumed=True)
-            return await run.ended(record.end.reason if record.end is not None else StopReason.CANCELLED)
+            return await run.ended(end_reason(record, self.settings.budget, handed=self._parts.client.names))
 
     async def head(self) -> ThreadHead:
         """Return the state of the thread."""

@@ -115,6 +115,14 @@ def next_action(
     return NextAction(NextDoing.ASK)
 
 
+def end_reason(record: RunRecord, budget: RunBudget, /, *, handed: Collection[str] = ()) -> StopReason:
+    """Return why a run that broke off is over: what it came to if nothing but its end is missing, else cancelled."""
+    if record.end is not None:
+        return record.end.reason
+    action = next_action(record, budget, handed=handed)
+    return action.reason if action.doing is NextDoing.END else StopReason.CANCELLED
+
+
 def _side_by_side(calls: Sequence[ToolCall], missing: Sequence[int], readers: Collection[str]) -> tuple[int, ...]:
     """Return the first missing call, and if it only reads, those behind it that do too."""
     reading = tuple(takewhile(lambda place: calls[place].name in readers, missing))

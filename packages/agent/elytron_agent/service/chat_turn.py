@@ -3,11 +3,12 @@
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from elytron_agent import limits as agent_limits
 from elytron_agent.loop.run_input import end_of
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReason
 from elytron_agent.runs.thread_queue import ThreadQueue
@@ -15,7 +16,10 @@ from elytron_agent.service.agent_pool import AgentPool
 from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
 from elytron_agent.service.turn_events import FeedEvent, TurnFeed, TurnTranslator
 from elytron_agent.service.wire import ItemRole, ModelHealth
-from elytron_core.errors import ElytronError, NotFound
+from elytron_core.errors import Conflict, ElytronError, NotFound, ThreadBusy
+
+if TYPE_CHECKING:
+    from elytron_agent.loop.agent import Agent
 
 logger = logging.getLogger(__name__)
 INTERNAL: Final = "something went wrong inside; the log has the place"
@@ -138,6 +142,8 @@ class TurnRequest(NamedTuple):
     is_stored: bool = True
     schedule: str | None = None
     """Schedule that begins the turn, in the place of the user."""
+    is_wanted: Callable[[], Awaitable[bool]] | None = None
+    """Asked when the turn has waited for those before it: with False it is not begun."""
 
 
 class TurnDesk:
@@ -167,16 +173,33 @@ class TurnDesk:
 
     async def log_end(self, user: UserAgents, known: KnownAgent, run: str, /) -> None:
         """Log what the log lacks of a run that is over: messages, and its end."""
-        told = TurnTranslator(known.id)
         record = await user.run_record(known, run)
         if record is not None and record.end is None:
             return
+        told = TurnTranslator(known.id, schedule=record.input.schedule if record is not None else None)
         for message in await self.messages_of(user, known, run, told):
             if not await self._log.has_message(user, message.data.message_id or ""):
                 await self._log.publish(user, known, message)
         end = end_of(record) if record is not None else RunEnded(run=run, reason=StopReason.CANCELLED)
         for event in told.events(end):
             await self._log.publish(user, known, event)
+
+    async def settle(self, user: UserAgents, known: KnownAgent, run: str, /) -> RunEnded | None:
+        """Return the end of a run, and wait for it while a process has the thread; one that broke off is cancelled.
+
+        None if there is no such run.
+        """
+        while True:
+            record = await user.run_record(known, run)
+            if record is None or record.end is not None:
+                return end_of(record) if record is not None else None
+            if await user.is_taken(known.name):
+                await asyncio.sleep(agent_limits.THREAD_LOOK_S)
+                continue
+            agent = await self._pool.agent(user, known)
+            with suppress(ThreadBusy, Conflict):
+                # A thread has one run that is not over: it is this one.
+                await agent.cancel()
 
     async def cancel(self, user: UserAgents, known: KnownAgent, /) -> None:
         """End the turns of a thread that run or wait in this process."""
@@ -203,6 +226,8 @@ class TurnDesk:
         told = TurnTranslator(known.id, schedule=asked.schedule if asked is not None else None)
         is_logged = asked is None or asked.is_stored
         try:
+            if asked is not None and asked.is_wanted is not None and not await asked.is_wanted():
+                return
             async with aclosing(self._events(user, known, asked, told, ticket)) as events:
                 async for event in events:
                     feed.put(await self._logged(user, known, event) if is_logged else event)
@@ -232,20 +257,12 @@ class TurnDesk:
         known = await user.agent(known.id)
         agent = await self._pool.agent(user, known)
         zone = (await user.preferences()).timezone
-        if asked is None:
-            runs = agent.resume()
-        else:
-            runs = agent.run(
-                asked.words,
-                images=asked.images,
-                run_id=asked.run,
-                store=asked.is_stored,
-                schedule=asked.schedule,
-            )
-        async with aclosing(runs) as events:
+        async with aclosing(_runs_of(agent, asked)) as events:
             async for event in events:
                 if ticket is not None:
                     await ticket.leave(event)
+                if isinstance(event, RunStarted):
+                    told.schedule = await self._schedule_of(user, known, event, asked)
                 if isinstance(event, RunEnded):
                     self._note_health(user, known, event)
                     if event.run not in told.begun:
@@ -261,6 +278,16 @@ class TurnDesk:
 
         if (await user.preferences()).timezone != zone:
             await self._log.change_zone(user)
+
+    @staticmethod
+    async def _schedule_of(
+        user: UserAgents, known: KnownAgent, event: RunStarted, asked: TurnRequest | None
+    ) -> str | None:
+        """Return the schedule that began a run: one that broke off before may be another than the one asked for."""
+        if not event.is_resumed:
+            return asked.schedule if asked is not None else None
+        record = await user.run_record(known, event.run)
+        return record.input.schedule if record is not None else None
 
     async def messages_of(
         self, user: UserAgents, known: KnownAgent, run: str, told: TurnTranslator, /
@@ -282,6 +309,13 @@ class TurnDesk:
             self.health[model] = ModelHealth.FAILS
         elif event.usage.steps:
             self.health[model] = ModelHealth.ANSWERS
+
+
+def _runs_of(agent: "Agent", asked: TurnRequest | None) -> AsyncGenerator[AgentEvent]:
+    """Return the events of a turn, or of the run that broke off, for no request."""
+    if asked is None:
+        return agent.resume()
+    return agent.run(asked.words, images=asked.images, run_id=asked.run, store=asked.is_stored, schedule=asked.schedule)
 
 
 async def _end_tasks(tasks: Sequence["asyncio.Task[None]"]) -> None:

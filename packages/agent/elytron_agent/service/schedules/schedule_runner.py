@@ -8,7 +8,7 @@ from contextlib import aclosing, suppress
 from typing import Final, NamedTuple
 
 from elytron.context import Beat, JobBlocked, OperationContext
-from elytron_agent.runs.events import StopReason
+from elytron_agent.runs.events import ANSWERS, StopReason
 from elytron_agent.service import limits
 from elytron_agent.service.chat_turn import TurnDesk, TurnRequest
 from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
@@ -82,14 +82,35 @@ class ScheduleRunner:
         await self._attempt(DueRun(user, agent, shelf, known, due), beat)
 
     async def give_up(self, space: SpaceId, payload: str, /) -> None:
-        """Store that a time of a schedule failed for good: its job was taken too often and never ended."""
-        due = due_time_of(payload)
-        with suppress(NotFound):
-            await ScheduleShelf(self._user(space)).give_up(due.schedule, due.due)
+        """Store how a time of a schedule ended whose job failed, or was taken too often and never ended."""
+        await self._give_up(space, due_time_of(payload))
 
     async def repair(self, space: SpaceId, /) -> None:
         """Give the schedules of a space the jobs that they lack."""
-        await ScheduleShelf(self._user(space)).repair()
+        for stored in await ScheduleShelf(self._user(space)).repair():
+            if stored.next_due is not None:
+                await self._give_up(space, DueTime(stored.id, stored.next_due))
+
+    async def _give_up(self, space: SpaceId, due: DueTime) -> None:
+        user = self._user(space)
+        shelf = ScheduleShelf(user)
+        with suppress(NotFound):
+            stored = await shelf.stored(due.schedule)
+            if stored.next_due == due.due:
+                await shelf.give_up(stored, due.due, is_done=await self._is_done(user, stored))
+
+    async def _is_done(self, user: UserAgents, stored: StoredSchedule) -> bool:
+        """Return whether the turn of the last attempt gave an answer: its job may have ended before it.
+
+        What has no end then gets none: its turn is cancelled, so that the schedule cannot be both failed and done.
+        """
+        run = stored.current
+        if run is None or run.state is not RunState.RUNNING or run.run_id is None:
+            return False
+        main = await user.main()
+        known = main if stored.agent_id == main.id else await user.subagent(stored.agent_id, main=main)
+        end = await self._desk.settle(user, known, run.run_id)
+        return end is not None and end.reason in ANSWERS
 
     async def _attempt(self, work: DueRun, beat: Beat) -> None:
         shelf, due, words = work.shelf, work.due, work.known.words
@@ -97,7 +118,16 @@ class ScheduleRunner:
         run = stored.current
         assert run is not None
         text = f"A schedule is due: {words.name or 'no name'}. Do this now, and write to the user:\n{words.task}"
-        asked = TurnRequest(text, run=run.run_id, schedule=due.schedule)
+
+        async def is_wanted() -> bool:
+            # Another process may have given it up while it waited for its thread.
+            try:
+                current = (await shelf.stored(due.schedule)).current
+            except NotFound:
+                return False
+            return current is not None and current.run_id == run.run_id
+
+        asked = TurnRequest(text, run=run.run_id, schedule=due.schedule, is_wanted=is_wanted)
         end = await self._ended((await self._desk.begin(work.user, work.agent, asked)).read(), beat)
         at = self._context.clock.now()
         if end is not None and end.kind is AgentEventKind.DONE:

@@ -241,8 +241,12 @@ class ScheduleShelf:
                     await self.change(stored.id, lambda each, due=due: each.model_copy(update={"next_due": due}))
                     await self._cancel_job(stored)
 
-    async def repair(self) -> None:
-        """Give each active schedule its job again: a process may have died before it did."""
+    async def repair(self) -> Sequence[StoredSchedule]:
+        """Give each active schedule its job again: a process may have died before it did.
+
+        Return the schedules whose jobs are over, which are to be given up.
+        """
+        over: list[StoredSchedule] = []
         for known in await self.list():
             stored = known.stored
             if stored.state is not ScheduleState.ACTIVE or stored.next_due is None:
@@ -251,19 +255,24 @@ class ScheduleShelf:
             if job is None:
                 await self._put_job(stored)
             elif not job.job.state.is_active:
-                await self.give_up(stored.id, stored.next_due)
+                over.append(stored)
+        return over
 
-    async def give_up(self, schedule_id: str, due_at: Instant, /) -> None:
-        """Store that a run failed for good."""
+    async def stored(self, schedule_id: str, /) -> StoredSchedule:
+        """Return a schedule as it is stored, also one whose words were erased. Raises NotFound."""
         found = await self._user.records.get(_shelf_place(), schedule_id)
         if found is None:
-            return
-        stored = StoredSchedule.model_validate(found.value)
+            raise NotFound(what="schedule", name=schedule_id)
+        return StoredSchedule.model_validate(found.value)
+
+    async def give_up(self, stored: StoredSchedule, due_at: Instant, /, *, is_done: bool) -> None:
+        """Store how a run ended of which there is no further attempt: completed if its turn is, else failed."""
         begun = stored.current or ScheduleRun(due_at=due_at, state=RunState.FAILED)
-        at = self._context.clock.now()
-        error = begun.error or maintenance.NEVER_ENDED
-        run = begun.model_copy(update={"state": RunState.FAILED, "ended_at": at, "error": error})
-        await self.advance(schedule_id, run)
+        made: dict[str, object] = {"state": RunState.COMPLETED, "error": None}
+        if not is_done:
+            made = {"state": RunState.FAILED, "error": begun.error or maintenance.NEVER_ENDED}
+        run = begun.model_copy(update={**made, "ended_at": self._context.clock.now()})
+        await self.advance(stored.id, run)
 
     async def _put_job(self, stored: StoredSchedule) -> None:
         assert stored.next_due is not None
