@@ -18,7 +18,7 @@ _KEY: Final = re.compile(r"[\x21-\x7e]{1,500}")
 
 @dataclass(frozen=True, slots=True)
 class ModelVendor:
-    """Meaning of a prefix: a dialect, and the usual server and key variable, if any."""
+    """Meaning of a prefix: a dialect, by its module's name, and the usual server and key variable, if any."""
 
     dialect: str
     url: str | None = None

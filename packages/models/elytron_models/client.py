@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 from elytron_core import limits
 from elytron_core.ports import chat
-from elytron_models.address import ModelAddress, address_of, checked_key, key_of
+from elytron_models.address import VENDORS, ModelAddress, address_of, checked_key, key_of
 from elytron_models.dialect import EVENT_STREAM, JSON_LINES, ModelDialect, ModelTarget
-from elytron_models.dialects import CHAT, MESSAGES, OLLAMA, RESPONSES
+from elytron_models.dialects import dialect_named
 from elytron_models.server import ModelServer, Pause, chunks_of, drain_answer
 from elytron_models.stream_parser import count_field
 
@@ -20,10 +20,7 @@ if TYPE_CHECKING:
     import httpx
 
 DIALECTS: Final[Mapping[str, ModelDialect]] = {
-    "chat": CHAT,
-    "responses": RESPONSES,
-    "messages": MESSAGES,
-    "ollama": OLLAMA,
+    vendor.dialect: dialect_named(vendor.dialect) for vendor in VENDORS.values()
 }
 _NO_STREAM: Final = {
     EVENT_STREAM: frozenset({"text/html", "application/json"}),

@@ -22,7 +22,7 @@ from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller, caller_of
 from elytron_proxy.commit import ProxyParts
 from elytron_proxy.conversation import ConversationFinder
-from elytron_proxy.dialects import CHAT, COMPLETION, MESSAGES, OLLAMA, RESPONSES, CallRefusal, PromptDialect
+from elytron_proxy.dialects import CHAT, DIALECTS, MESSAGES, OLLAMA, CallRefusal, PromptDialect
 from elytron_proxy.dialects.dialect import items_of
 from elytron_proxy.exchange import DOWN, ProxyExchange
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
@@ -32,13 +32,6 @@ from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, route_
 from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, AskedCall, RefusedCall
 from elytron_proxy.wire.upstream import UnansweredCall, UpstreamClients, told_by, unpack_body
 
-DIALECTS: Final = {
-    "/v1/chat/completions": CHAT,
-    "/v1/responses": RESPONSES,
-    "/v1/messages": MESSAGES,
-    "/api/chat": OLLAMA,
-    "/api/generate": COMPLETION,
-}
 CAPABILITIES: Final = "/v1/bm/provider-capabilities"
 LISTS: Final = {"/v1/models": "data", "/api/tags": "models"}
 """Lists of models, and where their items stand."""

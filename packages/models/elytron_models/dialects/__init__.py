@@ -1,13 +1,15 @@
-"""The dialects: each says how its requests are written and its answers read, and knows no other."""
+"""The dialects, a module each, whose `DIALECT` says how requests are written and answers read. None knows another."""
 
-from elytron_core.lazy import lazy_exports
+from importlib import import_module
 
-__getattr__, __dir__ = lazy_exports(
-    __name__,
-    {
-        "elytron_models.dialects.chat": "CHAT",
-        "elytron_models.dialects.messages": "MESSAGES",
-        "elytron_models.dialects.ollama": "OLLAMA",
-        "elytron_models.dialects.responses": "RESPONSES",
-    },
-)
+from elytron_models.dialect import ModelDialect
+
+
+def dialect_named(name: str, /) -> ModelDialect:
+    """Return the dialect of the module `name`, which is loaded now."""
+    dialect = import_module(f"{__name__}.{name}").DIALECT
+    assert isinstance(dialect, ModelDialect), name
+    return dialect
+
+
+__all__ = ["dialect_named"]

@@ -220,4 +220,4 @@ def usage_of(used: Fields, /) -> chat.TokenUsage:
     )
 
 
-CHAT: Final = ModelDialect(path="/chat/completions", headers=bearer_header, body=body_of, answer=ChatAnswer)
+DIALECT: Final = ModelDialect(path="/chat/completions", headers=bearer_header, body=body_of, answer=ChatAnswer)

@@ -226,7 +226,7 @@ def usage_of(used: Fields, /) -> chat.TokenUsage:
     )
 
 
-MESSAGES: Final = ModelDialect(
+DIALECT: Final = ModelDialect(
     path="/messages",
     headers=headers_of,
     body=body_of,

@@ -143,4 +143,6 @@ class OllamaAnswer(UnfinishedAnswer):
         yield chat.ReplyFinished(reason=reason)
 
 
-OLLAMA: Final = ModelDialect(path="/api/chat", headers=bearer_header, body=body_of, answer=OllamaAnswer, has_lines=True)
+DIALECT: Final = ModelDialect(
+    path="/api/chat", headers=bearer_header, body=body_of, answer=OllamaAnswer, has_lines=True
+)

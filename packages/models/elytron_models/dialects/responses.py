@@ -178,7 +178,7 @@ def usage_of(used: Fields, /) -> chat.TokenUsage:
     )
 
 
-RESPONSES: Final = ModelDialect(
+DIALECT: Final = ModelDialect(
     path="/responses",
     headers=bearer_header,
     body=body_of,

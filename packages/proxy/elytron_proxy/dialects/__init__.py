@@ -1,5 +1,8 @@
 """The dialects of model APIs: the parts of requests that a proxy reads and changes."""
 
+from collections.abc import Mapping
+from typing import Final
+
 from elytron_proxy.dialects.chat import CHAT
 from elytron_proxy.dialects.dialect import AnswerWitness, CallRefusal, PromptDialect
 from elytron_proxy.dialects.messages import MESSAGES
@@ -7,9 +10,18 @@ from elytron_proxy.dialects.ollama import COMPLETION, OLLAMA
 from elytron_proxy.dialects.prompt import CallPrompt, SaidTurn, ToolUse, spoken_answer
 from elytron_proxy.dialects.responses import RESPONSES
 
+DIALECTS: Final[Mapping[str, PromptDialect]] = {
+    "/v1/chat/completions": CHAT,
+    "/v1/responses": RESPONSES,
+    "/v1/messages": MESSAGES,
+    "/api/chat": OLLAMA,
+    "/api/generate": COMPLETION,
+}
+"""Dialect of each path of a call."""
+
 __all__ = [
     "CHAT",
-    "COMPLETION",
+    "DIALECTS",
     "MESSAGES",
     "OLLAMA",
     "RESPONSES",
