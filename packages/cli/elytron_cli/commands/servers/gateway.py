@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -134,58 +134,84 @@ def _gateway_command(name: str) -> Callable[[Callable[..., Any]], click.Command]
     return gateway_group.command(name)
 
 
-@_gateway_command("health")
-@click.pass_obj
-def health_command(client: "SyncMemoryGatewayClient") -> None:
-    """Say whether the gateway answers; needs no credentials."""
-    print(json_text(client.health()))
+_ABOUT = (
+    click.option("--title", default="", help="How lists and searches call it."),
+    click.option("--description", default="", help="What it is."),
+    _placed_options,
+)
+_USER = click.argument("user_id")
+_SESSION = click.option("--session-id", required=True, help="The memory's session, from a search result.")
+_CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
+    ("health", "health", "Say whether the gateway answers; needs no credentials.", ()),
+    ("create-user", "create_user", "Make a user and print the key; the same user again gets the same key.", (_USER,)),
+    (
+        "upload-resource",
+        "upload_resource",
+        "Take a file in and make its text searchable.",
+        (click.argument("path", type=click.Path(path_type=Path)), *_ABOUT),
+    ),
+    (
+        "register-resource",
+        "register_resource",
+        "Take in a resource from an address that the server may read.",
+        (click.argument("uri"), *_ABOUT),
+    ),
+    ("list-resources", "list_resources", "List the resources.", (_placed_options,)),
+    ("get-resource", "get_resource", "Show one resource, or none.", (click.argument("resource_id"), _placed_options)),
+    (
+        "flush-memory",
+        "flush",
+        "Hand what was added to a session to extraction.",
+        (click.option("--session-id", required=True, help="Such as chat:c_456."), _placed_options),
+    ),
+    (
+        "override-memory",
+        "override",
+        "Let search show another text for a memory.",
+        (
+            click.argument("memory_id"),
+            _SESSION,
+            click.option("--text", required=True, help="What search is to show."),
+            _placed_options,
+        ),
+    ),
+    (
+        "undo-memory",
+        "undo",
+        "Take the override or tombstone off a memory.",
+        (
+            click.argument("memory_id"),
+            click.option("--session-id", required=True, help="The memory's session."),
+            _placed_options,
+        ),
+    ),
+    ("list-edits", "edits", "List the overrides and tombstones.", (_placed_options,)),
+    ("list-users", "list_users", "List every user; an operator's, as every command below.", ()),
+    ("usage", "usage", "Say what a user holds.", (_USER,)),
+    ("rotate-key", "rotate_key", "Give a user a new key; the old one ends, the memory stays.", (_USER,)),
+    ("revoke-key", "revoke_key", "End a user's key; the memory stays.", (_USER,)),
+    ("drain", "drain_backlog", "Send an upstream that answers again what it has missed.", ()),
+)
+"""Commands that make one call of the client and print its answer: name, call, help, arguments and options."""
 
 
-@_gateway_command("create-user")
-@click.argument("user_id")
-@click.pass_obj
-def create_user(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
-    """Make a user and print the key; the same user again gets the same key."""
-    print(json_text(client.create_user(user_id)))
+_SUBJECTS = ("user_id", "path", "uri", "resource_id", "memory_id", "session_id")
+"""What a call is about, the first of these, it takes without a name."""
 
 
-@_gateway_command("upload-resource")
-@click.argument("path", type=click.Path(path_type=Path))
-@click.option("--title", default="", help="How lists and searches call it.")
-@click.option("--description", default="", help="What it is.")
-@_placed_options
-@click.pass_obj
-def upload_resource(client: "SyncMemoryGatewayClient", *, path: Path, **about: str) -> None:
-    """Take a file in and make its text searchable."""
-    print(json_text(client.upload_resource(path, **about)))
+def _call_command(name: str, call: str, help_text: str, options: Sequence[Callable[[Any], Any]]) -> None:
+    def perform(client: "SyncMemoryGatewayClient", **asked: Any) -> None:
+        about = next((asked.pop(field) for field in _SUBJECTS if field in asked), None)
+        print(json_text(getattr(client, call)(*(() if about is None else (about,)), **asked)))
+
+    body: Any = click.pass_obj(perform)
+    for option in reversed(options):
+        body = option(body)
+    gateway_group.command(name, help=help_text)(body)
 
 
-@_gateway_command("register-resource")
-@click.argument("uri")
-@click.option("--title", default="", help="How lists and searches call it.")
-@click.option("--description", default="", help="What it is.")
-@_placed_options
-@click.pass_obj
-def register_resource(client: "SyncMemoryGatewayClient", *, uri: str, **about: str) -> None:
-    """Take in a resource from an address that the server may read."""
-    print(json_text(client.register_resource(uri, **about)))
-
-
-@_gateway_command("list-resources")
-@_placed_options
-@click.pass_obj
-def list_resources(client: "SyncMemoryGatewayClient", **place: str) -> None:
-    """List the resources."""
-    print(json_text(client.list_resources(**place)))
-
-
-@_gateway_command("get-resource")
-@click.argument("resource_id")
-@_placed_options
-@click.pass_obj
-def get_resource(client: "SyncMemoryGatewayClient", *, resource_id: str, **place: str) -> None:
-    """Show one resource, or none."""
-    print(json_text(client.get_resource(resource_id, **place)))
+for _call in _CALLS:
+    _call_command(*_call)
 
 
 @_gateway_command("delete-resource")
@@ -253,26 +279,6 @@ def add_memory(
     print(json_text(added))
 
 
-@_gateway_command("flush-memory")
-@click.option("--session-id", required=True, help="Such as chat:c_456.")
-@_placed_options
-@click.pass_obj
-def flush_memory(client: "SyncMemoryGatewayClient", *, session_id: str, **place: str) -> None:
-    """Hand what was added to a session to extraction."""
-    print(json_text(client.flush(session_id, **place)))
-
-
-@_gateway_command("override-memory")
-@click.argument("memory_id")
-@click.option("--session-id", required=True, help="The memory's session, from a search result.")
-@click.option("--text", required=True, help="What search is to show.")
-@_placed_options
-@click.pass_obj
-def override_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, **about: str) -> None:
-    """Let search show another text for a memory."""
-    print(json_text(client.override(memory_id, **about)))
-
-
 @_gateway_command("delete-memory")
 @click.argument("memory_id")
 @click.option("--session-id", required=True, help="The memory's session, from a search result.")
@@ -286,55 +292,6 @@ def delete_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, purge: b
     if purge:
         confirm_question(f"Erase the memory {memory_id!r}, with no way back?", yes=yes)
     print(json_text(client.delete(memory_id, purge=purge, **about)))
-
-
-@_gateway_command("undo-memory")
-@click.argument("memory_id")
-@click.option("--session-id", required=True, help="The memory's session.")
-@_placed_options
-@click.pass_obj
-def undo_memory(client: "SyncMemoryGatewayClient", *, memory_id: str, **about: str) -> None:
-    """Take the override or tombstone off a memory."""
-    print(json_text(client.undo(memory_id, **about)))
-
-
-@_gateway_command("list-edits")
-@_placed_options
-@click.pass_obj
-def list_edits(client: "SyncMemoryGatewayClient", **place: str) -> None:
-    """List the overrides and tombstones."""
-    print(json_text(client.edits(**place)))
-
-
-@_gateway_command("list-users")
-@click.pass_obj
-def list_users(client: "SyncMemoryGatewayClient") -> None:
-    """List every user; an operator's, as every command below."""
-    print(json_text(client.list_users()))
-
-
-@_gateway_command("usage")
-@click.argument("user_id")
-@click.pass_obj
-def usage_command(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
-    """Say what a user holds."""
-    print(json_text(client.usage(user_id)))
-
-
-@_gateway_command("rotate-key")
-@click.argument("user_id")
-@click.pass_obj
-def rotate_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
-    """Give a user a new key; the old one ends, the memory stays."""
-    print(json_text(client.rotate_key(user_id)))
-
-
-@_gateway_command("revoke-key")
-@click.argument("user_id")
-@click.pass_obj
-def revoke_key(client: "SyncMemoryGatewayClient", *, user_id: str) -> None:
-    """End a user's key; the memory stays."""
-    print(json_text(client.revoke_key(user_id)))
 
 
 @_gateway_command("erase-user")
@@ -359,13 +316,6 @@ def check_report(*, path: Path, public_key: str) -> None:
     if not is_genuine(signed, public_key):
         raise InvalidInput(field="the report", problem="is not what the holder of this key signed")
     print(json_text(signed.report))
-
-
-@_gateway_command("drain")
-@click.pass_obj
-def drain_command(client: "SyncMemoryGatewayClient") -> None:
-    """Send an upstream that answers again what it has missed."""
-    print(json_text(client.drain_backlog()))
 
 
 def _given_messages(given: str) -> list[dict[str, Any]]:
