@@ -12,4 +12,4 @@ def dialect_named(name: str, /) -> ModelDialect:
     return dialect
 
 
-__all__ = ["dialect_named"]
+__all__ = ["ModelDialect", "dialect_named"]

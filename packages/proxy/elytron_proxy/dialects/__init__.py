@@ -21,6 +21,7 @@ DIALECTS: Final[Mapping[str, PromptDialect]] = {
 
 __all__ = [
     "CHAT",
+    "COMPLETION",
     "DIALECTS",
     "MESSAGES",
     "OLLAMA",
