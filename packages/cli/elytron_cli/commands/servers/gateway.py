@@ -196,7 +196,7 @@ _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
 
 
 _SUBJECTS = ("user_id", "path", "uri", "resource_id", "memory_id", "session_id")
-"""What a call is about, the first of these, it takes without a name."""
+"""Fields that say what a call is about: the first one there is passed without a name."""
 
 
 def _call_command(name: str, call: str, help_text: str, options: Sequence[Callable[[Any], Any]]) -> None:
