@@ -141,6 +141,10 @@ class ModelClient:
             return None
         return count_field(answer, "input_tokens") or None
 
+    def require(self, request: chat.ModelRequest, /) -> None:
+        """Raise InvalidInput for a request that the dialect cannot express; nothing is sent."""
+        self._dialect.body(request, self._target)
+
     async def close(self) -> None:
         """Let go of the connections; the next call opens them again."""
         await self._server.close()

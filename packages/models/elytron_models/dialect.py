@@ -1,6 +1,6 @@
 """A dialect of model APIs, as data: where and how a request is written, and how its answer is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -120,6 +120,15 @@ def join_roles(messages: tuple[chat.Message, ...], /) -> list[chat.Message]:
 def output_tokens(request: chat.ModelRequest, /) -> int:
     """Return how much may be written where a number must stand."""
     return request.max_tokens if request.max_tokens is not None else limits.MODEL_OUTPUT_TOKENS
+
+
+def require_effort(request: chat.ModelRequest, known: Collection[str], /) -> str | None:
+    """Return the effort of a request, None for none. Raises InvalidInput for one that is not among the `known`."""
+    effort = request.reasoning_effort
+    if effort is not None and effort not in known:
+        there = ", ".join(sorted(known))
+        raise InvalidInput(field="reasoning.effort", problem=f"is none that this model's dialect has: {there}")
+    return effort
 
 
 def present_fields(**fields: object) -> dict[str, object]:

@@ -13,7 +13,8 @@ from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.context.compaction import CompactionPlan
 from elytron_agent.context.request import ThreadHead, WindowSummary, WindowTurn
-from elytron_agent.loop.run import by_name, end_reason, run_of, source_of
+from elytron_agent.loop.run import by_name, run_of, source_of
+from elytron_agent.loop.run_action import end_reason
 from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of, input_of, known_run, tell_end
 from elytron_agent.loop.tools.run_tools import MemoryMode, SubagentShelf, done_tool, preference_tool, subagent_tool
 from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool

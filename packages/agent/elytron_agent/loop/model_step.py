@@ -99,6 +99,9 @@ class ModelStep:
             tools=tuple(tools),
             tool_choice=self.agent.client.choice if self.is_first else ToolChoice.AUTO,
             answer_schema=self.agent.client.schema_text,
+            top_p=self.agent.client.top_p,
+            reasoning_effort=self.agent.client.reasoning_effort,
+            parallel_calls=self.agent.client.parallel_calls,
             temperature=None if is_plain else settings.temperature,
             max_tokens=None if is_plain else settings.max_tokens,
         )

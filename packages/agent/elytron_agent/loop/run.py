@@ -1,12 +1,10 @@
 """One run of an agent: ask, store the reply, call its tools, store each result, until nothing is left to do."""
 
 import logging
-from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
-from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from elytron_agent import limits
@@ -18,6 +16,7 @@ from elytron_agent.context.reference import ShownBlock
 from elytron_agent.context.request import ContextParts, messages_of
 from elytron_agent.loop import tool_call
 from elytron_agent.loop.model_step import ModelStep, stop_of
+from elytron_agent.loop.run_action import NextAction, NextDoing, next_action
 from elytron_agent.loop.run_input import end_of, tell_end
 from elytron_agent.loop.tool_call import DONE, ReadCall, ShownPart, distinct_calls, read_result_tool
 from elytron_agent.runs.compactor import ThreadCompactor
@@ -43,7 +42,7 @@ from elytron_agent.runs.journal import (
     StepReply,
 )
 from elytron_agent.runs.parts import AgentParts
-from elytron_agent.runs.settings import RunBudget, RunDeadline, UserPreferences, WorkCancelled, finish_work
+from elytron_agent.runs.settings import RunDeadline, UserPreferences, WorkCancelled, finish_work
 from elytron_agent.runs.source import (
     NO_TOOLS,
     READ_RESULT,
@@ -62,75 +61,9 @@ from elytron_core.ports import chat
 from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall
 from elytron_models.answer import ModelAnswer
 
-
-class NextDoing(StrEnum):
-    """Next action."""
-
-    ASK = "ask"
-    CALL = "call"
-    END = "end"
-
-
-class NextAction(NamedTuple):
-    """Next action: a question to the model, calls of its last reply by their places, or the end."""
-
-    doing: NextDoing
-    reason: StopReason = StopReason.ANSWERED
-    places: tuple[int, ...] = ()
-
-
-_ENDS = {FinishReason.LENGTH: StopReason.LENGTH, FinishReason.REFUSED: StopReason.REFUSED}
-
-
-def next_action(
-    record: RunRecord, budget: RunBudget, /, *, readers: Collection[str] = (), handed: Collection[str] = ()
-) -> NextAction:
-    """Return what the run does next.
-
-    Calls of a reply are made in its order; neighbours that only read, those of tools named in `readers`, side by side.
-    Those of tools named in `handed` are the client's: with them the run ends.
-    """
-    if not record.replies:
-        return NextAction(NextDoing.ASK) if record.input.asks else NextAction(NextDoing.END, StopReason.DONE)
-    last = record.replies[-1]
-    made = {result.place for result in record.results if result.step == last.step}
-    missing = [place for place, call in enumerate(last.calls) if place not in made and call.name not in handed]
-    if missing:
-        return NextAction(NextDoing.CALL, places=_side_by_side(last.calls, missing, readers))
-    if record.corrections > limits.CORRECTIONS:
-        return NextAction(NextDoing.END, StopReason.MALFORMED)
-    if not last.calls and not last.correction:
-        return NextAction(NextDoing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
-    if any(call.name in handed for call in last.calls):
-        return NextAction(NextDoing.END, StopReason.HANDED)
-    if [call.name for call in last.calls] == [DONE]:
-        return NextAction(NextDoing.END, StopReason.DONE)
-    usage = record.usage
-    if len(record.replies) >= budget.steps:
-        return NextAction(NextDoing.END, StopReason.STEPS)
-    if budget.calls is not None and usage.calls > budget.calls:
-        return NextAction(NextDoing.END, StopReason.CALLS)
-    if budget.tokens is not None and usage.tokens >= budget.tokens:
-        return NextAction(NextDoing.END, StopReason.TOKENS)
-    return NextAction(NextDoing.ASK)
-
-
-def end_reason(record: RunRecord, budget: RunBudget, /, *, handed: Collection[str] = ()) -> StopReason:
-    """Return why a run that broke off is over: what it came to if nothing but its end is missing, else cancelled."""
-    if record.end is not None:
-        return record.end.reason
-    action = next_action(record, budget, handed=handed)
-    return action.reason if action.doing is NextDoing.END else StopReason.CANCELLED
-
-
-def _side_by_side(calls: Sequence[ToolCall], missing: Sequence[int], readers: Collection[str]) -> tuple[int, ...]:
-    """Return the first missing call, and if it only reads, those behind it that do too."""
-    reading = tuple(takewhile(lambda place: calls[place].name in readers, missing))
-    return reading[: limits.READS_AT_ONCE] or (missing[0],)
-
-
 logger = logging.getLogger(__name__)
 EMPTY = "Your reply was empty. Answer the user, or call a tool."
+TOO_LONG = "the request does not fit the model's window, and nothing of it may be left out"
 NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
 
 
@@ -240,14 +173,15 @@ class AgentRun:
             )
         sized = await self._sized(context)
         if self._is_full(sized.size):
-            await self._is_counted(sized)
-        if self._is_full(sized.size):
-            async with aclosing(self._shorten(context, sized.size)) as shorter:
-                async for event in shorter:
+            await self._count(sized)
+            async with aclosing(self._fit(context, sized.size)) as fitting:
+                async for event in fitting:
                     yield event
+            if self.end is not None:
+                return
             sized = await self._sized(context)
         if is_first:
-            yield self._given(sized, context)
+            yield _given_of(self.agent, self.record, sized, context)
         async with aclosing(self.model.events(sized.messages, sized.tools)) as said:
             async for event in said:
                 yield event
@@ -276,6 +210,9 @@ class AgentRun:
         if self.model.has_spoken:
             yield AnswerDropped(step=step, reason=failed.reason.value if failed is not None else "time")
         if failed is not None and failed.reason is FailureReason.CONTEXT_TOO_LONG:
+            if self.agent.client.keeps_all:
+                yield await self.ended(StopReason.WINDOW, TOO_LONG)
+                return
             if self._shortened < limits.COMPACTIONS_A_STEP:
                 self._shortened += 1
                 part, self.part = self.part, self.part.without_results(self.record, size)
@@ -288,6 +225,16 @@ class AgentRun:
             self._dropped += 1
             return
         yield await self.ended(stop_of(failed), self.model.problem)
+
+    async def _fit(self, context: TurnContext, size: int) -> AsyncGenerator[AgentEvent]:
+        """Have the next request fit; end the run if nothing may be left out of it."""
+        if self.agent.client.keeps_all:
+            if size > ThreadCompactor(self.agent).window_bytes:
+                yield await self.ended(StopReason.WINDOW, TOO_LONG)
+        elif self._is_full(size):
+            async with aclosing(self._shorten(context, size)) as shorter:
+                async for event in shorter:
+                    yield event
 
     async def _shorten(self, context: TurnContext, size: int) -> AsyncGenerator[AgentEvent]:
         """Have the next request fit: results of earlier steps go first, then old turns, then the rest of this one."""
@@ -380,14 +327,12 @@ class AgentRun:
         self.record = self.record.model_copy(update={"approvals": (*self.record.approvals, approval)})
         return None
 
-    async def _is_counted(self, sized: SizedRequest) -> bool:
+    async def _count(self, sized: SizedRequest) -> None:
         """Have the model count, if no provider did yet: nothing is compacted by an avoidable estimate."""
-        if self.agent.factor != context_limits.COUNT_MARGIN:
-            return False
-        tokens = await self.model.count(sized.messages, sized.tools)
-        if tokens is not None:
-            self.agent.factor = factor_of(sized.size, tokens)
-        return tokens is not None
+        if self.agent.factor == context_limits.COUNT_MARGIN:
+            tokens = await self.model.count(sized.messages, sized.tools)
+            if tokens is not None:
+                self.agent.factor = factor_of(sized.size, tokens)
 
     @property
     def _declared(self) -> tuple[chat.ModelTool, ...]:
@@ -422,19 +367,6 @@ class AgentRun:
         total = tokens_of(size, factor=self.agent.factor)
         return ThreadCompactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
 
-    def _given(self, sized: SizedRequest, context: TurnContext) -> ContextGiven:
-        return ContextGiven(
-            run=self.record.input.run,
-            recalled=context.recalled,
-            recall=context.recall,
-            blocks=context.blocks,
-            has_summary=bool(sized.parts.summary),
-            turns=len(sized.parts.window),
-            tokens=tokens_of(sized.size, factor=self.agent.factor),
-            epoch=self.agent.thread.head.epoch,
-            stable_fingerprint=prefix_fingerprint(sized.parts),
-        )
-
     async def _compact(self, planned: CompactionPlan) -> TurnsCompacted:
         made = await ThreadCompactor(self.agent, self.deadline).carry_out(planned)
         return TurnsCompacted(
@@ -444,6 +376,20 @@ class AgentRun:
             tokens_after=planned.tokens_after,
             is_extract=made.is_extract,
         )
+
+
+def _given_of(agent: AgentParts, record: RunRecord, sized: SizedRequest, context: TurnContext) -> ContextGiven:
+    return ContextGiven(
+        run=record.input.run,
+        recalled=context.recalled,
+        recall=context.recall,
+        blocks=context.blocks,
+        has_summary=bool(sized.parts.summary),
+        turns=len(sized.parts.window),
+        tokens=tokens_of(sized.size, factor=agent.factor),
+        epoch=agent.thread.head.epoch,
+        stable_fingerprint=prefix_fingerprint(sized.parts),
+    )
 
 
 def _step_reply(answer: ModelAnswer, /, *, step: int, asks_first: bool) -> StepReply:

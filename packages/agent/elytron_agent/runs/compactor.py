@@ -40,6 +40,11 @@ class ThreadCompactor:
         tokens = self.max_tokens * self.agent.settings.compaction_threshold * share
         return int(tokens * limits.BYTES_PER_TOKEN / self.agent.factor)
 
+    @property
+    def window_bytes(self) -> int:
+        """Return how many bytes of a request fit the window as a whole."""
+        return int(self.max_tokens * limits.BYTES_PER_TOKEN / self.agent.factor)
+
     def past_share(self, *, zone: str) -> float:
         """Return the share of the window that earlier turns fill."""
         return sum(size.tokens for size in self._sizes(zone)) / self.max_tokens

@@ -30,6 +30,8 @@ class StopReason(StrEnum):
     """The model will not answer."""
     MALFORMED = "malformed"
     """The model twice gave what cannot be acted on."""
+    WINDOW = "window"
+    """The request does not fit the model's window, and nothing of it may be left out."""
     FAILED = "failed"
     """The model could not be asked, or its answer broke off."""
     CANCELLED = "cancelled"

@@ -28,7 +28,7 @@ from elytron_core.contracts.recall import (
 from elytron_core.errors import ElytronError, InvalidInput
 from elytron_core.ids import IdSource
 from elytron_core.model import Value
-from elytron_core.ports.chat import ChatModel, ModelTool, ToolChoice
+from elytron_core.ports.chat import ChatModel, ModelTool, ReasoningEffort, ToolChoice
 from elytron_core.scope import Scope
 from elytron_models.client import ModelClient, open_model
 
@@ -142,6 +142,11 @@ class ClientPart(Value):
     """JSON Schema, as JSON text, that the answer is to fit."""
     hidden: frozenset[str] = frozenset()
     """Tools of the agent's own that are not offered."""
+    top_p: float | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    parallel_calls: bool | None = None
+    keeps_all: bool = False
+    """True if nothing may be left out of the window: a run whose request does not fit has failed."""
 
     @property
     def names(self) -> frozenset[str]:

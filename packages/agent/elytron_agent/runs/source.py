@@ -209,6 +209,7 @@ READ_RESULT: Final = "read_result"
 _DELIVERIES: Final = {
     StopReason.CANCELLED: transcript.TurnDelivery.CANCELLED,
     StopReason.FAILED: transcript.TurnDelivery.UPSTREAM_FAILED,
+    StopReason.WINDOW: transcript.TurnDelivery.UPSTREAM_FAILED,
     StopReason.MALFORMED: transcript.TurnDelivery.UPSTREAM_FAILED,
 }
 

@@ -21,6 +21,7 @@ from elytron_agent.service.wire import REACT, AgentEventData, AgentEventKind, re
 _PROBLEMS: Final = {
     StopReason.FAILED: "the model could not be asked: your words are kept, try again later",
     StopReason.MALFORMED: "the model gave no answer that can be shown: your words are kept",
+    StopReason.WINDOW: "it does not fit the model's window",
     StopReason.REFUSED: "the model will not answer this",
     StopReason.CANCELLED: "the turn was cancelled",
 }

@@ -144,6 +144,9 @@ class ModelTool(Value):
     parameters: str = '{"type":"object","properties":{}}'
 
 
+ReasoningEffort = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+
 class ModelRequest(Request):
     """A request to a model. `answer_schema` is the JSON Schema, as JSON text, that its answer is to fit."""
 
@@ -153,6 +156,10 @@ class ModelRequest(Request):
     answer_schema: str | None = None
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    reasoning_effort: ReasoningEffort | None = None
+    parallel_calls: bool | None = None
+    """False: at most one call of a tool at a time."""
 
 
 class TextDelta(Value):

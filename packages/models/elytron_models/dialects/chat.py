@@ -46,6 +46,9 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
         messages=[_encode_message(message, target) for message in join_roles(_plain_messages(request))],
         tools=[_encode_tool(tool.name, tool.description, tool.parameters) for tool in request.tools],
         temperature=request.temperature,
+        top_p=request.top_p,
+        reasoning_effort=request.reasoning_effort,
+        parallel_tool_calls=request.parallel_calls if request.tools else None,
     )
     if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = request.tool_choice.value

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from elytron_core import limits
+from elytron_core.errors import InvalidInput
 from elytron_core.ports import chat
 from elytron_models.dialect import (
     ModelDialect,
@@ -15,6 +16,7 @@ from elytron_models.dialect import (
     output_tokens,
     parse_object,
     present_fields,
+    require_effort,
     returned_item,
 )
 from elytron_models.server import failure_of
@@ -37,6 +39,7 @@ _REASONS: Final = {
     "tool_use": chat.FinishReason.TOOLS,
     "refusal": chat.FinishReason.REFUSED,
 }
+_EFFORTS: Final = frozenset({"low", "medium", "high"})
 _CHOICES: Final = {chat.ToolChoice.NONE: "none", chat.ToolChoice.REQUIRED: "any"}
 
 
@@ -46,7 +49,13 @@ def headers_of(key: str, /) -> dict[str, str]:
 
 
 def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, object]:
-    """Return the JSON of `request`, without its temperature, which the dialect does not have any more."""
+    """Return the JSON of `request`, without its temperature, which the dialect does not have any more.
+
+    Raises InvalidInput for `top_p`, and an effort that it does not know.
+    """
+    if request.top_p is not None:
+        raise InvalidInput(field="top_p", problem="is not in the dialect of this model")
+    require_effort(request, _EFFORTS)
     body = present_fields(
         model=target.model,
         max_tokens=output_tokens(request),
@@ -62,9 +71,15 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
     )
     if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
+    if request.tools and request.parallel_calls is False and request.tool_choice is not chat.ToolChoice.NONE:
+        chosen = _CHOICES.get(request.tool_choice, "auto")
+        body["tool_choice"] = {"type": chosen, "disable_parallel_tool_use": True}
+    config: dict[str, object] = present_fields(effort=request.reasoning_effort)
     if request.answer_schema is not None:
         shape = parse_object(request.answer_schema, field="answer_schema")
-        body["output_config"] = {"format": {"type": "json_schema", "schema": shape}}
+        config["format"] = {"type": "json_schema", "schema": shape}
+    if config:
+        body["output_config"] = config
     return {**body, "stream": True}
 
 

@@ -15,6 +15,7 @@ from elytron_models.dialect import (
     join_roles,
     parse_object,
     present_fields,
+    require_effort,
     returned_item,
     texts_of,
 )
@@ -30,11 +31,18 @@ from elytron_models.stream_parser import (
     text_field,
 )
 
+_EFFORTS: Final = frozenset({"none", "low", "medium", "high"})
 _REASONS: Final = {"stop": chat.FinishReason.STOP, "length": chat.FinishReason.LENGTH}
 
 
 def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, object]:
-    """Return the JSON of `request`. The server has no choice of tools: with NONE it is sent none."""
+    """Return the JSON of `request`. The server has no choice of tools: with NONE it is sent none.
+
+    Raises InvalidInput for an effort that it does not know, and for calls one at a time.
+    """
+    effort = require_effort(request, _EFFORTS)
+    if request.parallel_calls is False and request.tools:
+        raise InvalidInput(field="parallel_tool_calls", problem="cannot be false: Ollama has no such choice")
     tools = () if request.tool_choice is chat.ToolChoice.NONE else request.tools
     return present_fields(
         model=target.model,
@@ -55,8 +63,12 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
         else None,
         # Without the window's size the server takes a small one, and cuts what does not fit without a word.
         options=present_fields(
-            num_predict=request.max_tokens, temperature=request.temperature, num_ctx=target.context_tokens
+            num_predict=request.max_tokens,
+            temperature=request.temperature,
+            top_p=request.top_p,
+            num_ctx=target.context_tokens,
         ),
+        think=False if effort == "none" else effort,
     ) | {"stream": True}
 
 

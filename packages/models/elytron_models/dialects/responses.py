@@ -44,6 +44,9 @@ def body_of(request: chat.ModelRequest, target: ModelTarget, /) -> dict[str, obj
         ],
         max_output_tokens=request.max_tokens,
         temperature=request.temperature,
+        top_p=request.top_p,
+        reasoning=present_fields(effort=request.reasoning_effort),
+        parallel_tool_calls=request.parallel_calls if request.tools else None,
     )
     if request.tools and request.tool_choice is not chat.ToolChoice.AUTO:
         body["tool_choice"] = request.tool_choice.value

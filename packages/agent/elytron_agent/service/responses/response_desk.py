@@ -1,18 +1,16 @@
 """The desk of responses: plans the turn of a request, runs it behind those of its thread, and follows its events."""
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from elytron_agent.loop.run_input import TurnOpening, check_input
 from elytron_agent.runs.events import RunEnded, RunStarted, StepTaken, StopReason, ToolAnswered
-from elytron_agent.runs.parts import ClientPart
 from elytron_agent.runs.settings import AgentSettings
 from elytron_agent.service import limits
 from elytron_agent.service.chat_turn import INTERNAL, TurnLines, TurnTicket
@@ -25,6 +23,12 @@ from elytron_agent.service.responses.response_items import (
     read_input,
     stored_items,
 )
+from elytron_agent.service.responses.response_options import (
+    changed_settings,
+    client_part,
+    require_options,
+    require_room,
+)
 from elytron_agent.service.responses.response_shelf import (
     KnownResponse,
     ResponseDocument,
@@ -33,18 +37,15 @@ from elytron_agent.service.responses.response_shelf import (
 )
 from elytron_agent.service.responses.response_stream import ResponseStream
 from elytron_agent.service.responses.response_wire import (
-    AnswerFormat,
-    FunctionChoice,
     InputItem,
-    ResponseForm,
     ResponseProblem,
     ResponseRequest,
 )
 from elytron_agent.service.turn_events import TurnFeed
-from elytron_core.errors import Conflict, ElytronError, InvalidInput
+from elytron_core.errors import Conflict, ElytronError
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
-from elytron_core.ports.chat import ModelReply, ModelTool, ToolCall, ToolChoice
+from elytron_core.ports.chat import ModelReply, ToolCall
 from elytron_models.client import ModelClient
 
 if TYPE_CHECKING:
@@ -52,10 +53,6 @@ if TYPE_CHECKING:
     from elytron_agent.service.agent_pool import AgentPool
 
 logger = logging.getLogger(__name__)
-HIDDEN: Final = frozenset({"done", "set_preference", "create_subagent"})
-"""Tools of agents that a thread of responses has no use for."""
-_RESERVED: Final = frozenset({"done", "read_result"})
-_PLAIN_OBJECT: Final = '{"type":"object"}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +87,8 @@ class ResponseDesk:
         """Return the turn of a request. Raises NotFound for what it continues and is not there, InvalidInput."""
         known, shelf = await user.answering(), ResponseShelf(user)
         config = config_of(known, user.settings)
-        _require_tools(asked)
+        model = require_model(asked.model, config.models, config.model)
+        require_options(asked, self._pool.model(user.settings.model_named(model)))
         thread, after, calls = shelf.new_thread(), None, dict[str, str]()
         if (conversation := asked.conversation_id) is not None:
             thread = (await ConversationShelf(user).read(conversation)).id
@@ -104,13 +102,14 @@ class ResponseDesk:
             thread, after = (before.thread, before.id) if is_last else (await shelf.branch(before), None)
         given = await self.read_items(user, asked.items, calls)
         check_input(AgentSettings(enabled=True), given.text, given.images, opening=TurnOpening(given.before))
+        require_room(asked, given, config.max_context_tokens)
         document = ResponseDocument(
             id=response,
             thread=thread,
             conversation=conversation,
             previous=asked.previous_response_id,
             created_at=user.memory.context.clock.now(),
-            model=require_model(asked.model, config.models, config.model),
+            model=model,
             form=asked.form,
             items=stored_items(asked.items),
         )
@@ -260,7 +259,7 @@ class ResponseDesk:
     async def _run(self, stream: ResponseStream, turn: ResponseTurn, ticket: TurnTicket | None) -> None:
         document, shelf = turn.document, ResponseShelf(turn.user)
         settings = self._pool.settings_of(turn.known, await turn.user.preferences())
-        agent = self._agent(turn, _changed_settings(settings, document.form))
+        agent = self._agent(turn, changed_settings(settings, document.form))
         record = await shelf.journal(document.thread).load(document.id) if turn.is_resumed else None
         stream.begin(record)
         if record is not None:
@@ -300,67 +299,8 @@ class ResponseDesk:
     def _agent(self, turn: ResponseTurn, settings: AgentSettings) -> "Agent":
         form, own = turn.document.form, turn.user.settings
         return self._pool.response_agent(
-            turn.user, turn.document.thread, settings, _client_part(form), own.model_named(turn.document.model)
+            turn.user, turn.document.thread, settings, client_part(form), own.model_named(turn.document.model)
         )
-
-
-def _changed_settings(settings: AgentSettings, form: ResponseForm) -> AgentSettings:
-    """Return the settings of one response."""
-    given: dict[str, Any] = {
-        "temperature": form.temperature,
-        "max_tokens": form.max_output_tokens,
-        "instructions": form.instructions,
-    }
-    changes = {name: value for name, value in given.items() if value is not None} | {"welcomes": False}
-    if form.max_tool_calls is not None:
-        changes["budget"] = settings.budget.model_copy(update={"calls": form.max_tool_calls})
-    if form.tool_choice == "none":
-        changes["uses_tools"] = False
-    return settings.model_copy(update=changes)
-
-
-def _client_part(form: ResponseForm) -> ClientPart:
-    """Return what a response has the model be offered, and the form that its answer is to have."""
-    wanted = form.text.format if form.text is not None else AnswerFormat()
-    schema = json.dumps(wanted.schema_) if wanted.schema_ is not None else None
-    tools = [] if form.tool_choice == "none" else list(form.tools or ())
-    choice = ToolChoice.AUTO
-    if isinstance(form.tool_choice, FunctionChoice):
-        choice, name = ToolChoice.REQUIRED, form.tool_choice.name
-        tools = [tool for tool in tools if tool.name == name]
-    elif form.tool_choice == "required":
-        choice = ToolChoice.REQUIRED
-    return ClientPart(
-        tools=tuple(
-            ModelTool(
-                name=tool.name,
-                description=tool.description or "",
-                parameters=json.dumps(tool.parameters)
-                if tool.parameters is not None
-                else ModelTool(name="x").parameters,
-            )
-            for tool in tools
-        ),
-        choice=choice,
-        schema_text=_PLAIN_OBJECT if wanted.type == "json_object" else schema,
-        hidden=HIDDEN,
-    )
-
-
-def _require_tools(asked: ResponseRequest) -> None:
-    """Raise InvalidInput for tools that cannot be offered together."""
-    names = [tool.name for tool in asked.tools or ()]
-    if len(set(names)) < len(names):
-        raise InvalidInput(field="tools", problem="are two of one name")
-    if _RESERVED & set(names):
-        raise InvalidInput(
-            field="tools", problem=f"have a name that is the agent's own: {', '.join(sorted(_RESERVED))}"
-        )
-    choice = asked.tool_choice
-    if isinstance(choice, FunctionChoice) and choice.name not in names:
-        raise InvalidInput(field="tool_choice", problem="is none of the tools")
-    if choice == "required" and not names:
-        raise InvalidInput(field="tool_choice", problem="is required, and there are no tools")
 
 
 async def _open_calls(shelf: ResponseShelf, thread: str, runs: Sequence[str]) -> dict[str, str]:

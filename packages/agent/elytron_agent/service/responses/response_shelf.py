@@ -42,6 +42,7 @@ _ENDS: Final[dict[StopReason, Status]] = {
     StopReason.SECONDS: "incomplete",
     StopReason.LENGTH: "incomplete",
     StopReason.REFUSED: "incomplete",
+    StopReason.WINDOW: "failed",
     StopReason.FAILED: "failed",
     StopReason.MALFORMED: "failed",
     StopReason.CANCELLED: "cancelled",
@@ -103,7 +104,8 @@ def response_body(
         status = "failed"
     problem = document.problem
     if status == "failed" and problem is None:
-        problem = ResponseProblem(code="server_error", message=(end.problem if end is not None else "") or _FAILED)
+        code = "context_length_exceeded" if reason is StopReason.WINDOW else "server_error"
+        problem = ResponseProblem(code=code, message=(end.problem if end is not None else "") or _FAILED)
     cut: Literal["content_filter", "max_output_tokens"] = (
         "content_filter" if reason is StopReason.REFUSED else "max_output_tokens"
     )
@@ -117,6 +119,8 @@ def response_body(
         },
         by_alias=True,
     )
+    if form.reasoning is not None:
+        shown["reasoning"] = {"effort": form.reasoning.get("effort"), "summary": None}
     return ResponseBody.model_validate(
         {
             **shown,

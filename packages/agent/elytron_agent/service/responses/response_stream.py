@@ -12,6 +12,8 @@ from elytron_agent.service.turn_events import TurnFeed
 
 LAST_KINDS: Final[dict[Status, str]] = {"completed": "completed", "incomplete": "incomplete"}
 _TOOL: Final = "arguments"
+_OVER: Final = b"data: [DONE]\n\n"
+"""The end of every stream."""
 
 
 class ResponseStream:
@@ -88,6 +90,7 @@ class ResponseStream:
         shown = body.model_copy(update={"output": tuple(self._items)}) if dropped else body
         self.body = body
         self._put(f"response.{kind}", response=shown.model_dump(mode="json", by_alias=True))
+        self._feed.put(_OVER)
         return body
 
     def _add_missing(self, record: RunRecord) -> None:

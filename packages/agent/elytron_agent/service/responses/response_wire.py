@@ -125,6 +125,7 @@ class TextOptions(Value):
 
     model_config = ConfigDict(extra="ignore")
     format: AnswerFormat = AnswerFormat()
+    verbosity: Literal["low", "medium", "high"] | None = None
 
 
 class ConversationRef(Value):
@@ -134,7 +135,7 @@ class ConversationRef(Value):
 
 
 class ResponseForm(Request):
-    """All that a request says beside its input; what has no effect here is taken and passed over."""
+    """All that a request says beside its input. `response_options` refuses what cannot hold."""
 
     model: Annotated[str, Field(max_length=200)] | None = None
     instructions: Text | None = None
@@ -161,6 +162,8 @@ class ResponseForm(Request):
     safety_identifier: Id | None = None
     prompt_cache_key: Id | None = None
     top_logprobs: Annotated[int, Field(ge=0, le=20)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
 
     @property
     def conversation_id(self) -> str | None:
