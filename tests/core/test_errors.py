@@ -227,7 +227,10 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (errors.KeyDestroyed(), "this space was erased by destroying its key; nothing in it can be read again", {}),
     (
         errors.SealBroken(what="a document"),
-        "a document was altered, moved or cut after it was sealed, and was not served",
+        (
+            "a document was altered, moved or cut after it was sealed, and was not served: "
+            "run `elytron inspect --check` for the whole report"
+        ),
         {"what": "a document"},
     ),
 ]

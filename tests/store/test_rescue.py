@@ -6,7 +6,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -48,35 +48,41 @@ DAMAGE: tuple[Damage, ...] = (zeroed, overwritten, flipped, cut)
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a database and a file store of two spaces each."""
+    """Return a folder with a database and a file store of two spaces each, in plain and sealed."""
     folder = tmp_path_factory.mktemp("stores")
-    for url in (f"sqlite:{folder}/m.db", f"file:{folder}/m"):
-        for space in BOTH:
-            with elytron.open(url, space=space) as memory:
-                for first in range(0, len(SAID), 10):
-                    memory.add(SAID[first : first + 10], speaker="Ada")
+    keys = elytron.FileKeys.create(folder / "keys.json")
+    for name, held in (("m", None), ("sealed", keys)):
+        for url in (f"sqlite:{folder}/{name}.db", f"file:{folder}/{name}"):
+            for space in BOTH:
+                with elytron.open(url, space=space, keys=held) as memory:
+                    for first in range(0, len(SAID), 10):
+                        memory.add(SAID[first : first + 10], speaker="Ada")
     return folder
 
 
-def damaged_copy(stores: Path, engine: str, random: Random) -> str:
+def damaged_copy(stores: Path, engine: str, random: Random, *, name: str = "m") -> str:
     """Return the URL of a copy of which one file is damaged in one place."""
     place = stores / "copy"
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir()
     if engine == "sqlite":
-        file = Path(shutil.copy(stores / "m.db", place / "m.db"))
+        file = Path(shutil.copy(stores / f"{name}.db", place / "m.db"))
         url = f"sqlite:{place}/m.db"
     else:
-        shutil.copytree(stores / "m", place / "m")
+        shutil.copytree(stores / name, place / "m")
         file, url = random.choice([*sorted((place / "m").rglob("log")), place / "m/manifest.json"]), f"file:{place}/m"
     file.write_bytes(random.choice(DAMAGE)(bytearray(file.read_bytes()), random))
     return url
 
 
 def run_words(url: str, *words: str, space: str = "ada") -> int:
+    return ended(url, *words, space=space).exit_code
+
+
+def ended(url: str, *words: str, space: str) -> Result:
     done = CliRunner().invoke(elytron_group, ["--store", url, "--space", space, *words])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code
+    return done
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "file"])
@@ -91,6 +97,25 @@ def test_a_repair_leaves_a_store_that_is_read_and_written_again(stores: Path, en
         assert run_words(url, "add", "It was repaired.", space=space) == 0
 
 
+@pytest.mark.parametrize("engine", ["sqlite", "file"])
+@settings(max_examples=10)
+@given(seed=st.integers(0, 10**9))
+def test_a_sealed_store_is_repaired_or_its_keys_are_said_to_be_lost(stores: Path, engine: str, seed: int) -> None:
+    url = damaged_copy(stores, engine, Random(seed), name="sealed")
+    key = ("--key-file", str(stores / "keys.json"))
+    assert run_words(url, *key, "inspect", "--check") in {0, 13}
+    repaired = ended(url, *key, "inspect", "--repair", space="ada")
+    if repaired.exit_code:  # nothing opens without the keyring, and a second repair says no other thing
+        for _ in range(2):
+            assert repaired.exit_code == 12
+            assert "restore it from a backup" in repaired.stderr
+            repaired = ended(url, *key, "inspect", "--repair", space="ada")
+        return
+    for space in BOTH:
+        assert run_words(url, *key, "recall", "which berth has boat 7?", space=space) == 0
+        assert run_words(url, *key, "add", "It was repaired.", space=space) == 0
+
+
 def test_what_is_whole_is_served_again_and_the_damaged_file_is_kept(stores: Path, tmp_path: Path) -> None:
     data = (stores / "m.db").read_bytes()
     (tmp_path / "m.db").write_bytes(bytes(4_096) + data[4_096:])  # the header and the schema are gone
@@ -98,6 +123,21 @@ def test_what_is_whole_is_served_again_and_the_damaged_file_is_kept(stores: Path
     with elytron.open(tmp_path / "m.db", space="ada") as memory:
         assert {hit.text for hit in memory.list(limit=100).items} == set(SAID)
     assert (tmp_path / "m.db.damaged-1").read_bytes()[4_096:] == data[4_096:]
+
+
+def test_a_profile_that_is_no_longer_there_is_repaired_too(stores: Path, tmp_path: Path) -> None:
+    for engine in ("sqlite", "file"):
+        shutil.copy(stores / "m.db", tmp_path / "m.db")
+        shutil.copytree(stores / "m", tmp_path / "m")
+        url, file = (
+            (f"sqlite:{tmp_path}/m.db", "m.db") if engine == "sqlite" else (f"file:{tmp_path}/m", "m/manifest.json")
+        )
+        place = tmp_path / file
+        place.write_bytes(place.read_bytes().replace(b"server-linux-dev-full", b"server-linux-dev-fulm"))
+        assert run_words(url, "inspect", "--check") == 13
+        assert run_words(url, "inspect", "--repair") == 0
+        assert run_words(url, "recall", "which berth has boat 7?") == 0
+        shutil.rmtree(tmp_path / "m")
 
 
 async def test_what_waits_in_the_wal_is_saved_too(tmp_path: Path) -> None:

@@ -185,11 +185,12 @@ async def open_as_made(
         return await opened(error.profile)
 
 
-async def rescue_store(url: str, /, *, clock: Clock, repair: bool) -> CheckReport:
+async def rescue_store(url: str, /, *, clock: Clock, repair: bool, sealed: bool = False) -> CheckReport:
     """Return what a damaged store still holds, below its engine: it need not open.
 
     With `repair` it opens afterwards: what is whole is served, and the damaged bytes are kept beside it, or in the
-    folder's `quarantine`. Raises StoreMissing, StoreForeign if nothing there is a store's, StoreBusy while a process
+    folder's `quarantine`. A store that is said to be `sealed`, and of which nothing shows it, is not repaired: it would
+    be made anew in plain. Raises StoreMissing, StoreForeign if nothing there is a store's, StoreBusy while a process
     holds it, and Unsupported for a store that is not in a file or folder of this machine.
     """
     address = parse_url(url)
@@ -201,11 +202,11 @@ async def rescue_store(url: str, /, *, clock: Clock, repair: bool) -> CheckRepor
         from elytron_store.sqlite.salvage import read_damaged, rebuild_file, report_of
 
         if repair:
-            return await asyncio.to_thread(rebuild_file, address.path, at=clock.now())
+            return await asyncio.to_thread(rebuild_file, address.path, at=clock.now(), sealed=sealed)
         return report_of(await asyncio.to_thread(read_damaged, address.path), clock.now())
     from elytron_store.file.repair import rescue_folder
 
-    return await asyncio.to_thread(rescue_folder, address.path, at=clock.now(), repair=repair)
+    return await asyncio.to_thread(rescue_folder, address.path, at=clock.now(), repair=repair, sealed=sealed)
 
 
 @dataclass(frozen=True, slots=True)

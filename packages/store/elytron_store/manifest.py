@@ -8,10 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreForeign, StoreNewer
+from elytron_core.profiles import ProfileName
 from elytron_core.strict_json import canonical_bytes
 
 SCHEMA_VERSION = 1
 DEFAULT_PROFILE = "server-linux-dev-full"
+_UNREADABLE = "this is not an elytron store: its manifest cannot be read"
 
 
 class StoreManifest(BaseModel):
@@ -38,7 +40,7 @@ class _ManifestHead(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    schema_name: Literal["elytron.store"] = "elytron.store"
+    schema_name: Literal["elytron.store"]
     schema_version: Annotated[int, Field(ge=1, strict=True)]
 
 
@@ -48,9 +50,25 @@ def read_manifest(data: bytes, /) -> StoreManifest:
         version = _ManifestHead.model_validate_json(data).schema_version
         if version > SCHEMA_VERSION:  # said before the rest is read, which may be of any form
             raise StoreNewer(found=version, known=SCHEMA_VERSION)
-        return StoreManifest.model_validate_json(data)
+        found = StoreManifest.model_validate_json(data)
     except ValidationError:
-        raise StoreForeign("this is not an elytron store: its manifest cannot be read") from None
+        raise StoreForeign(_UNREADABLE) from None
+    if found.model_fields_set < StoreManifest.model_fields.keys():
+        raise StoreForeign(_UNREADABLE)  # a default may be untrue of a store whose field is lost
+    return found
+
+
+def known_manifest(data: bytes, /) -> StoreManifest | None:
+    """Return the manifest in `data`, None if it cannot be read, or names a profile that this build has not.
+
+    For a repair, which makes it anew. Raises StoreNewer.
+    """
+    try:
+        found = read_manifest(data)
+        ProfileName(found.profile)
+    except (StoreForeign, ValueError):
+        return None
+    return found
 
 
 def require_match(found: StoreManifest, /, *, engine: str, profile: str | None, sealed: bool) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.metadata import version as version_of
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -39,10 +40,19 @@ from elytron_core.contracts.inspection import (
     MemorySpacesRequest,
     StoreCheck,
 )
-from elytron_core.errors import ElytronError, LimitExceeded, StoreCorrupt, StoreForeign, StoreMissing, Unsupported
+from elytron_core.errors import (
+    ElytronError,
+    LimitExceeded,
+    SealBroken,
+    StoreCorrupt,
+    StoreForeign,
+    StoreMissing,
+    Unsupported,
+)
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.policy.host import profile_snapshot
+from elytron_core.ports.store import CheckReport
 from elytron_core.profiles import ProfileName, StoreCapabilities
 from elytron_core.scope import Scope, Space
 from elytron_core.strict_json import canonical_bytes
@@ -67,29 +77,45 @@ def inspect_command(*, check: bool, repair: bool, head: str | None) -> int | Non
     """
     request = MemoryInspectionRequest(check=check or repair, repair=repair, head=head)
     report, refused = _read_space(request)
-    left = report.store_check if report is not None else None
-    if refused is not None or (repair and left is not None and not left.repaired):
+    rescued: CheckReport | None = None
+    if refused is not None or (repair and not _is_repaired(report)):
         try:
-            found = asyncio.run(rescue_store(run_settings().store.value, clock=SystemClock(), repair=repair))
+            rescued = asyncio.run(_examine_store(refused, repair=repair))
         except (Unsupported, StoreForeign) as error:
             if refused is not None:
                 raise (
                     error if isinstance(refused, StoreCorrupt) and isinstance(error, StoreForeign) else refused
                 ) from None
-        else:
-            if not repair:
-                run_output().report(shown_check(found, _own_space(), repaired=False), tables_common.show_check)
-                return EXIT_DAMAGE
-            report, refused = _read_space(request.model_copy(update={"repair": False}))
-            if refused is not None:
-                raise refused
-            if report is not None and report.store_check is not None:
-                rescued = shown_check(found, _own_space(), repaired=report.store_check.ok)
-                report = report.model_copy(update={"store_check": rescued})
+    if rescued is not None and not repair:
+        run_output().report(shown_check(rescued, _own_space(), repaired=False), tables_common.show_check)
+        return EXIT_DAMAGE
+    if rescued is not None:
+        report = _read_rescued(request, rescued)
     assert report is not None
     # The catalog of what can be done here has a command of its own, and would be four fifths of the report.
     run_output().report(report.model_copy(update={"capabilities": None}), tables_common.show_inspection)
-    return None if repair and report.store_check is not None and report.store_check.repaired else _check_code(report)
+    return None if repair and _is_repaired(report) else _check_code(report)
+
+
+def _is_repaired(report: MemoryInspectionReport | None) -> bool:
+    return report is not None and report.store_check is not None and report.store_check.repaired
+
+
+def _read_rescued(request: MemoryInspectionRequest, rescued: CheckReport) -> MemoryInspectionReport:
+    """Return the report on a store that was rescued below its engine; what sealing adds is repaired now."""
+    report, refused = _read_space(request)
+    problems = list(rescued.problems)
+    if _is_seal_broken(refused):
+        problems += asyncio.run(_examine_store(refused, repair=True)).problems
+        report, refused = _read_space(request)
+    if refused is not None:
+        raise refused
+    assert report is not None
+    if report.store_check is None:
+        return report
+    shown = shown_check(replace(rescued, problems=tuple(problems)), _own_space(), repaired=_is_repaired(report))
+    left = shown.model_copy(update={"problems": (*shown.problems, *report.store_check.problems)})
+    return report.model_copy(update={"store_check": left})
 
 
 def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionReport | None, Exception | None]:
@@ -101,13 +127,36 @@ def _read_space(request: MemoryInspectionRequest) -> tuple[MemoryInspectionRepor
 
     try:
         run_work(work)
-    except (StoreCorrupt, StoreForeign) as refused:
+    except (StoreCorrupt, StoreForeign, SealBroken) as refused:
+        if isinstance(refused, SealBroken) and not request.check:
+            raise
         return None, refused
     except OperationRefused as refused:
-        if not request.check or refused.rejected.error_key != StoreCorrupt.key:
+        if not request.check or refused.rejected.error_key not in {StoreCorrupt.key, SealBroken.key}:
             raise
         return None, refused
     return found[0], None
+
+
+def _is_seal_broken(refused: Exception | None) -> bool:
+    if isinstance(refused, OperationRefused):
+        return refused.rejected.error_key == SealBroken.key
+    return isinstance(refused, SealBroken)
+
+
+async def _examine_store(refused: Exception | None, *, repair: bool) -> CheckReport:
+    """Return what is damaged: below the engine, or in the keyring of a store that opens."""
+    found = run_settings()
+    if not _is_seal_broken(refused):
+        is_sealed = keys_of(found) is not None
+        return await rescue_store(found.store.value, clock=SystemClock(), repair=repair, sealed=is_sealed)
+    store = await open_as_made(
+        found.store.value, clock=SystemClock(), keys=keys_of(found), when_missing=WhenMissing.REFUSE
+    )
+    try:
+        return await store.repair() if repair else await store.check()
+    finally:
+        await store.close()
 
 
 def _own_space() -> SpaceId:

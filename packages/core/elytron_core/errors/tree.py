@@ -439,7 +439,10 @@ class SealBroken(SealError):
     told = ("what",)
 
     def __init__(self, *, what: str) -> None:
-        super().__init__(f"{what} was altered, moved or cut after it was sealed, and was not served")
+        super().__init__(
+            f"{what} was altered, moved or cut after it was sealed, and was not served:"
+            " run `elytron inspect --check` for the whole report"
+        )
         self.what = what
 
 

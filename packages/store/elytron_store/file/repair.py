@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -28,8 +29,8 @@ from elytron_store.file.generation import NewFrame
 from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_sealed
 from elytron_store.ledger import AnsweredRequest
 from elytron_store.limits import BUSY_WAIT_S
-from elytron_store.manifest import is_folder, read_manifest
-from elytron_store.sealed.records import KEYRING
+from elytron_store.manifest import is_folder, known_manifest
+from elytron_store.sealed.records import KEYRING, SEALED_LOST, shows_seal
 
 _STRETCH = "log."
 
@@ -182,11 +183,12 @@ def repair_space(where: StorePaths, name: str, /, *, busy_wait_s: float) -> Spac
         return findings
 
 
-def rescue_folder(path: Path, /, *, at: Instant, repair: bool) -> CheckReport:
+def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = False) -> CheckReport:
     """Return what the store in the folder `path` holds and what is damaged; nothing of it need be open.
 
     With `repair`, damaged pieces are moved aside, and a manifest that cannot be read has a new one in its place.
-    Blocks: call it in a worker thread. Raises StoreForeign if the folder has no space of a store, StoreBusy.
+    Blocks: call it in a worker thread. Raises StoreForeign if the folder has no space of a store, or nothing shows
+    that it was `sealed`; StoreBusy.
     """
     where = StorePaths(path)
     with while_reading("the store"):
@@ -194,16 +196,18 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool) -> CheckReport:
     if not names:
         raise StoreForeign("nothing in this folder is a store's: restore it from a backup")
     problems: list[StoreProblem] = []
-    try:
-        read_manifest(where.manifest.read_bytes())
-    except (OSError, StoreForeign):
+    with while_reading("the store"):
+        kept = where.manifest.read_bytes() if where.manifest.exists() else b""
+    if known_manifest(kept) is None:
         problems.append(StoreProblem(DamageKind.ENGINE, None, "the manifest", quarantined=repair))
         if repair:
+            is_sealed = where.log_of(folder_name(KEYRING)).exists() or shows_seal(_named_spaces(where, names))
+            if sealed and not is_sealed:
+                raise StoreForeign(SEALED_LOST)
             with while_writing("repairing"):
                 if where.manifest.exists():
                     make_folder(where.quarantine)
                     move_durably(where.manifest, where.quarantine / f"manifest.{os.urandom(8).hex()}")
-                is_sealed = where.log_of(folder_name(KEYRING)).exists()
                 disk.write_file(where.manifest, new_manifest(at=at, profile=None, sealed=is_sealed).to_bytes())
     found: list[SpaceFindings] = []
     for name in names:
@@ -212,6 +216,16 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool) -> CheckReport:
             found.append(each)
             problems.extend(each.problems(repaired=repair))
     return findings_report(found, problems)
+
+
+def _named_spaces(where: StorePaths, names: Sequence[str]) -> Iterator[SpaceId]:
+    """Yield the names of the spaces whose logs have their header."""
+    for name in names:
+        with suppress(StoreCorrupt):
+            log = GenerationLog.open(where.log_of(name))
+            if log is not None:
+                with log:
+                    yield log.header.space
 
 
 def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 from elytron_core import limits
-from elytron_core.errors import Conflict, KeyDestroyed, SealBroken, SealError, StoreCorrupt
+from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, SealError, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports import store
 from elytron_core.ports.store import (
@@ -26,6 +26,7 @@ from elytron_core.ports.store import (
 )
 from elytron_store.engine import ERASURE_REF
 from elytron_store.sealed.keyring import StoreKeyring
+from elytron_store.sealed.mending import is_aside, keyring_faults, mend_fault, put_aside
 from elytron_store.sealed.records import (
     GUARD,
     KEYRING,
@@ -50,12 +51,12 @@ Returns whether it is out of the way now.
 """
 
 
-async def leave_unsettled(_keyring: StoreKeyring, _inner: SpaceId, _document: Document | None, /) -> bool:
+async def _leave_unsettled(_keyring: StoreKeyring, _inner: SpaceId, _document: Document | None, /) -> bool:
     """Change nothing."""
     return False
 
 
-async def set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document | None, /) -> bool:
+async def _set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document | None, /) -> bool:
     """Move `document` to the quarantine of its inner space, as it is; finish the destruction of a space.
 
     Two MAINTENANCE entries have the document and its key in the quarantine.
@@ -80,9 +81,14 @@ async def set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document | 
     return True
 
 
-async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, settle: Settle) -> CheckReport:
-    """Return the inner store's report in the caller's words, with each record and document that does not open."""
+async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair: bool) -> CheckReport:
+    """Return the inner store's report in the caller's words, with each record and document that does not open.
+
+    With `repair` these are moved aside, lost seats are made anew, and destructions that were cut short are finished.
+    """
+    settle = _set_aside if repair else _leave_unsettled
     seen = _WalkFindings()
+    await _inspect_keys(keyring, seen, repair=repair)
     async for record in _documents_of(keyring, KEYRING, RECORDS, []):
         seen.ours += 1
         if record.ref != NAMES:
@@ -109,7 +115,18 @@ class _WalkFindings:
 
     names: dict[SpaceId, SpaceId | None] = field(default_factory=dict[SpaceId, SpaceId | None])
     ours: int = 0
+    told: set[SpaceId] = field(default_factory=set[SpaceId])
+    """Inner spaces whose keys are told of already."""
     problems: list[StoreProblem] = field(default_factory=list[StoreProblem])
+
+
+async def _inspect_keys(keyring: StoreKeyring, seen: _WalkFindings, *, repair: bool) -> None:
+    with contextlib.suppress(KeyMissing):  # told of each record below
+        for fault in await keyring_faults(keyring):
+            gone = repair and await mend_fault(keyring, fault)
+            seen.problems.append(fault.problem(quarantined=gone))
+            if fault.record is not None and not gone:
+                seen.told.add(SpaceId(fault.record.ref.key))
 
 
 async def _inspect_space(keyring: StoreKeyring, record: Document, seen: _WalkFindings, *, settle: Settle) -> None:
@@ -122,6 +139,8 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, seen: _WalkFin
         del seen.names[inner]  # its destruction was cut short: see to the remains
         return
     except SealError:
+        if inner in seen.told:
+            return
         seen.problems.append(
             StoreProblem(DamageKind.ENGINE, seen.names[inner], "the keys of this space cannot be opened")
         )
@@ -147,17 +166,23 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, seen: _WalkFin
 async def _inspect_remains(keyring: StoreKeyring, seen: _WalkFindings, *, settle: Settle) -> None:
     async for inner in store.scan_spaces(keyring.inner):
         if inner != KEYRING and inner not in seen.names:
-            seen.problems.append(await _remains_problem(keyring, inner, settle=settle))
+            if await is_aside(keyring, inner):
+                seen.ours += 1
+            else:
+                seen.problems.append(await _remains_problem(keyring, inner, settle=settle))
 
 
 async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Settle) -> StoreProblem:
-    seat = await keyring.one(seat_ref(tag_of(inner)))
-    if seat is not None and read_record(SpaceSeat, seat.body, what=SEAT_WHAT) == SpaceSeat(
-        inner=inner, life=KeyLife.DESTROYED
-    ):
-        gone = await settle(keyring, inner, None)
-        return StoreProblem(DamageKind.ENGINE, None, "a destroyed space's ciphertext was still there", quarantined=gone)
-    return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring")
+    with contextlib.suppress(SealBroken, StoreCorrupt):
+        seat = await keyring.one(seat_ref(tag_of(inner)))
+        if seat is not None and read_record(SpaceSeat, seat.body, what=SEAT_WHAT) == SpaceSeat(
+            inner=inner, life=KeyLife.DESTROYED
+        ):
+            gone = await settle(keyring, inner, None)
+            told = "a destroyed space's ciphertext was still there"
+            return StoreProblem(DamageKind.ENGINE, None, told, quarantined=gone)
+    gone = settle is _set_aside and await put_aside(keyring, inner)
+    return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring", quarantined=gone)
 
 
 async def _inner_entries(keyring: StoreKeyring, inner: SpaceId) -> AsyncIterator[JournalEntry]:

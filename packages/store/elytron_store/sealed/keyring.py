@@ -1,11 +1,11 @@
 """The keyring: which keys a sealed store has, wrapped, in a reserved space of the inner store."""
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Self
 
-from elytron_core import strict_json
+from elytron_core import limits, strict_json
 from elytron_core.clock import Clock
 from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, StoreForeign
 from elytron_core.ids import IdSource, SpaceId
@@ -43,6 +43,7 @@ from elytron_store.sealed.records import (
     read_record,
     record_ref,
     seat_ref,
+    shows_seal,
     tag_of,
 )
 
@@ -313,7 +314,9 @@ class StoreKeyring:
         The mark comes first, and `free` takes it away last, so what is cut short can be repeated.
         """
         while (kept := await self.seat(space)) is not None:
-            seat = read_record(SpaceSeat, kept.body, what=SEAT_WHAT)
+            seat = self._seat_in(kept)
+            if seat is None:
+                break
             if seat.life is KeyLife.LIVE:
                 mark = SpaceSeat(inner=seat.inner, life=KeyLife.DESTROYED)
                 try:
@@ -324,7 +327,31 @@ class StoreKeyring:
                     continue
             await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=(record_ref(seat.inner),)))
             return SpaceId(seat.inner)
+        await self._bury_damaged(space, kept)
         return None
+
+    def _seat_in(self, kept: Document) -> SpaceSeat | None:
+        """Return the seat in `kept`, None if it is damaged, or was moved here from another space."""
+        with suppress(SealBroken):
+            seat = read_record(SpaceSeat, kept.body, what=SEAT_WHAT)
+            return seat if tag_of(seat.inner) == kept.ref.key else None
+        return None
+
+    async def _bury_damaged(self, space: SpaceId, kept: Document | None) -> None:
+        """Physically erase a seat that cannot be read, and the records that no seat names."""
+        tag = self.tag(space)
+        records = await self.inner.scan(KEYRING, RECORDS, prefix=f"{tag}.", limit=limits.SCAN_MAX)
+        refs = [record.ref for record in records] + ([] if kept is None else [kept.ref])
+        if refs:
+            await self.inner.erase(ErasureTarget(space=KEYRING, at=self.clock.now(), refs=tuple(refs)))
+
+    async def remains(self, space: SpaceId, /) -> AsyncIterator[SpaceId]:
+        """Yield the inner spaces that are left of `space`: of one whose keys were lost, the ciphertext."""
+        after = f"{self.tag(space)}."
+        found = await self.inner.spaces(after=after, limit=limits.SCAN_MAX)
+        for inner in found:
+            if inner.startswith(after):
+                yield inner
 
     async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
         """Take the mark of the destroyed `inner` away, so that the name `space` can live again."""
@@ -364,13 +391,17 @@ def keyring_batch(clock: Clock, /, *changes: PutChange | DeleteChange) -> Batch:
 
 
 async def _names_record(inner: Store) -> NamesRecord | None:
+    names: Sequence[SpaceId] = ()
     for _ in range(2):
         (found,) = await inner.get(KEYRING, [NAMES])
         if found is not None:
             return read_record(NamesRecord, found.body, what="the keyring's key of names")
-        if set(await inner.spaces(limit=2)) <= {SHARED}:
+        names = await inner.spaces(limit=2)
+        if set(names) <= {SHARED}:
             return None
         # Another process may have made it between the two looks.
+    if shows_seal(names):
+        raise StoreForeign("the keyring of this store is lost, and with it each of its keys: restore it from a backup")
     raise StoreForeign(
         "this store holds spaces but no keyring: if it was never sealed, open it without a key;"
         " if it was, or its manifest was altered to say so, restore it from a backup"

@@ -8,6 +8,7 @@ space is made, so nothing written under a destroyed key can ever be beside curre
 """
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TypeVar
 
@@ -33,6 +34,8 @@ NAMES = DocumentRef(RECORDS, "0")
 SHARED_MARK = DocumentRef("shared_store", "0")
 SEAT_WHAT = "the keyring's seat of a space"
 RECORD_WHAT = "the keyring's record of a space"
+
+SEALED_LOST = "nothing of this sealed store is left: restore it from a backup"
 
 GUARD = DocumentRef("elytron_seal", "0")
 """In each inner space: written with its first batch, demanded by every later one, raised when the data key is rotated.
@@ -109,6 +112,11 @@ def seat_ref(tag: str, /) -> DocumentRef:
 
 def record_ref(inner: str, /) -> DocumentRef:
     return DocumentRef(RECORDS, inner)
+
+
+def shows_seal(spaces: Iterable[str], /) -> bool:
+    """Return whether the names of a store's spaces show that it was sealed, also where its keyring is lost."""
+    return any(space == KEYRING or INNER.fullmatch(space) for space in spaces)
 
 
 def tag_of(inner: str, /) -> str:

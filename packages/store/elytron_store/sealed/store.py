@@ -208,9 +208,13 @@ class SealedStore:
         engine.require_erasure(erasure)
         if erasure.whole_space:
             inner = await self._bury(erasure.space)
+            erased = ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+            if inner is not None:
+                erased = await self._erase_inner(inner, at=erasure.at)
+            async for remains in self._keyring.remains(erasure.space):
+                await self._erase_inner(remains, at=erasure.at)
             if inner is None:
-                return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
-            erased = await self._erase_inner(inner, at=erasure.at)
+                return erased
             await self._keyring.free(erasure.space, inner)
         else:
             erased = await self._erase_named(erasure)
@@ -231,13 +235,13 @@ class SealedStore:
         Documents are found by the collections that the journals name. The port cannot list blobs: the inner store
         checks their bytes, and reading proves each chunk.
         """
-        return await inspection.inspect_sealed(
-            self._keyring, await self._inner.check(), settle=inspection.leave_unsettled
-        )
+        return await inspection.inspect_sealed(self._keyring, await self._inner.check(), repair=False)
 
     async def repair(self) -> CheckReport:
-        """Have the inner store repaired, move documents that do not open aside, finish destructions cut short."""
-        return await inspection.inspect_sealed(self._keyring, await self._inner.repair(), settle=inspection.set_aside)
+        """Have the inner store repaired, then the keyring; move aside what does not open, finish cut destructions."""
+        report = await inspection.inspect_sealed(self._keyring, await self._inner.repair(), repair=True)
+        self._vaults.clear()
+        return report
 
     async def probe(self) -> None:
         await self._inner.probe()

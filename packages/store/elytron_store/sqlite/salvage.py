@@ -27,8 +27,8 @@ from elytron_core.ports.store import (
 )
 from elytron_store import limits as store_limits
 from elytron_store.engine import lost_entry
-from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, read_manifest
-from elytron_store.sealed.records import KEYRING
+from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, known_manifest
+from elytron_store.sealed.records import SEALED_LOST, shows_seal
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import ERRORS, Raw, is_busy, sqlite_library
 
@@ -242,7 +242,7 @@ class SalvagedRows:
 
     def _take_manifest(self, row: Cell) -> None:
         with suppress(ElytronError, ValueError):
-            self.manifest = read_manifest(row[1]) if row[0] == "store" else self.manifest
+            self.manifest = (known_manifest(row[1]) if row[0] == "store" else None) or self.manifest
 
     @property
     def is_ours(self) -> bool:
@@ -345,15 +345,18 @@ def report_of(found: SalvagedRows, at: Instant, /, *, kept_as: str = "") -> Chec
     )
 
 
-def rebuild_file(path: Path, /, *, at: Instant) -> CheckReport:
+def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckReport:
     """Put a new store with every whole row in the place of the damaged file at `path`; return what was lost.
 
     The damaged file stays beside it as `NAME.damaged-N`, with all that could not be saved, and is the caller's to
     delete: erasures do not reach it. A power cut leaves the old file or the new one. Blocks: call it in a worker
-    thread. Raises StoreForeign if nothing in the file is a store's, StoreBusy where a process holds it.
+    thread. Raises StoreForeign if nothing in the file is a store's, or nothing shows that it was `sealed`; StoreBusy
+    where a process holds it.
     """
     _require_alone(path)
     found = read_damaged(path)
+    if sealed and not (found.manifest or shows_seal(found.spaces)):
+        raise StoreForeign(SEALED_LOST)
     made = path.with_name(f"{path.name}.rebuilt")
     made.unlink(missing_ok=True)
     os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
@@ -414,7 +417,7 @@ def _write_rows(raw: Raw, found: SalvagedRows, at: Instant) -> None:
     manifest = found.manifest or StoreManifest(
         engine="sqlite",
         profile=DEFAULT_PROFILE,
-        sealed=any(place[0] == KEYRING for place in found.documents),
+        sealed=shows_seal(found.spaces),
         created_at=at,
         opened_at=at,
     )
