@@ -1,6 +1,7 @@
 """The end of a space's keys, in every handle and every byte; and a keyring that somebody meddled with."""
 
 import asyncio
+import dataclasses
 import gc
 import json
 from collections.abc import Awaitable, Callable
@@ -333,7 +334,9 @@ class TestMeddlingWithTheKeyring:
         record = DocumentRef(RECORDS, json.loads(ada.body)["inner"])
         await inner.erase(ErasureTarget(space=KEYRING, at=AT, refs=(ada.ref, record)))
         problem = StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring")
-        assert (await store.repair()).problems == (problem,)
+        assert (await store.check()).problems == (problem,)
+        assert (await store.repair()).problems == (dataclasses.replace(problem, quarantined=True),)
+        assert (await store.check()).ok
         assert await spaces(store) == {BOB}
         assert len(await inner.spaces(limit=9)) == 3
 

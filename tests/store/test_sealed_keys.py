@@ -136,7 +136,7 @@ class TestOpening:
         await put(await seal(inner), fact(1))
         await inner.erase(ErasureTarget(space=KEYRING, at=AT, refs=(NAMES,)))
         before = await inner.check()
-        with pytest.raises(StoreForeign, match="no keyring"):
+        with pytest.raises(StoreForeign, match="keyring of this store is lost"):
             await seal(inner)
         assert await inner.check() == before
 

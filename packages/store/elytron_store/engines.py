@@ -190,7 +190,7 @@ async def rescue_store(url: str, /, *, clock: Clock, repair: bool, sealed: bool 
 
     With `repair` it opens afterwards: what is whole is served, and the damaged bytes are kept beside it, or in the
     folder's `quarantine`. A store that is said to be `sealed`, and of which nothing shows it, is not repaired: it would
-    be made anew in plain. Raises StoreMissing, StoreForeign if nothing there is a store's, StoreBusy while a process
+    be made again, in plain. Raises StoreMissing, StoreForeign if nothing there is a store's, StoreBusy while a process
     holds it, and Unsupported for a store that is not in a file or folder of this machine.
     """
     address = parse_url(url)

@@ -61,7 +61,7 @@ def read_manifest(data: bytes, /) -> StoreManifest:
 def known_manifest(data: bytes, /) -> StoreManifest | None:
     """Return the manifest in `data`, None if it cannot be read, or names a profile that this build has not.
 
-    For a repair, which makes it anew. Raises StoreNewer.
+    For a repair, which writes a new one then. Raises StoreNewer.
     """
     try:
         found = read_manifest(data)

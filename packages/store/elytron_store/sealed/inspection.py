@@ -26,7 +26,7 @@ from elytron_core.ports.store import (
 )
 from elytron_store.engine import ERASURE_REF
 from elytron_store.sealed.keyring import StoreKeyring
-from elytron_store.sealed.mending import is_aside, keyring_faults, mend_fault, put_aside
+from elytron_store.sealed.keyring_repair import keyring_faults, mend_fault, put_aside, was_put_aside
 from elytron_store.sealed.records import (
     GUARD,
     KEYRING,
@@ -84,7 +84,7 @@ async def _set_aside(keyring: StoreKeyring, inner: SpaceId, document: Document |
 async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair: bool) -> CheckReport:
     """Return the inner store's report in the caller's words, with each record and document that does not open.
 
-    With `repair` these are moved aside, lost seats are made anew, and destructions that were cut short are finished.
+    With `repair` these are moved aside, lost seats are made again, and destructions that were cut short are finished.
     """
     settle = _set_aside if repair else _leave_unsettled
     seen = _WalkFindings()
@@ -116,12 +116,12 @@ class _WalkFindings:
     names: dict[SpaceId, SpaceId | None] = field(default_factory=dict[SpaceId, SpaceId | None])
     ours: int = 0
     told: set[SpaceId] = field(default_factory=set[SpaceId])
-    """Inner spaces whose keys are told of already."""
+    """Inner spaces whose keys are reported already."""
     problems: list[StoreProblem] = field(default_factory=list[StoreProblem])
 
 
 async def _inspect_keys(keyring: StoreKeyring, seen: _WalkFindings, *, repair: bool) -> None:
-    with contextlib.suppress(KeyMissing):  # told of each record below
+    with contextlib.suppress(KeyMissing):  # each record below says it
         for fault in await keyring_faults(keyring):
             gone = repair and await mend_fault(keyring, fault)
             seen.problems.append(fault.problem(quarantined=gone))
@@ -166,7 +166,7 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, seen: _WalkFin
 async def _inspect_remains(keyring: StoreKeyring, seen: _WalkFindings, *, settle: Settle) -> None:
     async for inner in store.scan_spaces(keyring.inner):
         if inner != KEYRING and inner not in seen.names:
-            if await is_aside(keyring, inner):
+            if await was_put_aside(keyring, inner):
                 seen.ours += 1
             else:
                 seen.problems.append(await _remains_problem(keyring, inner, settle=settle))

@@ -97,10 +97,14 @@ def _check_journal(raw: Raw, tally: _PassTally) -> Iterator[FoundDamage]:
     for space, sequence, at, action, collection, key, digest, covers, check in raw.execute(_ENTRIES):
         tally.entries += 1
         end = ends.get(space, 0)
+        is_whole = schema.check_of(space, sequence, at, action, collection, key, digest, covers) == check
+        if not (isinstance(sequence, int) and isinstance(covers, int)):
+            yield FoundDamage(StoreProblem(DamageKind.JOURNAL_ENTRY, SpaceId(space), f"journal entry {end + 1}"))
+            continue
         if sequence - covers != end:
             lost = f"journal entries {end + 1} to {sequence - covers}"
             yield FoundDamage(StoreProblem(DamageKind.JOURNAL_GAP, SpaceId(space), lost))
-        if schema.check_of(space, sequence, at, action, collection, key, digest, covers) != check:
+        if not is_whole:
             yield FoundDamage(StoreProblem(DamageKind.JOURNAL_ENTRY, SpaceId(space), f"journal entry {sequence}"))
         ends[space] = sequence
     for space, head, check in raw.execute(_HEADS):

@@ -102,9 +102,10 @@ def count_documents(raw: Raw, space: SpaceId, collection: str, /) -> int:
 def journal_page(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequence[JournalEntry]:
     """Return a page of the journal, as `Store.journal` does."""
     found = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
+    entries = schema.journal_row_entries(space, found, after=after)
     if len(found) < limit:
-        _require_end(raw, space, found[-1][0] if found else after)
-    return schema.journal_row_entries(space, found, after=after) if found else []
+        _require_end(raw, space, entries[-1].sequence if entries else after)
+    return entries
 
 
 def _require_end(raw: Raw, space: SpaceId, end: int) -> None:
@@ -119,9 +120,14 @@ def _require_end(raw: Raw, space: SpaceId, end: int) -> None:
 
 def _is_cut(raw: Raw, space: SpaceId, end: int) -> bool:
     head = raw.execute(_HEAD, (space,)).fetchone()
+    if head is not None and not isinstance(head[0], int):
+        raise StoreCorrupt(what="the head of the journal")
     return head is not None and head[0] > end
 
 
 def spaces_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
     """Return a page of the spaces, in the order of their names' UTF-8."""
-    return [space for (space,) in raw.execute(_SPACES, (after, limit)).fetchall()]
+    found = [space for (space,) in raw.execute(_SPACES, (after, limit)).fetchall()]
+    if not all(isinstance(space, str) for space in found):
+        raise StoreCorrupt(what="the list of spaces")
+    return found

@@ -33,8 +33,13 @@ EntryRow = tuple[str, int, int, str, str, str, str, int, bytes]
 """A journal entry as it is inserted."""
 
 
-def check_of(*place: str | int, body: bytes = b"") -> bytes:
-    """Return the checksum of a row at `place` with `body`."""
+_NO_BODY = b"\0no body"
+
+
+def check_of(*place: str | int, body: object = b"") -> bytes:
+    """Return the checksum of a row at `place` with `body`, which in a damaged row may be no bytes: nothing fits it."""
+    if not isinstance(body, bytes):
+        return _NO_BODY
     return frame_checksum("\n".join(map(str, place)).encode(), body)
 
 
@@ -57,10 +62,11 @@ def journal_row_entries(space: str, rows: Sequence[Any], /, *, after: int) -> Se
     """Return the journal entries in `rows`. Raises StoreCorrupt for an altered one and for a gap behind `after`."""
     found: list[JournalEntry] = []
     for sequence, at, action, collection, key, digest, covers, check in rows:
-        is_whole = check_of(space, sequence, at, action, collection, key, digest, covers) == check
+        if check_of(space, sequence, at, action, collection, key, digest, covers) != check:
+            raise StoreCorrupt(what=f"journal entry {after + 1}")
         # The first may cover a run that contains `after`.
         is_next = sequence - covers == after if found else sequence - covers <= after < sequence
-        if not is_whole or not is_next:
+        if not is_next:
             raise StoreCorrupt(what=f"journal entry {after + 1}")
         found.append(
             JournalEntry(sequence, Instant(at), _ACTIONS[action], DocumentRef(collection, key), digest, covers)

@@ -1,4 +1,4 @@
-"""Mending a keyring: a lost seat is made anew from its record, and a space whose keys are lost is put aside.
+"""Repair of a keyring: a lost seat is made again from its record, and a space whose keys are lost is put aside.
 
 Keys that are lost cannot be had again, but they must not stop the store: the name of such a space is free again, its
 ciphertext is kept under a mark, and the erasure of the name takes it along.
@@ -53,17 +53,17 @@ class KeyringFault:
     is_open: bool
 
     def problem(self, *, quarantined: bool) -> StoreProblem:
-        """Return it as a report names it."""
-        told = SEAT_WHAT if self.is_open else "the keys of this space are lost, and its content with them"
-        return StoreProblem(DamageKind.ENGINE, self.name, told, quarantined=quarantined)
+        """Return the fault for a report."""
+        what = "the keys of this space cannot be opened"
+        return StoreProblem(DamageKind.ENGINE, self.name, what, quarantined=quarantined)
 
 
 async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
     """Return each seat without a record that opens, and each record without its seat."""
-    seats = {seat.ref.key: seat async for seat in _documents(keyring, SEATS)}
+    seats = {seat.ref.key: seat async for seat in _keyring_documents(keyring, SEATS)}
     faults: list[KeyringFault] = []
     seated = set[str]()
-    async for record in _documents(keyring, RECORDS):
+    async for record in _keyring_documents(keyring, RECORDS):
         if record.ref == NAMES:
             continue
         kept = seats.get(tag_of(record.ref.key))
@@ -71,7 +71,7 @@ async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
         if seat is not None and seat.inner != record.ref.key:
             continue  # of an earlier incarnation
         seated.add(tag_of(record.ref.key))
-        name, is_open = await _opened(keyring, record)
+        name, is_open = await _open_record(keyring, record)
         if seat is None or not is_open:
             faults.append(KeyringFault(kept, record, name, is_open))
     for tag, kept in sorted(seats.items()):
@@ -82,22 +82,22 @@ async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
 
 
 async def mend_fault(keyring: StoreKeyring, fault: KeyringFault, /) -> bool:
-    """Make the seat anew, or free the name of a space whose keys are lost; return whether it was done."""
+    """Make the seat again, or free the name of a space whose keys are lost; return whether it was done."""
     revision = 0 if fault.seat is None else fault.seat.revision
     if fault.record is not None and fault.is_open:
         seat = SpaceSeat(inner=fault.record.ref.key, life=KeyLife.LIVE)
         put = PutChange(seat_ref(tag_of(seat.inner)), seat.to_bytes(), revision)
-        return await _commit(keyring, keyring_batch(keyring.clock, put))
+        return await _commit_batch(keyring, keyring_batch(keyring.clock, put))
     if fault.record is not None and not await put_aside(keyring, SpaceId(fault.record.ref.key), fault.record.body):
         return False
     lost = [document for document in (fault.seat, fault.record) if document is not None]
     changes = [DeleteChange(document.ref, document.revision) for document in lost]
-    return await _commit(keyring, keyring_batch(keyring.clock, *changes))
+    return await _commit_batch(keyring, keyring_batch(keyring.clock, *changes))
 
 
 async def put_aside(keyring: StoreKeyring, inner: SpaceId, record: bytes = b"", /) -> bool:
     """Mark an inner space whose keys are lost; return whether it is marked."""
-    if not INNER.fullmatch(inner) or await is_aside(keyring, inner):
+    if not INNER.fullmatch(inner) or await was_put_aside(keyring, inner):
         return bool(INNER.fullmatch(inner))
     marked = Batch(
         space=inner,
@@ -106,17 +106,17 @@ async def put_aside(keyring: StoreKeyring, inner: SpaceId, record: bytes = b"", 
         puts=(PutChange(ASIDE, record, 0),),
         sealed=True,
     )
-    return await _commit(keyring, marked)
+    return await _commit_batch(keyring, marked)
 
 
-async def is_aside(keyring: StoreKeyring, inner: SpaceId, /) -> bool:
+async def was_put_aside(keyring: StoreKeyring, inner: SpaceId, /) -> bool:
     """Return whether an inner space was put aside."""
     with suppress(StoreCorrupt):
         return await keyring.inner.get(inner, [ASIDE]) != [None]
     return True
 
 
-async def _commit(keyring: StoreKeyring, batch: Batch) -> bool:
+async def _commit_batch(keyring: StoreKeyring, batch: Batch) -> bool:
     try:
         await keyring.inner.commit(batch)
     except Conflict:
@@ -124,7 +124,7 @@ async def _commit(keyring: StoreKeyring, batch: Batch) -> bool:
     return True
 
 
-async def _opened(keyring: StoreKeyring, record: Document) -> tuple[SpaceId | None, bool]:
+async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId | None, bool]:
     """Return the name in `record`, and whether its keys open. Raises KeyMissing."""
     name = None
     try:
@@ -145,7 +145,7 @@ def _seat_of(kept: Document | None) -> SpaceSeat | None:
     return None
 
 
-async def _documents(keyring: StoreKeyring, collection: str) -> AsyncIterator[Document]:
+async def _keyring_documents(keyring: StoreKeyring, collection: str) -> AsyncIterator[Document]:
     """Yield what can be read of a collection of the keyring: by its journal's keys where a page is damaged."""
     after = ""
     with suppress(StoreCorrupt):
