@@ -171,7 +171,7 @@ async def measure(rounds: int) -> dict[str, Step]:
     """Return what a step of each system takes."""
     os.environ.setdefault("OPENAI_API_KEY", "k")
     times: dict[str, list[tuple[float, float]]] = {}
-    async with _serving() as url, httpx.AsyncClient() as client:
+    async with serving_model() as url, httpx.AsyncClient() as client:
         with tempfile.TemporaryDirectory(prefix="elytron-agents-") as folder:
             talks = {
                 "bare httpx": bare(url, client),
@@ -215,8 +215,10 @@ def _step(rounds: list[tuple[float, float]]) -> Step:
 
 
 @asynccontextmanager
-async def _serving() -> AsyncGenerator[str]:
-    process = subprocess.Popen([sys.executable, "-c", _SERVER], stdout=subprocess.PIPE, text=True)
+async def serving_model(*, with_tool: bool = True) -> AsyncGenerator[str]:
+    """Yield the address of a model server, a process of its own; without the tool it answers in words at once."""
+    source = _SERVER if with_tool else _SERVER.replace('last["role"] == "tool"', "last")
+    process = subprocess.Popen([sys.executable, "-c", source], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         yield process.stdout.readline().strip()

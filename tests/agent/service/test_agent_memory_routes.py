@@ -6,6 +6,16 @@ from tests.agent.service.served import served
 pytestmark = pytest.mark.anyio
 
 
+async def test_an_unknown_label_is_answered_with_the_nearest() -> None:
+    async with served() as server:
+        ada = await server.user("ada")
+        await ada.made("POST", "/init")
+        answer = await ada.call("GET", "/memory/blocks/humann")
+    assert (answer.status_code, answer.json()["detail"]) == (
+        *(404, "no block of this name: the nearest are human, persona"),
+    )
+
+
 async def test_a_block_is_changed_only_in_the_version_that_was_seen() -> None:
     async with served() as server:
         ada = await server.user("ada")

@@ -7,6 +7,8 @@ import pytest
 from tests.agent.service.served import served
 from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
 
+from elytron_agent.service.page.chat_page import page_policy
+
 pytestmark = pytest.mark.anyio
 SHOWN = "JSON.stringify([...document.querySelectorAll('.message')].map((box) => [box.className, box.textContent]))"
 
@@ -40,6 +42,23 @@ async def test_a_user_enters_talks_and_sees_what_other_devices_say(chromium: Pag
     assert "You said: from the phone" in shown
     assert chromium.complaints == []
     assert {url.split("/")[2] for url in chromium.requested if url.startswith("http")} == {server.url.split("/")[2]}
+
+
+async def test_a_page_of_the_operators_own_is_shown_in_the_place_of_the_usual_one(chromium: Page) -> None:
+    body = (Path(__file__).parents[3] / "examples" / "web_chat.html").read_bytes()
+    async with served(page=body) as server:
+        ada = await server.user("ada")
+        await chromium.send("Page.addScriptToEvaluateOnNewDocument", source=f"window.prompt = () => {ada.key!r}")
+        await chromium.open(f"{server.url}/agent")
+        await chromium.until("document.querySelectorAll('#thread p').length === 3")
+        await chromium.run("document.getElementById('words').value = 'Hello'; document.forms[0].requestSubmit()")
+        await chromium.until("document.body.textContent.includes('You said: Hello')")
+    assert chromium.complaints == []
+
+
+async def test_a_page_may_have_several_scripts_and_none_from_elsewhere() -> None:
+    policy = page_policy(b"<script>a()</script><p>x</p><script>b()</script>")
+    assert (policy.count("'sha256-"), "style-src 'none'" in policy) == (2, True)
 
 
 async def test_the_page_is_one_file_that_only_its_own_script_runs_in() -> None:

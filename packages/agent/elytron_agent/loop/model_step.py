@@ -65,7 +65,8 @@ class ModelStep:
     @property
     def problem(self) -> str:
         """Return why there is no answer, in words that hold nothing of it."""
-        name = self.agent.models.main.info.name
+        # Without the place of its server: a user of a service is shown this.
+        name = self.agent.models.main.info.name.partition("@")[0]
         return error_of(self.failed, name=name).message if self.failed is not None else ""
 
     async def _asked(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:

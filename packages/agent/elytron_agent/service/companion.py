@@ -77,6 +77,8 @@ class ServiceSettings:
     summary_model: str | None = None
     vision_model: str | None = None
     prompt: str | None = None
+    page: bytes | None = field(default=None, repr=False)
+    """The page `/agent` in place of the usual one. Its own scripts and styles run, and nothing else is loaded."""
     context_tokens: int | None = None
     web_search: WebSearch | None = field(default=None, repr=False)
     off: frozenset[AgentPart] = frozenset()

@@ -30,13 +30,14 @@ _DESCRIPTION: Final = SurfaceDescription(
 
 def page_routes(service: AgentService, /) -> Iterable[Surface]:
     """Yield the page. It is public, and what it shows is not."""
+    body = service.settings.page if service.settings.page is not None else _usual_page()
+    etag, policy = f'"{hashlib.sha256(body).hexdigest()[:32]}"', page_policy(body)
 
     async def page(request: Request) -> Response:
         service.settings.require_on()
-        body, etag = _page_file()
         headers = {
             "ETag": etag,
-            "Content-Security-Policy": _page_policy(),
+            "Content-Security-Policy": policy,
             "X-Frame-Options": "DENY",
             "Referrer-Policy": "no-referrer",
         }
@@ -48,20 +49,17 @@ def page_routes(service: AgentService, /) -> Iterable[Surface]:
 
 
 @cache
-def _page_file() -> tuple[bytes, str]:
-    """Return the page and its version."""
-    body = (files("elytron_agent.service.page") / "chat_page.html").read_bytes()
-    return body, f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+def _usual_page() -> bytes:
+    return (files("elytron_agent.service.page") / "chat_page.html").read_bytes()
 
 
-@cache
-def _page_policy() -> str:
-    """Return the policy that lets the page's own script and style run, by their digests, and nothing else."""
-    allowed = {
-        kind.decode(): base64.b64encode(hashlib.sha256(inner).digest()).decode()
-        for kind, inner in _INLINE.findall(_page_file()[0])
-    }
+def page_policy(body: bytes, /) -> str:
+    """Return the policy that lets the page's own scripts and styles run, by their digests, and nothing else."""
+    allowed = {"script": ["'none'"], "style": ["'none'"]}
+    for kind, inner in _INLINE.findall(body):
+        digest = base64.b64encode(hashlib.sha256(inner).digest()).decode()
+        allowed[kind.decode()] = [*filter("'none'".__ne__, allowed[kind.decode()]), f"'sha256-{digest}'"]
     return (
-        f"default-src 'none'; script-src 'sha256-{allowed['script']}'; style-src 'sha256-{allowed['style']}';"
+        f"default-src 'none'; script-src {' '.join(allowed['script'])}; style-src {' '.join(allowed['style'])};"
         " connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )

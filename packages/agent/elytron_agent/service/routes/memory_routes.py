@@ -11,6 +11,7 @@ from elytron_adapter.surface import Surface, SurfaceDescription
 from elytron_agent.blocks.archive import ArchivalMemory, search_conversations
 from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
 from elytron_agent.context.compaction import tokens_of
+from elytron_agent.context.request import near_names
 from elytron_agent.service import wire
 from elytron_agent.service.agent_service import ROOT, AgentCall, AgentRoute, AgentService, item_page, route_surface
 from elytron_agent.service.companion import KnownAgent
@@ -41,7 +42,12 @@ async def list_blocks(call: AgentCall) -> Value:
 async def get_block(call: AgentCall) -> Response:
     """Return a block with its version."""
     await call.user.enabled()
-    return _block_response(await BlockShelf(call.user.memory).read(call.part("label")))
+    shelf, label = BlockShelf(call.user.memory), call.part("label")
+    try:
+        return _block_response(await shelf.read(label))
+    except NotFound:
+        near = near_names(label, [block.label for block in await shelf.list()])
+        raise NotFound(what="block", name=label, way_out=f"the nearest are {near}") from None
 
 
 async def put_block(call: AgentCall) -> Response:

@@ -141,6 +141,12 @@ _AGENT: Final = (
     click.option("--agent-vision-model", metavar="MODEL", help="A model that reads images; without: the agent's own."),
     click.option("--agent-context-tokens", type=click.IntRange(1_000), metavar="N", help="How much the models read."),
     click.option(
+        "--agent-page",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="The page /agent in place of the usual one: one HTML file.",
+    ),
+    click.option(
         "--agent-prompt",
         type=click.Path(path_type=Path, exists=True, dir_okay=False),
         metavar="FILE",
@@ -437,7 +443,7 @@ def _proxy_settings(
 
 _AGENT_OPTIONS: Final = (
     *("agent_models", "agent_summary_model", "agent_vision_model", "agent_context_tokens"),
-    *("agent_prompt", "agent_off", "no_schedules", "push_hosts"),
+    *("agent_page", "agent_prompt", "agent_off", "no_schedules", "push_hosts"),
     *("push_contact", "web_search", "agent_limits"),
 )
 
@@ -448,6 +454,7 @@ def _agent_settings(
     agent_summary_model: str | None,
     agent_vision_model: str | None,
     agent_context_tokens: int | None,
+    agent_page: Path | None,
     agent_prompt: Path | None,
     agent_off: tuple[str, ...],
     no_schedules: bool,
@@ -471,6 +478,7 @@ def _agent_settings(
         summary_model=agent_summary_model,
         vision_model=agent_vision_model,
         context_tokens=agent_context_tokens,
+        page=agent_page.read_bytes() if agent_page is not None else None,
         prompt=agent_prompt.read_text(encoding="utf-8").strip() if agent_prompt is not None else None,
         web_search=open_web_search(web_search) if web_search is not None else None,
         off=frozenset(map(AgentPart, agent_off)),
