@@ -74,6 +74,7 @@ async def test_a_key_is_shown_the_paths_that_it_opens(client: httpx.AsyncClient,
     hidden = {row["path"] for row in every} - {row["path"] for row in own}
     assert {"/metrics", "/console/overview", "/console/devices"} <= hidden
     assert not any(row["operator"] for row in own)
+    assert not any(":" in row["path"] for row in every)
 
 
 async def test_tokens_of_programs_are_counted_by_space_and_model(browser: Browser) -> None:

@@ -1,5 +1,6 @@
 """The pages in a real browser: nothing foreign, no complaint, and what is stored is only ever text."""
 
+import re
 from importlib.resources import files
 
 import pytest
@@ -216,6 +217,31 @@ async def test_memories_are_erased_in_bulk_by_the_typed_count(open_server: Serve
     await found.keyboard.press("Escape")
     await found.get_by_text("1 memory").wait_for()
     assert page.said == []
+
+
+async def test_a_count_that_changed_meanwhile_is_refused_and_the_new_one_is_asked_for(
+    open_server: Served, page: Watched
+) -> None:
+    await remember(open_server)
+    await page.go("erasures")
+    found = page.page
+    await found.get_by_role("button", name="Erase the whole space").click()
+    dialog = found.get_by_role("dialog")
+    field = dialog.get_by_label(re.compile(r"Type \d+ to erase"))
+    before = await field.evaluate("(node) => node.labels[0].innerText")
+    assert await dialog.get_by_role("button", name="Erase", exact=True).is_disabled()
+    await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "The boat is new."}]}]})
+    await field.fill(before.split()[1])
+    await dialog.get_by_role("button", name="Erase", exact=True).click()
+    await dialog.get_by_role("alert").wait_for()
+    told = await dialog.get_by_role("alert").inner_text()
+    (now,) = re.findall(r"Count is (\d+) now", told)
+    assert int(now) > int(before.split()[1])
+    await dialog.get_by_label(f"Type {now} to erase").wait_for()
+    assert await dialog.get_by_label(f"Type {now} to erase").input_value() == ""
+    assert len((await open_server.memory.list()).items) == 5
+    # The browser notes the refusal by itself.
+    assert [line for line in page.said if "422" not in line] == []
 
 
 async def test_a_fact_is_corrected_and_its_history_stays(open_server: Served, page: Watched) -> None:

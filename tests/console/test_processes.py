@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -328,3 +328,31 @@ async def test_of_a_server_that_is_gone_each_page_shows_what_it_knew(
             assert min(known.values()) > 120
             await turn_to(watched, "facts?q=never%20asked")
             await watched.page.get_by_text("Nothing of this was known before").wait_for()
+
+
+async def test_in_development_mode_a_page_goes_on_after_a_restart(
+    browser: Browser, made: MadeStore, tmp_path: Path
+) -> None:
+    shutil.copy(made.path, tmp_path / "m.db")
+    arguments = ("console", "--store", "m.db", "--space", "ada")
+    async with AsyncExitStack() as stack:
+        with process_of(*arguments, "--port", "0", folder=tmp_path) as (address, _):
+            watched = await stack.enter_async_context(browser_page(browser, address))
+            await watched.go("memories")
+            loaded = await watched.page.evaluate("performance.timeOrigin")
+        port = address.rpartition(":")[2]
+        with process_of(*arguments, "--port", port, folder=tmp_path):
+            for words, found in (
+                ("tea cup 7", "Ada likes green tea, cup 7."),
+                ("tea cup 8", "Ada likes green tea, cup 8."),
+            ):
+                await watched.page.get_by_label("Search memories").fill(words)
+                await watched.page.keyboard.press("Enter")
+                await watched.page.get_by_role("button", name=found).wait_for()
+            assert await watched.page.get_by_role("alert").all_inner_texts() == []
+            assert await watched.page.evaluate("performance.timeOrigin") == loaded
+            renewals = [url for url in watched.asked if url.endswith("/console/session")]
+            assert len(renewals) == 2
+            # The browser itself notes the one answer of 403.
+            assert len(watched.said) == 1
+            assert "403" in watched.said[0]

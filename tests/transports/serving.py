@@ -12,6 +12,7 @@ from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.ports.models import Embedder
 from elytron_http_shell.server import ServingSettings
 from elytron_http_shell.server import served_http as serving_of
 
@@ -32,11 +33,18 @@ class Served:
 
 @asynccontextmanager
 async def served(
-    wanted: WantedSurfaces, /, *, development: bool = False, port: int = 0, further: Sequence[Family] = ()
+    wanted: WantedSurfaces,
+    /,
+    *,
+    development: bool = False,
+    port: int = 0,
+    further: Sequence[Family] = (),
+    embedder: Embedder | None = None,
 ) -> AsyncGenerator[Served]:
     """Serve an empty memory over everything that the command line serves it over, and `further` families."""
+    clock = FrozenClock(step_ms=1)
     async with (
-        elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory,
+        elytron.open("memory:", space="ada", clock=clock, ids=SeededIds(), embedder=embedder) as memory,
         surfaces_beside(memory, wanted) as more,
     ):
         serving = ServingSettings(port=port, development=development)

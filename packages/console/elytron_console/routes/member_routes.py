@@ -141,7 +141,13 @@ def path_surfaces(entrance: CallerEntrance, door: ConsoleDoor, /) -> Iterable[Su
     async def listed(request: Request) -> Response:
         sees_all = principal_of(request.scope).kind in OPERATORS
         rows = tuple(
-            PathRow(method=one.method, path=one.path, group=one.group, summary=one.summary, operator=one.is_operators)
+            PathRow(
+                method=one.method,
+                path=one.path.replace(":path}", "}"),
+                group=one.group,
+                summary=one.summary,
+                operator=one.is_operators,
+            )
             for one in entrance.transports.served
             if sees_all or not one.is_operators
         )

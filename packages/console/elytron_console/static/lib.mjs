@@ -60,17 +60,35 @@ export async function save(path, name) {
   return file.size;
 }
 
-/** Send a request; a body that is a file goes as it is, of the media type `type`. */
-async function request(method, path, body, { key, signal, type = "application/json" } = {}) {
+/** Send a request; a body that is a file goes as it is, of the media type `type`. A token of before a restart is renewed once. */
+async function request(method, path, body, options = {}) {
+  const used = token;
+  let answer = await send(method, path, body, options);
+  if (answer.status === 403 && options.key === undefined && (token !== used || (await renewToken()))) answer = await send(method, path, body, options);
+  if (answer.ok) return answer;
+  if (answer.status === 401 && options.key === undefined) onSignedOut();
+  let told = {};
+  try { told = JSON.parse(await answer.text()); } catch { told = { detail: "The answer cannot be read." }; }
+  throw new Refusal({ status: answer.status, ...told });
+}
+
+/** Ask for the session's token again; true if it is another one: the server was started again since. */
+async function renewToken() {
+  const before = token;
+  const answer = await send("GET", "/session", undefined, {});
+  if (answer.ok) keepToken(JSON.parse(await answer.text()).token);
+  return token !== before;
+}
+
+async function send(method, path, body, { key, signal, type = "application/json" }) {
   const headers = {};
   // A browser sends no other characters in a header; no key has them.
   if (key !== undefined && !/^[\x21-\x7E]+$/.test(key)) throw new Refusal({ status: 401, detail: "This is no access key." });
   if (key !== undefined) headers.Authorization = `Bearer ${key}`;
   if (token) headers[TOKEN] = token;
   if (body !== undefined) headers["Content-Type"] = type;
-  let answer;
   try {
-    answer = await fetch(`/console${path}`, {
+    return await fetch(`/console${path}`, {
       method, headers, signal, credentials: "same-origin", cache: "no-store",
       body: body === undefined || body instanceof Blob ? body : JSON.stringify(body),
     });
@@ -78,11 +96,6 @@ async function request(method, path, body, { key, signal, type = "application/js
     if (error.name === "AbortError") throw error;
     throw new Refusal({ detail: "The server does not answer.", code: "unreachable" });
   }
-  if (answer.ok) return answer;
-  if (answer.status === 401 && key === undefined) onSignedOut();
-  let told = {};
-  try { told = JSON.parse(await answer.text()); } catch { told = { detail: "The answer cannot be read." }; }
-  throw new Refusal({ status: answer.status, ...told });
 }
 
 export const Session = createContext(null);
@@ -229,6 +242,8 @@ export function bytes(number) {
   while (value >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
   return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${units[unit]}`;
 }
+
+export const millis = (ms) => `${ms < 10 ? ms.toFixed(1) : count(Math.round(ms))} ms`;
 
 export function span(ms) {
   const seconds = Math.floor(ms / 1000);

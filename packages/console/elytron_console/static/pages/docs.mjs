@@ -23,7 +23,7 @@ export default function Docs() {
           <${Table} label=${words(group)} rows=${rows} keyOf=${(row) => `${row.method} ${row.path}`} columns=${[
             ["Method", (row) => html`<${Badge} tone=${TONES[row.method] ?? "accent"}>${row.method}<//>`, "method"],
             ["Path", (row) => html`<span class="id">${row.path}</span>`, "path"],
-            ["What it does", (row) => html`${row.summary} ${row.operator && html`<${Badge}>operator<//>`}`, "grow"],
+            ["What it does", (row) => html`${row.summary} ${row.operator && html`<${Badge}>operator<//>`}`, "grow told"],
           ]} />
         <//>`)}
     <//>`;

@@ -68,7 +68,7 @@ export default function Memories() {
               <${Button} onClick=${() => setForm("forget")}>Forget<//><${Button} kind="danger" onClick=${() => setForm("erase")}>Erase…<//><${Button} kind="quiet" onClick=${() => setChosen(new Set())}>Choose none<//></div>`}
           ${!data ? loading && html`<div class="inset"><${Waiting} /></div>` : items.length === 0 ? html`<${Nothing} query=${query} words=${words} report=${data.report} />` : html`
             <div class="pager first"><${Check} label=${words ? `${plural(items.length, "hit")}, best first` : plural(items.length, "memory", "memories")} checked=${all} onChange=${(on) => setChosen(on ? new Set(items.map((hit) => hit.id)) : new Set())} />
-              ${data.report && html`<span class="soft small">${data.report.outcome} among ${plural(data.report.considered, "candidate")}</span>`}
+              ${data.report && html`<span class="soft small">${data.report.outcome === "nothing" ? "none fits well, of" : `${data.report.outcome} among`} ${plural(data.report.considered, "candidate")}</span>`}
               ${isLatest && html`<span class="soft small">${found.length < most ? `of ${count(found.length)}` : most < LATEST ? "of more" : `of the latest ${LATEST}; older ones as they were stored`}</span>`}</div>
             <ul class="list">${items.map((hit) => html`
               <li key=${hit.id} class=${hit.id === id ? "current" : ""}><div class="item">

@@ -1,5 +1,5 @@
 // Overview: is it well, and what did it do today?
-import { Badge, Bars, Empty, Failure, Figure, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
+import { Badge, Bars, Empty, Failure, Figure, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, millis, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
 
 const MINUTE = 60_000;
 
@@ -38,8 +38,8 @@ function Server({ data, space }) {
   return html`
     <div class="figures" role="group" aria-label="Figures">
       <${Figure} label="Entries today" value=${data.space ? count(data.space.today.entries) : "–"} note=${data.space ? "in this space, UTC" : "choose a space"} />
-      <${Figure} label="Recalls" value=${count(row("recall")?.calls ?? 0)} note=${row("recall") ? `${row("recall").mean_ms} ms on average` : "none since the start"} />
-      <${Figure} label="Projections" value=${count(row("project")?.calls ?? 0)} note=${row("project") ? `${row("project").mean_ms} ms on average` : "none since the start"} />
+      <${Figure} label="Recalls" value=${count(row("recall")?.calls ?? 0)} note=${row("recall") ? `${millis(row("recall").mean_ms)} on average` : "none since the start"} />
+      <${Figure} label="Projections" value=${count(row("project")?.calls ?? 0)} note=${row("project") ? `${millis(row("project").mean_ms)} on average` : "none since the start"} />
       <${Figure} label="Refused calls" tone=${calls.refused ? "warn" : ""} value=${count(calls.refused)} note=${`of ${count(calls.total)} since the start`} />
       <${Figure} label="Spaces" value=${`${count(data.spaces)}${data.spaces_clipped ? "+" : ""}`} note="in the store" />
       <${Figure} label="Store" value=${bytes(storage.store_bytes)} note=${storage.free_bytes !== undefined ? `${bytes(storage.free_bytes)} free` : "no size is known"} />
@@ -53,8 +53,8 @@ function Server({ data, space }) {
             ["Operation", (found) => words(found.operation), "grow"],
             ["Calls", (found) => count(found.calls), "num"],
             ["Refused", (found) => count(found.refused), "num"],
-            ["Mean", (found) => `${found.mean_ms} ms`, "num"],
-            ["Longest", (found) => `${found.longest_ms} ms`, "num"],
+            ["Mean", (found) => millis(found.mean_ms), "num"],
+            ["Longest", (found) => millis(found.longest_ms), "num"],
           ]} />` : html`<${Empty} title="No call yet">Since ${moment(calls.since)}.<//>`}
       <//>
       <${Panel} title="Newest entries of the journal" aside=${data.space ? html`<bdi>${data.space.space}</bdi>` : "no space is chosen"} flush>
@@ -64,7 +64,7 @@ function Server({ data, space }) {
           : html`<${Empty} title="Nothing was stored here yet" />`}
       <//>
     </div>
-    <div class="grid">
+    <div class="grid four">
       <${Panel} title="Runtime" aside=${html`<${Badge} tone=${runtime.ready ? "good" : "bad"}>${runtime.ready ? "ready" : "not ready"}<//>`}>
         <${Pairs} rows=${[
           ["Running for", span(runtime.uptime_ms)],

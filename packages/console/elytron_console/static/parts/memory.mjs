@@ -70,7 +70,7 @@ function Whole({ hit, fact, history, onForm }) {
     <${Pairs} rows=${[
       ["Said or seen", moment(hit.at)], ["Speaker", hit.speaker && html`<bdi>${hit.speaker}</bdi>`], ["Role", words(hit.role)],
       ["Conversation", hit.conversation && html`<a href=${linkTo("conversations", { channel: hit.channel, conversation: hit.conversation })}><bdi>${hit.conversation}</bdi></a>`],
-      ["Title", hit.title && !fact && html`<bdi>${hit.title}</bdi>`], ["Trust", hit.trust && html`<${State} state=${hit.trust} />`],
+      ["Title", !fact && hit.title && html`<bdi>${hit.title}</bdi>`], ["Trust", hit.trust && html`<${State} state=${hit.trust} />`],
       ["Freshness", hit.freshness && html`<${State} state=${hit.freshness} />`],
       ["Tags", hit.tags?.length ? html`<bdi>${hit.tags.join(", ")}</bdi>` : null],
       ...(fact ? [
