@@ -399,9 +399,9 @@ export function Dialog({ title, onClose, children, wide }) {
     </dialog>`;
 }
 
-/** A table of rows that may be opened. `columns` are [heading, cell of a row, class]. */
-export const Table = ({ columns, rows, keyOf, label, onOpen, current }) => html`
-  <div class="table-wrap"><table class="table" aria-label=${label}>
+/** A table of rows that may be opened; a `wide` one puts its cells in lines where it has no room. `columns` are [heading, cell of a row, class]. */
+export const Table = ({ columns, rows, keyOf, label, onOpen, current, wide }) => html`
+  <div class="table-wrap"><table class=${cx("table", wide && "wide")} aria-label=${label}>
     <thead><tr>${columns.map(([heading, , kind]) => html`<th scope="col" class=${kind} key=${heading}>${heading}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`
       <tr key=${keyOf(row)} class=${cx(onOpen && "opens", current === keyOf(row) && "current")} onClick=${onOpen ? (event) => { if (!event.target.closest("a,button,input,select,label")) onOpen(row); } : undefined}>

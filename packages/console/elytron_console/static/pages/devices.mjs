@@ -18,7 +18,7 @@ export default function Devices() {
       ${!data ? loading && html`<${Waiting} />` : html`
         <${Panel} flush label="Keys">
           ${sorted.length ? html`
-            <${Table} label="Keys" rows=${sorted} keyOf=${(key) => key.id} columns=${[
+            <${Table} wide label="Keys" rows=${sorted} keyOf=${(key) => key.id} columns=${[
               ["Label", (key) => html`<bdi>${key.label}</bdi>`, "grow"],
               ["Kind", (key) => key.kind],
               ["Space", (key) => (key.space ? html`<bdi>${key.space}</bdi>` : html`<span class="soft">any</span>`)],

@@ -21,7 +21,7 @@ export default function Jobs() {
         </div>
         <${Panel} flush label="Jobs">
           ${data.jobs.length === 0 ? html`<${Empty} title="Nothing was put off">Maintenance that needs a model waits here until a worker does it (elytron serve --work).<//>` : html`
-            <${Table} label="Jobs" rows=${data.jobs} keyOf=${(job) => job.id} columns=${[
+            <${Table} wide label="Jobs" rows=${data.jobs} keyOf=${(job) => job.id} columns=${[
               ["State", (job) => html`<${State} state=${job.state} />`],
               ["Kind", (job) => words(job.kind), "tight"],
               ["Conversation", (job) => html`<a href=${linkTo("conversations", { channel: job.channel, conversation: job.conversation })}><bdi>${job.conversation}</bdi></a> <span class="soft">${plural(job.turns, "turn")}</span>`, "grow"],

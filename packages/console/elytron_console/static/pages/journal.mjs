@@ -20,7 +20,7 @@ export default function Journal() {
       ${!data ? loading && html`<${Waiting} />` : html`
         <${Panel} flush title=${plural(data.sequence, "entry", "entries")} label="Entries">
           ${items.length === 0 ? html`<${Empty} title="No entry was found">${action ? `None of the action ${action}${last.next_before ? " in the newest part" : ""}.` : "Nothing was stored here yet."}<//>` : html`
-            <${Table} label="Entries" rows=${items} keyOf=${(entry) => entry.sequence} columns=${[
+            <${Table} wide label="Entries" rows=${items} keyOf=${(entry) => entry.sequence} columns=${[
               ["Entry", (entry) => count(entry.sequence), "num"],
               ["When", (entry) => moment(entry.at), "tight"],
               ["Action", (entry) => words(entry.action)],
