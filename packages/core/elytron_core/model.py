@@ -225,17 +225,15 @@ class VouchedMaker(Generic[ValueT]):
     def make(self, **fields: Any) -> ValueT:
         """Return the value with these fields, all that were said to be given."""
         assert fields.keys() == self._given
-        return self._made(self._blank | fields)
+        # One set for all: a copy of a value gets a set of its own, and nothing else changes it.
+        return _make_unchecked(
+            self._kind, self._blank | {name: dict[str, Any]() for name in self._dicts} | fields, self._set
+        )
 
     def again(self, value: ValueT, /, **fields: Any) -> ValueT:
         """Return what `make` gave before, with these of its fields instead; a dict that is not among them is shared."""
         assert fields.keys() <= self._given
-        return self._made(value.__dict__ | fields)
-
-    def _made(self, values: dict[str, Any]) -> ValueT:
-        for name in self._dicts:
-            values[name] = {}
-        # One set for all: a copy of a value gets a set of its own, and nothing else changes it.
+        values = value.__dict__ | {name: dict[str, Any]() for name in self._dicts} | fields
         return _make_unchecked(self._kind, values, self._set)
 
 

@@ -136,6 +136,8 @@ def _scrub_value(value: ValueT, found: _FoundSecrets, own: OwnOutput) -> ValueT:
     changed: dict[str, object] = {}
     for name in _text_fields(type(value)):
         part: object = getattr(value, name)
+        if part is None:
+            continue
         clean = _scrub_part(part, found, own, name)
         if clean is not part:
             changed[name] = clean

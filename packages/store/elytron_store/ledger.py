@@ -189,7 +189,8 @@ class LedgerStage(Generic[Body]):
         wanted = [(change.ref, change.expects) for change in (*batch.puts, *batch.deletes)]
         wanted += [(demand.ref, demand.revision) for demand in batch.requires]
         for ref, expected in wanted:
-            found = self._revision(ref)
+            staged = self._revisions.get(ref)
+            found = self._ledger.revision(ref) if staged is None else staged
             if found != expected:
                 raise Conflict(what=f"document {ref.collection}/{ref.key}", expected=expected, found=found)
 
@@ -205,7 +206,3 @@ class LedgerStage(Generic[Body]):
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
         self._answered[key] = AnsweredRequest(key, digest, answer, first, self.last, batch.at)
         return CommitReceipt(first, self.last, answer=answer)
-
-    def _revision(self, ref: DocumentRef) -> int:
-        staged = self._revisions.get(ref)
-        return self._ledger.revision(ref) if staged is None else staged

@@ -87,14 +87,14 @@ class MemoryStore(Engine):
 
     async def _get(self, space: SpaceId, refs: Sequence[DocumentRef]) -> Sequence[Document | None]:
         known = self._held.get(space)
-        return [None if known is None else _space_document(known, ref) for ref in refs]
+        return [None] * len(refs) if known is None else _documents_at(known, refs)
 
     async def _scan(self, space: SpaceId, page: DocumentPage) -> Sequence[Document]:
         known = self._held.get(space)
         if known is None:
             return []
         refs = known.ledger.window(page)
-        return [document for ref in refs if (document := _space_document(known, ref)) is not None]
+        return [document for document in _documents_at(known, refs) if document is not None]
 
     async def _count(self, space: SpaceId, collection: str) -> int:
         known = self._held.get(space)
@@ -154,6 +154,6 @@ class MemoryStore(Engine):
         self._held.clear()
 
 
-def _space_document(space: _MemorySpace, ref: DocumentRef) -> Document | None:
-    held = space.ledger.find(ref)
-    return None if held is None else Document(ref, held.revision, held.body)
+def _documents_at(space: _MemorySpace, refs: Sequence[DocumentRef]) -> list[Document | None]:
+    found = zip(refs, map(space.ledger.find, refs), strict=True)
+    return [None if held is None else Document(ref, held.revision, held.body) for ref, held in found]

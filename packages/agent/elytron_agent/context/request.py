@@ -247,24 +247,26 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
     return found[::-1]
 
 
-def _whole_items(items: Iterable[Message]) -> Iterator[Message]:
-    """Yield the items; a call without a result gets one, and a reply of nothing is left out."""
+def _whole_items(items: Iterable[Message]) -> list[Message]:
+    """Return the items; a call without a result gets one, and a reply of nothing is left out."""
     open_calls: dict[str, ToolCall] = {}
+    whole: list[Message] = []
     for item in items:
         match item:
             case ToolResult():
                 open_calls.pop(item.call_id, None)
-                yield item
+                whole.append(item)
             case ModelReply():
-                yield from _without_result(open_calls)
+                whole += _without_result(open_calls) if open_calls else ()
                 open_calls = {call.id: call for call in calls_of(item)}
                 if item.items:
-                    yield item
+                    whole.append(item)
             case _:
-                yield from _without_result(open_calls)
+                whole += _without_result(open_calls) if open_calls else ()
                 open_calls = {}
-                yield item
-    yield from _without_result(open_calls)
+                whole.append(item)
+    whole += _without_result(open_calls) if open_calls else ()
+    return whole
 
 
 def _without_result(calls: Mapping[str, ToolCall]) -> Iterator[ToolResult]:

@@ -364,7 +364,8 @@ class RunJournal:
                 report = await self._memory.finalize_turn_and_maintain(closing.turn)
                 stored = await self._put_all(drafts(report.turn_id, report.message_ids))
             else:
-                names = [(draft.namespace, draft.key) for draft in drafts(None, ())]
+                names = [(copies_of_turn(run, self._agent), _document_key(each)) for each in (*documents, ended)]
+                names += [((AGENTS, self._agent), closing.head[0])] if closing.head is not None else []
                 _, stored = await self._records.finalize_turn(closing.turn, names, drafts)
         except TurnConflict:
             # The turn was committed before the run broke off, under another end: it stays as it is.

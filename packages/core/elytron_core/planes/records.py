@@ -1,7 +1,7 @@
 """The plane of records: JSON values that a host keeps under a namespace and a key, each change with a version."""
 
-from collections.abc import Iterator
-from typing import Annotated, Any, cast
+from collections.abc import Iterable, Iterator
+from typing import Annotated
 
 from pydantic import AfterValidator, Field, JsonValue
 
@@ -48,9 +48,9 @@ def is_copy(namespace: tuple[str, ...], /) -> bool:
 
 def _bounded_value(value: JsonValue) -> JsonValue:
     """Return `value`. Raises ValueError if it is too deep, too large, or holds what JSON cannot say."""
-    level: list[Any] = [value]
+    level: list[JsonValue] = [value]
     for _ in range(limits.RECORD_VALUE_DEPTH):
-        level = [inner for outer in level if not isinstance(outer, str) for inner in _value_parts(outer)]
+        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _value_parts(outer)]
         if not level:
             break
     else:
@@ -60,10 +60,8 @@ def _bounded_value(value: JsonValue) -> JsonValue:
     return value
 
 
-def _value_parts(value: Any) -> list[Any]:
-    if isinstance(value, dict):
-        return list(cast("dict[str, Any]", value).values())
-    return cast("list[Any]", value) if isinstance(value, list) else []
+def _value_parts(value: dict[str, JsonValue] | list[JsonValue]) -> Iterable[JsonValue]:
+    return value.values() if isinstance(value, dict) else value
 
 
 Scalar = bool | int | float | str | None

@@ -175,9 +175,17 @@ class SpaceRecord(Value):
         return known
 
     @cached_property
-    def _models(self) -> dict[str, str]:
-        """The tags made so far; each recall by vectors asks for one."""
+    def _tags(self) -> dict[tuple[str, ...], str]:
+        """The tags made so far of what is asked for often: models of vectors, namespaces of records."""
         return {}
+
+    def _known_tag(self, purpose: str, /, *parts: str) -> str:
+        known = self._tags.get((purpose, *parts))
+        if known is None:
+            if len(self._tags) >= TAGS_KEPT:
+                self._tags.clear()
+            known = self._tags[purpose, *parts] = self.tag(purpose, *parts)
+        return known
 
     def turn_name_tag(self, key: ConversationKey, host_id: str, /) -> str:
         return self.tag("turn", *key, host_id)
@@ -213,19 +221,14 @@ class SpaceRecord(Value):
 
     def namespace_key(self, namespace: tuple[str, ...], /) -> str:
         """Return how the keys of a namespace's records begin, those of the namespaces below a first part together."""
-        first = self.tag("record first part", namespace[0])[:8]
-        return f"{first}.{self.tag('record namespace', *namespace)[:16]}."
+        first = self._known_tag("record first part", namespace[0])[:8]
+        return f"{first}.{self._known_tag('record namespace', *namespace)[:16]}."
 
     def record_key(self, namespace: tuple[str, ...], key: str, /) -> str:
         return self.namespace_key(namespace) + self.tag("record", *namespace, key)
 
     def model_tag(self, model: str) -> str:
-        known = self._models.get(model)
-        if known is None:
-            if len(self._models) >= TAGS_KEPT:
-                self._models.clear()
-            known = self._models[model] = self.tag("model", model)
-        return known
+        return self._known_tag("model", model)
 
     def digest(self, body: bytes, /) -> str:
         """Return the keyed digest of a document's body, as journals may show it."""

@@ -212,12 +212,14 @@ _NAME_TAILS = ("key", "token", "secret")
 _NAME_BEFORE = ("api", "access", "auth", "refresh", "secret", "private", "session", "client")
 
 
-def _part_places(small: str, part: str) -> Iterator[int]:
-    """Yield the places of `part` in a text."""
+def _part_places(small: str, part: str) -> list[int]:
+    """Return the places of `part` in a text."""
+    places: list[int] = []
     place = small.find(part)
     while place >= 0:
-        yield place
+        places.append(place)
         place = small.find(part, place + 1)
+    return places
 
 
 def _token_places(small: str) -> list[int]:
@@ -236,7 +238,7 @@ def _name_places(small: str) -> list[int]:
 
 
 def _places_of(small: str, /, *, part: str) -> list[int]:
-    return list(_part_places(small, part))
+    return _part_places(small, part)
 
 
 _RULES: Final = (

@@ -13,7 +13,7 @@ Rules that hold for every store:
 """
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol, TypeVar
@@ -381,12 +381,14 @@ def _require_entries(entries: Sequence[EntryDraft]) -> None:
         raise InvalidInput(field="covers", problem="is below 1")
 
 
-def number_entries(batch: Batch, /, *, after: int) -> Iterator[JournalEntry]:
-    """Yield the entries of `batch` as a journal keeps them that ends at sequence `after`."""
+def number_entries(batch: Batch, /, *, after: int) -> list[JournalEntry]:
+    """Return the entries of `batch` as a journal keeps them that ends at sequence `after`."""
+    entries: list[JournalEntry] = []
     for entry in batch.entries:
         after += entry.covers
         at = batch.at if entry.at is None else entry.at
-        yield JournalEntry(after, at, entry.action, entry.ref, entry.digest, entry.covers)
+        entries.append(JournalEntry(after, at, entry.action, entry.ref, entry.digest, entry.covers))
+    return entries
 
 
 def require_ref(ref: DocumentRef, /) -> None:

@@ -201,7 +201,7 @@ async def commit_vectors(
     """Commit documents of vectors, tell the fold of them, and return their last sequence. Raises Conflict."""
     batch = Batch(space=space, at=ctx.clock.now(), entries=tuple(entries), puts=tuple(puts), requires=tuple(requires))
     committed = await ctx.store.commit(batch)
-    *_, mark = number_entries(batch, after=committed.first - 1)
+    mark = number_entries(batch, after=committed.first - 1)[-1]
     ctx.folds.feed(space, FedCommit(committed.first, mark, written))
     return committed.last
 

@@ -137,7 +137,8 @@ def in_one_order(ranked: list[RankedMemory], route: weights.PlaneRoute, /) -> li
     if route.slot is not None:
         ranked = [item for item in ranked if _slot_of(item) == route.slot] or ranked
     if route.bonus:
-        ranked = [_plane_bonus(item, route) for item in ranked]
+        favours = [(item, route.bonus.get(_plane_of(item), 0.0)) for item in ranked]
+        ranked = [_with_bonus(item, favour) if favour else item for item, favour in favours]
     ordered = sorted(ranked, key=attrgetter("score"), reverse=True)
     return _evidence_first(ordered) if route.intent is weights.QueryIntent.EVIDENCE else ordered
 
@@ -168,11 +169,8 @@ def _placed_at(item: RankedMemory, score: float) -> RankedMemory:
     return item._replace(score=score, found=found)
 
 
-def _plane_bonus(item: RankedMemory, route: weights.PlaneRoute) -> RankedMemory:
+def _with_bonus(item: RankedMemory, favour: float) -> RankedMemory:
     """Return the memory with its plane's bonus, which its hit shows."""
-    favour = route.favour(_plane_of(item))
-    if not favour:
-        return item
     score, found = weights.lift_strength(min(item.score, 1.0), favour), item.found
     if isinstance(found, RecallHit):
         signals = {**found.signals, "route": favour}
@@ -325,9 +323,10 @@ def is_crowded(hits: Sequence[RecallHit], /, *, limit: int) -> bool:
         return True
     outside = 0
     for place, hit in enumerate(hits, 1):
-        outside += is_outside(hit)
-        if outside > _allowed_outside(place):
-            return True
+        if is_outside(hit):
+            outside += 1
+            if outside > _allowed_outside(place):
+                return True
     return False
 
 

@@ -97,7 +97,7 @@ async def commit_write(
 
 def _tell_fold(ctx: OperationContext, batch: Batch, planned: PlannedWrite, committed: CommitReceipt) -> None:
     """Feed the index of the space with what was committed, and request its vectors."""
-    *_, mark = number_entries(batch, after=committed.first - 1)
+    mark = number_entries(batch, after=committed.first - 1)[-1]
     if not planned.changes.deletes:  # what goes is left to the journal
         ctx.folds.feed(batch.space, FedCommit(committed.first, mark, planned.changes.folded))
     nudge_embedding(ctx, batch.space)

@@ -219,7 +219,7 @@ class ReadCache:
                 self._read[space, put.ref] = None
         if committed.replayed:
             return
-        *_, mark = number_entries(batch, after=committed.first - 1)
+        mark = number_entries(batch, after=committed.first - 1)[-1]
         stand = self._stands.get(space)
         if stand is None or stand.mark is None or stand.mark.sequence + 1 != committed.first:
             self._begin(space, mark, _UNKNOWN)

@@ -43,7 +43,7 @@ def test_each_intent_has_its_own_order_of_planes_and_favours_its_own() -> None:
         RecallPlane.LONG_TERM,
     ]
     assert len({route.planes for route in routes}) == 5
-    favours = [{plane: points for plane in RecallPlane if (points := route.favour(plane))} for route in routes]
+    favours = [{plane: points for plane in RecallPlane if (points := route.bonus.get(plane))} for route in routes]
     assert favours == [
         {RecallPlane.LONG_TERM: 18},
         {RecallPlane.PROCEDURAL: 18, RecallPlane.EXECUTION: 14},

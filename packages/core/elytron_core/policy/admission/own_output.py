@@ -47,8 +47,11 @@ class StrippedText(NamedTuple):
 
 def is_own_output(text: str, /) -> bool:
     """Return whether `text` has a block of this memory in it, whole or in part."""
-    is_block = ("<memory-" in text and _OPENING.search(text) is not None) or POLICY in text
-    return is_block or _is_reference(text)
+    if ("<memory-" in text and _OPENING.search(text) is not None) or POLICY in text:
+        return True
+    if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
+        return True
+    return _LISTED_ID.search(text) is not None and _LISTED.search(text) is not None
 
 
 def strip_own_output(text: str, /) -> StrippedText:
@@ -110,13 +113,6 @@ def _of_others(part: object) -> Any:
 def is_drawn(note: str, /) -> bool:
     """Return whether a note's text is one that rules drew from the transcript."""
     return _NOTE.fullmatch(note) is not None
-
-
-def _is_reference(text: str) -> bool:
-    """Return whether `text` has lines in it that were recalled or listed for a model."""
-    if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
-        return True
-    return _LISTED_ID.search(text) is not None and _LISTED.search(text) is not None
 
 
 def _without_references(text: str) -> tuple[str, int]:

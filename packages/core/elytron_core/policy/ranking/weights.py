@@ -211,10 +211,6 @@ class PlaneRoute(Value):
         """Return the place of `plane` among the planes; the last of all for one that it does not name."""
         return self.planes.index(plane) if plane in self.planes else len(self.planes)
 
-    def favour(self, plane: RecallPlane, /) -> float:
-        """Return the points that a match in `plane` gets on top."""
-        return self.bonus.get(plane, 0.0)
-
 
 _FACTS, _SKILLS, _TURNS = RecallPlane.LONG_TERM, RecallPlane.PROCEDURAL, RecallPlane.TRANSCRIPT
 _CAPSULES, _STATE, _SUMMARY, _NOTES = (
