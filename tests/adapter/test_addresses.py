@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gates.tree import ROOT, files
 
-from elytron_adapter.http.addresses import is_public, number_of
+from elytron_adapter.http.requests import is_public, number_of
 from elytron_core.errors import Unreachable
 
 pytestmark = pytest.mark.anyio
@@ -46,7 +46,7 @@ async def test_a_name_that_is_none_cannot_be_found(host: str) -> None:
 
 def test_one_place_looks_hosts_up_and_judges_them() -> None:
     own = {
-        ROOT / "packages/adapter/elytron_adapter/http/addresses.py",
+        ROOT / "packages/adapter/elytron_adapter/http/requests.py",
         # A client looks up the name of the server that its host gave it; it calls no address of a caller.
         ROOT / "packages/sdk/elytron/remote/nodes.py",
     }

@@ -6,7 +6,7 @@ from tests.http_shell.conftest import Keys, bearer
 from tests.transports.live import Live
 
 from elytron import MemoryRuntime
-from elytron.remote.connection import shut_down
+from elytron.remote.memory import shut_down
 from elytron.remote.wire import address_of
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.identity.access_keys import DevelopmentCallers

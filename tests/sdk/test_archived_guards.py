@@ -9,7 +9,7 @@ from tests.sdk.told import believe, learn
 import elytron
 from elytron import FactAction, FactChangeRequest, ImportMode, LearningAction, MemoryForgetRequest, Scope
 from elytron.documents.planes import BROUGHT
-from elytron.transfer.archived_documents import GUARDS
+from elytron.transfer.archive import GUARDS
 from elytron.transfer.bootstrap import REBUILT, UNBROUGHT
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId

@@ -19,7 +19,7 @@ from elytron import (
     MemoryReplayRequest,
     RemoteMemory,
 )
-from elytron.remote.connection import RemoteConnecting
+from elytron.remote.memory import RemoteConnecting
 from elytron.remote.wire import addresses_of
 from elytron_core import errors, limits
 from elytron_core.contracts.control import MemoryForgetRequest

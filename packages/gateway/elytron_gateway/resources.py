@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
 from elytron.state.conflict_retry import LostRaces
-from elytron_adapter.http.addresses import is_public, number_of
+from elytron_adapter.http.requests import is_public, number_of
 from elytron_core import limits
 from elytron_core.errors import (
     Conflict,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Self
 
-from elytron.jobs.background import BackgroundTask
+from elytron.jobs.queue import BackgroundTask
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_core.contracts.control import MemoryEraseRequest

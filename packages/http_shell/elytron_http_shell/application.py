@@ -23,6 +23,7 @@ from elytron_adapter.failures import (
     failure_of,
     reject_error,
 )
+from elytron_adapter.http.archives import archive_surfaces
 from elytron_adapter.http.responses import refused_response, request_id_of
 from elytron_adapter.identity.access_keys import AccessKeys, DevelopmentCallers
 from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
@@ -31,7 +32,6 @@ from elytron_core.errors import ElytronError
 from elytron_http_shell.description.docs_pages import describing_surfaces, watching_surfaces
 from elytron_http_shell.doors import HostGuard, standing_headers, surface_route
 from elytron_http_shell.streams.websocket import stream_surfaces
-from elytron_http_shell.surfaces.archives import archive_surfaces
 from elytron_http_shell.surfaces.compat_routes import seed_routes
 from elytron_http_shell.surfaces.keys import access_routes, shutdown_route
 from elytron_http_shell.surfaces.operations import flat_routes, operation_surfaces

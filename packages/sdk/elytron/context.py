@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
 from elytron.state.conflict_retry import ChangeLines
-from elytron.state.conversation_heads import HeadCache
+from elytron.state.conversation_heads import FactUses, HeadCache, LastBlocks, LastConversations
 from elytron.state.encoders import RuntimeEncoders
-from elytron.state.recent_use import FactUses, LastBlocks, LastConversations
 from elytron.state.skill_directories import SkillDirs
 from elytron.state.space_records import SpaceRecords
 from elytron.state.tools import ToolShelves

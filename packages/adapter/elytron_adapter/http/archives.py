@@ -16,10 +16,12 @@ from elytron_adapter.dispatch import CallerEntrance, word_of
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport
 from elytron_adapter.envelope import Response as Answer
 from elytron_adapter.http.requests import AUDIT_ID, body_pieces, query_scope, require_length
-from elytron_adapter.http.responses import principal_of, render_answer, request_id_of
+from elytron_adapter.http.responses import principal_of, render_answer, request_id_of, shown_surface
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.contracts.archive import (
     ImportMode,
+    MemoryImportReport,
     MemoryImportRequest,
     MemorySpaceExportReport,
     MemorySpaceExportRequest,
@@ -168,3 +170,26 @@ async def work_folder() -> AsyncGenerator[Path]:
     """Give a folder that only the server sees, while this is entered."""
     with TemporaryDirectory(prefix="elytron-") as folder:
         yield Path(folder)
+
+
+PATH = "/v1/archive"
+
+
+def archive_surfaces(
+    entrance: CallerEntrance, /, *, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES
+) -> tuple[Surface, ...]:
+    """Return the surfaces that export and import a space's archive, of at most `archive_bytes`."""
+    keeper = ArchiveHandlers(entrance, CallTransport.HTTP, archive_bytes=archive_bytes)
+    fetch = SurfaceDescription(
+        "fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None, MEDIA_TYPE,
+        ("If-None-Match",), ("space", "include_private"),
+        answer="The archive; its ETag is the state of what it holds.",
+    )  # fmt: skip
+    send = SurfaceDescription(
+        "send_archive", "Read an archive file into the space.", MEDIA_TYPE, MemoryImportReport,
+        ("If-Match",), ("space", "mode", "dry_run"),
+    )  # fmt: skip
+    return (
+        shown_surface(PATH, keeper.fetch, access=SurfaceAccess.MEMBER, methods=("GET",), told=fetch),
+        shown_surface(PATH, keeper.send, access=SurfaceAccess.MEMBER, methods=("PUT",), told=send),
+    )

@@ -10,8 +10,7 @@ from typing import Any, Final, Protocol
 
 from elytron.context import Beat, OperationContext
 from elytron.flows.worker import run_next
-from elytron.jobs.background import BackgroundTask, apart_from_others
-from elytron.jobs.queue import read_queue
+from elytron.jobs.queue import BackgroundTask, apart_from_others, read_queue
 from elytron_agent.service import limits
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError

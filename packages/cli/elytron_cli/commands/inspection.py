@@ -19,8 +19,8 @@ from elytron_adapter.failures import EXIT_DAMAGE, failure_of, reject_error
 from elytron_cli.commands.config import ConfigItem
 from elytron_cli.config import RunSettings
 from elytron_cli.input.files import read_value, replace_file, valid_value
+from elytron_cli.input.filters import profile_option
 from elytron_cli.input.options import PageGroup, common_but_profile, common_options, page_command, page_options
-from elytron_cli.input.profile_names import profile_option
 from elytron_cli.refusal import OperationRefused
 from elytron_cli.runner import answer_request, run_output, run_settings, run_work
 from elytron_cli.session import CommandSession, keys_of, open_session, scope_fields

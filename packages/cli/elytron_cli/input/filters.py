@@ -1,4 +1,4 @@
-"""The options that narrow what is read: apart from the others, for what they make is not loaded for a page of help."""
+"""Options that need values of the core, apart from the others, for what they make is not loaded for a page of help."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -7,10 +7,11 @@ from typing import Any, TypeVar
 import click
 
 from elytron_cli.input.files import valid_value
-from elytron_cli.input.options import OneOf, time_option
+from elytron_cli.input.options import Body, OneOf, time_option
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.evidence import TrustLevel
+from elytron_core.profiles import ProfileName
 
 ResultT = TypeVar("ResultT")
 
@@ -54,3 +55,17 @@ def filter_options(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
     for option in reversed(_FILTERS):
         call = option(call)
     return call
+
+
+class _ProfileChoice(OneOf[ProfileName]):
+    """The name of a profile, also with the prefix `profile-`, by which some hosts call it."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        """Return the short name."""
+        return super().normalize_choice(choice, ctx).removeprefix("profile-")
+
+
+def profile_option(told: str, /) -> Callable[[Body], Body]:
+    """Give a command a `--profile` of its own."""
+    usual = ProfileName.SERVER_DEV_FULL.value
+    return click.option("--profile", type=_ProfileChoice(ProfileName), default=usual, show_default=True, help=told)

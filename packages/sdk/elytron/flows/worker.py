@@ -8,9 +8,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from elytron.context import JobBlocked, OperationContext
-from elytron.jobs.background import BackgroundTask, apart_from_others, log_fault
 from elytron.jobs.model_calls import BudgetReached, ModelAsker
-from elytron.jobs.queue import KnownJob, claim_job, job_view, move_job, read_jobs, read_queue
+from elytron.jobs.queue import (
+    BackgroundTask,
+    KnownJob,
+    apart_from_others,
+    claim_job,
+    job_view,
+    log_fault,
+    move_job,
+    read_jobs,
+    read_queue,
+)
 from elytron.passes.extraction import PASSES
 from elytron.passes.pass_context import PassWork, read_turns
 from elytron_core import limits

@@ -15,14 +15,13 @@ from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, scored_hit
 from elytron.documents.stored_values import documents_at
 from elytron.indexing.parse_cache import ReadTurn
-from elytron.indexing.search_result import SearchedSpace
 from elytron.indexing.units import vectors_ref
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallHit, RecallPlane, RerankUse
 from elytron_core.errors import ModelRefused, ModelUnavailable
 from elytron_core.evidence import TrustLevel
-from elytron_core.ids import TurnId
+from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, transcript
 from elytron_core.planes.embedding import VectorSet, check_to_hex
 from elytron_core.policy.ranking import weights
@@ -35,6 +34,23 @@ from elytron_core.scope import Scope
 from elytron_index import FoundCandidates, IndexQuery, UnitCandidate, UnitSignals
 from elytron_index.space_index import SpaceIndex
 from elytron_index.structures.vectors import Vector, unit_vector
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedSpace:
+    """A search in a space, and its result."""
+
+    space: SpaceId
+    index: SpaceIndex
+    query: IndexQuery
+    found: FoundCandidates
+    has_passages: bool
+    """True if the query's vector is to be compared with those of passages too."""
+
+    @property
+    def is_assisted(self) -> bool:
+        """True if messages of assistants and of their users were found together."""
+        return self.found.highs.owner > 0.0
 
 
 def answer_scores(found: FoundCandidates, /) -> list[float]:

@@ -9,7 +9,6 @@ from elytron.documents.hits import fact_hit, skill_hit, with_newer
 from elytron.documents.planes import ASKED, kept_memory, text_of, title_of
 from elytron.documents.stored_values import documents_at, values_at
 from elytron.embedding.embed_pass import nudge_embedding
-from elytron.indexing.search_result import SearchedSpace
 from elytron.indexing.units import COVERED, SESSION, plane_of
 from elytron.memories.chat_aliases import meant_conversation
 from elytron.recall.filters import asked_planes, index_filters
@@ -17,6 +16,7 @@ from elytron.recall.order import (
     CLOSER,
     PlacedMemory,
     RankedMemory,
+    SearchedSpace,
     answer_estimate,
     answer_scores,
     in_one_order,

@@ -1,6 +1,5 @@
 """Memories on a server."""
 
-from elytron.remote.connection import RemoteConnecting, connect
-from elytron.remote.memory import RemoteMemory, SyncRemoteMemory
+from elytron.remote.memory import RemoteConnecting, RemoteMemory, SyncRemoteMemory, connect
 
 __all__ = ["RemoteConnecting", "RemoteMemory", "SyncRemoteMemory", "connect"]

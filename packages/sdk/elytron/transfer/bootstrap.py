@@ -20,8 +20,7 @@ from elytron.state.conversation_heads import HeadCache
 from elytron.state.encoders import RuntimeEncoders
 from elytron.state.space_records import SpaceRecords
 from elytron.transcript import with_founded_citations
-from elytron.transfer.archive import ArchiveReader
-from elytron.transfer.archived_documents import GUARDS, bring_documents, bring_guards
+from elytron.transfer.archive import GUARDS, ArchiveReader, bring_documents, bring_guards
 from elytron.transfer.rehearsal import RehearsalStore
 from elytron.transfer.restore import ArchiveSurvey, in_thread, survey_archive
 from elytron.writes.commit import commit_write

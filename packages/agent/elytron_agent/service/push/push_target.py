@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from elytron_adapter.http.addresses import is_public, number_of
+from elytron_adapter.http.requests import is_public, number_of
 from elytron_agent.service import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused, Unreachable
 

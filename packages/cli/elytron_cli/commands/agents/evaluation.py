@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from elytron_cli.exit_codes import FAILURE
+from elytron_cli.input.filters import profile_option
 from elytron_cli.input.options import (
     PageCommand,
     PageGroup,
@@ -16,7 +17,6 @@ from elytron_cli.input.options import (
     limit_option,
     page_command,
 )
-from elytron_cli.input.profile_names import profile_option
 from elytron_cli.runner import answer_request, run_output, run_settings, run_work, scope_of
 from elytron_cli.session import CommandSession, keys_of, model_of, text_model_of
 from elytron_cli.tables import common as tables_common

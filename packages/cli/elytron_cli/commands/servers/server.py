@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from elytron.remote.connection import shut_down
+from elytron.remote.memory import shut_down
 from elytron.remote.wire import address_of
 from elytron_cli.commands.servers.serve import listening_options, log_to_stderr, logging_options, loop_factory
 from elytron_cli.input.options import PageGroup, choice_option, common_options, page_command
