@@ -43,17 +43,18 @@ def next_action(
     if not record.replies:
         return NextAction(NextDoing.ASK) if record.input.asks else NextAction(NextDoing.END, StopReason.DONE)
     last = record.replies[-1]
+    calls = last.calls
     made = {result.place for result in record.results if result.step == last.step}
-    missing = [place for place, call in enumerate(last.calls) if place not in made and call.name not in handed]
+    missing = [place for place, call in enumerate(calls) if place not in made and call.name not in handed]
     if missing:
-        return NextAction(NextDoing.CALL, places=_side_by_side(last.calls, missing, readers))
+        return NextAction(NextDoing.CALL, places=_side_by_side(calls, missing, readers))
     if record.corrections > limits.CORRECTIONS:
         return NextAction(NextDoing.END, StopReason.MALFORMED)
-    if not last.calls and not last.correction:
+    if not calls and not last.correction:
         return NextAction(NextDoing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
-    if any(call.name in handed for call in last.calls):
+    if any(call.name in handed for call in calls):
         return NextAction(NextDoing.END, StopReason.HANDED)
-    if [call.name for call in last.calls] == [DONE]:
+    if [call.name for call in calls] == [DONE]:
         return NextAction(NextDoing.END, StopReason.DONE)
     usage = record.usage
     if len(record.replies) >= budget.steps:
