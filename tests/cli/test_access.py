@@ -182,3 +182,8 @@ async def test_an_operator_sees_the_stores_bytes_jobs_backup_and_errors_and_stop
     _, code, log = await _served(elytron.folder, "--development", meanwhile=ask)
     assert code in {0, -signal.SIGTERM}, log
     assert not (elytron.folder / "m.db.server").exists()
+
+
+def test_a_stop_reaches_no_server_of_another_store(elytron: CommandLine) -> None:
+    elytron("add", "The ferry leaves at six.")
+    assert "no server over this store" in elytron.error("server", "stop", expect=2)["reason"]

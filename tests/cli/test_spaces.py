@@ -25,6 +25,7 @@ def test_an_empty_space_brings_a_hint_at_the_others(elytron: CommandLine) -> Non
     assert hint.startswith("the space 'default' is empty; this store has 'a', 'b', 'c', 'd', 'e' and others")
     assert elytron("recall", "tea", "--space", "a").stderr == ""
     assert elytron("add", "tea", "--space", "h").stderr == ""
+    assert elytron("spaces").stderr == ""
 
 
 def test_a_store_without_any_space_brings_no_hint(elytron: CommandLine) -> None:

@@ -38,7 +38,7 @@ def test_the_command_says_how_it_read_them(elytron: CommandLine) -> None:
     assert "The ferry leaves at six." in result.stdout
 
 
-@pytest.mark.parametrize("wrong", ["2026-13-01", "2026-02-30T10:00", "soonish"])
+@pytest.mark.parametrize("wrong", ["2026-13-01", "2026-02-30T10:00", "soonish", "-5", "+3", "5"])
 def test_a_wrong_timestamp_is_not_guessed(elytron: CommandLine, wrong: str) -> None:
     elytron("add", "The ferry leaves at six.")
     told = elytron.error("recall", "ferry", "--since", wrong, expect=2)

@@ -77,3 +77,14 @@ async def test_what_will_not_pass_is_not_waited_for() -> None:
             await memory.put(ADA, SHELF, "key", {"a": "x" * 300_000}, ttl_s=None)
         assert not await memory.has(ADA, SHELF, "key")
         assert pauses == []
+
+
+async def test_what_was_committed_is_waited_for_no_longer_and_leaves_nothing() -> None:
+    async with elytron.open("memory:", space=None) as memory:
+        proxied = ProxyMemory(CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers()))
+        with proxied.committing(ADA):
+            pass
+        for _ in range(2):
+            with proxied.committing(ADA), proxied.committing(ADA):
+                pass
+        assert vars(proxied)["_pending"] == {}

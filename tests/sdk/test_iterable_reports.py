@@ -1,5 +1,7 @@
 """Reports of several memories iterate over them; a misspelt filter is an error."""
 
+from datetime import UTC, datetime
+
 import pytest
 
 import elytron
@@ -35,3 +37,19 @@ async def test_filters_have_the_names_that_add_has_and_their_own() -> None:
             assert len(await memory.recall("ferry", filters=filters)) == 1
         assert len(await memory.recall("ferry", filters={"speaker": "Ben"})) == 0
         assert len(await memory.recall("ferry", filters={"team": "red"})) == 1
+
+
+@pytest.mark.parametrize(
+    "said", ["2026-02-01", "2026-02-01T00:00:00Z", datetime(2026, 2, 1, tzinfo=UTC), 1769904000000]
+)
+async def test_times_of_filters_are_written_as_those_of_add_are(said: str | datetime | int) -> None:
+    async with elytron.open("memory:", space="ada") as memory:
+        await memory.add("The ferry leaves at six.", at="2026-01-31")
+        await memory.add("The ferry leaves at nine.", at="2026-02-01")
+        for name, texts in (("since", ["The ferry leaves at nine."]), ("until", ["The ferry leaves at six."])):
+            assert [hit.text for hit in await memory.recall("ferry", filters={name: said})] == texts
+            assert [hit.text for hit in await memory.list(filters={name: said})] == texts
+        for name in ("as_of", "known_at"):
+            await memory.recall("ferry", filters={name: said})
+        with pytest.raises(InvalidInput, match="ISO 8601"):
+            await memory.recall("ferry", filters={"since": "yesterday"})

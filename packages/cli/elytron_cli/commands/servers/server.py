@@ -17,12 +17,12 @@ from elytron_cli.runner import run_output, run_settings
 from elytron_cli.session import open_session, require_own_store, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput
 from elytron_core import limits
-from elytron_core.errors import MissingExtra, PermissionRefused
+from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
 from elytron_core.model import Value
 from elytron_proxy import BlockPlacement, MemoryUse, upstreams_of
 from elytron_proxy import limits as proxy_limits
 from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of, pass_routes_of
-from elytron_store import WhenMissing
+from elytron_store import WhenMissing, parse_url
 
 if TYPE_CHECKING:
     from elytron_http_shell.server import StartedServer
@@ -186,6 +186,16 @@ def server_group() -> None:
     """End a server that runs on this machine."""
 
 
+def _kept_address() -> str | None:
+    """Return the address of the server over the store. Raises InvalidInput for a store that was named and has none."""
+    store = run_settings().store
+    kept = address_kept_for(store.value)
+    if kept is None and store.origin != "default" and parse_url(store.value).path is not None:
+        # The usual address may be another store's.
+        raise InvalidInput(field="--url", problem="is needed: no server over this store is known on this machine")
+    return kept
+
+
 @server_group.command("stop")
 @click.option("--reason", default="", metavar="TEXT", help="Why; shown to callers.")
 @server_options
@@ -195,7 +205,7 @@ def stop_command(*, reason: str, server: NamedServer) -> None:
     Needs an operator's key, on the server's own machine.
     """
     is_given = click.get_current_context().get_parameter_source("url") is not ParameterSource.DEFAULT
-    url = server.url if is_given else address_kept_for(run_settings().store.value) or server.url
+    url = server.url if is_given else _kept_address() or server.url
     address = address_of(url, api_key=server.key, proxy=server.proxy)
     report = asyncio.run(shut_down(address, reason=reason))
     run_output().report(report, lambda console, _: console.print(f"the server ends: process {report.pid}"))
