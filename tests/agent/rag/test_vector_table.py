@@ -124,3 +124,16 @@ def test_the_order_is_exact_where_single_precision_is_not() -> None:
     kind = VectorKind("m", 256)
     answer = VectorTable.of(kind, rows).search(query, RowFilter(), limit=20)
     assert [(each.row.id, each.score) for each in answer.ranked] == by_numpy(kind, rows, query, RowFilter(), 20)
+
+
+def test_vectors_that_are_longer_by_a_power_of_two_have_the_same_scores() -> None:
+    dice = np.random.default_rng(7)
+    vectors = dice.standard_normal((6, 64)).astype(np.float16)
+    query = dice.standard_normal(64).astype("<f4").tobytes()
+    kind = VectorKind("m", 64)
+
+    def scores(factor: float) -> list[float]:
+        table = VectorTable.of(kind, [row(at, vector * np.float16(factor)) for at, vector in enumerate(vectors)])
+        return [each.score for each in table.search(query, RowFilter(), limit=6).ranked]
+
+    assert scores(1) == scores(4_096)

@@ -19,6 +19,8 @@ from elytron_agent.rag.rows import EmbeddingRow
 Matrix = NDArray[np.float32]
 _DIGITS: Final = 12
 """Digits of a score: rows whose cosines differ by less are equally near."""
+_HALVES, _INTEGER_MOST = 2.0**24, 2.0**14
+"""Factor that makes an integer of every half, and the bound of a square below which no sum of products overflows."""
 _ROUNDING: Final = 2.0**-24
 """Largest relative error of one operation in single precision."""
 
@@ -151,7 +153,7 @@ class VectorTable:
         if not count:
             return TableAnswer([], 0, skipped)
         numbers = asked.astype(np.float64)
-        length = math.sqrt(math.fsum(numbers * numbers))
+        length = math.sqrt(_exact_sum(numbers * numbers))
         rough = (self.matrix @ (numbers / length).astype(np.float32)) * self._inverse_lengths
         if passing is not None:
             rough = rough[passing]
@@ -169,10 +171,10 @@ class VectorTable:
         return np.flatnonzero(rough >= last - 2 * error)
 
     def _cosine(self, at: int, numbers: NDArray[np.float64], length: float) -> float:
-        # Products of a half and a single are exact in double precision, and `fsum` adds them up without an error.
+        # Products of a half and a single are exact in double precision, and are added up without an error.
         vector = self.matrix[at].astype(np.float64)
-        own = math.sqrt(math.fsum(vector * vector))
-        return round(math.fsum(vector * numbers) / (own * length), _DIGITS) if own else 0.0
+        own = _exact_length(vector)
+        return round(_exact_sum(vector * numbers) / (own * length), _DIGITS) if own else 0.0
 
     def _passing(self, wanted: RowFilter) -> NDArray[np.intp] | None:
         """Return the places of the rows that pass; None for all."""
@@ -194,6 +196,19 @@ class VectorTable:
     def _inverse_lengths(self) -> Matrix:
         lengths = np.sqrt(np.einsum("ij,ij->i", self.matrix, self.matrix))
         return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+
+
+def _exact_length(vector: NDArray[np.float64]) -> float:
+    """Return the length of a vector of halves, each of which is a multiple of 2 to the power of -24."""
+    if float(np.abs(vector).max(initial=0.0)) ** 2 * len(vector) >= _INTEGER_MOST:
+        return math.sqrt(_exact_sum(vector * vector))
+    integers = (vector * _HALVES).astype(np.int64)
+    return math.sqrt(int(integers @ integers)) / _HALVES
+
+
+def _exact_sum(numbers: NDArray[np.float64]) -> float:
+    # A list first: `fsum` takes four times as long over the numbers of an array.
+    return math.fsum(numbers.tolist())
 
 
 def _reason_of(row: EmbeddingRow, kind: VectorKind) -> str:
