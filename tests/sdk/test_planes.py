@@ -7,6 +7,7 @@ import elytron
 from elytron_core import limits
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.continuity import LayerOutcome, SnapshotLayer
+from elytron_core.contracts.control import HistoryEvent
 from elytron_core.contracts.transcript import MemoryWriteReport, WriteOutcome
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.evidence import EvidenceRole
@@ -371,3 +372,17 @@ async def test_a_chat_stands_for_its_conversation_in_every_plane(memory: elytron
 
 def write_of(scope: elytron.Scope, kind: str, **write: object) -> elytron.MemoryWriteRequest:
     return elytron.MemoryWriteRequest.model_validate({"scope": scope, "write": {"kind": kind, **write}})
+
+
+async def test_the_history_of_what_each_plane_keeps_says_that_it_was_forgotten(memory: elytron.MemoryRuntime) -> None:
+    ids = await everything(memory)
+
+    async def events() -> dict[str, list[HistoryEvent]]:
+        return {name: [item.event for item in (await memory.history(one)).items] for name, one in ids.items()}
+
+    expected = [HistoryEvent.ADDED]
+    assert await events() == dict.fromkeys(ids, expected)
+    for undo, event in ((False, HistoryEvent.FORGOTTEN), (True, HistoryEvent.RESTORED)):
+        await memory.forget(elytron.MemoryForgetRequest(ids=tuple(ids.values()), undo=undo))
+        expected = [*expected, event]
+        assert await events() == {name: expected if name != "subject" else expected[:1] for name in ids}

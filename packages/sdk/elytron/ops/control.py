@@ -338,6 +338,8 @@ def _control_report(
     )
 
 
+_HIDINGS = frozenset((AuditAction.FORGOTTEN, AuditAction.RESTORED))
+"""Calls that change what is kept of a memory, and none of its words."""
 _ORDER = (
     (RecallPlane.TRANSCRIPT, transcript.TURNS),
     (RecallPlane.LONG_TERM, FACTS),
@@ -391,6 +393,7 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
     if memory.plane is not RecallPlane.PRIVATE_GARDEN:
         require_disclosed(memory, include_private=request.include_private)
     part = None
+    trail = await _memory_trail(ctx, scope, memory.ref)
     match memory:
         case FactMemory(fact=fact):
             told = await _of_slot_read(ctx, scope, fact, include_private=request.include_private)
@@ -400,10 +403,10 @@ async def memory_history(ctx: OperationContext, request: MemoryHistoryRequest, /
         case SkillMemory(skill=skill):
             items = _of_skill(request.id, skill)
         case KeptMemory():
-            items = _of_kept(request.id, memory)
+            items = _of_kept(request.id, memory, trail)
         case _:
             assert_never(memory)
-    told = with_trail(items, await _memory_trail(ctx, scope, memory.ref), memory=request.id, part=part)
+    told = with_trail(items, trail, memory=request.id, part=part)
     return MemoryHistoryReport(space=scope.space, id=request.id, items=tuple(told))
 
 
@@ -520,11 +523,12 @@ async def _of_gone_skill(ctx: OperationContext, scope: Scope, name: str) -> list
     return with_trail((), await _memory_trail(ctx, scope, ref), memory=name) if document is None else []
 
 
-def _of_kept(memory_id: str, memory: KeptMemory) -> list[HistoryItem]:
+def _of_kept(memory_id: str, memory: KeptMemory, trail: AuditTrail | None) -> list[HistoryItem]:
     """Return the last words of what is written over; a private document keeps its text to itself."""
+    hidden = sum(event.action in _HIDINGS for event in trail.events) if trail is not None else 0
     is_private = memory.plane is RecallPlane.PRIVATE_GARDEN
     value = memory.value
-    event = HistoryEvent.ADDED if memory.revision == 1 else HistoryEvent.SUPERSEDED
+    event = HistoryEvent.ADDED if memory.revision - hidden <= 1 else HistoryEvent.SUPERSEDED
     text = None if is_private else text_of(value)
     items = [HistoryItem(id=memory_id, event=event, at=at_of(value), text=text)]
     if isinstance(value, candidates.Candidate) and value.resolved_at is not None:
