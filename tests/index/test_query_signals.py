@@ -278,3 +278,16 @@ def test_neighbours_lend_a_share_of_it_where_people_talk_with_assistants() -> No
         together = lent("user", **weights)
         assert lent("assistant", **weights) == pytest.approx(SignalWeights().beside_assisted * together)
         assert together > 0.0
+
+
+def test_words_count_less_if_what_they_choose_is_unlike_the_query() -> None:
+    def gap(*texts: str, query: str, misled: float) -> float:
+        units = [unit(place, text) for place, text in enumerate(texts, 1)]
+        found = by_text(units, IndexQuery(text=query, limit=9, weights=SignalWeights(misled=misled)))
+        return found[texts[0]].score - found[texts[1]].score
+
+    decoys = "people of the limited company sang", "the elevator carries six persons at most"
+    asked = "what is the limit of people in the lift"
+    assert gap(*decoys, query=asked, misled=0.5) < gap(*decoys, query=asked, misled=0.0)
+    alone = "green tea with milk", "the train was late"
+    assert gap(*alone, query="green tea", misled=0.5) == pytest.approx(gap(*alone, query="green tea", misled=0.0))

@@ -119,9 +119,9 @@ def test_a_unit_whose_text_stays_keeps_its_vector_and_another_text_loses_it() ->
     assert (index.unembedded("m"), index.models(), index.dimensions_of("m")) == (1, {"m": 1}, 48)
     index.apply([DocumentChange(ref, (unit(ref, "tea", 7),))], watermark=3)
     assert index.unembedded("m") == 0
-    index.compare("m")
+    index.compare("m", is_english=True)
     again = reloaded(index)
-    assert (again.unembedded("m"), again.compared) == (0, "m")
+    assert (again.unembedded("m"), again.compared, again.is_english) == (0, "m", True)
     found = again.search(IndexQuery("", limit=1, vector=("m", data))).found
     assert found[0].signals.vector == pytest.approx(1.0, abs=1e-4)
     index.apply([DocumentChange(ref, (unit(ref, "milk", 5),))], watermark=4)
@@ -150,7 +150,7 @@ def test_among_few_units_words_count_less_beside_an_encoder_than_without_one() -
         embedded=[EmbeddedDocument(ref, "m", {7: data}) for ref in refs],
         watermark=1,
     )
-    index.compare("m")
+    index.compare("m", is_english=True)
     # As like as each other, by a table and an encoder that both count nothing: words alone tell the units apart.
     weights = SignalWeights(vector=0.0, text_vectors=0.0, told=0.0, informative=0.0, near=0.0, answer=0.0, session=0.0)
     leads: list[float] = []
@@ -168,7 +168,7 @@ def test_the_most_that_a_search_can_come_to_is_that_of_its_best_in_everything() 
         DocumentChange(cup, (unit(cup, "A cup broke.", 8),)),
     ]
     index.apply(changes, embedded=[EmbeddedDocument(tea, "m", {7: data})], watermark=1)
-    index.compare("m")
+    index.compare("m", is_english=True)
     plain, likened = (index.search(IndexQuery("tea", limit=2, vector=vector)) for vector in (None, ("m", data)))
     assert all(0.0 < found.found[0].score <= found.most for found in (plain, likened))
     index.apply(

@@ -67,6 +67,7 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, /) -> Iter
         "watermark": watermark,
         "arrays": [(array.dtype, array.shape) for array in arrays],
         "compared": frozen.compared,
+        "english": frozen.is_english,
         "called": frozen.called,
         "segments": len(frozen.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
@@ -129,7 +130,8 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
         coarse, fine = arrays.next(), arrays.next()
         vectors.load(coarse, fine, arrays.next())
     called = {key: tuple(each) for key, each in told["called"].items()}
-    frozen = FrozenState(columns, names, refs, threaded, vocabulary, segments, models, told["compared"], called)
+    compared, is_english = told["compared"], told.get("english", False)
+    frozen = FrozenState(columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called)
     return IndexState.of(frozen, analyser), told["watermark"]
 
 

@@ -90,6 +90,8 @@ class IndexQuery:
     fits: TextTrait = TextTrait.NOTHING
     heeds: TextTrait = TextTrait.NOTHING
     owner: AnswerOwner = AnswerOwner.USER
+    is_english: bool = False
+    """The vector is of a model that reads English alone."""
 
 
 class UnitView(NamedTuple):

@@ -13,6 +13,7 @@ from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.features import TextTrait
 from elytron_index import checkpoint
 from elytron_index.checkpoint import Bytes
+from elytron_index.lexicon.language_vectors import LanguageVectors
 from elytron_index.lexicon.terms import LearntTerms
 from elytron_index.query import DocumentChange, EmbeddedDocument, FoundCandidates, IndexQuery, UnitFilters, UnitView
 from elytron_index.search.query_signals import ReadingCache
@@ -64,14 +65,24 @@ class SpaceIndex:
         """
         return LearntTerms(self._state.postings.vocabulary)
 
-    def compare(self, model: str, /) -> None:
-        """Take `model` for the one whose vectors are to be compared from now on."""
-        self._state.compared = model
+    def compare(self, model: str, /, *, is_english: bool = False) -> None:
+        """Compare the vectors of `model` from now on; `is_english`: it reads English alone."""
+        self._state.compared, self._state.is_english = model, is_english
 
     @property
     def compared(self) -> str:
         """The model whose vectors are to be compared; empty while none was named."""
         return self._state.compared
+
+    @property
+    def is_english(self) -> bool:
+        """True if that model reads English alone."""
+        return self._state.is_english
+
+    def reads_language(self, text: str, /) -> bool:
+        """Return whether that model reads the language of `text`; one word of plain letters may be a name in any."""
+        is_name = text.isascii() and len(text.split()) == 1
+        return not self.is_english or is_name or LanguageVectors.load().is_english(text)
 
     def search(self, query: IndexQuery, /) -> FoundCandidates:
         """Return the best units for `query`, with what speaks for each; a speaker may be named by another name.
@@ -214,7 +225,7 @@ class SpaceIndex:
         state = IndexState.of(compacted, self._state.analyser)
         for changes, embedded in self._since or ():
             state.apply(changes, embedded)
-        state.compared = self._state.compared
+        state.compared, state.is_english = self._state.compared, self._state.is_english
         self._state, self._since = state, None
         self._reading.forget()
 

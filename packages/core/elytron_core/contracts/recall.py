@@ -207,6 +207,8 @@ class VectorUse(StrEnum):
     """The embedder gave no vector of the query in time: recall went on by words."""
     OTHER_MODEL = "other_model"
     """The vectors here are of a model that the runtime has no embedder of: recall went on by words."""
+    OTHER_LANGUAGE = "other_language"
+    """The embedder reads English alone, and the query is in another language: recall went on without it."""
 
 
 class RerankUse(StrEnum):

@@ -7,6 +7,7 @@ import math
 import struct
 from base64 import b64decode, b64encode
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Annotated
 
@@ -28,6 +29,14 @@ Check = Annotated[str, Field(pattern=r"[0-9a-f]{16}")]
 Dimensions = Annotated[int, Field(ge=1, le=limits.VECTOR_DIMENSIONS)]
 
 
+class ModelReach(StrEnum):
+    """The languages that an embedding model reads."""
+
+    ENGLISH = "english"
+    """English alone: of other texts its vectors say little."""
+    MANY = "many"
+
+
 class EmbeddingChoice(Value):
     """The model whose vectors recall compares, since when. It changes in one commit, when another's are complete."""
 
@@ -35,6 +44,8 @@ class EmbeddingChoice(Value):
     tag: str
     dimensions: Dimensions
     chosen_at: Instant
+    reach: ModelReach | None = None
+    """The reach of the model, tried on made pairs before it was chosen; None if it was chosen by an earlier build."""
 
 
 class VectorSet(Value):

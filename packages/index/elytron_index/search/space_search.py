@@ -44,6 +44,8 @@ LENT: Final = (0.3, 0.2, 0.1, 0.1)
 """Shares that a unit takes from its neighbours in the thread: one before, one after, two before, two after."""
 LENT_CHARS: Final = 300
 """A long unit explains itself: at this length it takes half as much."""
+_CHOSEN: Final = 4
+"""Words choose the units that they speak for most: what they come to, as a share of the best, to this power."""
 _STANDING: Final = 64
 """Number of latest units that are weighed for standing statements, about any subject."""
 
@@ -78,6 +80,9 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     _weigh_pool(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     signals.text_vectors[:] = like.at(pool)
     trust = _SignalTrust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
+    if query.weights.text_vectors:
+        likeness = signals.text_vectors if near is None else signals.vector - near.lowest
+        trust = trust.beside(query.weights, text, likeness)
     # Rounded, so that scores that differ only by the order of sums are ordered by time.
     score = np.round(_score_pool(state, query, pool, signals, text, trust=trust), 9)
     highs, lows = map(_one, map(np.ndarray.tolist, _column_extremes(table)))
@@ -256,6 +261,17 @@ class _SignalTrust(NamedTuple):
         covered = min(1.0, float(np.maximum.reduce(context, initial=0.0)) / weights.covered)
         return cls(is_encoded, known, known * covered, share)
 
+    def beside(self, weights: SignalWeights, text: Floats, likeness: Floats, /) -> "_SignalTrust":
+        """Return it with words trusted less, in the share that likeness knows, if they choose units little like it."""
+        highest, nearest = (float(np.maximum.reduce(values, initial=0.0)) for values in (text, likeness))
+        if highest <= 0.0 or nearest <= 0.0:
+            return self
+        chosen = (text / highest) ** _CHOSEN
+        # Rounded, for the order of sums is that of the pool's rows.
+        agreement = round(float(chosen @ np.maximum(likeness, 0.0)) / (float(chosen.sum()) * nearest), 9)
+        known = 1.0 if self.is_encoded else self.alike
+        return self._replace(worded=self.worded * (1.0 - weights.misled * known * (1.0 - agreement)))
+
 
 def _score_pool(
     state: IndexState, query: IndexQuery, pool: Rows, s: UnitSignals[Floats], text: Floats, /, *, trust: _SignalTrust
@@ -281,6 +297,8 @@ def _score_pool(
         above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
         span = _value_scale(above)
         meant = (above + near * s.vector_near) / span
+        if query.is_english:
+            meant = np.where(state.columns.is_foreign(pool), alike, meant)
         score += vector * (meant + (weights.session / span) * s.vector_session)
         matters = np.maximum(matters, meant) if vector else matters
     # A text's traits say little if it has little to do with the query.

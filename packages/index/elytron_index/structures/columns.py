@@ -122,6 +122,10 @@ class UnitColumns:
         self.alive[row] = False
         self.dead += 1
 
+    def is_foreign(self, rows: NDArray[np.integer], /) -> Mask:
+        """Return which of `rows` have a text in another language than English."""
+        return (self.text_length.take(rows) == 0.0) & (self.language_length.take(rows) > 0.0)
+
     def take(self, rows: Rows, /) -> "UnitColumns":
         """Return fresh columns that hold `rows` in that order, all alive and not linked."""
         kept = UnitColumns(len(rows) + 1)

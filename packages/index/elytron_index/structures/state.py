@@ -44,6 +44,8 @@ class FrozenState:
     segments: list[PostingSegment]
     models: dict[str, ModelVectors]
     compared: str
+    is_english: bool
+    """That model reads English alone."""
     called: dict[str, tuple[str, ...]]
 
     def compacted(self) -> "FrozenState":
@@ -65,7 +67,9 @@ class FrozenState:
         refs = self.refs.taken(rows)
         vocabulary = TermVocabulary(kept_terms(terms))
         threaded = numbers[self.threaded]
-        return FrozenState(columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.called)
+        return FrozenState(
+            columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.is_english, self.called
+        )
 
     def settled(self) -> "FrozenState":
         """Return the same with small segments of postings joined."""
@@ -95,6 +99,7 @@ class IndexState:
         self.postings = SpacePostings()
         self.vectors = SpaceVectors()
         self.compared = ""
+        self.is_english = False
         self.called: dict[str, tuple[str, ...]] = {}
         """The names that mean one, by the key of the document that says so."""
         self.embeddable = 0
@@ -166,7 +171,7 @@ class IndexState:
         vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
         return FrozenState(
             self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
-            vocabulary, segments, models, self.compared, self.called.copy(),
+            vocabulary, segments, models, self.compared, self.is_english, self.called.copy(),
         )  # fmt: skip
 
     @classmethod
@@ -174,7 +179,8 @@ class IndexState:
         """Return a state that holds what `frozen` does, in which nothing is dead, and takes it over."""
         state = cls(analyser)
         columns = state.columns = frozen.columns
-        state.names, state.refs, state.compared = frozen.names, frozen.refs, frozen.compared
+        state.names, state.refs = frozen.names, frozen.refs
+        state.compared, state.is_english = frozen.compared, frozen.is_english
         state.called = frozen.called.copy()
         state.postings.load(frozen.vocabulary, frozen.segments)
         state.vectors.models = frozen.models

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from elytron.context import OperationContext
+from elytron.embedding.language_trial import reach_of
 from elytron.indexing.units import CHOICE, embedded_passages, embedded_text, units_of, vectors_ref
 from elytron.indexing.write_through import FedCommit
 from elytron.state.conflict_retry import LostRaces
@@ -70,7 +71,7 @@ async def embed_some(
         if not refs:
             break
         try:
-            await _EmbedStep(ctx, space, record, embedder, tag, is_first=not index.compared).take(refs, progress)
+            await _EmbedStep(ctx, space, record, embedder, tag).take(refs, progress)
         except Conflict as conflict:
             ctx.spaces.forget(space)
             await race.lost(conflict)
@@ -88,7 +89,6 @@ class _EmbedStep:
     record: SpaceRecord
     embedder: Embedder
     tag: str
-    is_first: bool
     made: dict[DocumentRef, tuple[VectorSet, int, RequireRevision]] = field(
         default_factory=dict[DocumentRef, tuple[VectorSet, int, RequireRevision]]
     )
@@ -96,7 +96,7 @@ class _EmbedStep:
     async def take(self, refs: Sequence[DocumentRef], progress: EmbedProgress) -> None:
         """Embed the documents at `refs` and commit their vectors."""
         places = [vectors_ref(ref, self.tag) for ref in refs]
-        found = await self.ctx.store.get(self.space, [*refs, *places])
+        *found, chosen = await self.ctx.store.get(self.space, [*refs, *places, CHOICE])
         documents, kept = found[: len(refs)], found[len(refs) :]
         wanted = {
             ref: _document_texts(document)
@@ -134,7 +134,7 @@ class _EmbedStep:
             revision = place.revision if place is not None else 0
             self.made[ref] = (value, revision, RequireRevision(ref, document.revision))
         if self.made:
-            progress.sequence = await self._commit()
+            progress.sequence = await self._commit(chosen)
         progress.embedded += len(missing.keys() & fresh.keys())
         progress.reused += sum(fresh.keys().isdisjoint(value.vectors) for value, _, _ in self.made.values())
 
@@ -161,7 +161,7 @@ class _EmbedStep:
         vectors = await embed_texts(self.embedder, tuple(texts.values()))
         return check_vectors(self.embedder, dict(zip(texts, vectors, strict=True))).vectors
 
-    async def _commit(self) -> int:
+    async def _commit(self, chosen: Document | None) -> int:
         puts: list[PutChange] = []
         entries: list[EntryDraft] = []
         written: dict[DocumentRef, VectorSet | EmbeddingChoice] = {}
@@ -174,18 +174,27 @@ class _EmbedStep:
 
         for ref, (value, revision, _) in self.made.items():
             put(vectors_ref(ref, self.tag), value, revision, JournalAction.MAINTENANCE)
-        if self.is_first:
-            put(CHOICE, choice_of(self.ctx, self.embedder, self.tag), 0, JournalAction.OPERATOR)
+        if chosen is None or _is_untried(chosen, self.tag):
+            choice, revision = await choice_of(self.ctx, self.embedder, self.tag), chosen.revision if chosen else 0
+            put(CHOICE, choice, revision, JournalAction.OPERATOR)
         requires = [RequireRevision(REF, 1), *(require for _, _, require in self.made.values())]
         return await commit_vectors(
             self.ctx, self.space, puts=puts, entries=entries, requires=requires, written=written
         )
 
 
-def choice_of(ctx: OperationContext, embedder: Embedder, tag: str, /) -> EmbeddingChoice:
-    """Return the document that makes recall compare the vectors of `embedder`."""
-    info = embedder.info
-    return EmbeddingChoice(model=info.model, tag=tag, dimensions=info.dimensions, chosen_at=ctx.clock.now())
+def _is_untried(chosen: Document, tag: str) -> bool:
+    """Return whether the model `tag` was chosen by a build that did not try its languages."""
+    choice = EmbeddingChoice.from_bytes(chosen.body)
+    return choice.tag == tag and choice.reach is None
+
+
+async def choice_of(ctx: OperationContext, embedder: Embedder, tag: str, /) -> EmbeddingChoice:
+    """Return the document that makes recall compare the vectors of `embedder`. Raises ModelUnavailable."""
+    info, reach = embedder.info, await reach_of(ctx.encoders, embedder)
+    return EmbeddingChoice(
+        model=info.model, tag=tag, dimensions=info.dimensions, chosen_at=ctx.clock.now(), reach=reach
+    )
 
 
 async def commit_vectors(

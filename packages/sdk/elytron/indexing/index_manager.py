@@ -27,7 +27,7 @@ from elytron.indexing.write_through import FedCommit, WaitingCommits, count_term
 from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SpaceId
-from elytron_core.planes.embedding import VECTORS, EmbeddingChoice
+from elytron_core.planes.embedding import VECTORS, EmbeddingChoice, ModelReach
 from elytron_core.planes.gateway import EDITS, MemoryOverride
 from elytron_core.planes.subjects import SUBJECTS, Subject
 from elytron_core.ports.models import StatementClassifier
@@ -186,8 +186,8 @@ class SpaceIndexes:
         waiting = self._fed.pop(space, None)
         for taken in waiting.take() if waiting is not None else ():
             if taken.first == (held.mark.sequence + 1 if held.mark is not None else 1):
-                if taken.compare is not None:
-                    held.index.compare(taken.compare)
+                if taken.chosen is not None:
+                    _compare_chosen(held.index, taken.chosen)
                 embedded = _fitting_vectors(held.index, taken.embedded)
                 changes = label_changes(taken.changes, self._statements)
                 held.index.apply(changes, embedded=embedded, watermark=taken.mark.sequence)
@@ -332,7 +332,7 @@ class SpaceIndexes:
             watermark=entries[-1].sequence,
         )
         for document in (found[ref] for ref in choice):
-            index.compare(EmbeddingChoice.from_bytes(document.body).tag if document is not None else "")
+            _compare_chosen(index, EmbeddingChoice.from_bytes(document.body) if document is not None else None)
 
     async def _covered(self, space: SpaceId, edits: Mapping[DocumentRef, Document | None]) -> list[DocumentChange]:
         """Return what edits are in the index: of overrides, the words of the memories beneath them."""
@@ -362,6 +362,13 @@ def _document_units(document: Document | None) -> tuple[SearchUnit, ...]:
 
 def _document_names(document: Document | None) -> tuple[str, ...]:
     return subject_names(Subject.from_bytes(document.body)) if document is not None else ()
+
+
+def _compare_chosen(index: "SpaceIndex", choice: EmbeddingChoice | None, /) -> None:
+    if choice is None:
+        index.compare("")
+    else:
+        index.compare(choice.tag, is_english=choice.reach is ModelReach.ENGLISH)
 
 
 def _fitting_vectors(index: "SpaceIndex", embedded: Sequence[EmbeddedDocument]) -> list[EmbeddedDocument]:

@@ -37,13 +37,13 @@ class FedCommit:
 
 @dataclass(slots=True)
 class TakenCommit:
-    """A commit's part for an index; `compare` is the model that it chose, if any."""
+    """A commit's part for an index; `chosen` is the model that it chose, if any."""
 
     first: int
     mark: JournalEntry
     changes: list[DocumentChange]
     embedded: list[EmbeddedDocument]
-    compare: str | None
+    chosen: EmbeddingChoice | None
     is_counted: bool = False
 
 
@@ -103,7 +103,7 @@ def _take_commit(fed: FedCommit) -> TakenCommit:
         if isinstance(value, VectorSet):
             taken.embedded.append(embedded_of_value(*source_of(ref), value))
         elif isinstance(value, EmbeddingChoice):
-            taken.compare = value.tag
+            taken.chosen = value
         elif isinstance(value, Subject):
             taken.changes.append(DocumentChange(ref, called=subject_names(value)))
         else:

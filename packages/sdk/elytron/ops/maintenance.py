@@ -3,6 +3,7 @@
 from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at
 from elytron.embedding.embed_pass import EmbedProgress, choice_of, commit_vectors, drop_others, embed_some
+from elytron.embedding.language_trial import reach_of
 from elytron.indexing.units import CHOICE
 from elytron.jobs.model_calls import spent_on
 from elytron.jobs.queue import Step, job_view, move_job, read_jobs, read_queue, work_of
@@ -107,6 +108,8 @@ async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> 
         return await _embed_report(ctx, space, record, None, EmbedProgress(), outcome=EmbeddingOutcome.OTHER_MODEL)
     progress = EmbedProgress()
     failed = await _embed_missing(ctx, space, embedder, progress, request.texts)
+    if progress.is_done and not failed:
+        await _cut_over(ctx, space, record, embedder)
     return await _embed_report(
         ctx, space, record, embedder, progress, outcome=_embedding_outcome(progress, failed), reason=failed
     )
@@ -142,6 +145,7 @@ async def _embed_missing(
     await ctx.encoders.settled(space)
     try:
         await embed_some(ctx, space, embedder, progress, texts=texts)
+        await reach_of(ctx.encoders, embedder)
     except ModelError as error:
         return error.message
     return ""
@@ -157,9 +161,9 @@ async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, 
     """Make recall compare the vectors of `embedder` alone, in one commit; say whether it did not before."""
     tag = record.model_tag(embedder.info.model)
     before, revision = await value_at(ctx.store, space, CHOICE, EmbeddingChoice)
-    if before is not None and before.tag == tag:
+    if before is not None and before.tag == tag and before.reach is not None:
         return False
-    choice = choice_of(ctx, embedder, tag)
+    choice = await choice_of(ctx, embedder, tag)
     body = choice.to_bytes()
     await commit_vectors(
         ctx,
@@ -169,7 +173,7 @@ async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, 
         requires=(RequireRevision(REF, 1),),
         written={CHOICE: choice},
     )
-    return True
+    return before is None or before.tag != tag
 
 
 async def _embed_report(

@@ -42,6 +42,7 @@ from elytron_core.contracts.recall import (
 )
 from elytron_core.ids import SkillId, SpaceId, TurnId
 from elytron_core.planes import transcript
+from elytron_core.planes.embedding import ModelReach
 from elytron_core.planes.facts import topic_key
 from elytron_core.planes.skills import Skill
 from elytron_core.policy.ranking import query as query_question
@@ -145,7 +146,6 @@ async def gather_hits(
     question = _anchor_question(index, _read_query(ctx, query, now), filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
     use, vector = await ctx.encoders.asked(record, index, question.text)
-    unembedded = _count_unembedded(ctx, scope, index, use)
     searches = {
         plane: asked_of_index(
             question if plane is RecallPlane.TRANSCRIPT else _ground_question(question, grounding),
@@ -153,6 +153,7 @@ async def gather_hits(
             limit=_wanted_count(plane, max(limit, depth)),
             filters=index_filters(filters, plane, now, key, include_private=plane in private),
             diversity=diversity,
+            encoder=None if vector is None else ModelReach.ENGLISH if index.is_english else ModelReach.MANY,
         )
         for plane in _asked_planes(index, filters, key)
     }
@@ -176,7 +177,7 @@ async def gather_hits(
         sequence=index.watermark,
         intent=route.intent,
         vectors=use,
-        unembedded=unembedded,
+        unembedded=_count_unembedded(ctx, scope, index, use),
         terms=next((part.terms for part in found.values()), ()),
         question=question,
     )
@@ -257,6 +258,7 @@ def asked_of_index(
     limit: int,
     filters: UnitFilters,
     diversity: HitDiversity,
+    encoder: ModelReach | None = None,
 ) -> IndexQuery:
     """Return the search for what `question` is after, in the plane that `filters` name."""
     return IndexQuery(
@@ -264,11 +266,12 @@ def asked_of_index(
         limit=limit,
         vector=vector,
         filters=filters,
-        weights=weights.weights_for(question, diversity),
+        weights=weights.weights_for(question, diversity, encoder=encoder),
         spans=question.spans,
         fits=question.fits,
         heeds=question.heeds,
         owner=question.owner,
+        is_english=encoder is ModelReach.ENGLISH,
     )
 
 

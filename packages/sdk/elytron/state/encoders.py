@@ -12,7 +12,7 @@ from elytron_core.contracts.recall import VectorUse
 from elytron_core.errors import ElytronError, ModelError, ModelRefused, ModelUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
-from elytron_core.planes.embedding import VectorSet, vector_set
+from elytron_core.planes.embedding import ModelReach, VectorSet, vector_set
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy.ranking.query import encoder_query
 from elytron_core.ports.models import Embedder, LoadedEmbedder
@@ -103,6 +103,8 @@ class RuntimeEncoders:
         self._queries: LruCache[tuple[str, str], bytes] = LruCache(limits.EMBED_QUERIES_KEPT)
         self._refused: LruCache[tuple[SpaceId, str, DocumentRef], None] = LruCache(limits.EMBED_REFUSED_KEPT)
         self._passes: dict[SpaceId, asyncio.Task[None]] = {}
+        self.reaches: dict[str, ModelReach] = {}
+        """The languages that embedders were found to read, by their model."""
         self._paused_until = 0
         self._rests_until = 0
 
@@ -138,6 +140,8 @@ class RuntimeEncoders:
             return VectorUse.NOT_YET, None
         if dimensions != embedder.info.dimensions:
             return VectorUse.OTHER_MODEL, None
+        if not index.reads_language(query):
+            return VectorUse.OTHER_LANGUAGE, None
         text = encoder_query(query, index.speakers(query))
         known = self._queries.get((tag, text))
         if known is None:

@@ -19,6 +19,7 @@ from elytron_core import limits
 from elytron_core.contracts.recall import HitDiversity, RecallOutcome, RecallPlane
 from elytron_core.model import Value
 from elytron_core.planes import facts
+from elytron_core.planes.embedding import ModelReach
 from elytron_core.policy.ranking.query import AnswerVersion, ReadQuestion
 from elytron_core.text.phrases import pattern_table
 
@@ -63,6 +64,8 @@ class SignalWeights:
     """The best likeness counts in full from here on."""
     covered: float = 0.4
     """Words count in full if a unit, with those beside it, holds this share of the query; else in proportion."""
+    misled: float = 0.5
+    """Words lose up to this share if the units they choose are little like the query beside those most like it."""
     few: float = 60.0
     """Among very few units words, and the qualities of a text, count a sixth, and nothing beside an encoder; among this
     many, three fifths, two thirds beside one."""
@@ -91,12 +94,16 @@ SEVERAL: Final = SignalWeights(speaker=0.75, again=0.2)
 WIDE: Final = SignalWeights(again=0.4)
 RETOLD: Final = SignalWeights(window=0.4, told=1.4, owner=1.2)
 """For accounts of what was said: each piece counts by itself, its neighbours are not the answer."""
+MANY: Final = SignalWeights(vector=1.5, text_vectors_beside=0.5)
+"""Beside an encoder of many languages, which is less sure of English than one of English alone."""
 LATER: Final = 0.6
 """The weight of the last word on a matter if the query asks what holds now."""
 
 
-def weights_for(question: ReadQuestion, diversity: HitDiversity, /) -> SignalWeights:
-    """Return the weights by which `question` is answered."""
+def weights_for(
+    question: ReadQuestion, diversity: HitDiversity, /, *, encoder: ModelReach | None = None
+) -> SignalWeights:
+    """Return the weights by which `question` is answered, beside an encoder that reads such languages."""
     match diversity:
         case HitDiversity.AUTO:
             weights = SEVERAL if question.wants_several else STANDARD
@@ -108,6 +115,15 @@ def weights_for(question: ReadQuestion, diversity: HitDiversity, /) -> SignalWei
             assert_never(diversity)
     if question.retells:
         weights = replace(weights, window=RETOLD.window, told=RETOLD.told, owner=RETOLD.owner)
+    match encoder:
+        case None:
+            pass
+        case ModelReach.ENGLISH:
+            weights = replace(weights, misled=0.0)
+        case ModelReach.MANY:
+            weights = replace(weights, vector=MANY.vector, text_vectors_beside=MANY.text_vectors_beside)
+        case _:
+            assert_never(encoder)
     later = {AnswerVersion.LATEST: LATER, AnswerVersion.FIRST: -LATER}.get(question.version)
     return replace(weights, later=later) if later is not None else weights
 
