@@ -52,7 +52,7 @@ SERVERS, SUBSCRIBERS = 2, 2
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 _ASKED = "write to the user:\n"
 _EVENTS_S = 20.0
-"""So long clients may take to get the last events."""
+"""So long clients may get no further event before the last ones that they got are the last."""
 _STILL_S, _LONG_STILL_S = 2.0, 20.0
 """Time without progress after which the clock passes the leases of a server that was killed, and those of any."""
 _LATE, _FAILS = 20, 20
@@ -361,8 +361,10 @@ class ScheduleRig:
     async def _check_events(self, space: str, subscribers: Sequence[Subscriber], completed: set[str]) -> None:
         log, self._drops = Subscriber(self, self._users[space].key, "0"), 0
         reading = asyncio.create_task(log.follow())
-        until = time.monotonic() + _EVENTS_S
-        while time.monotonic() < until:
+        seen, still_at = -1, time.monotonic()
+        while time.monotonic() - still_at < _EVENTS_S:
+            if (found := len(log.seen) + sum(len(each.seen) for each in subscribers)) != seen:
+                seen, still_at = found, time.monotonic()
             done = {event.data.get("schedule_id") for event in log.seen.values() if event.kind == "agent.done"}
             if done >= completed and all(each.seen.keys() >= log.seen.keys() for each in subscribers):
                 break

@@ -61,6 +61,24 @@ async def test_a_turn_that_another_server_has_is_waited_for(tmp_path: Path) -> N
     assert [role for role, _ in thread] == ["schedule", "assistant"]
 
 
+async def test_a_turn_that_another_server_took_over_completes_its_schedule(tmp_path: Path) -> None:
+    clock, store = FrozenClock(AT, step_ms=1), f"sqlite:///{tmp_path}/m.db"
+    async with (
+        served(store=store, clock=clock, **POLL) as first,
+        served(store=store, clock=clock, runs_schedules=False) as second,
+    ):
+        ada, schedule = await begun(first, clock)
+        clock.advance(round(LEASE_SECONDS * 1000) + 1)
+        again = ServedUser(second.client, ada.key)
+        while len(thread := await texts(again)) < 2:
+            await asyncio.sleep(0.01)
+        assert first.model.gate is not None
+        first.model.gate.set()
+        over = await until_over(ada, schedule)
+    assert (over["completed"], over["failed"], over["runs"][0].get("error")) == (1, 0, None)
+    assert [role for role, _ in thread] == ["schedule", "assistant"]
+
+
 async def test_a_turn_that_broke_off_is_cancelled_and_gives_no_answer_later(tmp_path: Path) -> None:
     clock, store = FrozenClock(AT, step_ms=1), f"sqlite:///{tmp_path}/m.db"
     async with served(store=store, clock=clock, **POLL) as first:

@@ -129,8 +129,14 @@ class ScheduleRunner:
 
         asked = TurnRequest(text, run=run.run_id, schedule=due.schedule, is_wanted=is_wanted)
         end = await self._ended((await self._desk.begin(work.user, work.agent, asked)).read(), beat)
+        is_done = end is not None and end.kind is AgentEventKind.DONE
+        if not is_done and (record := await work.user.run_record(work.agent, asked.run or "")) is not None:
+            if record.end is None:
+                # This process lost the thread: another one goes on with the run, whose end the next attempt finds.
+                raise ModelUnavailable("another process has the turn of a schedule: its end is looked for again")
+            is_done = record.end.reason in ANSWERS
         at = self._context.clock.now()
-        if end is not None and end.kind is AgentEventKind.DONE:
+        if is_done:
             await shelf.advance(due.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at}))
             return
         code = (end.data.code if end is not None else None) or "internal"
