@@ -226,6 +226,17 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
     (errors.KeyMissing("no key"), "no key", {}),
     (errors.KeyDestroyed(), "this space was erased by destroying its key; nothing in it can be read again", {}),
     (
+        errors.SpaceLocked(space="ada"),
+        "space 'ada' is locked: unlock it with its user's words or passphrase",
+        {"space": "ada"},
+    ),
+    (errors.SecretRefused(), "the words or the passphrase are not those of this space", {}),
+    (
+        errors.WordsInvalid(problem="are not 12"),
+        "the words are not 12",
+        {"field": "the words", "problem": "are not 12"},
+    ),
+    (
         errors.SealBroken(what="a document"),
         (
             "a document was altered, moved or cut after it was sealed, and was not served: "

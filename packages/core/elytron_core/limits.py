@@ -148,7 +148,7 @@ IDEMPOTENCY_KEEP_MS = 7 * 24 * 3600 * 1000
 PROBLEMS_MAX = 1_000
 
 # Sealing
-SEAL_BYTES = 64
+SEAL_BYTES = 128
 """Bytes that sealing may add to a document's body."""
 
 # Reading from outside

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
+from elytron.secrets.space_secrets import SpaceSecrets
 from elytron.state.conflict_retry import ChangeLines
 from elytron.state.conversation_heads import FactUses, HeadCache, LastBlocks, LastConversations
 from elytron.state.encoders import RuntimeEncoders
@@ -64,6 +65,7 @@ class OperationContext:
     """The store and the ports beside it, and what this runtime remembers of them."""
 
     store: Store
+    secrets: SpaceSecrets
     engine: str
     clock: Clock
     ids: IdSource
@@ -111,6 +113,15 @@ class OperationContext:
     """Tasks that end with the runtime, before its store is closed."""
     closing: list[str] = field(default_factory=list[str])
     """Why the runtime was closed; empty while it is open."""
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Let go of all that is remembered of a space, which its user's secret closed."""
+        self.spaces.forget(space)
+        self.heads.drop_space(space)
+        self.folds.drop(space)
+        self.fact_uses.forget(space)
+        self.last_conversations.forget(space)
+        self.tool_shelves.forget(space)
 
     async def reached(self, request: Value, /) -> Value:
         """Return `request` once its space has the sequence that it demands, without that demand.

@@ -13,6 +13,7 @@ from elytron.indexing.progress import Progress
 from elytron.intake import bound_store, capacity_of
 from elytron.journal.follower import AnnouncingStore
 from elytron.runtime import MemoryRuntime
+from elytron.secrets.space_secrets import SpaceSecrets
 from elytron.state.conversation_heads import HeadCache
 from elytron.state.encoders import RuntimeEncoders
 from elytron.state.skill_directories import SkillDirs
@@ -33,6 +34,7 @@ from elytron_core.profiles import HostProfile, StoreCapacity
 from elytron_core.scope import Scope
 from elytron_store import WhenMissing, WriteDurability, open_store
 from elytron_store.engines import parse_url
+from elytron_store.secret.store import SecretStore
 
 DEFAULT_SPACE = "default"
 _SEARCH = ("elytron_index.space_index", "elytron.ops.recall")
@@ -135,6 +137,9 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
         return await self._started(self._context(store, "given", CheckpointPolicy.AS_THEY_GROW, capacity))
 
     async def _started(self, context: OperationContext) -> MemoryRuntime:
+        context.secrets.on_forget(context.forget)
+        context.secrets.on_open(context.put_off.add)
+        context.closers.append(context.secrets.close)
         if self._options.agent_tool_registries:
             await self._register(context)
         if self._options.work:
@@ -162,7 +167,9 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
         self, store: Store, engine: str, storing: CheckpointPolicy, capacity: StoreCapacity | None
     ) -> OperationContext:
         options = self._options
-        store = AnnouncingStore(store)
+        secret = SecretStore(store, clock=options.clock)
+        secrets = SpaceSecrets(secret, ids=self._ids, keys=options.keys)
+        store = AnnouncingStore(secret)
         spaces = SpaceRecords(store, options.clock, self._ids)
         heads = HeadCache(store)
 
@@ -172,6 +179,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
 
         return OperationContext(
             store=store,
+            secrets=secrets,
             engine=engine,
             clock=options.clock,
             ids=self._ids,

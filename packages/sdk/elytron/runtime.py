@@ -5,6 +5,7 @@ from elytron.api.base import ReportT
 from elytron.context import OperationContext
 from elytron.journal.follower import WRITER, inner_store
 from elytron.registry import by_request
+from elytron.secrets.space_secrets import SpaceSecrets
 from elytron_core.model import OperationRequest
 from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
@@ -34,6 +35,11 @@ class MemoryRuntime(MemoryFace):
     def store(self) -> Store:
         """Return the store that this runtime was opened on, as it is: a sealed one rotates its keys."""
         return inner_store(self._context.store)
+
+    @property
+    def secrets(self) -> SpaceSecrets:
+        """Return what puts spaces under their users' own words or passphrases, opens and closes them."""
+        return self._context.secrets
 
     @property
     def scope(self) -> Scope | None:

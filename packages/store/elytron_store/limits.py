@@ -79,3 +79,11 @@ POSTGRES_LONG_STEP_MS = 60_000
 """A limit on statements that is shorter endangers long steps."""
 POSTGRES_CHECK_ROWS = 1_000
 """Number of rows that a check reads at once."""
+SECRET_SESSION_MS, SECRET_SESSION_MS_MAX = 60 * 60 * 1000, 24 * 60 * 60 * 1000
+"""Time for which a space that its user unlocked stays open in a process: by default, and at most."""
+SECRET_GRANT_MS, SECRET_GRANT_MS_MAX = 8 * 60 * 60 * 1000, 24 * 60 * 60 * 1000
+"""Time for which work in the background may open a space: by default, and at most."""
+SECRET_ATTEMPTS, SECRET_ATTEMPTS_MS = 10, 15 * 60 * 1000
+"""Wrong secrets that a space takes in a time."""
+SECRET_MAKING_MS, SECRET_MAKING_ENTRY_MS = 10 * 60 * 1000, 5
+"""Time after which a sealing is taken for dead: at least, and for each entry of its journal."""

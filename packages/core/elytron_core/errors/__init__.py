@@ -6,6 +6,7 @@
     │   ├── EventIdInvalid        event_id_invalid           a stream is to go on behind an id that no event has
     │   ├── ScopeMissing          scope_missing              no space, or a destructive call without a scope
     │   ├── StoreUrlInvalid       store_url_invalid
+    │   ├── WordsInvalid          words_invalid              no 12 words of the list, or without their checksum
     │   └── UnreadableFile        unreadable_file            an import file that is not what it says
     ├── NotFound                  not_found
     │   └── AgentDisabled         agent_disabled             the agent is switched off, by the operator or its user
@@ -48,7 +49,9 @@
     ├── SealError
     │   ├── KeyMissing            key_missing                no key, or not the one that sealed this
     │   ├── KeyDestroyed          key_destroyed              the space was erased by destroying its key
-    │   └── SealBroken            seal_broken                a record was altered, moved or cut
+    │   ├── SealBroken            seal_broken                a record was altered, moved or cut
+    │   ├── SecretRefused         secret_refused             a user's words or passphrase are not the space's
+    │   └── SpaceLocked           space_locked               the space waits for its user's words or passphrase
     ├── ModelError
     │   ├── ModelUnavailable      model_unavailable          a model cannot be reached now (retryable)
     │   └── ModelRefused          model_refused              a model will not answer this, or not as it must
@@ -68,11 +71,12 @@ __getattr__, __dir__ = lazy_exports(
             "AgentDisabled Conflict ElytronError EventIdInvalid GatewayRefused IdempotencyConflict "
             "InvalidInput InvalidJson KeyDestroyed KeyMissing LimitExceeded MissingExtra ModelError "
             "ModelRefused ModelUnavailable NotFound OutcomeUnknown Overloaded PayloadTooLarge "
-            "PermissionRefused PreconditionFailed RateLimited ScopeMissing SealBroken SealError SequenceAhead "
-            "SpaceIncomplete SpaceInUse StillRunning StoreBudgetExceeded StoreBusy StoreClosed StoreCorrupt "
-            "StoreCrowded StoreDeadlock StoreError StoreFailed StoreForeign StoreFull StoreMissing StoreNewer "
-            "StoreReadOnly StoreRefused StoreTimeout StoreUnavailable StoreUrlInvalid ThreadBusy TransportOff "
-            "TurnConflict Unauthorized Unreachable UnreadableFile Unsupported UnsupportedMedia"
+            "PermissionRefused PreconditionFailed RateLimited ScopeMissing SealBroken SealError SecretRefused "
+            "SequenceAhead SpaceIncomplete SpaceInUse SpaceLocked StillRunning StoreBudgetExceeded StoreBusy "
+            "StoreClosed StoreCorrupt StoreCrowded StoreDeadlock StoreError StoreFailed StoreForeign StoreFull "
+            "StoreMissing StoreNewer StoreReadOnly StoreRefused StoreTimeout StoreUnavailable StoreUrlInvalid "
+            "ThreadBusy TransportOff TurnConflict Unauthorized Unreachable UnreadableFile Unsupported "
+            "UnsupportedMedia WordsInvalid"
         ),
     },
 )

@@ -23,9 +23,11 @@ from elytron_core.errors.tree import RateLimited as RateLimited
 from elytron_core.errors.tree import ScopeMissing as ScopeMissing
 from elytron_core.errors.tree import SealBroken as SealBroken
 from elytron_core.errors.tree import SealError as SealError
+from elytron_core.errors.tree import SecretRefused as SecretRefused
 from elytron_core.errors.tree import SequenceAhead as SequenceAhead
 from elytron_core.errors.tree import SpaceIncomplete as SpaceIncomplete
 from elytron_core.errors.tree import SpaceInUse as SpaceInUse
+from elytron_core.errors.tree import SpaceLocked as SpaceLocked
 from elytron_core.errors.tree import StillRunning as StillRunning
 from elytron_core.errors.tree import StoreBudgetExceeded as StoreBudgetExceeded
 from elytron_core.errors.tree import StoreBusy as StoreBusy
@@ -52,3 +54,4 @@ from elytron_core.errors.tree import Unreachable as Unreachable
 from elytron_core.errors.tree import UnreadableFile as UnreadableFile
 from elytron_core.errors.tree import Unsupported as Unsupported
 from elytron_core.errors.tree import UnsupportedMedia as UnsupportedMedia
+from elytron_core.errors.tree import WordsInvalid as WordsInvalid

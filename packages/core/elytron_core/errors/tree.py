@@ -53,6 +53,13 @@ class ScopeMissing(InvalidInput):
         super().__init__(field="scope", problem=f"is missing for {operation!r}: {way_out}")
 
 
+class WordsInvalid(InvalidInput):
+    key = "words_invalid"
+
+    def __init__(self, *, problem: str) -> None:
+        super().__init__(field="the words", problem=problem)
+
+
 class StoreUrlInvalid(InvalidInput):
     key = "store_url_invalid"
 
@@ -444,6 +451,22 @@ class SealBroken(SealError):
             " run `elytron inspect --check` for the whole report"
         )
         self.what = what
+
+
+class SpaceLocked(SealError):
+    key = "space_locked"
+    told = ("space",)
+
+    def __init__(self, *, space: str) -> None:
+        super().__init__(f"space {space!r} is locked: unlock it with its user's words or passphrase")
+        self.space = space
+
+
+class SecretRefused(SealError):
+    key = "secret_refused"
+
+    def __init__(self) -> None:
+        super().__init__("the words or the passphrase are not those of this space")
 
 
 class ModelError(ElytronError):

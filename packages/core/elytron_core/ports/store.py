@@ -151,10 +151,10 @@ class BatchKey:
 class Batch:
     """Changes of one space that stand or fall together. Every batch leaves at least one journal entry.
 
-    `sealed` marks what the sealing wrapper made of a batch within bounds: each body may be `limits.SEAL_BYTES` longer,
-    and there may be one change more. `takes_back` says that the batch hides, empties or ends what is stored, and brings
-    nothing in: a store that is full takes it all the same. `is_import` marks all that one import brings: it may have
-    `limits.IMPORT_CHANGES`.
+    `sealed` marks what sealing wrappers made of a batch within bounds, at most two of them: each body may be
+    `limits.SEAL_BYTES` longer, and there may be two changes more. `takes_back` says that the batch hides, empties or
+    ends what is stored, and brings nothing in: a store that is full takes it all the same. `is_import` marks all that
+    one import brings: it may have `limits.IMPORT_CHANGES`.
     """
 
     space: SpaceId
@@ -347,7 +347,7 @@ def validate_batch(batch: Batch, /) -> None:
     _require_entries(batch.entries)
     changes = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
     bound = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
-    if changes > bound + batch.sealed:
+    if changes > bound + 2 * batch.sealed:
         raise LimitExceeded(what="changes in a batch", limit=bound, found=changes)
     seen: set[DocumentRef] = set()
     most = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)

@@ -20,7 +20,7 @@ from elytron.state.conflict_retry import LostRaces
 from elytron.state.space_records import opening_changes
 from elytron_core import limits
 from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryEraseRequest
-from elytron_core.errors import Conflict
+from elytron_core.errors import Conflict, SpaceLocked
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import skills, subjects, transcript
 from elytron_core.planes.embedding import VECTORS
@@ -269,8 +269,11 @@ def _name_of(record: SpaceRecord, turn: transcript.Turn) -> DocumentRef | None:
 
 async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Erase a whole space: documents, journal, checkpoints, and if it is sealed, its key."""
-    counts = await _count_memories(ctx, scope)
-    exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
+    try:
+        counts = await _count_memories(ctx, scope)
+        exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
+    except SpaceLocked:
+        counts, exists = {}, True  # what it held cannot be counted, and goes all the same
     layers: tuple[ErasureLayer, ...] = ()
     if exists and not request.dry_run:
         erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), whole_space=True)

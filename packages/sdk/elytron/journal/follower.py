@@ -19,6 +19,7 @@ from elytron_core.events import EventGap, EventId, GapReason, JournalEvent, even
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget, JournalEntry, Store
+from elytron_store.secret.store import SecretStore
 from elytron_store.wrappers.wrapper import PassingStore
 
 WRITER: ContextVar[str | None] = ContextVar("elytron_writer", default=None)
@@ -88,7 +89,9 @@ class AnnouncingStore(PassingStore):
 
 def inner_store(store: Store, /) -> Store:
     """Return the engine or wrapper beneath what a runtime works with, for what only its kind can do."""
-    return store.inner if isinstance(store, AnnouncingStore) else store
+    while isinstance(store, AnnouncingStore | SecretStore):
+        store = store.inner
+    return store
 
 
 Mark = JournalEntry | None

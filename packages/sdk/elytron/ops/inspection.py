@@ -440,7 +440,7 @@ async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -
     await keep_all_uses(ctx)
     try:
         written = await ctx.folds.checkpoint()
-    except StoreError:
+    except (StoreError, SealError):
         # A checkpoint saves time at the next opening and nothing else; closing must not fail for want of one.
         written = 0
     finally:

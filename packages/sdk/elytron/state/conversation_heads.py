@@ -202,6 +202,11 @@ class LastConversations:
         """Return the last conversation of the subject of `scope`."""
         return self._known.get(_scope_place(scope))
 
+    def forget(self, space: SpaceId, /) -> None:
+        """Let go of all that is remembered of `space`."""
+        for place in [place for place in self._known if place[0] == space]:
+            del self._known[place]
+
 
 def _scope_place(scope: Scope) -> _Place:
     return scope.space, scope.agent, scope.channel
@@ -229,6 +234,10 @@ class FactUses:
     def of(self, space: SpaceId, /) -> dict[FactId, Instant]:
         """Return what is remembered of a space."""
         return {fact: at for (where, fact), at in self._pending.items() if where == space}
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Let go of all that is remembered of `space`."""
+        self.drop(space, [fact for where, fact in self._pending if where == space])
 
     def drop(self, space: SpaceId, facts: Iterable[FactId], /) -> None:
         """Forget what is stored by now."""

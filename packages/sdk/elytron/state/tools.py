@@ -58,6 +58,10 @@ class ToolShelves:
     def __init__(self) -> None:
         self._held: dict[SpaceId, _HeldRegistry] = {}
 
+    def forget(self, space: SpaceId, /) -> None:
+        """Let go of the tools of `space`."""
+        self._held.pop(space, None)
+
     async def at(self, store: Store, space: SpaceId, record: SpaceRecord, /, *, sequence: int) -> ToolState:
         """Return the tools of `space` in its state at `sequence`, or later."""
         held = self._held.get(space)

@@ -128,6 +128,11 @@ async def copy_store(
     return tuple(copied)
 
 
+async def copy_space(source: Store, target: Store, space: SpaceId, /, *, own: str) -> CopiedSpace:
+    """Copy one space of `source` to `target`, where it must be empty, and compare both. `own` is a unique id."""
+    return await _copy_space(source, target, space, CopyAccount({}, None), own=own)
+
+
 async def _whole_spaces(source: Store, target: Store, spaces: list[SpaceId]) -> dict[SpaceId, CopiedSpace]:
     """Return the spaces that an earlier copy brought whole. Raises InvalidInput where the target holds others."""
     found: dict[SpaceId, CopiedSpace] = {}

@@ -93,6 +93,17 @@ class DataKey:
         except InvalidTag:
             raise SealBroken(what=what) from None
 
+    def sealed_under(self, key: "DataKey", where: bytes, /) -> bytes:
+        """Return this data key sealed by `key` for the place `where`."""
+        return key.seal(self._secret, where)
+
+    def open_key(self, number: int, sealed: bytes, where: bytes, /, *, what: str) -> "DataKey":
+        """Return the data key `number` that was sealed for the place `where`. Raises SealBroken."""
+        secret = self.open(sealed, where, what=what)
+        if len(secret) != KEY_BYTES:
+            raise SealBroken(what=what)
+        return DataKey(number, secret)
+
     def derive(self, label: bytes, /) -> bytes:
         """Return the key for another purpose that belongs to `label`."""
         return HKDFExpand(algorithm=SHA256(), length=KEY_BYTES, info=b"elytron sealed 1 " + label).derive(self._secret)

@@ -63,13 +63,15 @@ class KeyWrapping:
 
     async def open(self, owner: str, key: WrappedKey, /) -> DataKey:
         """Return the data key in `key`. Raises KeyMissing for an unknown key-encryption key, SealBroken."""
-        return DataKey(key.number, await self._unwrap(owner, key))
+        return DataKey(key.number, await self.unwrap(owner, key))
 
     async def renew(self, owner: str, key: WrappedKey, /) -> WrappedKey:
         """Return `key` under the current key-encryption key; the same value if it is already."""
-        if key.key_id == self._keys.current():
-            return key
-        renewed = await self._wrap(await self._unwrap(owner, key), owner=owner, number=key.number)
+        return key if key.key_id == self._keys.current() else await self.take_over(owner, key, self)
+
+    async def take_over(self, owner: str, key: WrappedKey, former: "KeyWrapping", /) -> WrappedKey:
+        """Return `key`, which `former` wrapped, under the current key-encryption key. Raises KeyMissing, SealBroken."""
+        renewed = await self._wrap(await former.unwrap(owner, key), owner=owner, number=key.number)
         return renewed.model_copy(update={"created_at": key.created_at})
 
     async def _wrap(self, secret: bytes, *, owner: str, number: int) -> WrappedKey:
@@ -77,7 +79,8 @@ class KeyWrapping:
         wrapped = await self._keys.wrap(secret, key_id=key_id, context=self._context(owner, number))
         return WrappedKey(number=number, key_id=key_id, wrapped=wrapped, created_at=self._clock.now())
 
-    async def _unwrap(self, owner: str, key: WrappedKey) -> bytes:
+    async def unwrap(self, owner: str, key: WrappedKey, /) -> bytes:
+        """Return the bytes of the data key in `key`. Raises KeyMissing, SealBroken."""
         return await self._keys.unwrap(key.wrapped, key_id=key.key_id, context=self._context(owner, key.number))
 
     def _context(self, owner: str, number: int) -> bytes:
@@ -90,8 +93,18 @@ class SpaceVault:
     `guard` is the guard's revision, 0 before the space's first batch. No call waits. Shows no key material.
     """
 
-    def __init__(self, inner: SpaceId, /, *, seat: bytes, guard: int, keys: Mapping[int, DataKey]) -> None:
+    def __init__(
+        self,
+        inner: SpaceId,
+        /,
+        *,
+        seat: bytes,
+        guard: int,
+        keys: Mapping[int, DataKey],
+        guard_ref: DocumentRef = GUARD,
+    ) -> None:
         self.inner = inner
+        self._guard_ref = guard_ref
         self.seat = seat
         self.guard = guard
         self.is_proven = guard > 0
@@ -126,7 +139,7 @@ class SpaceVault:
         puts = [PutChange(put.ref, self._seal(put.ref, put.expects + 1, put.body), put.expects) for put in batch.puts]
         requires = batch.requires
         if self.guard:
-            requires = (*requires, RequireRevision(GUARD, self.guard))
+            requires = (*requires, RequireRevision(self._guard_ref, self.guard))
         else:
             puts.append(self.guard_put())
             self.guard = 1
@@ -145,7 +158,7 @@ class SpaceVault:
 
     def guard_put(self) -> PutChange:
         """Return the put that brings the guard or raises it."""
-        return PutChange(GUARD, self._seal(GUARD, self.guard + 1, b""), self.guard)
+        return PutChange(self._guard_ref, self._seal(self._guard_ref, self.guard + 1, b""), self.guard)
 
     def open(self, document: Document, /) -> Document:
         """Return `document` with its body opened. Raises SealBroken."""

@@ -1,18 +1,53 @@
 """The vaults a handle has open, and how it notices that one is out of date."""
 
+from typing import Protocol
+
 import anyio
 
 from elytron_core.errors import KeyDestroyed
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
+from elytron_core.ports.store import Document
 from elytron_store import limits as store_limits
-from elytron_store.sealed.keyring import SpaceVault, StoreKeyring
+from elytron_store.sealed.keyring import SpaceVault
+
+
+class SpaceKeyring(Protocol):
+    """The keys of sealed spaces: those of a whole store, or those that users hold."""
+
+    def tag(self, space: str, /) -> str:
+        """Return the name of an inner space that is empty, in place of one that `space` does not have."""
+        ...
+
+    async def seat(self, space: str, /) -> Document | None:
+        """Return the document that names the inner space of `space`."""
+        ...
+
+    async def guard(self, inner: SpaceId, /) -> int:
+        """Return the revision of the guard of an inner space, 0 if it has none."""
+        ...
+
+    async def find(self, space: str, /) -> SpaceVault | None:
+        """Return the open keys of `space`, None if it has none."""
+        ...
+
+    async def ensure(self, space: str, /) -> SpaceVault:
+        """Return the open keys of `space`, made now if it has none."""
+        ...
+
+    async def bury(self, space: SpaceId, /) -> SpaceId | None:
+        """Erase the wrapped keys of `space` and return its inner space, None without keys."""
+        ...
+
+    async def free(self, space: SpaceId, inner: SpaceId, /) -> None:
+        """Let the name `space` live again, whose inner space is gone."""
+        ...
 
 
 class VaultCache:
     """Open vaults by space, the `store_limits.SEALED_SPACES_OPEN` last used. Shows no key material."""
 
-    def __init__(self, keyring: StoreKeyring, /) -> None:
+    def __init__(self, keyring: SpaceKeyring, /) -> None:
         self._keyring = keyring
         self._open: LruCache[SpaceId, SpaceVault] = LruCache(store_limits.SEALED_SPACES_OPEN)
         self._turns: dict[SpaceId, anyio.Lock] = {}

@@ -1,0 +1,72 @@
+"""What is asked and answered about a space's secret. No form shows a secret when it is printed."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import Field, SecretStr
+
+from elytron_core.clock import Instant
+from elytron_core.model import Value
+from elytron_store import limits
+
+SECRET_CHARS: Final = 1_024
+_MINUTE_MS: Final = 60_000
+SecretText = Annotated[SecretStr, Field(max_length=SECRET_CHARS)]
+SessionMinutes = Annotated[int, Field(ge=1, le=limits.SECRET_SESSION_MS_MAX // _MINUTE_MS)]
+GrantMinutes = Annotated[int, Field(ge=1, le=limits.SECRET_GRANT_MS_MAX // _MINUTE_MS)]
+SESSION_MINUTES: Final = limits.SECRET_SESSION_MS // _MINUTE_MS
+GRANT_MINUTES: Final = limits.SECRET_GRANT_MS // _MINUTE_MS
+
+
+class SecretState(StrEnum):
+    """State of a space towards its user's secret, in this process."""
+
+    PLAIN = "plain"
+    MAKING = "making"
+    LOCKED = "locked"
+    UNLOCKED = "unlocked"
+
+
+class SecretStatus(Value):
+    """The state of a space's secret."""
+
+    space: str
+    state: SecretState
+    kind: str = ""
+    """`words` or `passphrase`; empty for a plain space."""
+    derivation: str = ""
+    """Function by which the user's key is made."""
+    made_at: Instant | None = None
+    until: Instant | None = None
+    """When this process locks the space by itself."""
+    grant_until: Instant | None = None
+    """When work in the background can no longer open it; None without a grant."""
+
+
+class SecretWords(Value):
+    """Twelve fresh words, which are kept nowhere."""
+
+    words: Annotated[SecretStr, Field(max_length=SECRET_CHARS)]
+
+
+class SecretRequest(Value):
+    """A user's words, or passphrase, and for how many minutes the space is then open in this process."""
+
+    words: SecretText | None = None
+    passphrase: SecretText | None = None
+    minutes: SessionMinutes = SESSION_MINUTES
+
+
+class SecretChangeRequest(Value):
+    """A user's secret, and the one in its place."""
+
+    words: SecretText | None = None
+    passphrase: SecretText | None = None
+    new_words: SecretText | None = None
+    new_passphrase: SecretText | None = None
+
+
+class GrantRequest(Value):
+    """For how many minutes work in the background may open the space."""
+
+    minutes: GrantMinutes = GRANT_MINUTES

@@ -1,0 +1,116 @@
+"""Grants: what lets work in the background open a space while its user is away, for a time, until the next lock."""
+
+import os
+from typing import Final
+
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict, InvalidInput, KeyMissing, SealBroken, SpaceLocked
+from elytron_core.ids import IdSource, SpaceId
+from elytron_core.ports.store import Document, ErasureTarget, KeyProvider, PutChange
+from elytron_store.sealed.cipher import KEY_BYTES, DataKey, bound_place
+from elytron_store.sealed.keyring import KeyWrapping
+from elytron_store.sealed.providers import LocalKeys
+from elytron_store.secret.records import GRANT, GrantedKey, GrantRecord, SeatState, SecretSeat, secret_batch
+from elytron_store.secret.sessions import SecretSession
+from elytron_store.secret.store import SecretStore
+
+_WHAT: Final = "a grant"
+_TRIES: Final = 16
+
+
+class GrantDesk:
+    """Makes, opens and ends grants. One space has one at a time.
+
+    They are sealed under the key-encryption key of the store, so that every process of the server can use them. Without
+    one it is a key of this process: its grants are of no use to another, nor after it ends.
+    """
+
+    def __init__(self, store: SecretStore, /, *, ids: IdSource, keys: KeyProvider | None) -> None:
+        self._store = store
+        self._inner = store.inner
+        self._clock = store.clock
+        self._ids = ids
+        own = f"process-{os.urandom(6).hex()}"
+        self._keys: KeyProvider = keys or LocalKeys({own: os.urandom(KEY_BYTES)}, current=own)
+
+    async def make(self, space: SpaceId, /, *, until: Instant) -> GrantRecord:
+        """Let work in the background open `space` until a moment. Raises SpaceLocked unless its user has it open."""
+        for _ in range(_TRIES):
+            found = await self._store.seats.read(space)
+            if found is None:
+                raise SpaceLocked(space=space)
+            session = self._store.seats.require(space, found[0])
+            record = await self._sealed(space, found[0], session, until)
+            (before,) = await self._inner.get(space, (GRANT,))
+            put = PutChange(GRANT, record.to_bytes(), before.revision if before is not None else 0)
+            try:
+                await self._inner.commit(secret_batch(space, self._clock, put, requires=()))
+            except Conflict:
+                continue
+            if await self.session(space) is None:  # it was locked meanwhile
+                await self.end(space)
+                raise SpaceLocked(space=space)
+            return record
+        raise Conflict(what="a grant", expected=0, found=1)
+
+    async def session(self, space: SpaceId, /) -> SecretSession | None:
+        """Return what the grant of `space` opens; None if there is none, or it is over, altered or another's."""
+        found = await self._store.seats.read(space)
+        record = await self.record(space)
+        if found is None or found[0].state is not SeatState.SEALED or record is None:
+            return None
+        seat = found[0]
+        wrapping, owner = self._wrapping(space), _owner(seat, record.id, record.until)
+        try:
+            key = await wrapping.open(owner, record.key)
+            keys = {each.number: _open_key(key, space, each) for each in record.keys}
+        except (KeyMissing, SealBroken):
+            return None
+        return SecretSession(SpaceId(seat.inner), seat.generation, record.until, keys) if keys else None
+
+    async def record(self, space: SpaceId, /) -> GrantRecord | None:
+        """Return the grant of `space` as stored; one whose time is over is erased."""
+        (document,) = await self._inner.get(space, (GRANT,))
+        record = _read_grant(document)
+        if document is not None and (record is None or self._clock.now() >= record.until):
+            await self.end(space)
+            return None
+        return record
+
+    async def end(self, space: SpaceId, /) -> None:
+        """Erase the grant of `space`, if it has one."""
+        await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
+
+    async def _sealed(self, space: SpaceId, seat: SecretSeat, session: SecretSession, until: Instant) -> GrantRecord:
+        id_ = os.urandom(16).hex()
+        wrapping, owner = self._wrapping(space), _owner(seat, id_, until)
+        wrapped = await wrapping.fresh(owner, 1)
+        key = await wrapping.open(owner, wrapped)
+        keys = tuple(
+            GrantedKey(number=number, sealed=each.sealed_under(key, _place(space, number)))
+            for number, each in sorted(session.keys.items())
+        )
+        return GrantRecord(id=id_, made_at=self._clock.now(), until=until, key=wrapped, keys=keys)
+
+    def _wrapping(self, space: SpaceId) -> KeyWrapping:
+        return KeyWrapping(self._keys, identity=f"grant of {space}", ids=self._ids, clock=self._clock)
+
+
+def _owner(seat: SecretSeat, id_: str, until: Instant) -> str:
+    """Return what binds a grant to the inner space, to the time since its last lock, and to its own end."""
+    return f"{seat.inner}|{seat.generation}|{id_}|{until}"
+
+
+def _place(space: SpaceId, number: int) -> bytes:
+    return bound_place("granted key", space, str(number))
+
+
+def _open_key(key: DataKey, space: SpaceId, each: GrantedKey) -> DataKey:
+    return key.open_key(each.number, each.sealed, _place(space, each.number), what=_WHAT)
+
+
+def _read_grant(document: Document | None) -> GrantRecord | None:
+    try:
+        return None if document is None else GrantRecord.from_bytes(document.body)
+    except InvalidInput:
+        return None

@@ -1,0 +1,52 @@
+"""The engine's report of a check, in the words of callers, who know of no inner spaces."""
+
+from dataclasses import replace
+
+from elytron_core.errors import SealBroken
+from elytron_core.ids import SpaceId, is_reserved
+from elytron_core.ports.store import CheckReport, DamageKind, Store, StoreProblem, scan_entries, scan_spaces
+from elytron_store.secret.records import INNER_PREFIX, OWN, SEAT_WHAT, SECRET_GUARD, SeatState, read_seat
+
+
+async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
+    """Return `report` of the store `inner` with its spaces under secrets counted once and named as callers name them.
+
+    What is sealed is not opened: its bytes are proven by the engine, its seal by reading.
+    """
+    owners: dict[SpaceId, SpaceId] = {}
+    inners: set[SpaceId] = set()
+    own = entries = 0
+    problems: list[StoreProblem] = []
+    async for space in scan_spaces(inner):
+        if space.startswith(INNER_PREFIX):
+            inners.add(space)
+            own += sum(found is not None for found in await inner.get(space, (SECRET_GUARD,)))
+            continue
+        if is_reserved(space):
+            continue
+        found = [document for document in await inner.get(space, OWN) if document is not None]
+        own += len(found)
+        for document in found[:1]:
+            try:
+                seat = read_seat(document)
+            except SealBroken:
+                problems.append(StoreProblem(DamageKind.DOCUMENT, space, SEAT_WHAT))
+                continue
+            if seat.state is SeatState.SEALED:
+                owners[SpaceId(seat.inner)] = space
+                entries += len([entry async for entry in scan_entries(inner, space)])
+    orphans = inners - owners.keys()
+    named = [replace(each, space=_owner(each.space, owners)) for each in report.problems]
+    return replace(
+        report,
+        spaces=max(report.spaces - len(orphans) - sum(name in inners for name in owners), 0),
+        documents=max(report.documents - own, 0),
+        entries=max(report.entries - entries, 0),
+        problems=(*named, *problems),
+    )
+
+
+def _owner(space: SpaceId | None, owners: dict[SpaceId, SpaceId]) -> SpaceId | None:
+    if space is None or not space.startswith(INNER_PREFIX):
+        return space
+    return owners.get(space)

@@ -1,0 +1,82 @@
+"""The keys of spaces under their users' secrets: found in the seat of a space, open while a session is."""
+
+from collections.abc import Mapping
+
+from elytron_core.errors import KeyDestroyed, SpaceLocked
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Document, Store
+from elytron_store.sealed.cipher import DataKey
+from elytron_store.sealed.keyring import SpaceVault
+from elytron_store.secret.records import INNER_PREFIX, SEAT, SECRET_GUARD, SeatState
+from elytron_store.secret.seats import SeatBook, guard_revision
+
+
+class FixedKeyring:
+    """The keys of one inner space that is being filled."""
+
+    def __init__(self, inner: Store, name: SpaceId, keys: Mapping[int, DataKey], /) -> None:
+        self._inner = inner
+        self._name = name
+        self._keys = keys
+
+    def tag(self, space: str, /) -> str:
+        return f"{self._name}.{len(space)}"
+
+    async def seat(self, _space: str, /) -> Document | None:
+        return Document(SEAT, 1, self._name.encode())
+
+    async def guard(self, inner: SpaceId, /) -> int:
+        return await guard_revision(self._inner, inner)
+
+    async def find(self, space: str, /) -> SpaceVault | None:
+        return await self.ensure(space)
+
+    async def ensure(self, _space: str, /) -> SpaceVault:
+        guard = await self.guard(self._name)
+        return SpaceVault(self._name, seat=self._name.encode(), guard=guard, keys=self._keys, guard_ref=SECRET_GUARD)
+
+    async def bury(self, _space: SpaceId, /) -> SpaceId | None:
+        return self._name
+
+    async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:
+        """Do nothing: the name is free until the space is filled."""
+
+
+class SecretKeyring:
+    """Keys by the stored seats and the sessions of this process."""
+
+    def __init__(self, seats: SeatBook, /) -> None:
+        self._seats = seats
+
+    def tag(self, space: str, /) -> str:
+        return f"{INNER_PREFIX}{len(space)}"
+
+    async def seat(self, space: str, /) -> Document | None:
+        """Return what names the inner space: a lock or another secret does not change it."""
+        found = await self._seats.read(SpaceId(space))
+        if found is None or found[0].state is not SeatState.SEALED:
+            return None
+        return Document(SEAT, found[1], found[0].inner.encode())
+
+    async def guard(self, inner: SpaceId, /) -> int:
+        return await guard_revision(self._seats.inner, inner)
+
+    async def find(self, space: str, /) -> SpaceVault | None:
+        return await self.ensure(space)
+
+    async def ensure(self, space: str, /) -> SpaceVault:
+        """Return the open keys of `space`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
+        found = await self._seats.read(SpaceId(space))
+        if found is None:
+            raise KeyDestroyed
+        session = self._seats.require(SpaceId(space), found[0])
+        guard = await self.guard(session.inner)
+        return SpaceVault(
+            session.inner, seat=session.inner.encode(), guard=guard, keys=session.keys, guard_ref=SECRET_GUARD
+        )
+
+    async def bury(self, space: SpaceId, /) -> SpaceId | None:
+        raise SpaceLocked(space=space)  # a whole space is erased by the store above, with its seat
+
+    async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:
+        """Do nothing: see `bury`."""

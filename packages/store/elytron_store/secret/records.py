@@ -1,0 +1,135 @@
+"""Documents of a space that is under its user's secret, in the plain space of its name.
+
+The seat names the inner space of the sealed documents, how the user's key is derived, and the data keys under it.
+Beside it are the count of attempts and the grant. None of them holds content. The plain space holds nothing else, and
+no writer puts anything there: every batch of a plain space demands that it has no seat.
+"""
+
+import os
+from enum import StrEnum
+from typing import Annotated, Final
+
+from pydantic import ConfigDict, Field
+
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import InvalidInput, SealBroken
+from elytron_core.ids import SpaceId
+from elytron_core.model import Value
+from elytron_core.ports.store import (
+    Batch,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    RequireRevision,
+)
+from elytron_store.sealed.records import WrappedKey
+from elytron_store.secret.terms import DerivationTerms, SecretKind
+
+SEAT: Final = DocumentRef("space_secret", "0")
+ATTEMPTS: Final = DocumentRef("space_secret", "1")
+GRANT: Final = DocumentRef("space_secret", "2")
+OWN: Final = (SEAT, ATTEMPTS, GRANT)
+SECRET_GUARD: Final = DocumentRef("elytron_seal", "1")
+"""Guard of an inner space, beside that of a store that is sealed as a whole."""
+RECORD: Final = DocumentRef("space", "0")
+"""The record that each space begins with, and the subject of the entries that these documents leave."""
+INNER_PREFIX: Final = "elytron.secret."
+"""Beginning of the names of inner spaces, which no request may name."""
+SEAT_WHAT: Final = "the record of a space's secret"
+USER_KEY: Final = "user"
+"""Id of the key that wraps, in the records of data keys."""
+
+
+class SeatState(StrEnum):
+    """State of a space's secret."""
+
+    MAKING = "making"
+    SEALED = "sealed"
+    DESTROYED = "destroyed"
+
+
+class _SecretRecord(Value):
+    model_config = ConfigDict(strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class SecretSeat(_SecretRecord):
+    """The secret of a space, as stored."""
+
+    state: SeatState
+    inner: str
+    generation: int = 1
+    """Raised by each lock and each change of the secret: sessions and grants of an earlier one are over."""
+    terms: DerivationTerms | None = None
+    keys: tuple[WrappedKey, ...] = ()
+    """Data keys of the inner space under the user's key; none is left of a destroyed space."""
+    made_at: Instant
+    until: Instant = Instant(0)
+    """While it is being made: when the process that does it is taken for dead."""
+    is_swept: bool = True
+    """False while bytes of before may be left in the plain space: content, or data keys under a former secret."""
+
+    @property
+    def kind(self) -> SecretKind:
+        """Return the form of the secret."""
+        assert self.terms is not None
+        return self.terms.kind
+
+
+class AttemptCount(_SecretRecord):
+    """How often a secret was tried in vain since a moment."""
+
+    failed: Annotated[int, Field(ge=0)]
+    since: Instant
+
+
+class GrantedKey(_SecretRecord):
+    """A data key under the key of a grant."""
+
+    number: int
+    sealed: bytes
+
+
+class GrantRecord(_SecretRecord):
+    """Data keys of a space for work in the background, until a moment: under a key of its own, under the server's."""
+
+    id: str
+    made_at: Instant
+    until: Instant
+    key: WrappedKey
+    keys: tuple[GrantedKey, ...]
+
+
+def fresh_inner() -> SpaceId:
+    """Return the name of a new inner space, which no other has ever had."""
+    return SpaceId(f"{INNER_PREFIX}{os.urandom(16).hex()}")
+
+
+def read_seat(document: Document, /) -> SecretSeat:
+    """Return the seat in `document`. Raises SealBroken."""
+    try:
+        return SecretSeat.from_bytes(document.body)
+    except InvalidInput:
+        raise SealBroken(what=SEAT_WHAT) from None
+
+
+def secret_batch(
+    space: SpaceId,
+    clock: Clock,
+    /,
+    *changes: PutChange | DeleteChange,
+    requires: tuple[RequireRevision, ...] = (),
+    takes_back: bool = False,
+) -> Batch:
+    """Return a batch of changes to the documents of a space's secret; its entry names none of them."""
+    return Batch(
+        space=space,
+        at=clock.now(),
+        entries=(EntryDraft(JournalAction.MAINTENANCE, RECORD),),
+        puts=tuple(change for change in changes if isinstance(change, PutChange)),
+        deletes=tuple(change for change in changes if isinstance(change, DeleteChange)),
+        requires=requires,
+        takes_back=takes_back,
+    )

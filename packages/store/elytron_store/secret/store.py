@@ -1,0 +1,316 @@
+"""A store in which single spaces are under their users' secrets; all others pass through it unchanged."""
+
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.errors import Conflict, IdempotencyConflict, NotFound, SpaceIncomplete, SpaceLocked
+from elytron_core.ids import SpaceId, is_reserved
+from elytron_core.lru_cache import LruCache
+from elytron_core.ports.store import (
+    Batch,
+    CheckReport,
+    CommitReceipt,
+    CompactedRun,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalEntry,
+    PutChange,
+    RequireRevision,
+    Store,
+    validate_batch,
+)
+from elytron_store.secret.records import (
+    INNER_PREFIX,
+    OWN,
+    RECORD,
+    SEAT,
+    SeatState,
+    SecretSeat,
+    read_seat,
+    secret_batch,
+)
+from elytron_store.secret.seats import SeatBook, guard_revision
+from elytron_store.secret.sessions import SecretSession, SecretSessions
+from elytron_store.wrappers.wrapper import PassingStore
+
+if TYPE_CHECKING:
+    from elytron_store.sealed.spaces import SealedSpaces
+
+_PLAIN_KEPT: Final = 65_536
+_NO_SEAT: Final = RequireRevision(SEAT, 0)
+Listener = Callable[[SpaceId], None]
+"""Called with a space whose keys were let go: what is remembered of it must go too."""
+
+
+class SecretStore(PassingStore):
+    """Passes the calls of plain spaces on, and seals those of spaces that are under a secret.
+
+    A space without a seat is plain, which is remembered. A batch of a plain space demands that there is still no seat,
+    and a read that finds nothing looks at it again, so no process writes plain text beside a secret. Each call of
+    a space under a secret reads its seat first, so that a lock in another process holds here at once.
+    """
+
+    def __init__(self, inner: Store, /, *, clock: Clock) -> None:
+        super().__init__(inner)
+        self.clock = clock
+        self.sessions = SecretSessions(clock)
+        self.seats = SeatBook(inner, self.sessions)
+        self.listeners: list[Listener] = []
+        self._sealed: SealedSpaces | None = None
+        self._plain: LruCache[SpaceId, None] = LruCache(_PLAIN_KEPT)
+
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
+        """Apply `batch` as the port says; raises SpaceLocked too."""
+        if await self._way(batch.space) is self._inner:
+            try:
+                return await self._inner.commit(_guarded(batch))
+            except IdempotencyConflict:
+                raise
+            except Conflict:
+                if not await self._has_turned(batch.space):
+                    raise
+        return await (await self._way(batch.space)).commit(batch)
+
+    async def get(self, space: SpaceId, refs: Sequence[DocumentRef], /) -> Sequence[Document | None]:
+        way = await self._way(space)
+        found = await way.get(space, refs)
+        if way is not self._inner or any(item is not None for item in found) or not await self._has_turned(space):
+            return found
+        return await (await self._way(space)).get(space, refs)
+
+    async def scan(
+        self,
+        space: SpaceId,
+        collection: str,
+        /,
+        *,
+        prefix: str = "",
+        after: str = "",
+        limit: int,
+        descending: bool = False,
+    ) -> Sequence[Document]:
+        way = await self._way(space)
+        found = await way.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
+        if found or way is not self._inner or not await self._has_turned(space):
+            return found
+        way = await self._way(space)
+        return await way.scan(space, collection, prefix=prefix, after=after, limit=limit, descending=descending)
+
+    async def count(self, space: SpaceId, collection: str, /) -> int:
+        way = await self._way(space)
+        number = await way.count(space, collection)
+        if number or way is not self._inner or not await self._has_turned(space):
+            return number
+        return await (await self._way(space)).count(space, collection)
+
+    async def journal(self, space: SpaceId, /, *, after: int, limit: int) -> Sequence[JournalEntry]:
+        way = await self._way(space)
+        found = await way.journal(space, after=after, limit=limit)
+        # An entry that names the record may be of a seat.
+        if way is self._inner and (not found or any(entry.ref == RECORD for entry in found)):
+            if not await self._has_turned(space):
+                return found
+            return await (await self._way(space)).journal(space, after=after, limit=limit)
+        return found
+
+    async def compact(self, space: SpaceId, runs: Sequence[CompactedRun], /) -> int:
+        return await (await self._way(space)).compact(space, runs)
+
+    async def spaces(self, /, *, after: str = "", limit: int) -> Sequence[SpaceId]:
+        """Return a page of the spaces by their own names; inner spaces are left out."""
+        names: list[SpaceId] = []
+        while True:
+            page = await self._inner.spaces(after=after, limit=limit)
+            names += [name for name in page if not name.startswith(INNER_PREFIX)]
+            if len(page) < limit or len(names) >= limit:
+                return names[:limit]
+            after = page[-1]
+
+    async def write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /) -> int:
+        """Replace the blob `key` as the port says; what came late to a space that was sealed meanwhile is removed."""
+        way = await self._way(space)
+        size = await way.write_blob(space, key, chunks)
+        if way is self._inner and await self._has_turned(space):
+            await self._inner.erase(ErasureTarget(space=space, at=self.clock.now(), blobs=(key,)))
+            raise SpaceLocked(space=space)
+        return size
+
+    async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
+        way = await self._way(space)
+        try:
+            async with _closed(way.read_blob(space, key)) as chunks:
+                async for chunk in chunks:
+                    yield chunk
+            return
+        except NotFound:
+            if way is not self._inner or not await self._has_turned(space):
+                raise
+        async with _closed((await self._way(space)).read_blob(space, key)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
+        """Erase as the port says. A whole space needs no secret: its wrapped keys go first, its name is free last."""
+        if erasure.whole_space and (found := await self.seats.document(erasure.space)) is not None:
+            return await self._erase_secret(erasure, found)
+        way = await self._way(erasure.space)
+        erased = await way.erase(erasure)
+        if way is not self._inner or not await self._has_turned(erasure.space):
+            return erased
+        return await (await self._way(erasure.space)).erase(erasure)
+
+    async def check(self) -> CheckReport:
+        """Have the store beneath checked; a locked space is no damage, and is not opened."""
+        return await self._reported(await self._inner.check())
+
+    async def repair(self) -> CheckReport:
+        """Have the store beneath repaired."""
+        return await self._reported(await self._inner.repair())
+
+    async def _reported(self, report: CheckReport) -> CheckReport:
+        from elytron_store.secret.inspection import report_secrets
+
+        return await report_secrets(self._inner, report)
+
+    async def close(self) -> None:
+        """Let go of all keys and close the store beneath."""
+        self.sessions.clear()
+        await self._inner.close()
+
+    def is_plain(self, space: SpaceId, /) -> bool:
+        """Return whether `space` is known to be under no secret."""
+        return space in self._plain
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Let go of the keys of `space`, and have all that remembers something of it forget it."""
+        self.sessions.end(space)
+        self.forget_content(space)
+
+    def forget_content(self, space: SpaceId, /) -> None:
+        """Let go of what was made of the keys of `space`, and of what is remembered of its content."""
+        self._plain.pop(space, None)
+        if self._sealed is not None:
+            self._sealed.forget(space)
+        for listener in self.listeners:
+            listener(space)
+
+    @contextmanager
+    def lend(self, space: SpaceId, session: SecretSession, /) -> Generator[None]:
+        """Open `space` for this task until the block ends; nothing of it is remembered then, unless its user has it."""
+        try:
+            with self.sessions.lent(space, session):
+                yield
+        finally:
+            if not self.sessions.is_open(space):
+                self.forget_content(space)
+
+    async def _way(self, space: SpaceId) -> Store:
+        """Return what serves `space`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
+        if space in self._plain:
+            return self._inner
+        if is_reserved(space):
+            self._plain[space] = None
+            return self._inner
+        while (found := await self.seats.document(space)) is not None:
+            seat = read_seat(found)
+            try:
+                self.seats.require(space, seat)
+            except SpaceLocked:
+                if self.sessions.end(space):
+                    self.forget_content(space)
+                raise
+            except SpaceIncomplete:
+                if self.clock.now() < seat.until:
+                    raise
+                await self.abandon(space, seat, found.revision)
+                continue
+            return self._sealed_spaces()
+        self._plain[space] = None
+        return self._inner
+
+    def _sealed_spaces(self) -> "SealedSpaces":
+        # Imported now: a process that meets no secret needs no cipher library.
+        if self._sealed is None:
+            from elytron_store.sealed.spaces import SealedSpaces
+            from elytron_store.secret.keyring import SecretKeyring
+
+            self._sealed = SealedSpaces(self._inner, SecretKeyring(self.seats), clock=self.clock)
+        return self._sealed
+
+    async def _has_turned(self, space: SpaceId) -> bool:
+        """Return whether `space`, which was plain, has a seat now."""
+        if is_reserved(space) or await self.seats.document(space) is None:
+            return False
+        self.forget_content(space)
+        return True
+
+    async def abandon(self, space: SpaceId, seat: SecretSeat, revision: int, /) -> None:
+        """Undo a sealing that did not come to its end: the space is plain as before. A later step of it conflicts."""
+        gone = DeleteChange(SEAT, revision)
+        try:
+            await self._inner.commit(secret_batch(space, self.clock, gone))
+        except Conflict:
+            return  # it came to its end, or another process undid it
+        at = self.clock.now()
+        await self._inner.erase(ErasureTarget(space=SpaceId(seat.inner), at=at, whole_space=True))
+        await self._inner.erase(ErasureTarget(space=space, at=at))
+
+    async def _erase_secret(self, erasure: ErasureTarget, found: Document) -> ErasureReceipt:
+        space, at = erasure.space, erasure.at
+        self.forget(space)
+        seat = await self._destroyed_seat(space, found)
+        if seat is None:
+            return await self.erase(erasure)
+        # The wrapped keys go with the remains of the seat as it was.
+        await self._inner.erase(ErasureTarget(space=space, at=at, refs=OWN[1:]))
+        inner = SpaceId(seat.inner)
+        ours = int(await guard_revision(self._inner, inner) > 0)
+        erased = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
+        await self._inner.erase(ErasureTarget(space=space, at=at, whole_space=True))
+        self.forget(space)
+        return replace(erased, documents=max(erased.documents - ours, 0))
+
+    async def _destroyed_seat(self, space: SpaceId, found: Document) -> SecretSeat | None:
+        """Return the seat of `space`, stored without keys; None if there is none any more."""
+        document: Document | None = found
+        while document is not None:
+            seat = read_seat(document)
+            if seat.state is SeatState.DESTROYED:
+                return seat
+            mark = seat.model_copy(update={"state": SeatState.DESTROYED, "terms": None, "keys": ()})
+            put = PutChange(SEAT, mark.to_bytes(), document.revision)
+            try:
+                await self._inner.commit(secret_batch(space, self.clock, put, takes_back=True))
+            except Conflict:
+                document = await self.seats.document(space)
+                continue
+            return mark
+        return None
+
+
+@asynccontextmanager
+async def _closed(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
+    try:
+        yield stream
+    finally:
+        if isinstance(stream, AsyncGenerator):
+            await stream.aclose()
+
+
+def _guarded(batch: Batch) -> Batch:
+    """Return a batch of a plain space that is refused once the space is under a secret."""
+    if is_reserved(batch.space):
+        return batch
+    size = len(batch.puts) + len(batch.deletes) + len(batch.requires) + len(batch.entries)
+    bound = limits.IMPORT_CHANGES if batch.is_import else limits.BATCH_CHANGES
+    if size < bound or batch.sealed:
+        return replace(batch, requires=(*batch.requires, _NO_SEAT))
+    validate_batch(batch)
+    return replace(batch, requires=(*batch.requires, _NO_SEAT), sealed=True)

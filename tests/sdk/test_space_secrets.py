@@ -1,0 +1,213 @@
+"""A space under its user's own secret: what it answers, and what the store keeps of it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from pydantic import SecretStr
+
+import elytron
+from elytron.runtime import MemoryRuntime
+from elytron.secrets.forms import SecretState
+from elytron_core.clock import FrozenClock
+from elytron_core.contracts.control import MemoryEraseRequest
+from elytron_core.errors import (
+    Conflict,
+    ElytronError,
+    NotFound,
+    RateLimited,
+    SecretRefused,
+    SpaceLocked,
+    WordsInvalid,
+)
+from elytron_core.ids import SpaceId
+from elytron_core.scope import Scope
+from elytron_store.sealed.providers import LocalKeys
+
+pytestmark = pytest.mark.anyio
+
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+OTHER_WORDS = "ozone drill grab fiber curtain grace pudding thank cruise elder eight picnic"
+PASSPHRASE = "the tide table hangs in the kitchen"
+CANARY = "heronsnest"
+KEYS = LocalKeys({"old": bytes(range(32))}, current="old")
+FORMS = (CANARY.encode(), CANARY[:6].encode(), CANARY.encode().hex().encode())
+
+
+@pytest.fixture(params=["memory", "sqlite", "file", "sealed"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, LocalKeys | None]:
+    match request.param:
+        case "memory":
+            return "memory:", None
+        case "file":
+            return f"file:{tmp_path / 'kept'}", None
+        case "sealed":
+            return f"sqlite:{tmp_path / 'kept.db'}", KEYS
+        case _:
+            return f"sqlite:{tmp_path / 'kept.db'}", None
+
+
+@pytest.fixture
+def clock() -> FrozenClock:
+    return FrozenClock()
+
+
+@pytest.fixture
+async def memory(place: tuple[str, LocalKeys | None], clock: FrozenClock) -> AsyncIterator[MemoryRuntime]:
+    url, keys = place
+    async with elytron.open(url, space="ada", keys=keys, clock=clock) as opened:
+        yield opened
+
+
+async def tell(memory: MemoryRuntime, space: str = "ada", *, times: int = 3) -> None:
+    for number in range(times):
+        text = f"{CANARY} {number}: the boat key is under the oar"
+        await memory.add(text, user_id=space, conversation=CANARY, tags=[CANARY], speaker="Noor")
+    await memory.add_fact("key", f"{CANARY} is where the key is", user_id=space)
+
+
+async def found(memory: MemoryRuntime, space: str = "ada") -> list[str]:
+    return [hit.text for hit in (await memory.search(CANARY, user_id=space)).hits]
+
+
+def bytes_beneath(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
+
+
+async def test_a_locked_space_answers_space_locked(memory: MemoryRuntime) -> None:
+    await tell(memory)
+    before = await found(memory)
+    assert (await memory.secrets.status("ada")).state is SecretState.PLAIN
+    made = await memory.secrets.seal("ada", words=WORDS)
+    assert (made.state, made.kind, made.derivation) == (SecretState.UNLOCKED, "words", "bip85")
+    assert await found(memory) == before
+    await memory.add(f"{CANARY}, said later")
+    assert (await memory.secrets.lock("ada")).state is SecretState.LOCKED
+    for call in (found(memory), tell(memory), memory.list(), memory.inspect(), memory.project(CANARY)):
+        with pytest.raises(SpaceLocked):
+            await call
+    assert (await memory.secrets.unlock("ada", words=SecretStr(WORDS.upper()))).state is SecretState.UNLOCKED
+    assert len(await found(memory)) == len(before) + 1
+
+
+async def test_other_spaces_are_untouched(memory: MemoryRuntime) -> None:
+    await tell(memory, "bea")
+    before = await found(memory, "bea")
+    await memory.secrets.seal("ada", passphrase=PASSPHRASE)
+    await memory.secrets.lock("ada")
+    await tell(memory, "bea", times=1)
+    assert len(await found(memory, "bea")) > len(before)
+    assert {each.space for each in (await memory.spaces()).spaces} == {"ada", "bea"}
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "file"])
+async def test_no_word_is_left_in_the_store(engine: str, tmp_path: Path) -> None:
+    place = tmp_path / "store" / ("kept.db" if engine == "sqlite" else "kept")
+    place.parent.mkdir()
+    async with elytron.open(f"{engine}:{place}", space="ada") as memory:
+        await tell(memory, times=40)
+        await found(memory)
+        assert CANARY.encode() in bytes_beneath(place.parent)
+        await memory.secrets.seal("ada", passphrase=PASSPHRASE)
+        assert [form for form in FORMS if form in bytes_beneath(place.parent)] == []
+        await tell(memory, times=40)
+        await found(memory)
+        await memory.context.folds.checkpoint()
+        await memory.secrets.lock("ada")
+        held = bytes_beneath(place.parent)
+    async with elytron.open(f"{engine}:{place}", space="ada") as memory:
+        with pytest.raises(SpaceLocked):
+            await found(memory)
+    held += bytes_beneath(place.parent)
+    assert [form for form in (*FORMS, b"oar", PASSPHRASE.encode(), b"Noor") if form in held] == []
+
+
+async def test_wrong_secrets_have_one_answer_and_a_bound(memory: MemoryRuntime, clock: FrozenClock) -> None:
+    await tell(memory)
+    await memory.secrets.seal("ada", words=WORDS)
+    await memory.secrets.lock("ada")
+    with pytest.raises(WordsInvalid):
+        await memory.secrets.unlock("ada", words=WORDS.replace("yellow", "zebra"))
+    told: set[str] = set()
+    for words, passphrase in ((OTHER_WORDS, None), (None, PASSPHRASE)) * 5:
+        with pytest.raises(SecretRefused) as refused:
+            await memory.secrets.unlock("ada", words=words, passphrase=passphrase)
+        told.add(refused.value.message)
+    assert len(told) == 1
+    with pytest.raises(RateLimited) as limited:
+        await memory.secrets.unlock("ada", words=WORDS)
+    assert 0 < limited.value.retry_after_s <= 900
+    clock.advance(901_000)
+    assert (await memory.secrets.unlock("ada", words=WORDS)).state is SecretState.UNLOCKED
+
+
+async def test_many_wrong_secrets_at_once_are_no_way_round_the_bound(memory: MemoryRuntime) -> None:
+    await memory.secrets.seal("ada", words=WORDS)
+    await memory.secrets.lock("ada")
+    calls = [memory.secrets.unlock("ada", words=OTHER_WORDS) for _ in range(30)]
+    ends = await asyncio.gather(*calls, return_exceptions=True)
+    assert sum(isinstance(end, SecretRefused) for end in ends) <= 10
+    assert all(isinstance(end, SecretRefused | RateLimited) for end in ends)
+
+
+async def test_a_session_ends_at_its_time(memory: MemoryRuntime, clock: FrozenClock) -> None:
+    await memory.secrets.seal("ada", words=WORDS, minutes=5)
+    await tell(memory)
+    clock.advance(299_000)
+    assert await found(memory)
+    clock.advance(1_000)
+    with pytest.raises(SpaceLocked):
+        await found(memory)
+    await memory.secrets.look()
+    assert list(memory.secrets.store.sessions) == []
+    assert memory.context.folds.held[0] == 0
+
+
+async def test_a_changed_secret_opens_what_was_sealed_before(memory: MemoryRuntime) -> None:
+    await tell(memory)
+    before = await found(memory)
+    await memory.secrets.seal("ada", words=WORDS)
+    with pytest.raises(SecretRefused):
+        await memory.secrets.change("ada", words=OTHER_WORDS, new_passphrase=PASSPHRASE)
+    changed = await memory.secrets.change("ada", words=WORDS, new_passphrase=PASSPHRASE)
+    assert (changed.state, changed.kind) == (SecretState.UNLOCKED, "passphrase")
+    await memory.secrets.lock("ada")
+    with pytest.raises(SecretRefused):
+        await memory.secrets.unlock("ada", words=WORDS)
+    await memory.secrets.unlock("ada", passphrase=PASSPHRASE)
+    assert await found(memory) == before
+
+
+async def test_a_locked_space_is_erased_without_its_secret(memory: MemoryRuntime) -> None:
+    await tell(memory)
+    await memory.secrets.seal("ada", words=WORDS)
+    await memory.secrets.lock("ada")
+    scope = Scope(space=SpaceId("ada"))
+    report = await memory.erase(MemoryEraseRequest(scope=scope, whole_space="ada", reason="asked"))
+    assert report.changed
+    assert (await memory.secrets.status("ada")).state is SecretState.PLAIN
+    assert list(await memory.store.spaces(limit=10)) == []
+    await tell(memory)
+    assert await found(memory)
+
+
+async def test_a_space_has_one_secret(memory: MemoryRuntime) -> None:
+    await memory.secrets.seal("ada", words=WORDS)
+    with pytest.raises(Conflict):
+        await memory.secrets.seal("ada", words=OTHER_WORDS)
+    for call in (memory.secrets.unlock("bea", words=WORDS), memory.secrets.lock("bea"), memory.secrets.grant("bea")):
+        with pytest.raises(NotFound):
+            await call
+
+
+async def test_nothing_shows_a_secret(memory: MemoryRuntime) -> None:
+    words = memory.secrets.fresh_words()
+    await memory.secrets.seal("ada", words=words)
+    with pytest.raises(ElytronError) as refused:
+        await memory.secrets.change("ada", words=OTHER_WORDS, new_passphrase="short one")
+    shown = [repr(memory.secrets), repr(words), str(words), refused.value.message, repr(refused.value.details())]
+    shown += [repr(memory.secrets.store.sessions.of(space)) for space in memory.secrets.store.sessions]
+    shown += [(await memory.secrets.status("ada")).model_dump_json()]
+    for word in {*words.get_secret_value().split(), "short one"}:
+        assert not [text for text in shown if f" {word} " in f" {text} "]
