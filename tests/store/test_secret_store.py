@@ -12,9 +12,9 @@ from elytron_core.ids import RandomIds, SpaceId
 from elytron_core.ports.store import Batch, CommitReceipt, Store, require_space
 from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.memory import MemoryStore
-from elytron_store.secret.keeper import SecretKeeper, SpaceContents, UserSecret
+from elytron_store.secret.derivation.terms import SecretKind
+from elytron_store.secret.keeper import PlainContents, SecretKeeper, UserSecret
 from elytron_store.secret.store import SecretStore
-from elytron_store.secret.terms import SecretKind
 from elytron_store.sqlite import SqliteStore
 
 pytestmark = pytest.mark.anyio
@@ -32,7 +32,7 @@ class OpeningStore(SecretStore):
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner, clock=FrozenClock())
-        contents = SpaceContents((), (), frozenset())
+        contents = PlainContents((), (), frozenset())
         self._turn = anyio.Lock()
         self._keeper = SecretKeeper(self, ids=RandomIds(self.clock), contents=contents)
 

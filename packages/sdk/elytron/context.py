@@ -105,6 +105,8 @@ class OperationContext:
     """The caller's own name for itself."""
     notes_projections: bool = False
     """If true, each projection leaves an entry in the journal."""
+    interrupted: dict[tuple[SpaceId, str], str] = field(default_factory=dict[tuple[SpaceId, str], str])
+    """Holders of the jobs that a lock of their space broke off, until they are given back."""
     put_off: set[SpaceId] = field(default_factory=set[SpaceId])
     """Spaces with jobs that this runtime has queued or seen."""
     runners: dict[str, JobRunner] = field(default_factory=dict[str, JobRunner])

@@ -1,5 +1,6 @@
 """Opening a runtime on a store."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -168,7 +169,13 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
     ) -> OperationContext:
         options = self._options
         secret = SecretStore(store, clock=options.clock)
-        secrets = SpaceSecrets(secret, ids=self._ids, keys=options.keys)
+        secrets = SpaceSecrets(
+            secret,
+            ids=self._ids,
+            keys=options.keys,
+            copy=_copy_space,
+            is_elsewhere=engine == "gateway",
+        )
         store = AnnouncingStore(secret)
         spaces = SpaceRecords(store, options.clock, self._ids)
         heads = HeadCache(store)
@@ -279,6 +286,12 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         projection_events=projection_events,
     )
     return RuntimeOpening(store, options)
+
+
+async def _copy_space(source: Store, target: Store, space: SpaceId) -> None:
+    from elytron.transfer.migration import copy_space
+
+    await copy_space(source, target, space, own=os.urandom(16).hex())
 
 
 def _runtime_models(

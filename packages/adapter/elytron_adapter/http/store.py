@@ -29,9 +29,12 @@ from elytron_core.ports.store import DocumentRef, Store
 from elytron_store.gateway import wire
 from elytron_store.gateway.wire import ANSWERS, HEALTH_ANSWERS, Handler, PortRoute, SpaceWall, WireValue
 from elytron_store.sealed.records import KEYRING, SHARED
+from elytron_store.secret.records import SEAT
 
 _GROUP = "shared store"
 _TRANSPORT = "store"
+_CLOSED = frozenset({RUNTIME_RECORDS, SEAT.collection})
+"""Collections that no caller of the port writes."""
 
 
 def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
@@ -89,7 +92,9 @@ def _route_surface(
         except ValidationError:
             raise InvalidJson(problem="is no call of the store port") from None
         principal = principal_of(request.scope)
-        wall = SpaceWall(principal.space, partial(_own_space, principal), frozenset({RUNTIME_RECORDS}), removable)
+        wall = SpaceWall(
+            principal.space, partial(_own_space, principal), frozenset({RUNTIME_RECORDS, SEAT.collection}), removable
+        )
         return _json_response(await handler(store, wall, call))
 
     told = SurfaceDescription(

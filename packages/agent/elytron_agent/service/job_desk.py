@@ -94,12 +94,16 @@ class JobDesk:
             after = spaces[-1]
             for space in spaces:
                 with self._apart(space):
-                    queue = await read_queue(self._context, space)
-                    kinds = {job.kind for job in queue.active} & self._runners.keys()
-                    if kinds:
-                        self._context.put_off.add(space)
-                    for kind in kinds if repairs else ():
-                        await self._runners[kind].repair(space)
+                    async with self._context.secrets.background(space):
+                        await self._sweep_space(space, repairs=repairs)
+
+    async def _sweep_space(self, space: SpaceId, *, repairs: bool) -> None:
+        queue = await read_queue(self._context, space)
+        kinds = {job.kind for job in queue.active} & self._runners.keys()
+        if kinds:
+            self._context.put_off.add(space)
+        for kind in kinds if repairs else ():
+            await self._runners[kind].repair(space)
 
     async def _take_due(self) -> None:
         """Begin the due jobs for which there is room, first those of spaces that had no turn for longest."""
@@ -108,10 +112,14 @@ class JobDesk:
                 return
             if space in self._busy:
                 continue
+            is_due = False
             with self._apart(space):
-                queue = await read_queue(self._context, space)
-                if maintenance.claimable_job(queue, self._context.clock.now(), self._runners.keys()) is not None:
-                    self._begin(space, self._do_next(space))
+                async with self._context.secrets.background(space):
+                    queue = await read_queue(self._context, space)
+                at = self._context.clock.now()
+                is_due = maintenance.claimable_job(queue, at, self._runners.keys()) is not None
+            if is_due:  # begun outside of the block, whose open keys end with it
+                self._begin(space, self._do_next(space))
 
     def _apart(self, space: SpaceId) -> AbstractContextManager[None]:
         return apart_from_others(partial(self._context.put_off.discard, space))
@@ -126,9 +134,10 @@ class JobDesk:
         """Do one job of a space: the next one waits for its turn behind those of other spaces."""
         try:
             with self._apart(space):
-                known = await run_next(self._context, space, kinds=self._runners.keys())
-                if known is not None and known.job.state is JobState.DEAD_LETTER:
-                    await self._runners[known.job.kind].give_up(space, known.job.payload)
+                async with self._context.secrets.background(space):
+                    known = await run_next(self._context, space, kinds=self._runners.keys())
+                    if known is not None and known.job.state is JobState.DEAD_LETTER:
+                        await self._runners[known.job.kind].give_up(space, known.job.payload)
         except ElytronError as error:
             # A job that was held goes on when its lease ends.
             logger.warning("the jobs of an agent were not done (%s)", error.key)

@@ -96,6 +96,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
 
     Raises Unsupported if its profile has no server; protocols that the profile does not allow are left out.
     """
+    from elytron_adapter.http.secrets import secret_surfaces
     from elytron_adapter.http.store import store_surfaces
     from elytron_gateway.accounts.users import UserKeys
     from elytron_gateway.routes.surfaces import gateway_surfaces
@@ -131,6 +132,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
         yield SurfacesBeside(
             further=(
                 gateway_surfaces(gateway),
+                secret_surfaces,
                 *(found.family for found in spoken),
                 *models,
                 *agents,

@@ -25,7 +25,7 @@ from elytron.passes.pass_context import PassWork, read_turns
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance import ExtractionMethod, JobRunReport, JobRunRequest, PassStatus
-from elytron_core.errors import ElytronError, StoreError
+from elytron_core.errors import ElytronError, NotFound, SpaceLocked, StoreError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import MAINTENANCE, NOTHING, Job, JobId, MaintenancePass, ModelUsage
 from elytron_core.policy import maintenance
@@ -78,9 +78,21 @@ async def run_jobs(ctx: OperationContext, request: JobRunRequest, /) -> JobRunRe
 async def run_next(
     ctx: OperationContext, space: SpaceId, /, *, only: JobId | None = None, kinds: Collection[str] | None = None
 ) -> KnownJob | None:
-    """Do the next job that is due, of `kinds` if they are given, and return its new state; None if none is due."""
+    """Do the next job that is due, of `kinds` if they are given, and return its new state; None if none is due.
+
+    In a space that its user's secret closed, a grant opens it for the time of the job. Raises SpaceLocked without one:
+    the job waits, and one that a lock broke off counts no attempt.
+    """
+    async with ctx.secrets.background(space):
+        return await _run_next(ctx, space, only=only, kinds=kinds)
+
+
+async def _run_next(
+    ctx: OperationContext, space: SpaceId, *, only: JobId | None, kinds: Collection[str] | None
+) -> KnownJob | None:
     if await ctx.spaces.find(space) is None:
         return None
+    await _give_back(ctx, space)
     holder = ctx.ids.new()
     known = await claim_job(ctx, space, holder, only=only, kinds=kinds)
     if known is None:
@@ -93,12 +105,29 @@ async def run_next(
     except LeaseLost:
         (known,) = await read_jobs(ctx, space, (known.id,)) or (known,)
         return known
+    except SpaceLocked:
+        ctx.interrupted[space, known.id] = holder
+        raise
     except asyncio.CancelledError:
         # The runtime closes: give the job back, so that no worker has to wait for its lease to end.
         with suppress(ElytronError, LeaseLost):
             await asyncio.shield(_end_job(ctx, held, lambda job: maintenance.retry_job(job, at=ctx.clock.now())))
         raise
-    return await _end_job(ctx, held, ending)
+    try:
+        return await _end_job(ctx, held, ending)
+    except SpaceLocked:
+        ctx.interrupted[space, known.id] = holder
+        raise
+
+
+async def _give_back(ctx: OperationContext, space: SpaceId) -> None:
+    """Give the jobs back that a lock of `space` broke off, so that they are tried again as if they had not begun."""
+    for (where, id_), holder in tuple(ctx.interrupted.items()):
+        if where == space:
+            held = _HeldJob(space, JobId(id_), holder)
+            with suppress(NotFound):
+                await _end_job(ctx, held, lambda job: maintenance.retry_job(job, at=ctx.clock.now()))
+            ctx.interrupted.pop((where, id_), None)
 
 
 _Ending = Callable[[Job], Job]
@@ -113,7 +142,7 @@ async def _perform_job(ctx: OperationContext, held: _HeldJob, job: Job) -> _Endi
     except JobBlocked as blocked:
         until, reason = blocked.until, blocked.reason
         return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=reason)
-    except StoreError:
+    except (StoreError, SpaceLocked):
         raise
     except ElytronError as error:
         return _failed_ending(ctx, error.key, retryable=error.retryable)
@@ -264,8 +293,9 @@ class JobWorker:
             after = spaces[-1]
             for space in spaces:
                 with self._apart(space):
-                    if (await read_queue(self._ctx, space)).active:
-                        self._ctx.put_off.add(space)
+                    async with self._ctx.secrets.background(space):
+                        if (await read_queue(self._ctx, space)).active:
+                            self._ctx.put_off.add(space)
 
     async def _work_round(self) -> bool:
         """Do one job of each space that has one due, so that none waits for all of another; return whether any was."""
@@ -274,10 +304,11 @@ class JobWorker:
             if self._stopping.is_set():
                 return False
             with self._apart(space):
-                if await run_next(self._ctx, space, kinds=self._kinds) is not None:
-                    was_busy = True
-                elif not (await read_queue(self._ctx, space)).active:
-                    self._ctx.put_off.discard(space)
+                async with self._ctx.secrets.background(space):
+                    if await run_next(self._ctx, space, kinds=self._kinds) is not None:
+                        was_busy = True
+                    elif not (await read_queue(self._ctx, space)).active:
+                        self._ctx.put_off.discard(space)
         return was_busy
 
     def _apart(self, space: SpaceId) -> AbstractContextManager[None]:

@@ -16,7 +16,7 @@ from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance import JobView, WorkHealth
-from elytron_core.errors import ElytronError, NotFound
+from elytron_core.errors import ElytronError, NotFound, SpaceLocked
 from elytron_core.ids import SpaceId
 from elytron_core.planes import jobs
 from elytron_core.planes.jobs import Job, JobId, JobQueue, JobState, JobTerms, QueuedJob
@@ -327,6 +327,8 @@ def apart_from_others(drop: Callable[[], None], /) -> Generator[None]:
     """
     try:
         yield
+    except SpaceLocked:
+        drop()  # its jobs wait for its user, and an unlock or a sweep finds them again
     except ElytronError as error:
         if error.retryable:
             raise

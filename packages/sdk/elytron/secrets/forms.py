@@ -1,4 +1,4 @@
-"""What is asked and answered about a space's secret. No form shows a secret when it is printed."""
+"""Requests and answers about a space's secret. No form shows a secret when it is printed."""
 
 from enum import StrEnum
 from typing import Annotated, Final
@@ -46,7 +46,7 @@ class SecretStatus(Value):
 class SecretWords(Value):
     """Twelve fresh words, which are kept nowhere."""
 
-    words: Annotated[SecretStr, Field(max_length=SECRET_CHARS)]
+    words: Annotated[str, Field(max_length=SECRET_CHARS, repr=False)]
 
 
 class SecretRequest(Value):

@@ -12,18 +12,18 @@ from pydantic import SecretStr
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.secrets.forms import GRANT_MINUTES, SESSION_MINUTES, SecretState, SecretStatus
 from elytron_core.clock import Instant
-from elytron_core.errors import ElytronError, InvalidInput, NotFound, PermissionRefused
+from elytron_core.errors import ElytronError, InvalidInput, NotFound, PermissionRefused, Unsupported
 from elytron_core.ids import IdSource, SpaceId, is_reserved
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS
-from elytron_core.ports.store import KeyProvider, Store
+from elytron_core.ports.store import KeyProvider
 from elytron_store import limits
 from elytron_store.secret.records import SeatState
 from elytron_store.secret.store import SecretStore
 
 if TYPE_CHECKING:
     from elytron_store.secret.grants import GrantDesk
-    from elytron_store.secret.keeper import SecretKeeper, UserSecret
+    from elytron_store.secret.keeper import SecretKeeper, SpaceCopier, UserSecret
 
 logger = logging.getLogger(__name__)
 LOOK_S: Final = 1.0
@@ -40,14 +40,24 @@ class SpaceSecrets:
     A space that was unlocked is open in this process alone, for a time; a lock closes it in all.
     """
 
-    def __init__(self, store: SecretStore, /, *, ids: IdSource, keys: KeyProvider | None) -> None:
+    def __init__(
+        self,
+        store: SecretStore,
+        /,
+        *,
+        ids: IdSource,
+        keys: KeyProvider | None,
+        copy: "SpaceCopier",
+        is_elsewhere: bool = False,
+    ) -> None:
         self.store = store
+        self._copy = copy
+        self._is_elsewhere = is_elsewhere
         self._ids = ids
         self._keys = keys
         self._parts: tuple[SecretKeeper, GrantDesk] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._closed: dict[SpaceId, int] = {}
-        self._opened_at: dict[SpaceId, Instant] = {}
         self._on_open: list[Callable[[SpaceId], None]] = []
 
     def __repr__(self) -> str:
@@ -56,7 +66,7 @@ class SpaceSecrets:
     @staticmethod
     def fresh_words() -> SecretStr:
         """Return twelve new words. They are kept nowhere: seal a space with them once its user has them."""
-        from elytron_store.secret.words import ENTROPY_BYTES, words_of
+        from elytron_store.secret.derivation.words import ENTROPY_BYTES, words_of
 
         return SecretStr(words_of(os.urandom(ENTROPY_BYTES)))
 
@@ -74,10 +84,10 @@ class SpaceSecrets:
         Cut short, the space is plain as before or sealed. Raises Conflict if it is under a secret, WordsInvalid,
         InvalidInput, SpaceInUse if others write too much meanwhile.
         """
-        place = _usable(space)
+        place = _usable_space(space)
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
         keeper, _ = self._opened_parts()
-        await keeper.seal(place, _secret_of(words, passphrase), until=until, copy=_copy_whole)
+        await keeper.seal(place, _secret_of(words, passphrase), until=until, copy=self._copy)
         self._note_open(place)
         return await self.status(place)
 
@@ -95,7 +105,7 @@ class SpaceSecrets:
         Raises NotFound if it is under no secret, SecretRefused, WordsInvalid, RateLimited after ten wrong ones in a
         quarter of an hour.
         """
-        place = _usable(space)
+        place = _usable_space(space)
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
         keeper, _ = self._opened_parts()
         await keeper.unlock(place, _secret_of(words, passphrase), until=until)
@@ -104,7 +114,7 @@ class SpaceSecrets:
 
     async def lock(self, space: str, /) -> SecretStatus:
         """Close a space in every process, and end its grant. Raises NotFound if it is under no secret."""
-        place = _usable(space)
+        place = _usable_space(space)
         keeper, _ = self._opened_parts()
         await keeper.lock(place)
         self._note_closed(place)
@@ -121,14 +131,14 @@ class SpaceSecrets:
         new_passphrase: Secret | None = None,
     ) -> SecretStatus:
         """Put another secret in the place of one; what is sealed stays as it is. Raises as `unlock`, InvalidInput."""
-        place = _usable(space)
+        place = _usable_space(space)
         keeper, _ = self._opened_parts()
         await keeper.change(place, _secret_of(words, passphrase), _secret_of(new_words, new_passphrase, field="new "))
         return await self.status(place)
 
     async def status(self, space: str, /) -> SecretStatus:
         """Return the state of a space, which needs no secret."""
-        place = _usable(space)
+        place = _usable_space(space)
         found = await self.store.seats.read(place)
         if found is None or found[0].state is SeatState.DESTROYED:
             return SecretStatus(space=space, state=SecretState.PLAIN)
@@ -156,7 +166,7 @@ class SpaceSecrets:
         It holds in every process that has the store's key-encryption key; without one, in this process. Raises
         SpaceLocked, NotFound if the space is under no secret.
         """
-        place = _usable(space)
+        place = _usable_space(space)
         await self._require_seat(place)
         until = self._until(minutes, GRANT_MINUTES, limits.SECRET_GRANT_MS_MAX)
         await self._opened_parts()[1].make(place, until=until)
@@ -164,7 +174,7 @@ class SpaceSecrets:
 
     async def revoke(self, space: str, /) -> SecretStatus:
         """End the grant of a space. Raises NotFound if the space is under no secret."""
-        place = _usable(space)
+        place = _usable_space(space)
         await self._require_seat(place)
         await self._opened_parts()[1].end(place)
         return await self.status(place)
@@ -195,8 +205,9 @@ class SpaceSecrets:
         self._on_open.append(listener)
 
     def opened_at(self, space: SpaceId, /) -> Instant:
-        """Return when this process opened `space` last; 0 for one that it did not."""
-        return self._opened_at.get(space, Instant(0))
+        """Return since when `space` is open for this task; 0 for a plain one, and one that is locked."""
+        session = self.store.sessions.of(space)
+        return session.since if session is not None else Instant(0)
 
     async def look(self) -> None:
         """Let go of the spaces whose time is over, or that another process locked."""
@@ -230,14 +241,12 @@ class SpaceSecrets:
 
     def _note_open(self, space: SpaceId) -> None:
         self._closed.pop(space, None)
-        self._opened_at[space] = self.store.clock.now()
         for listener in self._on_open:
             listener(space)
         self._begin_looking()
 
     def _note_closed(self, space: SpaceId) -> None:
         self._closed[space] = _LOOKS_AFTER
-        self._opened_at.pop(space, None)
         self._begin_looking()
 
     def _begin_looking(self) -> None:
@@ -255,34 +264,30 @@ class SpaceSecrets:
 
     def _opened_parts(self) -> "tuple[SecretKeeper, GrantDesk]":
         # Imported now: a process that meets no secret needs no cipher library.
+        if self._is_elsewhere:
+            raise Unsupported("this store is a server's: call the routes /v1/secret of that server")
         if self._parts is None:
             from elytron_store.secret.grants import GrantDesk
-            from elytron_store.secret.keeper import SecretKeeper, SpaceContents
+            from elytron_store.secret.keeper import PlainContents, SecretKeeper
 
-            contents = SpaceContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS)
+            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS)
             keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
             self._parts = keeper, GrantDesk(self.store, ids=self._ids, keys=self._keys)
         return self._parts
 
 
-def _usable(space: str) -> SpaceId:
+def _usable_space(space: str) -> SpaceId:
     if is_reserved(space):
         raise PermissionRefused("the system's own spaces are under no user's secret: name another")
     return SpaceId(space)
 
 
 def _secret_of(words: Secret | None, passphrase: Secret | None, *, field: str = "") -> "UserSecret":
+    from elytron_store.secret.derivation.terms import SecretKind
     from elytron_store.secret.keeper import UserSecret
-    from elytron_store.secret.terms import SecretKind
 
     if (words is None) is (passphrase is None):
         raise InvalidInput(field=f"{field}words".replace(" ", "_"), problem="or a passphrase: give one of the two")
     given = words if words is not None else passphrase
     text = given.get_secret_value() if isinstance(given, SecretStr) else str(given)
     return UserSecret(SecretKind.WORDS if words is not None else SecretKind.PASSPHRASE, text)
-
-
-async def _copy_whole(source: Store, target: Store, space: SpaceId) -> None:
-    from elytron.transfer.migration import copy_space
-
-    await copy_space(source, target, space, own=os.urandom(16).hex())

@@ -1,4 +1,4 @@
-"""Calls of sealed spaces, for whoever holds their keys: the port's calls of one space over ciphertext."""
+"""Calls of sealed spaces under open keys: the port's calls of one space, over ciphertext."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace

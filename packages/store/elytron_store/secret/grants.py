@@ -60,13 +60,14 @@ class GrantDesk:
         if found is None or found[0].state is not SeatState.SEALED or record is None:
             return None
         seat = found[0]
-        wrapping, owner = self._wrapping(space), _owner(seat, record.id, record.until)
+        wrapping, owner = self._wrapping(space), _grant_owner(seat, record.id, record.until)
         try:
             key = await wrapping.open(owner, record.key)
             keys = {each.number: _open_key(key, space, each) for each in record.keys}
         except (KeyMissing, SealBroken):
             return None
-        return SecretSession(SpaceId(seat.inner), seat.generation, record.until, keys) if keys else None
+        inner = SpaceId(seat.inner)
+        return SecretSession(inner, seat.generation, record.made_at, record.until, keys) if keys else None
 
     async def record(self, space: SpaceId, /) -> GrantRecord | None:
         """Return the grant of `space` as stored; one whose time is over is erased."""
@@ -83,11 +84,11 @@ class GrantDesk:
 
     async def _sealed(self, space: SpaceId, seat: SecretSeat, session: SecretSession, until: Instant) -> GrantRecord:
         id_ = os.urandom(16).hex()
-        wrapping, owner = self._wrapping(space), _owner(seat, id_, until)
+        wrapping, owner = self._wrapping(space), _grant_owner(seat, id_, until)
         wrapped = await wrapping.fresh(owner, 1)
         key = await wrapping.open(owner, wrapped)
         keys = tuple(
-            GrantedKey(number=number, sealed=each.sealed_under(key, _place(space, number)))
+            GrantedKey(number=number, sealed=each.sealed_under(key, _key_place(space, number)))
             for number, each in sorted(session.keys.items())
         )
         return GrantRecord(id=id_, made_at=self._clock.now(), until=until, key=wrapped, keys=keys)
@@ -96,17 +97,17 @@ class GrantDesk:
         return KeyWrapping(self._keys, identity=f"grant of {space}", ids=self._ids, clock=self._clock)
 
 
-def _owner(seat: SecretSeat, id_: str, until: Instant) -> str:
+def _grant_owner(seat: SecretSeat, id_: str, until: Instant) -> str:
     """Return what binds a grant to the inner space, to the time since its last lock, and to its own end."""
     return f"{seat.inner}|{seat.generation}|{id_}|{until}"
 
 
-def _place(space: SpaceId, number: int) -> bytes:
+def _key_place(space: SpaceId, number: int) -> bytes:
     return bound_place("granted key", space, str(number))
 
 
 def _open_key(key: DataKey, space: SpaceId, each: GrantedKey) -> DataKey:
-    return key.open_key(each.number, each.sealed, _place(space, each.number), what=_WHAT)
+    return key.open_key(each.number, each.sealed, _key_place(space, each.number), what=_WHAT)
 
 
 def _read_grant(document: Document | None) -> GrantRecord | None:

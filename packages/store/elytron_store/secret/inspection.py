@@ -36,7 +36,7 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
                 owners[SpaceId(seat.inner)] = space
                 entries += len([entry async for entry in scan_entries(inner, space)])
     orphans = inners - owners.keys()
-    named = [replace(each, space=_owner(each.space, owners)) for each in report.problems]
+    named = [replace(each, space=_owner_of(each.space, owners)) for each in report.problems]
     return replace(
         report,
         spaces=max(report.spaces - len(orphans) - sum(name in inners for name in owners), 0),
@@ -46,7 +46,7 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
     )
 
 
-def _owner(space: SpaceId | None, owners: dict[SpaceId, SpaceId]) -> SpaceId | None:
+def _owner_of(space: SpaceId | None, owners: dict[SpaceId, SpaceId]) -> SpaceId | None:
     if space is None or not space.startswith(INNER_PREFIX):
         return space
     return owners.get(space)

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from elytron_core.clock import Instant
@@ -31,7 +31,14 @@ from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import KeyWrapping
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.spaces import SealedSpaces
-from elytron_store.secret.keyring import FixedKeyring
+from elytron_store.secret.derivation.terms import DerivationTerms, SecretKind
+from elytron_store.secret.derivation.user_key import (
+    derive_key,
+    require_passphrase,
+    terms_of_passphrase,
+    terms_of_words,
+)
+from elytron_store.secret.derivation.words import entropy_of
 from elytron_store.secret.records import (
     ATTEMPTS,
     GRANT,
@@ -45,15 +52,8 @@ from elytron_store.secret.records import (
     secret_batch,
 )
 from elytron_store.secret.sessions import SecretSession
+from elytron_store.secret.space_keys import FixedKeyring
 from elytron_store.secret.store import SecretStore
-from elytron_store.secret.terms import DerivationTerms, SecretKind
-from elytron_store.secret.user_key import (
-    derive_key,
-    require_passphrase,
-    terms_of_passphrase,
-    terms_of_words,
-)
-from elytron_store.secret.words import entropy_of
 
 SpaceCopier = Callable[[Store, Store, SpaceId], Awaitable[object]]
 """Copies a plain space of a store, whole and compared, into the sealed spaces."""
@@ -82,7 +82,7 @@ class UserSecret:
 
 
 @dataclass(frozen=True, slots=True)
-class SpaceContents:
+class PlainContents:
     """Names under which a plain space may hold something, as its journal need not name all."""
 
     collections: tuple[str, ...]
@@ -94,7 +94,7 @@ class SpaceContents:
 class SecretKeeper:
     """The secrets of the spaces of a store."""
 
-    def __init__(self, store: SecretStore, /, *, ids: IdSource, contents: SpaceContents) -> None:
+    def __init__(self, store: SecretStore, /, *, ids: IdSource, contents: PlainContents) -> None:
         self.store = store
         self._inner = store.inner
         self._ids = ids
@@ -142,7 +142,7 @@ class SecretKeeper:
             raise
         self.store.forget(space)
         await self.sweep(space)
-        session = SecretSession(inner, seat.generation, until, keys)
+        session = SecretSession(inner, seat.generation, self._clock.now(), until, keys)
         self.store.sessions.begin(space, session)
         return session
 
@@ -152,7 +152,7 @@ class SecretKeeper:
         Raises NotFound if it is under no secret, SecretRefused, WordsInvalid, RateLimited after too many in vain.
         """
         seat, keys, _ = await self._opened(space, secret)
-        session = SecretSession(SpaceId(seat.inner), seat.generation, until, keys)
+        session = SecretSession(SpaceId(seat.inner), seat.generation, self._clock.now(), until, keys)
         self.store.sessions.begin(space, session)
         await self.sweep(space)
         return session
@@ -172,7 +172,7 @@ class SecretKeeper:
         secret are physically gone when this returns. Raises as `unlock`, InvalidInput.
         """
         new.require_form(is_new=True)
-        _, keys, former = await self._opened(space, secret)
+        _, _, former = await self._opened(space, secret)
         terms = new.fresh_terms()
         wrapping, old = self._wrapping(space, await self._derive(new, terms)), self._wrapping(space, former)
         found = await self.store.seats.read(space)
@@ -186,7 +186,7 @@ class SecretKeeper:
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, moved.to_bytes(), revision)))
         session = self.store.sessions.of(space)
         if session is not None:
-            self.store.sessions.begin(space, SecretSession(session.inner, moved.generation, session.until, keys))
+            self.store.sessions.begin(space, replace(session, generation=moved.generation))
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
         await self.sweep(space)
 

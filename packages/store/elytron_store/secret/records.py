@@ -26,7 +26,7 @@ from elytron_core.ports.store import (
     RequireRevision,
 )
 from elytron_store.sealed.records import WrappedKey
-from elytron_store.secret.terms import DerivationTerms, SecretKind
+from elytron_store.secret.derivation.terms import DerivationTerms, SecretKind
 
 SEAT: Final = DocumentRef("space_secret", "0")
 ATTEMPTS: Final = DocumentRef("space_secret", "1")
@@ -79,7 +79,7 @@ class SecretSeat(_SecretRecord):
 
 
 class AttemptCount(_SecretRecord):
-    """How often a secret was tried in vain since a moment."""
+    """Count of attempts since a moment that did not open the space."""
 
     failed: Annotated[int, Field(ge=0)]
     since: Instant

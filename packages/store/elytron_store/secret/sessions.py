@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SecretSession:
-    """The open data keys of one space, of one generation of its secret, until a moment."""
+    """The open data keys of one space, of one generation of its secret, for a time."""
 
     inner: SpaceId
     generation: int
+    since: Instant
     until: Instant
     keys: Mapping[int, "DataKey"] = field(repr=False)
 

@@ -70,7 +70,7 @@ class SecretStore(PassingStore):
         """Apply `batch` as the port says; raises SpaceLocked too."""
         if await self._way(batch.space) is self._inner:
             try:
-                return await self._inner.commit(_guarded(batch))
+                return await self._inner.commit(_guarded_batch(batch))
             except IdempotencyConflict:
                 raise
             except Conflict:
@@ -145,14 +145,14 @@ class SecretStore(PassingStore):
     async def read_blob(self, space: SpaceId, key: str, /) -> AsyncIterator[bytes]:
         way = await self._way(space)
         try:
-            async with _closed(way.read_blob(space, key)) as chunks:
+            async with _closed_stream(way.read_blob(space, key)) as chunks:
                 async for chunk in chunks:
                     yield chunk
             return
         except NotFound:
             if way is not self._inner or not await self._has_turned(space):
                 raise
-        async with _closed((await self._way(space)).read_blob(space, key)) as chunks:
+        async with _closed_stream((await self._way(space)).read_blob(space, key)) as chunks:
             async for chunk in chunks:
                 yield chunk
 
@@ -239,7 +239,7 @@ class SecretStore(PassingStore):
         # Imported now: a process that meets no secret needs no cipher library.
         if self._sealed is None:
             from elytron_store.sealed.spaces import SealedSpaces
-            from elytron_store.secret.keyring import SecretKeyring
+            from elytron_store.secret.space_keys import SecretKeyring
 
             self._sealed = SealedSpaces(self._inner, SecretKeyring(self.seats), clock=self.clock)
         return self._sealed
@@ -296,7 +296,7 @@ class SecretStore(PassingStore):
 
 
 @asynccontextmanager
-async def _closed(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
+async def _closed_stream(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterator[bytes]]:
     try:
         yield stream
     finally:
@@ -304,7 +304,7 @@ async def _closed(stream: AsyncIterator[bytes], /) -> AsyncGenerator[AsyncIterat
             await stream.aclose()
 
 
-def _guarded(batch: Batch) -> Batch:
+def _guarded_batch(batch: Batch) -> Batch:
     """Return a batch of a plain space that is refused once the space is under a secret."""
     if is_reserved(batch.space):
         return batch

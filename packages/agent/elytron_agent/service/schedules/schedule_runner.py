@@ -24,7 +24,7 @@ from elytron_agent.service.turn_events import FeedEvent
 from elytron_agent.service.wire import AgentEventKind
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
-from elytron_core.errors import AgentDisabled, ModelUnavailable, NotFound
+from elytron_core.errors import AgentDisabled, ModelUnavailable, NotFound, SpaceLocked
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 
@@ -76,7 +76,9 @@ class ScheduleRunner:
         if known.stored.next_due != due.due:
             return  # it is due at another time by now
         now = self._context.clock.now()
-        if known.stored.current is None and now > due.due + limits.SCHEDULE_STALE_MS:
+        # A time in a locked space has waited for its user, and is late only from then on.
+        due_since = max(due.due, self._context.secrets.opened_at(scope.space))
+        if known.stored.current is None and now > due_since + limits.SCHEDULE_STALE_MS:
             await shelf.advance(due.schedule, ScheduleRun(due_at=due.due, state=RunState.EXPIRED, ended_at=now))
             return
         await self._attempt(DueRun(user, agent, shelf, known, due), beat)
@@ -140,6 +142,8 @@ class ScheduleRunner:
             await shelf.advance(due.schedule, run.model_copy(update={"state": RunState.COMPLETED, "ended_at": at}))
             return
         code = (end.data.code if end is not None else None) or "internal"
+        if code == SpaceLocked.key:
+            raise SpaceLocked(space=work.user.space)
         if code in _AGAIN and run.attempts < core_limits.JOB_ATTEMPTS:
             failed = run.model_copy(update={"state": RunState.RETRY, "error": code})
             await shelf.change(due.schedule, lambda each: each.model_copy(update={"current": failed}))

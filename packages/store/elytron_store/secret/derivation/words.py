@@ -33,7 +33,7 @@ def words_of(entropy: bytes, /) -> str:
     """Return the words for `entropy`, of 16 to 32 bytes in steps of four, separated by spaces."""
     assert len(entropy) in _COUNTS.values()
     check_bits = len(entropy) // 4
-    value = int.from_bytes(entropy, "big") << check_bits | _checksum(entropy, check_bits)
+    value = int.from_bytes(entropy, "big") << check_bits | _check_value(entropy, check_bits)
     count = (len(entropy) * 8 + check_bits) // _WORD_BITS
     listed = english_words()
     return " ".join(listed[value >> _WORD_BITS * place & 0x7FF] for place in reversed(range(count)))
@@ -53,13 +53,13 @@ def entropy_of(words: str, /) -> bytes:
         value = value << _WORD_BITS | number
     check_bits = size // 4
     entropy = (value >> check_bits).to_bytes(size, "big")
-    if value & (1 << check_bits) - 1 != _checksum(entropy, check_bits):
+    if value & (1 << check_bits) - 1 != _check_value(entropy, check_bits):
         raise WordsInvalid(problem="do not have the checksum that they must: one is wrong, or two changed places")
     return entropy
 
 
 def seed_of(words: str, /, *, passphrase: str = "") -> bytes:
-    """Return the 64 bytes of seed that the checked `words` stand for. Raises WordsInvalid."""
+    """Return the 64 bytes of seed of `words`, which are checked. Raises WordsInvalid."""
     plain = words_of(entropy_of(words))
     salt = "mnemonic" + normal_text(passphrase)
     return hashlib.pbkdf2_hmac("sha512", plain.encode(), salt.encode("utf-8"), _SEED_ROUNDS, _SEED_BYTES)
@@ -70,5 +70,5 @@ def normal_text(text: str, /) -> str:
     return unicodedata.normalize("NFKD", text)
 
 
-def _checksum(entropy: bytes, bits: int) -> int:
+def _check_value(entropy: bytes, bits: int) -> int:
     return hashlib.sha256(entropy).digest()[0] >> 8 - bits
