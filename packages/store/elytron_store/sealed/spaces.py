@@ -161,9 +161,13 @@ class SealedSpaces(PassingStore):
         engine.require_erasure(erasure)
         if erasure.whole_space:
             inner = await self._bury(erasure.space)
+            erased = ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
+            if inner is not None:
+                erased = await self._erase_inner(inner, at=erasure.at)
+            async for remains in self._keys.remains(erasure.space):
+                await self._erase_inner(remains, at=erasure.at)
             if inner is None:
-                return ErasureReceipt(documents=0, blobs=0, entries_scrubbed=0, sequence=0)
-            erased = await self._erase_inner(inner, at=erasure.at)
+                return erased
             await self._keys.free(erasure.space, inner)
         else:
             erased = await self._erase_named(erasure)

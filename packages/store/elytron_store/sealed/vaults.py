@@ -1,5 +1,6 @@
 """The vaults a handle has open, and how it notices that one is out of date."""
 
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 import anyio
@@ -37,6 +38,10 @@ class SpaceKeyring(Protocol):
 
     async def bury(self, space: SpaceId, /) -> SpaceId | None:
         """Erase the wrapped keys of `space` and return its inner space, None without keys."""
+        ...
+
+    def remains(self, space: SpaceId, /) -> AsyncIterator[SpaceId]:
+        """Yield the inner spaces that are left of `space`, whose keys are lost."""
         ...
 
     async def free(self, space: SpaceId, inner: SpaceId, /) -> None:

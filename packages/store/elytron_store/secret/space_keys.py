@@ -1,6 +1,6 @@
 """The keys of spaces under their users' secrets: found in the seat of a space, open while a session is."""
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 
 from elytron_core.errors import KeyDestroyed, SpaceLocked
 from elytron_core.ids import SpaceId
@@ -37,6 +37,10 @@ class FixedKeyring:
 
     async def bury(self, _space: SpaceId, /) -> SpaceId | None:
         return self._name
+
+    async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
+        for none in ():
+            yield none
 
     async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:
         """Do nothing: the name is free until the space is filled."""
@@ -77,6 +81,10 @@ class SecretKeyring:
 
     async def bury(self, space: SpaceId, /) -> SpaceId | None:
         raise SpaceLocked(space=space)  # a whole space is erased by the store above, with its seat
+
+    async def remains(self, _space: SpaceId, /) -> AsyncIterator[SpaceId]:
+        for none in ():
+            yield none
 
     async def free(self, _space: SpaceId, _inner: SpaceId, /) -> None:
         """Do nothing: see `bury`."""
