@@ -51,6 +51,8 @@ class RunSettings:
     api_key: FoundSetting | None = None
     """The access key for a server: one that commands call, and one that shares its store."""
     gateway_secret: FoundSetting | None = None
+    space_secret: FoundSetting | None = None
+    """The words or the passphrase that the space is under."""
     profile: FoundSetting | None = None
     agent: FoundSetting | None = None
     channel: FoundSetting | None = None
@@ -75,7 +77,7 @@ OPTIONS = (
     "chat",
 )
 """Settings that an option, the environment or the file gives."""
-SECRETS = ("keys", "api_key", "embedder_key", "model_key", "gateway_secret")
+SECRETS = ("keys", "api_key", "embedder_key", "model_key", "gateway_secret", "space_secret")
 """Settings that the environment alone gives."""
 
 OTHER_VARIABLES = {

@@ -124,10 +124,24 @@ async def open_session(
     opening.loads_search = loads_search
     try:
         async with opening as runtime:
+            await _unlock_space(runtime, settings)
             yield CommandSession(runtime)
     finally:
         if client is not None:
             await client.close()
+
+
+async def _unlock_space(runtime: MemoryRuntime, settings: RunSettings) -> None:
+    """Open the space with the secret of the settings, if it is under one. Raises SecretRefused, WordsInvalid."""
+    if settings.space_secret is None:
+        return
+    without_core_dumps()
+    space, secret = settings.space.value, settings.space_secret.value
+    status = await runtime.secrets.status(space)
+    if status.kind:
+        is_words = status.kind == "words"
+        words, passphrase = (secret, None) if is_words else (None, secret)
+        await runtime.secrets.unlock(space, words=words, passphrase=passphrase)
 
 
 def require_own_store(settings: RunSettings, /) -> None:

@@ -89,6 +89,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "config": ("config:config_group", "Show each setting and where it came from."),
         "keys": ("servers.access:keys_group", "Make and rotate the keys of sealed stores."),
+        "secret": ("servers.secret:secret_group", "Put a space under its user's own words or passphrase."),
         "completion": ("config:completion_command", "Print what lets a shell complete commands and options."),
         "version": ("version:version_command", "Print the version."),
     },

@@ -47,7 +47,7 @@ from elytron_core.contracts.inspection import (
     StoreCheck,
 )
 from elytron_core.contracts.maintenance import WorkHealth
-from elytron_core.errors import Conflict, InvalidInput, SealBroken, SealError, StoreCorrupt, StoreError
+from elytron_core.errors import Conflict, InvalidInput, SealBroken, SealError, SpaceLocked, StoreCorrupt, StoreError
 from elytron_core.ids import SYSTEM_SPACE, ConversationTag, SpaceId, TurnId
 from elytron_core.planes import embedding, tools, transcript
 from elytron_core.planes import skills as planes_skills
@@ -136,7 +136,8 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     """Say what the space holds, with its fingerprints; a space never written to is reported as such.
 
     Raises StoreCorrupt or SealBroken where something of the space is damaged; with `check` the report says so instead,
-    counts what could be read and leaves the fingerprints empty.
+    counts what could be read and leaves the fingerprints empty. So it does of a space that its user's secret closed,
+    which is no damage; without `check` that raises SpaceLocked.
     """
     scope = ctx.scope_of(request)
     if request.repair and not request.check:
@@ -150,7 +151,12 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         if store_check is None:
             raise
         seen.damaged = True
-    alias = (await meant_conversation(ctx, scope)).trust
+    except SpaceLocked:
+        if store_check is None:
+            raise
+        # Nothing of it is read, and no damage: the store's own check is all that can be said.
+        seen.exists, seen.damaged = True, True
+    alias = await _meant_trust(ctx, scope, seen)
     known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
     conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
     firsts = [head.first_at for head in conversations if head.first_at is not None]
@@ -192,6 +198,15 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         capabilities=catalog_of(ctx),
         agent_tools=count_tools(seen.registries, seen.experiences, forbidden=ctx.profile.is_esp),
     )
+
+
+async def _meant_trust(ctx: OperationContext, scope: Scope, seen: "_SpaceReading") -> transcript.AliasTrust:
+    try:
+        return (await meant_conversation(ctx, scope)).trust
+    except SpaceLocked:
+        if not seen.damaged:
+            raise
+        return transcript.AliasTrust.TRUSTED
 
 
 @dataclass(slots=True)

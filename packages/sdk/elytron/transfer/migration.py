@@ -9,7 +9,15 @@ from elytron.state.space_records import FILLING, REF
 from elytron.transfer import restore
 from elytron.transfer.restore import batch_count, batch_share, fill_space, take_over
 from elytron_core.clock import Clock
-from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound, SpaceIncomplete, SpaceInUse
+from elytron_core.errors import (
+    Conflict,
+    InvalidInput,
+    LimitExceeded,
+    NotFound,
+    SpaceIncomplete,
+    SpaceInUse,
+    SpaceLocked,
+)
 from elytron_core.ids import IdSource, RandomIds, SpaceId
 from elytron_core.model import Value
 from elytron_core.planes import gateway
@@ -18,6 +26,7 @@ from elytron_core.ports import store as ports_store
 from elytron_core.ports.store import Batch, EntryDraft, KeyProvider, PutChange, Store
 from elytron_store import WhenMissing, open_as_made, parse_url
 from elytron_store.backup import is_free, staged_store
+from elytron_store.secret.records import SEAT
 
 T = TypeVar("T")
 
@@ -114,9 +123,10 @@ async def copy_store(
     Indexes are built again and receipts of repeated calls stay behind. No caller may write to either meanwhile. A space
     comes to light whole: what a copy left that was broken off is removed by the next one, which goes on behind what it
     finds whole. Raises InvalidInput if the target has anything else, SpaceInUse if a caller wrote meanwhile,
-    SpaceIncomplete if a space of the source is itself there in part only.
+    SpaceIncomplete if a space of the source is itself there in part only, SpaceLocked if one is under a secret.
     """
     spaces = [space async for space in ports_store.scan_spaces(source)]
+    await _require_no_secret(source, spaces)
     found = await _whole_spaces(source, target, spaces)
     account = await CopyAccount.of(source, spaces, progress)
     copied: list[CopiedSpace] = []
@@ -126,6 +136,13 @@ async def copy_store(
     for space in {space async for space in ports_store.scan_spaces(target)}.difference(spaces):
         raise SpaceInUse(space=space, problem=f"came to the target from elsewhere meanwhile: {_ALONE}")
     return tuple(copied)
+
+
+async def _require_no_secret(source: Store, spaces: Sequence[SpaceId]) -> None:
+    """Raise SpaceLocked for a space under its user's secret: what is sealed is bound to its place in this store."""
+    for space in spaces:
+        if (await source.get(space, (SEAT,)))[0] is not None:
+            raise SpaceLocked(space=space)
 
 
 async def copy_space(source: Store, target: Store, space: SpaceId, /, *, own: str) -> CopiedSpace:

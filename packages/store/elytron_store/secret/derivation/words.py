@@ -20,7 +20,7 @@ _SEED_BYTES: Final = 64
 @cache
 def english_words() -> tuple[str, ...]:
     """Return the English list, in its order."""
-    text = resources.files("elytron_store.secret").joinpath("english.txt").read_text(encoding="ascii")
+    text = resources.files("elytron_store.secret.derivation").joinpath("english.txt").read_text(encoding="ascii")
     return tuple(text.split())
 
 

@@ -1,0 +1,226 @@
+"""A user's own secret: the space under it, on this machine's store or on a server."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated
+
+import click
+from pydantic import Field
+
+from elytron.secrets.forms import SecretStatus, SecretWords
+from elytron_cli.input.options import PageGroup, common_options
+from elytron_cli.runner import run_output, run_settings
+from elytron_cli.session import open_session, without_core_dumps
+from elytron_cli.tables import common as tables_common
+from elytron_cli.terminal.confirmation import at_terminal
+from elytron_cli.terminal.output import CommandOutput
+from elytron_core.errors import InvalidInput
+from elytron_core.model import Value
+from elytron_store import WhenMissing
+
+if TYPE_CHECKING:
+    from elytron.secrets.space_secrets import SpaceSecrets
+
+ROOT = "/v1/secret"
+_Hidden = Annotated[str | None, Field(repr=False)]
+_URL = click.option("--url", envvar="ELYTRON_URL", metavar="URL", help="A server's space, instead of the store's.")
+_KEY = click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="Your access key; best in ELYTRON_API_KEY.")
+_MINUTES = click.option("--minutes", type=click.IntRange(1, 1440), metavar="N", help="For how long.")
+_PASSPHRASE = click.option("--passphrase", is_flag=True, help="A passphrase, and no words.")
+
+
+class SentSecret(Value):
+    """A secret on its way to a server."""
+
+    words: _Hidden = None
+    passphrase: _Hidden = None
+    new_words: _Hidden = None
+    new_passphrase: _Hidden = None
+    minutes: int | None = None
+
+
+Work = Callable[["SpaceSecrets", str], Awaitable[SecretStatus]]
+
+
+@click.group("secret", cls=PageGroup)
+@common_options
+def secret_group() -> None:
+    """Put a space under words or a passphrase of its user.
+
+    Secrets are typed unseen, or are lines of standard input.
+    """
+
+
+@secret_group.command("words")
+@common_options
+def words_command() -> None:
+    """Make twelve words and print them. They are kept nowhere: write them down, then seal the space with them."""
+    from elytron.secrets.space_secrets import SpaceSecrets
+
+    words = SpaceSecrets.fresh_words().get_secret_value()
+    run_output().report(SecretWords(words=words), lambda console, _: console.print(words, soft_wrap=True))
+
+
+@secret_group.command("seal")
+@_PASSPHRASE
+@_MINUTES
+@_URL
+@_KEY
+@common_options
+def seal_command(*, passphrase: bool, minutes: int | None, url: str | None, key: str | None) -> None:
+    """Put the space, with all that it holds, under your words or passphrase. Nothing opens it without them."""
+    sent = _asked_secret(is_passphrase=passphrase, minutes=minutes, twice=True)
+
+    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        return await secrets.seal(space, words=sent.words, passphrase=sent.passphrase, minutes=minutes)
+
+    _change_secret(url, key, "", sent, work, when_missing=WhenMissing.MAKE)
+
+
+@secret_group.command("unlock")
+@_PASSPHRASE
+@_MINUTES
+@_URL
+@_KEY
+@common_options
+def unlock_command(*, passphrase: bool, minutes: int | None, url: str | None, key: str | None) -> None:
+    """Open the space on the server at --url; on a store this only says whether the secret is right.
+
+    Other commands open it by ELYTRON_SPACE_SECRET.
+    """
+    sent = _asked_secret(is_passphrase=passphrase, minutes=minutes)
+
+    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        return await secrets.unlock(space, words=sent.words, passphrase=sent.passphrase, minutes=minutes)
+
+    _change_secret(url, key, "/unlock", sent, work)
+
+
+@secret_group.command("lock")
+@_URL
+@_KEY
+@common_options
+def lock_command(*, url: str | None, key: str | None) -> None:
+    """Close the space in every process over its store, and end its grant."""
+
+    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        return await secrets.lock(space)
+
+    _change_secret(url, key, "/lock", None, work)
+
+
+@secret_group.command("status")
+@_URL
+@_KEY
+@common_options
+def status_command(*, url: str | None, key: str | None) -> None:
+    """Say whether the space is under a secret, and open."""
+
+    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        return await secrets.status(space)
+
+    if url is None:
+        _change_secret(None, None, "", None, work)
+        return
+    _tell_status(run_output(), asyncio.run(_ask_server(url, key, None, None)))
+
+
+@secret_group.command("change")
+@_PASSPHRASE
+@click.option("--new-passphrase", "is_new_passphrase", is_flag=True, help="The new one is a passphrase.")
+@_URL
+@_KEY
+@common_options
+def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None, key: str | None) -> None:
+    """Put another secret in the place of yours; what is sealed stays as it is."""
+    old = _asked_secret(is_passphrase=passphrase)
+    new = _asked_secret(is_passphrase=is_new_passphrase, twice=True, what="new ")
+    sent = SentSecret(words=old.words, passphrase=old.passphrase, new_words=new.words, new_passphrase=new.passphrase)
+
+    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        return await secrets.change(
+            space,
+            words=old.words,
+            passphrase=old.passphrase,
+            new_words=new.words,
+            new_passphrase=new.passphrase,
+        )
+
+    _change_secret(url, key, "/change", sent, work)
+
+
+@secret_group.command("grant")
+@_MINUTES
+@_URL
+@_KEY
+@common_options
+def grant_command(*, minutes: int | None, url: str | None, key: str | None) -> None:
+    """Let jobs and schedules open the space for 8 hours, or --minutes. On a store it needs ELYTRON_SPACE_SECRET."""
+
+    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        return await secrets.grant(space, minutes=minutes)
+
+    _change_secret(url, key, "/grant", SentSecret(minutes=minutes), work)
+
+
+def _asked_secret(
+    *, is_passphrase: bool, minutes: int | None = None, twice: bool = False, what: str = ""
+) -> SentSecret:
+    """Return the secret that a person types unseen, or that is the next line of standard input."""
+    without_core_dumps()
+    name = f"{what}{'passphrase' if is_passphrase else 'twelve words'}"
+    if at_terminal():
+        text = click.prompt(name.capitalize(), hide_input=True, confirmation_prompt=twice, err=True)
+    else:
+        text = sys.stdin.readline().strip()
+    if not text:
+        raise InvalidInput(field=name, problem="is missing: type it, or give it as a line of standard input")
+    if is_passphrase:
+        return SentSecret(passphrase=str(text), minutes=minutes)
+    return SentSecret(words=str(text), minutes=minutes)
+
+
+def _change_secret(
+    url: str | None,
+    key: str | None,
+    path: str,
+    sent: SentSecret | None,
+    work: Work,
+    *,
+    when_missing: WhenMissing = WhenMissing.REFUSE,
+) -> None:
+    out = run_output()
+    if url is not None:
+        _tell_status(out, asyncio.run(_ask_server(url, key, path, sent or SentSecret())))
+        return
+    found = run_settings()
+
+    async def whole() -> SecretStatus:
+        async with open_session(found, when_missing=when_missing, loads_search=False) as session:
+            return await work(session.runtime.secrets, found.space.value)
+
+    _tell_status(out, asyncio.run(whole()))
+
+
+async def _ask_server(url: str, key: str | None, path: str | None, sent: SentSecret | None) -> SecretStatus:
+    """Return the state that the server answers, after the call at `path` if there is one."""
+    from elytron.remote.http import HttpTransport
+    from elytron.remote.wire import address_of
+    from elytron_core import limits
+
+    transport = HttpTransport(address_of(url, api_key=key), timeout_s=limits.REMOTE_ANSWER_S)
+    try:
+        if path is None or sent is None:
+            return await transport.read(ROOT, SecretStatus)
+        return await transport.post(f"{ROOT}{path}", sent, SecretStatus)
+    finally:
+        await transport.close()
+
+
+def _tell_status(out: CommandOutput, status: SecretStatus) -> None:
+    rows = [("space", status.space), ("state", status.state.value)]
+    rows += [("secret", f"{status.kind}, {status.derivation}")] if status.kind else []
+    rows += [("open until", tables_common.minute_text(status.until))] if status.until is not None else []
+    rows += [("grant until", tables_common.minute_text(status.grant_until))] if status.grant_until is not None else []
+    out.report(status, lambda console, _: tables_common.show_pairs(console, rows))

@@ -1,0 +1,99 @@
+"""Processes that die within a call of a secret: `python -m tests.sdk.secret_deaths FOLDER seal|change`.
+
+Before each call of the store beneath, one after the other, a fork of this process ends at once. What it left is opened
+again, long after, and printed: the state, whether all is there, and whether a word is in the files.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+
+import elytron
+from elytron.secrets.forms import SecretState
+from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import SecretRefused
+from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget
+from elytron_store.sqlite import SqliteStore
+from elytron_store.wrappers.wrapper import PassingStore
+
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+PASSPHRASE = "the tide table hangs in the kitchen"
+CANARY = "heronsnest"
+LATER = FrozenClock(Instant(FrozenClock().now() + 3_600_000))
+
+
+class DyingStore(PassingStore):
+    """Ends the process before or behind its call number `left`."""
+
+    left = -1
+
+    async def commit(self, batch: Batch, /) -> CommitReceipt:
+        self._count()
+        return await self._inner.commit(batch)
+
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
+        self._count()
+        return await self._inner.erase(erasure)
+
+    def _count(self) -> None:
+        if self.left == 0:
+            os._exit(9)
+        self.left -= 1
+
+
+async def prepare(place: Path, act: str) -> None:
+    store = await SqliteStore.open(place, clock=FrozenClock())
+    async with elytron.open(store, space="ada", clock=FrozenClock()) as memory:
+        for number in range(3):
+            await memory.add(f"{CANARY} {number}")
+        if act == "change":
+            await memory.secrets.seal("ada", words=WORDS)
+
+
+async def act_until_death(place: Path, act: str, calls: int) -> None:
+    store = DyingStore(await SqliteStore.open(place, clock=FrozenClock()))
+    async with elytron.open(store, space="ada", clock=FrozenClock()) as memory:
+        store.left = calls
+        if act == "seal":
+            await memory.secrets.seal("ada", words=WORDS)
+        else:
+            await memory.secrets.change("ada", words=WORDS, new_passphrase=PASSPHRASE)
+        store.left = -1
+
+
+async def look(place: Path) -> dict[str, object]:
+    store = await SqliteStore.open(place, clock=LATER)
+    async with elytron.open(store, space="ada", clock=LATER) as memory:
+        before = (await memory.secrets.status("ada")).state
+        if before is SecretState.MAKING:
+            assert (await memory.search(CANARY)).hits
+            before = (await memory.secrets.status("ada")).state
+        opened = ""
+        if before is SecretState.LOCKED:
+            try:
+                opened = (await memory.secrets.unlock("ada", words=WORDS)).kind
+            except SecretRefused:
+                opened = (await memory.secrets.unlock("ada", passphrase=PASSPHRASE)).kind
+        hits = len({hit.text for hit in (await memory.search(CANARY)).hits})
+    files = b"".join(path.read_bytes() for path in place.parent.iterdir() if path.name.startswith(place.name))
+    return {"state": before.value, "opened": opened, "hits": hits, "words_left": CANARY.encode() in files}
+
+
+def main(folder: Path, act: str) -> None:
+    for calls in range(60):
+        place = folder / f"{act}{calls}.db"
+        asyncio.run(prepare(place, act))
+        child = os.fork()
+        if child == 0:
+            asyncio.run(act_until_death(place, act, calls))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"died": status != 0, **asyncio.run(look(place))}), flush=True)
+        if status == 0:
+            return
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,105 @@
+"""Attacks on spaces under secrets: altered and swapped bytes, deaths within a call, copies that would read them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import elytron
+from elytron.runtime import MemoryRuntime
+from elytron.transfer.migration import copy_store
+from elytron_core.contracts.archive import MemorySpaceExportRequest
+from elytron_core.errors import SealBroken, SecretRefused, SpaceLocked
+from elytron_core.ids import RandomIds, SpaceId
+from elytron_core.ports.store import Batch, Document, EntryDraft, JournalAction, PutChange, Store
+from elytron_store.memory import MemoryStore
+from elytron_store.secret.records import SEAT, read_seat
+
+pytestmark = pytest.mark.anyio
+
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+ADA, BEA = SpaceId("ada"), SpaceId("bea")
+
+
+async def sealed(memory: MemoryRuntime, space: str = "ada") -> None:
+    await memory.add("the heronsnest key is under the oar", user_id=space)
+    await memory.secrets.seal(space, words=WORDS)
+
+
+async def inner_of(store: Store, space: SpaceId) -> SpaceId:
+    (seat,) = await store.get(space, (SEAT,))
+    assert seat is not None
+    return SpaceId(read_seat(seat).inner)
+
+
+async def plant(store: Store, space: SpaceId, document: Document, body: bytes) -> None:
+    """Put other bytes in the place of a document's."""
+    entry = EntryDraft(JournalAction.MAINTENANCE, document.ref)
+    put = PutChange(document.ref, body, document.revision)
+    await store.commit(Batch(space=space, at=0, entries=(entry,), puts=(put,), sealed=True))  # type: ignore[arg-type]
+
+
+async def test_altered_and_swapped_bytes_are_refused() -> None:
+    store = MemoryStore()
+    async with elytron.open(store, space="ada") as memory:
+        await sealed(memory)
+        await sealed(memory, "bea")
+        hers = (await store.scan(await inner_of(store, BEA), "turns", limit=10))[0]
+        inner = await inner_of(store, ADA)
+        own = (await store.scan(inner, "turns", limit=10))[0]
+        for forged in (hers.body, own.body[:-1] + bytes([own.body[-1] ^ 1]), own.body, b""):
+            current = (await store.scan(inner, "turns", limit=10))[0]
+            await plant(store, inner, current, forged)
+            memory.context.forget(ADA)
+            with pytest.raises(SealBroken):
+                await memory.list()
+
+
+async def test_a_seat_of_another_space_opens_nothing() -> None:
+    store = MemoryStore()
+    async with elytron.open(store, space="ada") as memory:
+        await sealed(memory)
+        await sealed(memory, "bea")
+        await memory.secrets.lock("ada")
+        (own,), (hers,) = await store.get(ADA, (SEAT,)), await store.get(BEA, (SEAT,))
+        assert own is not None
+        assert hers is not None
+        await plant(store, ADA, own, hers.body)
+        with pytest.raises(SecretRefused):
+            await memory.secrets.unlock("ada", words=WORDS)
+        with pytest.raises(SpaceLocked):
+            await memory.list()
+
+
+async def test_what_would_read_a_locked_space_is_refused(tmp_path: Path) -> None:
+    store = MemoryStore()
+    async with elytron.open(store, space="ada") as memory:
+        await sealed(memory)
+        await memory.secrets.lock("ada")
+        with pytest.raises(SpaceLocked):
+            await memory.export(MemorySpaceExportRequest(path=str(tmp_path / "ada.elytron"), include_private=True))
+        assert list(tmp_path.iterdir()) == []
+        with pytest.raises(SpaceLocked):
+            await copy_store(store, MemoryStore(), ids=RandomIds(memory.context.clock))
+        assert (await memory.context.store.check()).ok
+
+
+@pytest.mark.parametrize("act", ["seal", "change"])
+def test_a_process_that_dies_loses_nothing_and_leaves_no_word(act: str, tmp_path: Path) -> None:
+    """Killed before each change of the store in turn, the space is plain or sealed, whole, and opens."""
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.sdk.secret_deaths", str(tmp_path), act],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ends = [json.loads(line) for line in run.stdout.splitlines()]
+    assert len(ends) > 3
+    assert [end["died"] for end in ends] == [True] * (len(ends) - 1) + [False]
+    assert {end["hits"] for end in ends} == {3}
+    assert all(end["words_left"] is (end["state"] == "plain") for end in ends)
+    kinds = {(end["state"], end["opened"]) for end in ends}
+    first = ("plain", "") if act == "seal" else ("locked", "passphrase")
+    assert kinds == {first, ("locked", "words")}
