@@ -161,12 +161,25 @@ async def test_what_is_an_operators_is_closed_to_others(server: WholeServer, kin
     assert {place: status for place, status in answers.items() if status != 403} == {}
 
 
+SECRETS = {
+    ("/v1/secret", "GET"),
+    ("/v1/secret", "POST"),
+    ("/v1/secret/words", "POST"),
+    ("/v1/secret/unlock", "POST"),
+    ("/v1/secret/lock", "POST"),
+    ("/v1/secret/change", "POST"),
+    ("/v1/secret/grant", "POST"),
+    ("/v1/secret/grant", "DELETE"),
+}
+
+
 async def test_a_device_erases_nothing_in_bulk(server: WholeServer) -> None:
     own = server.of(SurfaceAccess.OWNER)
     assert {(surface.path, method) for surface, method in own} == {
         ("/v1/agent", "DELETE"),
         ("/v1/conversations", "DELETE"),
         ("/v1/rag/embeddings", "DELETE"),
+        *SECRETS,
     }
     statuses = {
         kind: {await server.ask(surface, method, key=server.keys[kind]) for surface, method in own}

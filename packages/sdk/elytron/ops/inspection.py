@@ -145,18 +145,7 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     store_check = await check_store(ctx, scope.space, repair=request.repair) if request.check else None
     kept = JournalHead.parse(request.head) if request.head is not None else None
     seen = _SpaceReading(kept=kept, is_checked=request.check)
-    try:
-        await seen.read(ctx, scope)
-    except (StoreCorrupt, SealBroken):
-        if store_check is None:
-            raise
-        seen.damaged = True
-    except SpaceLocked:
-        if store_check is None:
-            raise
-        # Nothing of it is read, and no damage: the store's own check is all that can be said.
-        seen.exists, seen.damaged = True, True
-    alias = await _meant_trust(ctx, scope, seen)
+    alias = await _read_whole(ctx, scope, seen)
     known = seen.conversations if alias is transcript.AliasTrust.TRUSTED else []
     conversations = sorted(known, key=lambda head: (head.first_at or 0, head.channel, head.conversation))
     firsts = [head.first_at for head in conversations if head.first_at is not None]
@@ -200,13 +189,21 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
     )
 
 
-async def _meant_trust(ctx: OperationContext, scope: Scope, seen: "_SpaceReading") -> transcript.AliasTrust:
+async def _read_whole(ctx: OperationContext, scope: Scope, seen: "_SpaceReading") -> transcript.AliasTrust:
+    """Read the space, up to damage if it is checked; return whether its chat is its own."""
     try:
-        return (await meant_conversation(ctx, scope)).trust
-    except SpaceLocked:
-        if not seen.damaged:
+        await seen.read(ctx, scope)
+    except (StoreCorrupt, SealBroken):
+        if not seen.is_checked:
             raise
+        seen.damaged = True
+    except SpaceLocked:
+        if not seen.is_checked:
+            raise
+        # Nothing of it is read, and no damage: the store's own check is all that can be said.
+        seen.exists, seen.damaged = True, True
         return transcript.AliasTrust.TRUSTED
+    return (await meant_conversation(ctx, scope)).trust
 
 
 @dataclass(slots=True)
