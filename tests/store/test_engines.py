@@ -277,7 +277,7 @@ class TestRefused:
         await inner.erase(ErasureTarget(space=KEYRING, at=CLOCK.now(), whole_space=True))
         await inner.close()
         edit_manifest(tmp_path, sealed=True)
-        with pytest.raises(StoreForeign, match="spaces but no keyring"):
+        with pytest.raises(StoreForeign, match="the keyring of this store is lost"):
             await open_store(url.format(tmp_path), clock=self.LATER, keys=self.KEYS)
         with pytest.raises(StoreForeign, match="is sealed"):
             await open_store(url.format(tmp_path), clock=self.LATER)
