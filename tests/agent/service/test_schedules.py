@@ -305,3 +305,23 @@ async def test_another_users_schedule_is_none_and_deletion_of_the_agent_ends_all
         jobs = await states(server)
     assert foreign.status_code == 404
     assert jobs == ["cancelled"]
+
+
+async def test_a_schedule_of_a_locked_space_waits_for_its_user() -> None:
+    words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+    clock = FrozenClock(AT, step_ms=1)
+    async with served(lambda _: said("Time to water the plants!"), clock=clock, **POLL) as server:
+        secrets = server.memory.secrets
+        ada = await server.user("ada")
+        await ada.made("POST", "/init")
+        schedule = await made(ada, at(60), name="plants")
+        await secrets.seal("ada", words=words)
+        await secrets.lock("ada")
+        locked = await ada.call("GET", "/items")
+        clock.advance(3 * HOUR_MS)
+        await secrets.unlock("ada", words=words)
+        over = await until_over(ada, schedule)
+        heard = await texts(ada)
+    assert locked.status_code == 423
+    assert (over["completed"], over["failed"], over["expired"], over["runs"][0]["attempts"]) == (1, 0, 0, 1)
+    assert heard[-1] == ("assistant", "Time to water the plants!")

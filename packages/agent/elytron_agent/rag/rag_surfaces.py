@@ -80,6 +80,7 @@ class RagRoutes:
         self._is_off = settings.is_off
         context = entrance.dispatcher.runtime.context
         cache = TableCache(context.store, context.clock, bounds=settings.cache)
+        context.secrets.on_forget(cache.forget)
         self._parts = RagParts(context, cache, UsageLedger(context, settings.quotas), SearchFigures(settings.alerts))
 
     def surfaces(self) -> Iterable[Surface]:

@@ -95,6 +95,11 @@ class AgentPool:
         """Let go of an agent that was erased."""
         self._agents.pop((user.space, known.id), None)
 
+    def forget_space(self, space: str, /) -> None:
+        """Let go of all agents of a space."""
+        for place in [place for place in self._agents if place[0] == space]:
+            del self._agents[place]
+
     async def close(self) -> None:
         """Let go of the models' connections."""
         agents = [agent for _, agent in self._agents.values()]

@@ -73,6 +73,13 @@ class AgentService:
         has_jobs = settings.runs_schedules and AgentPart.ALL not in settings.off
         self._jobs = JobDesk(self.context, runners, poll_s=settings.schedule_poll_s) if has_jobs else None
         self._logs: LruCache[SpaceId, EventLog] = LruCache(limits.AGENTS_KEPT)
+        self.context.secrets.on_forget(self._forget_space)
+
+    def _forget_space(self, space: SpaceId) -> None:
+        """Let go of what is remembered of a space that its user's secret closed."""
+        self.pool.forget_space(space)
+        self.responses.forget_space(space)
+        self._logs.pop(space, None)
 
     def user(self, principal: Principal, /) -> UserAgents:
         """Return the agents of a caller. Raises ScopeMissing for one who has no space of its own."""

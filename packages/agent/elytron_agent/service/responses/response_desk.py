@@ -83,6 +83,11 @@ class ResponseDesk:
         self._lines = lines
         self._open: LruCache[tuple[SpaceId, str], OpenResponse] = LruCache(limits.RESPONSE_FEEDS)
 
+    def forget_space(self, space: SpaceId, /) -> None:
+        """Let go of the responses of a space, with their events."""
+        for place in [place for place in self._open if place[0] == space]:
+            del self._open[place]
+
     async def plan(self, user: UserAgents, asked: ResponseRequest, response: str, /) -> ResponseTurn:
         """Return the turn of a request. Raises NotFound for what it continues and is not there, InvalidInput."""
         known, shelf = await user.answering(), ResponseShelf(user)
