@@ -10,12 +10,13 @@ import pytest
 import elytron
 from elytron.runtime import MemoryRuntime
 from elytron.transfer.migration import copy_store
+from elytron_core.clock import Instant
 from elytron_core.contracts.archive import MemorySpaceExportRequest
 from elytron_core.errors import SealBroken, SecretRefused, SpaceLocked
 from elytron_core.ids import RandomIds, SpaceId
-from elytron_core.ports.store import Batch, Document, EntryDraft, JournalAction, PutChange, Store
+from elytron_core.ports.store import Batch, Document, EntryDraft, ErasureTarget, JournalAction, PutChange, Store
 from elytron_store.memory import MemoryStore
-from elytron_store.secret.records import SEAT, read_seat
+from elytron_store.secret.records import SEAT, SeatState, read_seat
 
 pytestmark = pytest.mark.anyio
 
@@ -71,6 +72,25 @@ async def test_a_seat_of_another_space_opens_nothing() -> None:
             await memory.secrets.unlock("ada", words=WORDS)
         with pytest.raises(SpaceLocked):
             await memory.list()
+
+
+async def test_a_seat_that_names_a_users_space_takes_nothing_of_it_along() -> None:
+    store = MemoryStore()
+    async with elytron.open(store, space="ada") as memory:
+        await memory.add("the heronsnest key is under the oar", user_id="bea")
+        await sealed(memory)
+        (own,) = await store.get(ADA, (SEAT,))
+        assert own is not None
+        for state in (SeatState.MAKING, SeatState.DESTROYED):
+            forged = read_seat(own).model_copy(update={"state": state, "inner": "bea"})
+            (current,) = await store.get(ADA, (SEAT,))
+            assert current is not None
+            await plant(store, ADA, current, forged.to_bytes())
+            with pytest.raises(SealBroken):
+                await memory.list()
+            with pytest.raises(SealBroken):
+                await memory.context.store.erase(ErasureTarget(space=ADA, at=Instant(0), whole_space=True))
+        assert (await memory.search("heronsnest", user_id="bea")).hits
 
 
 async def test_what_would_read_a_locked_space_is_refused(tmp_path: Path) -> None:

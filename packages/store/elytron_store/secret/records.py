@@ -110,9 +110,13 @@ def fresh_inner() -> SpaceId:
 def read_seat(document: Document, /) -> SecretSeat:
     """Return the seat in `document`. Raises SealBroken."""
     try:
-        return SecretSeat.from_bytes(document.body)
+        seat = SecretSeat.from_bytes(document.body)
     except InvalidInput:
         raise SealBroken(what=SEAT_WHAT) from None
+    # A seat that is abandoned or erased takes its inner space along: that can never be a space with a user's name.
+    if not seat.inner.startswith(INNER_PREFIX):
+        raise SealBroken(what=SEAT_WHAT)
+    return seat
 
 
 def secret_batch(
