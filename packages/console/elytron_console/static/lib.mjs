@@ -64,7 +64,10 @@ export async function save(path, name) {
 async function request(method, path, body, options = {}) {
   const used = token;
   let answer = await send(method, path, body, options);
-  if (answer.status === 403 && options.key === undefined && (token !== used || (await renewToken()))) answer = await send(method, path, body, options);
+  if (answer.status === 403 && options.key === undefined) {
+    if (token === used) await (renewal ??= renewToken().finally(() => { renewal = null; }));
+    if (token !== used) answer = await send(method, path, body, options);
+  }
   if (answer.ok) return answer;
   if (answer.status === 401 && options.key === undefined) onSignedOut();
   let told = {};
@@ -72,12 +75,13 @@ async function request(method, path, body, options = {}) {
   throw new Refusal({ status: answer.status, ...told });
 }
 
-/** Ask for the session's token again; true if it is another one: the server was started again since. */
+// Requests that are refused at once wait for the same one.
+let renewal = null;
+
+/** Ask for the session's token again: it is another one if the server was started again since. */
 async function renewToken() {
-  const before = token;
   const answer = await send("GET", "/session", undefined, {});
   if (answer.ok) keepToken(JSON.parse(await answer.text()).token);
-  return token !== before;
 }
 
 async function send(method, path, body, { key, signal, type = "application/json" }) {
