@@ -49,7 +49,7 @@ async def run() -> None:
     for name, spaces in groups.items():
         asked = await asked_of(spaces, None)
         kinds = np.array([question.kind for space in spaces for question in space.questions])
-        estimates = np.array([weights.answer_chance(one.signs, is_encoded=False) for one in asked])
+        estimates = np.array([weights.answer_chance(one.signs, encoder=None) for one in asked])
         is_right = np.array([bool(one.evidence[:FIRST].any()) for one in asked])
         for mark in MARKS:
             found = estimates >= mark

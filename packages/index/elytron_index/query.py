@@ -207,6 +207,8 @@ class FoundCandidates:
     pool: int
     searched: int
     long: tuple[int, ...]
+    is_english: bool
+    """The vector of the query was of a model that reads English alone."""
 
 
 class SearchUnit(NamedTuple):

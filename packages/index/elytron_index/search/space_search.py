@@ -102,6 +102,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
         pool=len(pool),
         searched=sight.count if asked is sight.mask else int(np.count_nonzero(asked)),
         long=tuple((state.columns.chars.take(rows) >= LONG_CHARS).nonzero()[0].tolist()),
+        is_english=query.is_english,
     )
 
 

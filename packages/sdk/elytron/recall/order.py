@@ -23,7 +23,7 @@ from elytron_core.errors import ModelRefused, ModelUnavailable
 from elytron_core.evidence import TrustLevel
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import facts, transcript
-from elytron_core.planes.embedding import VectorSet, check_to_hex
+from elytron_core.planes.embedding import ModelReach, VectorSet, check_to_hex
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
@@ -55,12 +55,12 @@ class SearchedSpace:
 
 def answer_scores(found: FoundCandidates, /) -> list[float]:
     """Return the score of each candidate, in their order; none is above the one before it."""
-    return [round(score, 6) for score in weights.hit_scores(signs_of(found), is_encoded=is_encoded(found))]
+    return [round(score, 6) for score in weights.hit_scores(signs_of(found), encoder=encoder_of(found))]
 
 
 def answer_estimate(found: FoundCandidates, /) -> float:
     """Return the estimate that one of the best candidates answers; 0 if nothing was found."""
-    return weights.answer_chance(signs_of(found), is_encoded=is_encoded(found)) if found.found else 0.0
+    return weights.answer_chance(signs_of(found), encoder=encoder_of(found)) if found.found else 0.0
 
 
 def signs_of(found: FoundCandidates, /) -> AnswerSigns:
@@ -75,9 +75,11 @@ def signs_of(found: FoundCandidates, /) -> AnswerSigns:
     )
 
 
-def is_encoded(found: FoundCandidates, /) -> bool:
-    """Return whether an encoder had a say in what was found."""
-    return found.highs.vector > 0.0
+def encoder_of(found: FoundCandidates, /) -> ModelReach | None:
+    """Return which kind of encoder had a say in what was found, if any."""
+    if found.highs.vector <= 0.0:
+        return None
+    return ModelReach.ENGLISH if found.is_english else ModelReach.MANY
 
 
 EVIDENCE_SHARE = 0.5

@@ -6,34 +6,35 @@ from hypothesis import strategies as st
 
 from elytron_core import limits
 from elytron_core.contracts.recall import RecallOutcome
+from elytron_core.planes.embedding import ModelReach
 from elytron_core.policy.ranking.weights import COMPARED, AnswerSigns, answer_chance, hit_scores, of_any, recall_outcome
 
 shares = st.floats(0.0, 1.0)
-encoders = pytest.mark.parametrize("is_encoded", [False, True])
+encoders = pytest.mark.parametrize("encoder", [None, *ModelReach])
 
 
 @encoders
 @given(strength=shares, agreement=st.floats(-1.0, 2.0), behind=st.lists(st.floats(0.0, 2.0), max_size=40))
 def test_scores_keep_the_order_and_stay_below_that_of_the_question(
-    strength: float, agreement: float, behind: list[float], *, is_encoded: bool
+    strength: float, agreement: float, behind: list[float], *, encoder: ModelReach | None
 ) -> None:
     signs = AnswerSigns(strength, agreement, (0.0, *sorted(behind)))
-    found = hit_scores(signs, is_encoded=is_encoded)
+    found = hit_scores(signs, encoder=encoder)
     assert found == sorted(found, reverse=True)
     assert found[-1] >= 0.0
-    assert found[0] <= answer_chance(signs, is_encoded=is_encoded) < 1.0
+    assert found[0] <= answer_chance(signs, encoder=encoder) < 1.0
 
 
 @encoders
-def test_the_only_memory_answers_if_anything_does(*, is_encoded: bool) -> None:
+def test_the_only_memory_answers_if_anything_does(*, encoder: ModelReach | None) -> None:
     signs = AnswerSigns(0.6, 0.9, (0.0,))
-    assert hit_scores(signs, is_encoded=is_encoded) == [answer_chance(signs, is_encoded=is_encoded)]
+    assert hit_scores(signs, encoder=encoder) == [answer_chance(signs, encoder=encoder)]
 
 
 @encoders
-def test_more_strength_and_more_agreement_make_an_answer_likelier(*, is_encoded: bool) -> None:
+def test_more_strength_and_more_agreement_make_an_answer_likelier(*, encoder: ModelReach | None) -> None:
     weak, strong, agreed = (
-        answer_chance(AnswerSigns(strength, agreement, (0.0,)), is_encoded=is_encoded)
+        answer_chance(AnswerSigns(strength, agreement, (0.0,)), encoder=encoder)
         for strength, agreement in ((0.2, 0.5), (0.8, 0.5), (0.8, 0.9))
     )
     assert weak < strong < agreed
@@ -41,18 +42,18 @@ def test_more_strength_and_more_agreement_make_an_answer_likelier(*, is_encoded:
 
 def test_a_lead_counts_as_far_as_the_search_is_strong() -> None:
     weak, strong = (AnswerSigns(strength, 0.8, (0.0, 0.5)) for strength in (0.2, 0.8))
-    ratios = [first / second for first, second in (hit_scores(signs, is_encoded=False) for signs in (weak, strong))]
+    ratios = [first / second for first, second in (hit_scores(signs, encoder=None) for signs in (weak, strong))]
     assert 1.0 < ratios[0] < ratios[1]
 
 
 def test_hits_beyond_those_compared_change_no_score() -> None:
     behind = (0.0, *(0.2 for _ in range(COMPARED - 1)))
-    few, many = (hit_scores(AnswerSigns(0.5, 0.8, each), is_encoded=False) for each in (behind, (*behind, 0.3, 0.4)))
+    few, many = (hit_scores(AnswerSigns(0.5, 0.8, each), encoder=None) for each in (behind, (*behind, 0.3, 0.4)))
     assert many[:COMPARED] == few
 
 
 def test_nothing_found_has_no_scores() -> None:
-    assert hit_scores(AnswerSigns(0.0, 0.0, ()), is_encoded=False) == []
+    assert hit_scores(AnswerSigns(0.0, 0.0, ()), encoder=None) == []
 
 
 def test_an_outcome_is_a_word_for_an_estimate() -> None:
@@ -67,7 +68,9 @@ def test_an_outcome_is_a_word_for_an_estimate() -> None:
 
 @encoders
 @pytest.mark.parametrize("behind", [(0.0,), (0.0, 0.1, 0.1), (0.0, *(0.4 for _ in range(9)))])
-def test_scores_alone_tell_about_as_much_as_the_search(behind: tuple[float, ...], *, is_encoded: bool) -> None:
+def test_scores_alone_tell_about_as_much_as_the_search(
+    behind: tuple[float, ...], *, encoder: ModelReach | None
+) -> None:
     signs = AnswerSigns(0.5, 0.8, behind)
-    found = of_any(hit_scores(signs, is_encoded=is_encoded))
-    assert found == pytest.approx(answer_chance(signs, is_encoded=is_encoded), abs=0.1)
+    found = of_any(hit_scores(signs, encoder=encoder))
+    assert found == pytest.approx(answer_chance(signs, encoder=encoder), abs=0.1)

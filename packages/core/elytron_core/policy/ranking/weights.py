@@ -169,19 +169,24 @@ class EstimateNumbers(NamedTuple):
 WORDED_ANSWER_SCORE: Final = EstimateNumbers(-2.20, 6.45, 14.0, 1.5)
 """Without an encoder."""
 ENCODED: Final = EstimateNumbers(-1.59, 3.44, 15.0, 1.5)
-"""With one."""
+"""With one of English, by `minilm`."""
+ENCODED_MANY: Final = EstimateNumbers(-2.66, 6.80, 17.0, 1.5)
+"""With one of many languages, by `use`."""
+_NUMBERS: Final = MappingProxyType(
+    {None: WORDED_ANSWER_SCORE, ModelReach.ENGLISH: ENCODED, ModelReach.MANY: ENCODED_MANY}
+)
 
 
-def answer_chance(signs: AnswerSigns, /, *, is_encoded: bool) -> float:
-    """Return the estimate that one of the best hits answers."""
-    estimate = ENCODED if is_encoded else WORDED_ANSWER_SCORE
+def answer_chance(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> float:
+    """Return the estimate that one of the best hits answers, found beside such an encoder."""
+    estimate = _NUMBERS[encoder]
     return 1.0 / (1.0 + math.exp(-(estimate.intercept + estimate.evidence * signs.evidence)))
 
 
-def hit_scores(signs: AnswerSigns, /, *, is_encoded: bool) -> list[float]:
+def hit_scores(signs: AnswerSigns, /, *, encoder: ModelReach | None) -> list[float]:
     """Return the score of each hit, best first; none is above the one before it."""
-    chance = answer_chance(signs, is_encoded=is_encoded)
-    return [chance * share for share in hit_shares(signs, ENCODED if is_encoded else WORDED_ANSWER_SCORE)]
+    chance = answer_chance(signs, encoder=encoder)
+    return [chance * share for share in hit_shares(signs, _NUMBERS[encoder])]
 
 
 def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
