@@ -9,14 +9,25 @@ import pytest
 
 import elytron
 from elytron.runtime import MemoryRuntime
+from elytron.secrets.forms import SecretState
 from elytron.transfer.migration import copy_store
 from elytron_core.clock import Instant
 from elytron_core.contracts.archive import MemorySpaceExportRequest
-from elytron_core.errors import SealBroken, SecretRefused, SpaceLocked
+from elytron_core.errors import SealBroken, SecretRefused, SpaceLocked, StoreUnavailable
 from elytron_core.ids import RandomIds, SpaceId
-from elytron_core.ports.store import Batch, Document, EntryDraft, ErasureTarget, JournalAction, PutChange, Store
+from elytron_core.ports.store import (
+    Batch,
+    Document,
+    EntryDraft,
+    ErasureReceipt,
+    ErasureTarget,
+    JournalAction,
+    PutChange,
+    Store,
+)
 from elytron_store.memory import MemoryStore
 from elytron_store.secret.records import SEAT, SeatState, read_seat
+from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 
@@ -91,6 +102,37 @@ async def test_a_seat_that_names_a_users_space_takes_nothing_of_it_along() -> No
             with pytest.raises(SealBroken):
                 await memory.context.store.erase(ErasureTarget(space=ADA, at=Instant(0), whole_space=True))
         assert (await memory.search("heronsnest", user_id="bea")).hits
+
+
+class UnsweptStore(PassingStore):
+    """Is cut off before the plain bytes of a sealed space are erased."""
+
+    is_cut = True
+
+    async def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
+        if self.is_cut:
+            raise StoreUnavailable("the store is away")
+        return await self._inner.erase(erasure)
+
+
+@pytest.mark.parametrize("call", ["list", "status"])
+async def test_a_call_sweeps_what_a_sealing_that_was_cut_off_left_plain(call: str) -> None:
+    """Who has no secret meets the space first: it is refused, and nothing plain is left."""
+    store = MemoryStore()
+    cut = UnsweptStore(store)
+    async with elytron.open(cut, space="ada") as memory:
+        with pytest.raises(StoreUnavailable):
+            await sealed(memory)
+        assert await store.scan(ADA, "turns", limit=10)
+        cut.is_cut = False
+        if call == "list":
+            with pytest.raises(SpaceLocked):
+                await memory.list()
+        else:
+            assert (await memory.secrets.status("ada")).state is SecretState.LOCKED
+        assert not await store.scan(ADA, "turns", limit=10)
+        await memory.secrets.unlock("ada", words=WORDS)
+        assert (await memory.search("heronsnest")).hits
 
 
 async def test_what_would_read_a_locked_space_is_refused(tmp_path: Path) -> None:

@@ -51,6 +51,7 @@ class SpaceSecrets:
         is_elsewhere: bool = False,
     ) -> None:
         self.store = store
+        store.sweeper = self._sweep
         self._copy = copy
         self._is_elsewhere = is_elsewhere
         self._ids = ids
@@ -152,7 +153,8 @@ class SpaceSecrets:
         )
         if seat.state is SeatState.MAKING:
             return status.model_copy(update={"state": SecretState.MAKING})
-        _, grants = self._opened_parts()
+        keeper, grants = self._opened_parts()
+        await keeper.sweep(place)
         if await grants.session(place) is not None and (grant := await grants.record(place)) is not None:
             status = status.model_copy(update={"grant_until": grant.until})
         with suppress(ElytronError):
@@ -228,6 +230,9 @@ class SpaceSecrets:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+    async def _sweep(self, space: SpaceId) -> None:
+        await self._opened_parts()[0].sweep(space)
 
     async def _require_seat(self, space: SpaceId) -> None:
         if await self.store.seats.document(space) is None:

@@ -1,13 +1,13 @@
 """A store in which single spaces are under their users' secrets; all others pass through it unchanged."""
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Generator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import Conflict, IdempotencyConflict, NotFound, SpaceIncomplete, SpaceLocked
+from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import (
@@ -47,6 +47,8 @@ _PLAIN_KEPT: Final = 65_536
 _NO_SEAT: Final = RequireRevision(SEAT, 0)
 Listener = Callable[[SpaceId], None]
 """Called with a space whose keys were let go: what is remembered of it must go too."""
+Sweeper = Callable[[SpaceId], Awaitable[None]]
+"""Erases the plain bytes that a sealing or a change of the secret left."""
 
 
 class SecretStore(PassingStore):
@@ -63,6 +65,7 @@ class SecretStore(PassingStore):
         self.sessions = SecretSessions(clock)
         self.seats = SeatBook(inner, self.sessions)
         self.listeners: list[Listener] = []
+        self.sweeper: Sweeper | None = None
         self._sealed: SealedSpaces | None = None
         self._plain: LruCache[SpaceId, None] = LruCache(_PLAIN_KEPT)
 
@@ -225,6 +228,10 @@ class SecretStore(PassingStore):
             except SpaceLocked:
                 if self.sessions.end(space):
                     self.forget_content(space)
+                if not seat.is_swept and self.sweeper is not None:
+                    # Its sealing was cut short behind the commit: what was plain goes now. The next call tries again.
+                    with suppress(ElytronError):
+                        await self.sweeper(space)
                 raise
             except SpaceIncomplete:
                 if self.clock.now() < seat.until:
