@@ -515,6 +515,7 @@ _CARRIED: dict[type[ElytronError], dict[str, str | int | None]] = {
     errors.StoreBudgetExceeded: {"what": "something", "limit": 0},
     errors.StoreCorrupt: {"what": "something"},
     errors.SealBroken: {"what": "something"},
+    errors.SpaceLocked: {"space": ""},
 }
 """The attributes of an error and what they are where a server leaves them out; its heirs have them too."""
 
