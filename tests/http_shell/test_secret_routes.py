@@ -81,6 +81,8 @@ async def test_a_key_acts_on_its_own_space(
     for path, body in (("lock", None), ("unlock", {"passphrase": "the tide table hangs here"}), ("grant", {})):
         assert (await bob.call("POST", f"/v1/secret/{path}", body)).status_code == 404
     assert (await SecretCaller(server, keys.device).call("POST", "/v1/secret/lock")).status_code == 403
+    operator = await SecretCaller(server, keys.operator).call("POST", "/v1/secret/lock")
+    assert (operator.status_code, "use a user's key" in operator.text) == (422, True)
     assert (await server.get("/v1/secret")).status_code == 401
     assert runtime.secrets.store.sessions.of(SpaceId("ada")) is not None
 

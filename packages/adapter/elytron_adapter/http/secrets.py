@@ -25,6 +25,7 @@ from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.errors import ScopeMissing
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
+from elytron_core.planes.space import PrincipalKind
 
 ROOT: Final = "/v1/secret"
 _GROUP: Final = "secret"
@@ -53,7 +54,7 @@ async def _secret_answer(
     principal = principal_of(request.scope)
     runtime = entrance.dispatcher.runtime
     scope = own_scope(principal.space, runtime.scope)
-    if scope is None:
+    if scope is None or principal.kind is PrincipalKind.OPERATOR:
         raise ScopeMissing(operation=told.name, way_out="use a user's key: an operator has no secret")
     sent = b""
     if told.taken is not None:
