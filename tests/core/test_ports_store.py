@@ -114,7 +114,7 @@ def test_a_batch_that_breaks_a_rule_is_refused(given: Batch, message: str) -> No
     [
         (batch(entries=(*MOST, ENTRY)), limits.BATCH_CHANGES),
         (batch(entries=MOST, requires=(RequireRevision(REF, 1),)), limits.BATCH_CHANGES),
-        (batch(entries=(*MOST, ENTRY, ENTRY), sealed=True), limits.BATCH_CHANGES),
+        (batch(entries=(*MOST, ENTRY, ENTRY, ENTRY), sealed=True), limits.BATCH_CHANGES),
         (batch(entries=(*IMPORTED, ENTRY), is_import=True), limits.IMPORT_CHANGES),
         (batch(puts=(PutChange(REF, LARGEST + b"x", 0),)), limits.DOCUMENT_BYTES),
         (batch(puts=(PutChange(REF, SEALED + b"x", 0),), sealed=True), limits.DOCUMENT_BYTES + limits.SEAL_BYTES),

@@ -3,7 +3,6 @@
 from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at
 from elytron.embedding.embed_pass import EmbedProgress, choice_of, commit_vectors, drop_others, embed_some
-from elytron.embedding.language_trial import reach_of
 from elytron.indexing.units import CHOICE
 from elytron.jobs.model_calls import spent_on
 from elytron.jobs.queue import Step, job_view, move_job, read_jobs, read_queue, work_of
@@ -103,13 +102,14 @@ async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> 
     record = await ctx.spaces.find(space)
     if record is None:
         return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
-    embedder = ctx.encoders.serving(record, await ctx.folds.current(space))
+    index = await ctx.folds.current(space)
+    embedder = ctx.encoders.serving(record, index)
     if embedder is None:
         return await _embed_report(ctx, space, record, None, EmbedProgress(), outcome=EmbeddingOutcome.OTHER_MODEL)
     progress = EmbedProgress()
     failed = await _embed_missing(ctx, space, embedder, progress, request.texts)
-    if progress.is_done and not failed:
-        await _cut_over(ctx, space, record, embedder)
+    if index.compared and progress.is_done and not failed:
+        _, failed = await _cut_over(ctx, space, record, embedder)
     return await _embed_report(
         ctx, space, record, embedder, progress, outcome=_embedding_outcome(progress, failed), reason=failed
     )
@@ -128,7 +128,8 @@ async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) ->
     failed = await _embed_missing(ctx, space, embedder, progress, request.texts)
     switched, dropped = False, 0
     if progress.is_done and not failed:
-        switched = await _cut_over(ctx, space, record, embedder)
+        switched, failed = await _cut_over(ctx, space, record, embedder)
+    if progress.is_done and not failed:
         dropped = await drop_others(ctx, space, record.model_tag(embedder.info.model), limit=request.texts)
     outcome = _embedding_outcome(progress, failed)
     if dropped == request.texts:
@@ -145,7 +146,6 @@ async def _embed_missing(
     await ctx.encoders.settled(space)
     try:
         await embed_some(ctx, space, embedder, progress, texts=texts)
-        await reach_of(ctx.encoders, embedder)
     except ModelError as error:
         return error.message
     return ""
@@ -157,13 +157,19 @@ def _embedding_outcome(progress: EmbedProgress, failed: str) -> EmbeddingOutcome
     return EmbeddingOutcome.COMPLETE if progress.is_done else EmbeddingOutcome.MORE
 
 
-async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, embedder: Embedder) -> bool:
-    """Make recall compare the vectors of `embedder` alone, in one commit; say whether it did not before."""
+async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, embedder: Embedder) -> tuple[bool, str]:
+    """Make recall compare the vectors of `embedder` alone, in one commit, if it can be tried.
+
+    Return whether recall did not before, and what kept the embedder from its trial, if anything did.
+    """
     tag = record.model_tag(embedder.info.model)
     before, revision = await value_at(ctx.store, space, CHOICE, EmbeddingChoice)
     if before is not None and before.tag == tag and before.reach is not None:
-        return False
-    choice = await choice_of(ctx, embedder, tag)
+        return False, ""
+    try:
+        choice = await choice_of(ctx, embedder, tag)
+    except ModelError as error:
+        return False, error.message
     body = choice.to_bytes()
     await commit_vectors(
         ctx,
@@ -173,7 +179,7 @@ async def _cut_over(ctx: OperationContext, space: SpaceId, record: SpaceRecord, 
         requires=(RequireRevision(REF, 1),),
         written={CHOICE: choice},
     )
-    return before is None or before.tag != tag
+    return before is None or before.tag != tag, ""
 
 
 async def _embed_report(
