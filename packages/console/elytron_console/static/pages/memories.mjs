@@ -67,7 +67,7 @@ export default function Memories() {
             <div class="bulk"><strong>${plural(chosen.size, "chosen", "chosen")}</strong>
               <${Button} onClick=${() => setForm("forget")}>Forget<//><${Button} kind="danger" onClick=${() => setForm("erase")}>Erase…<//><${Button} kind="quiet" onClick=${() => setChosen(new Set())}>Choose none<//></div>`}
           ${!data ? loading && html`<div class="inset"><${Waiting} /></div>` : items.length === 0 ? html`<${Nothing} query=${query} words=${words} report=${data.report} />` : html`
-            <div class="pager first"><${Check} label=${words ? `${plural(items.length, "hit")}, best first` : plural(items.length, "memory", "memories")} checked=${all} onChange=${(on) => setChosen(on ? new Set(items.map((hit) => hit.id)) : new Set())} />
+            <div class="pager first"><${Check} label=${data.report ? `${plural(items.length, "hit")}, best first` : plural(items.length, "memory", "memories")} checked=${all} onChange=${(on) => setChosen(on ? new Set(items.map((hit) => hit.id)) : new Set())} />
               ${data.report && html`<span class="soft small">${data.report.outcome === "nothing" ? "none fits well, of" : `${data.report.outcome} among`} ${plural(data.report.considered, "candidate")}</span>`}
               ${isLatest && html`<span class="soft small">${found.length < most ? `of ${count(found.length)}` : most < LATEST ? "of more" : `of the latest ${LATEST}; older ones as they were stored`}</span>`}</div>
             <ul class="list">${items.map((hit) => html`
@@ -75,7 +75,7 @@ export default function Memories() {
                 <label class="check"><input type="checkbox" aria-label=${`Choose: ${visible(hit.text ?? "").slice(0, 60)}`} checked=${chosen.has(hit.id)} onChange=${(event) => toggle(hit, event.currentTarget.checked)} /></label>
                 <button type="button" class="open-row" aria-expanded=${hit.id === id ? "true" : "false"} onClick=${() => setQuery({ id: hit.id })}>
                   ${hit.text ? html`<${Text} text=${hit.text} lines="3" />` : html`<span class="soft">Its text may not be read here.</span>`}</button>
-                <div class="row between"><${Meta} hit=${hit} />${words && html`<span class="soft small" title="Estimate that it answers">${hit.score.toFixed(2)}</span>`}</div>
+                <div class="row between"><${Meta} hit=${hit} />${data.report && html`<span class="soft small" title="Estimate that it answers">${hit.score.toFixed(2)}</span>`}</div>
               </div></li>`)}</ul>
             ${(next || trail.length > 0) && html`
               <div class="pager"><${Button} onClick=${() => setTrail(trail.slice(0, -1))} disabled=${!trail.length}>Page before<//><span class="soft small">page ${trail.length + 1}</span><${Button} onClick=${() => setTrail([...trail, next])} disabled=${!next}>Next page<//></div>`}`}
