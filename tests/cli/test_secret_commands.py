@@ -4,6 +4,12 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import CommandLine
+from tests.transports.live import Live
+
+from elytron_adapter.http.secrets import secret_surfaces
+from elytron_adapter.identity.access_keys import Principal
+from elytron_core.ids import SpaceId
+from elytron_core.planes.space import PrincipalKind
 
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 OTHER_WORDS = "ozone drill grab fiber curtain grace pudding thank cruise elder eight picnic"
@@ -59,3 +65,43 @@ def test_a_locked_space_is_checked_and_erased(sealed: CommandLine) -> None:
     assert sealed.json("doctor")["store"]["state"] == "sound"
     sealed("erase", "--all", "--yes")
     assert sealed.json("secret", "status")["state"] == "plain"
+
+
+class AdaCalls:
+    """Takes every caller for the user of one space."""
+
+    async def authenticate(self, authorization: str | None, /) -> Principal:
+        return Principal(id=str(authorization), kind=PrincipalKind.USER, space=SpaceId("ada"))
+
+
+def test_a_space_on_a_server_is_sealed_opened_changed_and_granted(elytron: CommandLine) -> None:
+    with Live(authenticator=AdaCalls(), further=(secret_surfaces,)) as live:
+        where = ("--url", live.url, "--key", "ely_ada")
+        assert elytron.json("secret", "status", *where)["state"] == "plain"
+        sealed = elytron.json("secret", "seal", "--minutes", "5", *where, standard_input=lines(WORDS))
+        assert (sealed["state"], sealed["kind"]) == ("unlocked", "words")
+        assert elytron.json("secret", "grant", "--minutes", "9", *where)["grant_until"] is not None
+        assert elytron.json("secret", "lock", *where)["state"] == "locked"
+        opened = elytron("secret", "unlock", "--no-json", *where, standard_input=lines(WORDS)).stdout
+        assert ("unlocked" in opened, "open until" in opened, "sausage" in opened) == (True, True, False)
+        changed = elytron.json("secret", "change", "--new-passphrase", *where, standard_input=lines(WORDS, PASSPHRASE))
+        assert changed["kind"] == "passphrase"
+        granted = elytron("secret", "grant", "--no-json", *where).stdout
+        assert "grant until" in granted
+
+
+def test_people_read_the_state_and_the_words(sealed: CommandLine) -> None:
+    shown = sealed("secret", "status", "--no-json").stdout
+    assert ("locked" in shown, "words" in shown) == (True, True)
+    assert len(sealed("secret", "words", "--no-json").stdout.split()) == 12
+
+
+def test_a_secret_that_is_missing_is_asked_for(elytron: CommandLine) -> None:
+    refused = elytron.error("secret", "seal", "--passphrase", standard_input=b"", expect=2)
+    assert refused["key"] == "invalid_input"
+
+
+def test_a_store_grants_work_while_its_space_is_open(sealed: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sealed.error("secret", "grant", expect=15)["key"] == "space_locked"
+    monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
+    assert sealed.json("secret", "grant", "--minutes", "5")["grant_until"] is not None

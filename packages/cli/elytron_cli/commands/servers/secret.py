@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated
 
 import click
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from elytron.secrets.forms import SecretStatus, SecretWords
 from elytron_cli.input.options import PageGroup, common_options
@@ -38,6 +38,11 @@ class SentSecret(Value):
     new_words: _Hidden = None
     new_passphrase: _Hidden = None
     minutes: int | None = None
+
+    @model_serializer(mode="wrap")
+    def _given_fields(self, write: SerializerFunctionWrapHandler) -> dict[str, str | int]:
+        """Return what was given: each route refuses fields that it does not know."""
+        return {name: value for name, value in write(self).items() if value is not None}
 
 
 Work = Callable[["SpaceSecrets", str], Awaitable[SecretStatus]]
