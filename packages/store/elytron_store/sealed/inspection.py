@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from elytron_core import limits
@@ -20,13 +20,19 @@ from elytron_core.ports.store import (
     EntryDraft,
     ErasureTarget,
     JournalAction,
-    JournalEntry,
     PutChange,
     StoreProblem,
 )
 from elytron_store.engine import ERASURE_REF
 from elytron_store.sealed.keyring import StoreKeyring
-from elytron_store.sealed.keyring_repair import keyring_faults, mend_fault, put_aside, was_put_aside
+from elytron_store.sealed.keyring_repair import (
+    keyring_faults,
+    mend_fault,
+    put_aside,
+    readable_documents,
+    readable_entries,
+    was_put_aside,
+)
 from elytron_store.sealed.records import (
     GUARD,
     KEYRING,
@@ -89,14 +95,14 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
     settle = _set_aside if repair else _leave_unsettled
     seen = _WalkFindings()
     await _inspect_keys(keyring, seen, repair=repair)
-    async for record in _documents_of(keyring, KEYRING, RECORDS, []):
+    async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
         seen.ours += 1
         if record.ref != NAMES:
             await _inspect_space(keyring, record, seen, settle=settle)
-    async for _ in _documents_of(keyring, KEYRING, SEATS, []):
+    async for _ in readable_documents(keyring.inner, KEYRING, SEATS):
         seen.ours += 1
     await _inspect_remains(keyring, seen, settle=settle)
-    entries = [entry async for entry in _inner_entries(keyring, KEYRING)]
+    entries = [entry async for entry in readable_entries(keyring.inner, KEYRING)]
     told = [_in_the_callers_words(problem, seen) for problem in inner.problems]
     problems = (*told, *seen.problems)
     return CheckReport(
@@ -150,18 +156,16 @@ async def _inspect_space(keyring: StoreKeyring, record: Document, seen: _WalkFin
     if vault is None or vault.inner != inner:
         del seen.names[inner]
         return
-    told = [entry.ref async for entry in _inner_entries(keyring, inner)]
-    collections = {ref.collection for ref in told} | {GUARD.collection}
-    for collection in sorted(collections - _NOT_OURS):
-        keys = sorted({ref.key for ref in told if ref.collection == collection})
-        async for document in _documents_of(keyring, inner, collection, keys):
+    named = {entry.ref.collection async for entry in readable_entries(keyring.inner, inner)}
+    for collection in sorted((named | {GUARD.collection}) - _NOT_OURS):
+        async for document in readable_documents(keyring.inner, inner, collection):
             seen.ours += document.ref == GUARD
             try:
                 vault.open(document)
             except SealBroken as broken:
                 gone = await settle(keyring, inner, document)
                 seen.problems.append(StoreProblem(DamageKind.DOCUMENT, name, broken.what, quarantined=gone))
-    async for _ in _documents_of(keyring, inner, QUARANTINE, []):
+    async for _ in readable_documents(keyring.inner, inner, QUARANTINE):
         seen.ours += 1
 
 
@@ -185,34 +189,6 @@ async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Set
             return StoreProblem(DamageKind.ENGINE, None, told, quarantined=gone)
     gone = settle is _set_aside and await put_aside(keyring, inner)
     return StoreProblem(DamageKind.ENGINE, None, "a sealed space has no keys in the keyring", quarantined=gone)
-
-
-async def _inner_entries(keyring: StoreKeyring, inner: SpaceId) -> AsyncIterator[JournalEntry]:
-    with contextlib.suppress(StoreCorrupt):  # the inner store has reported it
-        async for entry in store.scan_entries(keyring.inner, inner, page=limits.PAGE_MAX):
-            yield entry
-
-
-async def _documents_of(
-    keyring: StoreKeyring, inner: SpaceId, collection: str, keys: list[str]
-) -> AsyncIterator[Document]:
-    """Yield what can be read of a collection: page by page up to damage, from there on by the `keys` it may have."""
-    after = ""
-    try:
-        async for document in store.scan_documents(keyring.inner, inner, collection, page=_PAGE):
-            yield document
-            after = document.ref.key
-        return
-    except StoreCorrupt:
-        pass  # the inner store has reported it
-    for key in keys:
-        if key > after:
-            try:
-                (found,) = await keyring.inner.get(inner, [DocumentRef(collection, key)])
-            except StoreCorrupt:
-                continue
-            if found is not None:
-                yield found
 
 
 def _in_the_callers_words(problem: StoreProblem, seen: _WalkFindings) -> StoreProblem:

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 
+from elytron_core import limits
 from elytron_core.errors import Conflict, SealBroken, StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports import store
@@ -19,7 +20,9 @@ from elytron_core.ports.store import (
     DocumentRef,
     EntryDraft,
     JournalAction,
+    JournalEntry,
     PutChange,
+    Store,
     StoreProblem,
 )
 from elytron_store.sealed.keyring import StoreKeyring, keyring_batch
@@ -60,10 +63,10 @@ class KeyringFault:
 
 async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
     """Return each seat without a record that opens, and each record without its seat."""
-    seats = {seat.ref.key: seat async for seat in _keyring_documents(keyring, SEATS)}
+    seats = {seat.ref.key: seat async for seat in readable_documents(keyring.inner, KEYRING, SEATS)}
     faults: list[KeyringFault] = []
     seated = set[str]()
-    async for record in _keyring_documents(keyring, RECORDS):
+    async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
         if record.ref == NAMES:
             continue
         kept = seats.get(tag_of(record.ref.key))
@@ -147,22 +150,25 @@ def _seat_of(kept: Document | None) -> SpaceSeat | None:
     return None
 
 
-async def _keyring_documents(keyring: StoreKeyring, collection: str) -> AsyncIterator[Document]:
-    """Yield what can be read of a collection of the keyring: by its journal's keys where a page is damaged."""
+async def readable_documents(inner: Store, space: SpaceId, collection: str, /) -> AsyncIterator[Document]:
+    """Yield what can be read of a collection: page by page up to damage, from there on by the journal's keys."""
     after = ""
-    with suppress(StoreCorrupt):
-        async for document in store.scan_documents(keyring.inner, KEYRING, collection, page=_PAGE):
+    with suppress(StoreCorrupt):  # the inner store reports it
+        async for document in store.scan_documents(inner, space, collection, page=_PAGE):
             yield document
             after = document.ref.key
         return
-    keys = set[str]()
-    with suppress(StoreCorrupt):
-        async for entry in store.scan_entries(keyring.inner, KEYRING, page=_PAGE):
-            if entry.ref.collection == collection:
-                keys.add(entry.ref.key)
-    for key in sorted(keys):
-        if key > after:
-            with suppress(StoreCorrupt):
-                (found,) = await keyring.inner.get(KEYRING, [DocumentRef(collection, key)])
-                if found is not None:
-                    yield found
+    entries = readable_entries(inner, space)
+    keys = {entry.ref.key async for entry in entries if entry.ref.collection == collection}
+    for key in sorted(key for key in keys if key > after):
+        with suppress(StoreCorrupt):
+            (found,) = await inner.get(space, [DocumentRef(collection, key)])
+            if found is not None:
+                yield found
+
+
+async def readable_entries(inner: Store, space: SpaceId, /) -> AsyncIterator[JournalEntry]:
+    """Yield the entries of a journal up to its first damage."""
+    with suppress(StoreCorrupt):  # the inner store reports it
+        async for entry in store.scan_entries(inner, space, page=limits.PAGE_MAX):
+            yield entry

@@ -8,7 +8,7 @@ from elytron_core.ports.store import Document, Store
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import SpaceVault
 from elytron_store.secret.records import INNER_PREFIX, SEAT, SECRET_GUARD, SeatState
-from elytron_store.secret.seats import SeatBook, guard_revision
+from elytron_store.secret.sessions import SeatBook, guard_revision
 
 
 class FixedKeyring:

@@ -36,8 +36,7 @@ from elytron_store.secret.records import (
     read_seat,
     secret_batch,
 )
-from elytron_store.secret.seats import SeatBook, guard_revision
-from elytron_store.secret.sessions import SecretSession, SecretSessions
+from elytron_store.secret.sessions import SeatBook, SecretSession, SecretSessions, guard_revision
 from elytron_store.wrappers.wrapper import PassingStore
 
 if TYPE_CHECKING:
