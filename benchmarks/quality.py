@@ -36,7 +36,7 @@ ASKED = 10
 MEASURES = ("recall", "ndcg", "first", "three")
 SIGNALS = (
     "kin", "asking", "answer", "near", "window", "session", "name", "speaker", "present", "owner", "standing",
-    "date", "fits", "told", "sentence", "informative", "again", "text_vectors",
+    "date", "fits", "told", "sentence", "informative", "again", "misled", "text_vectors",
 )  # fmt: skip
 WITHOUT = {"asking": 1.0}
 """What a weight is that does nothing, where that is not 0."""
