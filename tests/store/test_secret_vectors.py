@@ -1,6 +1,7 @@
 """Published vectors of what a user's key is made by: BIP-39, BIP-32, BIP-85, RFC 5297, RFC 7914, RFC 9106."""
 
 import hashlib
+from base64 import b64decode
 from importlib import resources
 
 import pytest
@@ -9,9 +10,9 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from mnemonic import Mnemonic
 
 from elytron_core.errors import InvalidInput, SealBroken, WordsInvalid
+from elytron_store.sealed.cipher import TagCipher
 from elytron_store.secret.derivation import user_key, words
 from elytron_store.secret.derivation.key_tree import HARDENED, PrivateNode, child_secret, node_entropy
-from elytron_store.secret.derivation.tag_cipher import TagCipher
 from elytron_store.secret.derivation.terms import DerivationTerms, KeyDerivation
 
 LEGAL = "legal winner thank year wave sausage worth useful legal winner thank yellow"
@@ -181,6 +182,7 @@ def test_equal_tags_have_equal_seals_in_one_space_alone() -> None:
     assert one.seal("work") != one.seal("home")
     assert one.seal("work") != other.seal("work")
     assert one.open(one.seal("Work")) == "work"
+    assert b64decode(one.seal("work")).startswith(bytes.fromhex(one.seal_key("WORK ")))
     for altered in (other.seal("work"), one.seal("work")[:-4], "no base64"):
         with pytest.raises(SealBroken):
             one.open(altered)

@@ -17,6 +17,7 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.models import Embedder
+from elytron_core.ports.store import Store
 from elytron_core.scope import Scope
 from elytron_http_shell import create_app
 
@@ -85,7 +86,11 @@ class ServedRag:
 
 @asynccontextmanager
 async def served_rag(
-    *, embedder: Embedder | None = None, store: str = "memory:", settings: RagSettings | None = None, **options: Any
+    *,
+    embedder: Embedder | None = None,
+    store: str | Store = "memory:",
+    settings: RagSettings | None = None,
+    **options: Any,
 ) -> AsyncGenerator[ServedRag]:
     """Serve embeddings over a store."""
     clock = FrozenClock(AT, step_ms=1)

@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at, values_at
 from elytron.embedding.embed_pass import nudge_embedding
+from elytron.indexing.units import CHOICE
+from elytron.memories.tag_links import tagged_turns
 from elytron.runtime import MemoryRuntime
 from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
 from elytron_agent.rag import limits
@@ -32,6 +34,7 @@ from elytron_agent.rag.rows import (
     row_pages,
     rows_of_turns,
     token_count_of,
+    turn_pages,
 )
 from elytron_agent.rag.search_figures import SearchFigures
 from elytron_agent.rag.table_cache import TableCache
@@ -43,6 +46,7 @@ from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, Unsupported
 from elytron_core.evidence import EvidenceAuthority, EvidenceRole
 from elytron_core.ids import SpaceId, TurnId
+from elytron_core.planes.embedding import EmbeddingChoice
 from elytron_core.planes.transcript import PRIVATE, STORE, TURNS, Message, Turn, message_id
 from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import DocumentRef, require_ref
@@ -171,11 +175,17 @@ class EmbeddingStore:
                 return await asyncio.to_thread(table.search, query, wanted, limit=limit)
         answers: list[TableAnswer] = []
         with figures.search(is_cached=False):
-            async for page in row_pages(self._context.store, self._space):
+            async for page in await self._pages(wanted):
                 rows = [row for row in page if wanted.passes(row)]
                 part = await asyncio.to_thread(VectorTable.of, kind, rows)
                 answers.append(await asyncio.to_thread(part.search, query, RowFilter(), limit=limit))
             return merged_answers(answers, limit=limit)
+
+    async def _pages(self, wanted: RowFilter) -> AsyncGenerator[Sequence[EmbeddingRow]]:
+        """Return pages of all rows; under a secret, those of the turns alone that have a tag of the filter."""
+        store = self._context.store
+        turns = await tagged_turns(self._context, self._space, wanted.tags) if wanted.tags else None
+        return row_pages(store, self._space) if turns is None else turn_pages(store, self._space, turns)
 
     async def _hits(self, ranked: Sequence[RankedRow], kind: VectorKind) -> Sequence[RagHit]:
         """Return rows with their texts; one that went meanwhile is left out."""
@@ -256,7 +266,9 @@ class EmbeddingStore:
         record = await self._context.spaces.find(self._space)
         if record is None:
             return wanted
-        return self._context.encoders.serving(record, await self._context.folds.current(self._space)) or wanted
+        # Its document says it as well as the index, which takes all of the space to be made.
+        choice, _ = await value_at(self._context.store, self._space, CHOICE, EmbeddingChoice)
+        return self._context.encoders.serving(record, choice.tag if choice is not None else None) or wanted
 
     async def _kind(self) -> VectorKind:
         info = (await self._embedder()).info

@@ -68,6 +68,12 @@ async def row_pages(store: Store, space: SpaceId, /) -> AsyncGenerator[Sequence[
         yield await asyncio.to_thread(_read_rows, page, await vectors.through(after))
 
 
+async def turn_pages(store: Store, space: SpaceId, turns: Sequence[str], /) -> AsyncGenerator[Sequence[EmbeddingRow]]:
+    """Yield the rows of some turns, and open no others, some at a time."""
+    for start in range(0, len(turns), limits.PAGE):
+        yield await rows_of_turns(store, space, turns[start : start + limits.PAGE])
+
+
 async def rows_of_turns(store: Store, space: SpaceId, turns: Iterable[str], /) -> Sequence[EmbeddingRow]:
     """Return the rows of some turns; those that are gone have none."""
     keys = sorted(set(turns))

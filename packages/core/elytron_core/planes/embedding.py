@@ -20,6 +20,8 @@ from elytron_core.model import Value
 
 VECTORS = "vectors"
 """One document for each memory's document and model; its key begins with that document's place."""
+TAG_LINKS = "tag_links"
+"""In a space under a secret: the turns of each sealed tag, the tags of each turn, and a mark of how far they are."""
 EMBEDDING = "embedding"
 """One document: which model's vectors recall compares."""
 KEY = "0"
@@ -46,6 +48,19 @@ class EmbeddingChoice(Value):
     chosen_at: Instant
     reach: ModelReach | None = None
     """The reach of the model, tried on made pairs before it was chosen; None if it was chosen by an earlier build."""
+
+
+class TagLinkMark(Value):
+    """The state of the links of a space: the key of their seals, and the sequence through which they are complete."""
+
+    key: Annotated[str, Field(pattern=r"[0-9a-f]{64}")]
+    through: Annotated[int, Field(ge=0)] = 0
+
+
+class LinkedTags(Value):
+    """The seals under which a turn is linked."""
+
+    seals: tuple[str, ...]
 
 
 class VectorSet(Value):

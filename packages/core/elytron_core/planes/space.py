@@ -115,6 +115,7 @@ _DECLARED = (
     SpaceCollection(tools.REGISTRIES, "tools"),
     SpaceCollection(tools.EXPERIENCES, "tools"),
     SpaceCollection(embedding.VECTORS, "embedding"),
+    SpaceCollection(embedding.TAG_LINKS, "embedding", beside=True),
     SpaceCollection(embedding.EMBEDDING, "embedding"),
     SpaceCollection(candidates.CANDIDATES, "candidates"),
     SpaceCollection(continuity.CAPSULES, "continuity", by_conversation=True),

@@ -267,7 +267,7 @@ def nudge_embedding(ctx: OperationContext, space: SpaceId, /) -> None:
         record = await ctx.spaces.find(space)
         if record is None:
             return
-        embedder = ctx.encoders.serving(record, await ctx.folds.current(space))
+        embedder = ctx.encoders.serving(record, (await ctx.folds.current(space)).compared)
         if embedder is not None:
             await embed_some(ctx, space, embedder, EmbedProgress(), texts=limits.EMBED_TEXTS_PER_CALL)
 

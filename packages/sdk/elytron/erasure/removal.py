@@ -15,6 +15,7 @@ from elytron.indexing.units import vectors_prefix
 from elytron.memories.audit_trail import trail_documents
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
 from elytron.memories.provenance_links import links_of_memory
+from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
 from elytron.state.conflict_retry import LostRaces
 from elytron.state.space_records import opening_changes
@@ -159,6 +160,11 @@ class _ErasurePlan:
     has_remains: bool = False
     """True if a message was emptied before, perhaps by an erasure that did not remove its bytes."""
 
+    @property
+    def turns(self) -> list[str]:
+        """Return the turns that are erased as a whole."""
+        return [ref.key for ref in self.refs if ref.collection == transcript.TURNS]
+
 
 async def erase_memories(ctx: OperationContext, scope: Scope, request: MemoryEraseRequest, /) -> MemoryControlReport:
     """Erase the memories that `request` names.
@@ -243,6 +249,7 @@ async def _plan_erasure(
     await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
     plan.refs |= await copies_of(ctx, scope.space, record, memories)
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
+    plan.refs |= await tag_links_of(ctx.store, scope.space, plan.turns)
     await _take_trails(ctx, scope, memories, plan)
     return plan
 
@@ -459,8 +466,9 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) 
 async def _remove_plans(ctx: OperationContext, scope: Scope, plans: Sequence[_ErasurePlan]) -> ErasureReceipt:
     refs = tuple(dict.fromkeys(ref for plan in plans for ref in plan.refs))
     erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=refs, blobs=(CHECKPOINT,)))
-    # A pass may have embedded the texts while they were on their way out; now it can no more.
+    # They may have been embedded and linked while they were on their way out; now they cannot be any more.
     late = await vectors_of(ctx.store, scope.space, [source for plan in plans for source in plan.sources])
+    late |= await tag_links_of(ctx.store, scope.space, [turn for plan in plans for turn in plan.turns])
     if late:
         erased = await ctx.store.erase(ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(late)))
     ctx.folds.drop(scope.space)

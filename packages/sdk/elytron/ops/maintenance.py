@@ -103,7 +103,7 @@ async def embed_space(ctx: OperationContext, request: MemoryEmbedRequest, /) -> 
     if record is None:
         return MemoryEmbedReport(space=space, outcome=EmbeddingOutcome.EMPTY_SPACE)
     index = await ctx.folds.current(space)
-    embedder = ctx.encoders.serving(record, index)
+    embedder = ctx.encoders.serving(record, index.compared)
     if embedder is None:
         return await _embed_report(ctx, space, record, None, EmbedProgress(), outcome=EmbeddingOutcome.OTHER_MODEL)
     progress = EmbedProgress()

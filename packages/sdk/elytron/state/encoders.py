@@ -113,25 +113,25 @@ class RuntimeEncoders:
         """Return the embedder whose vectors are to be compared."""
         return self._wanted
 
-    def serving(self, record: SpaceRecord, index: "SpaceIndex", /) -> Embedder | None:
-        """Return the embedder whose vectors recall compares in this space; the wanted one if none is chosen yet."""
-        if not index.compared:
+    def serving(self, record: SpaceRecord, compared: str | None, /) -> Embedder | None:
+        """Return the embedder with the tag `compared`; the wanted one if none is chosen yet in this space."""
+        if not compared:
             return self._wanted
         for each in self._known:
-            if record.model_tag(each.info.model) == index.compared:
+            if record.model_tag(each.info.model) == compared:
                 return each
         return None
 
     def reads_passages(self, record: SpaceRecord, index: "SpaceIndex", /) -> bool:
         """Return whether the embedder whose vectors recall compares reads messages in passages too."""
-        embedder = self.serving(record, index)
+        embedder = self.serving(record, index.compared)
         return embedder is not None and embedder.info.passages > 0
 
     async def asked(self, record: SpaceRecord, index: "SpaceIndex", query: str, /) -> Asked:
         """Return the vector of `query` for a search of `index`; if there is none, why. Raises nothing."""
         if self._wanted is None:
             return VectorUse.NONE, None
-        embedder = self.serving(record, index)
+        embedder = self.serving(record, index.compared)
         if embedder is None:
             return VectorUse.OTHER_MODEL, None
         tag = record.model_tag(embedder.info.model)

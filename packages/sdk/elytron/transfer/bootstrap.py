@@ -138,6 +138,7 @@ REBUILT = frozenset(
         planes_facts.SLOTS,
         transcript.DERIVED_REFS,
         embedding.VECTORS,
+        embedding.TAG_LINKS,
     }
 )
 """Collections that are made again of what mode `bootstrap` brings."""

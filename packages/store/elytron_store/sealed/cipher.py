@@ -6,15 +6,21 @@ A data key never encrypts. Each sealer draws a salt, derives its own key from it
 the next after `store_limits.SEALS_PER_KEY` messages. Random nonces are safe up to 2^32 messages under one key (NIST SP
 800-38D), and this keeps to it for any number of processes without a shared counter, which a crash, a restored snapshot
 or a fork could set back.
+
+Tags that are looked up by their seals are sealed by AES-SIV (RFC 5297), without a nonce: equal tags have equal seals.
 """
 
+import base64
+import binascii
+import hashlib
 import os
 import struct
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from cryptography.exceptions import InvalidTag
-from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM, AESSIV
 from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
@@ -226,3 +232,37 @@ def _open_chunk(cipher: AESGCM, chunk: bytes, where: bytes, what: str) -> bytes:
         return cipher.decrypt(chunk[:NONCE_BYTES], chunk[NONCE_BYTES:], where)
     except InvalidTag:
         raise SealBroken(what=what) from None
+
+
+_TAG_WHAT: Final = "a sealed tag"
+_IV_BYTES: Final = 16
+
+
+class TagCipher:
+    """Seals tags of one space. Equal tags have equal seals; those of two spaces have nothing in common."""
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, secret: bytes, /) -> None:
+        """Take a secret that nothing else uses; the 64 bytes of key are its SHA-512."""
+        self._cipher = AESSIV(hashlib.sha512(secret).digest())
+
+    def __repr__(self) -> str:
+        return "TagCipher()"
+
+    def seal(self, tag: str, /) -> str:
+        """Return the seal of `tag`, trimmed and in lower case, as base64."""
+        plain = tag.strip().lower().encode("utf-8")
+        assert plain
+        return base64.b64encode(self._cipher.encrypt(plain, None)).decode("ascii")
+
+    def seal_key(self, tag: str, /) -> str:
+        """Return the first 16 bytes of the seal, its synthetic IV, as hex digits: the part of it that fits in a key."""
+        return base64.b64decode(self.seal(tag))[:_IV_BYTES].hex()
+
+    def open(self, sealed: str, /) -> str:
+        """Return the tag in `sealed`. Raises SealBroken for anything else than what `seal` made."""
+        try:
+            return self._cipher.decrypt(base64.b64decode(sealed, validate=True), None).decode("utf-8")
+        except (InvalidTag, ValueError, binascii.Error):
+            raise SealBroken(what=_TAG_WHAT) from None

@@ -186,6 +186,10 @@ class SecretStore(PassingStore):
         self.sessions.clear()
         await self._inner.close()
 
+    async def is_sealed(self, space: SpaceId, /) -> bool:
+        """Return whether `space` is under a secret, open or locked; one that is known to be plain is not looked at."""
+        return space not in self._plain and await self.seats.document(space) is not None
+
     def is_plain(self, space: SpaceId, /) -> bool:
         """Return whether `space` is known to be under no secret."""
         return space in self._plain

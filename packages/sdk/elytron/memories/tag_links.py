@@ -1,0 +1,177 @@
+"""Links from sealed tags to turns: in a space under a secret, a filter by tags opens the turns that have one.
+
+The key of a link is the AES-SIV seal of a tag and the id of a turn; it has no content. Beside them is a list of the
+seals of each turn, so that its links go with it, and no cipher is needed for that. Links are a fold over the journal,
+which has every turn: they are complete through the sequence in the mark, and what was
+committed since is linked before a search. The key of the seals is drawn with the mark and stored in it. It is sealed as
+every document of the space: another secret and other data keys leave it as it is, and no copy from before the sealing
+has it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from elytron.context import OperationContext
+from elytron.documents.stored_values import documents_at, value_at
+from elytron.state.conflict_retry import LostRaces
+from elytron.state.space_records import REF
+from elytron_core import limits
+from elytron_core.errors import Conflict, StoreError
+from elytron_core.ids import SpaceId
+from elytron_core.planes.embedding import KEY, TAG_LINKS, LinkedTags, TagLinkMark
+from elytron_core.planes.transcript import TURNS, Turn
+from elytron_core.ports.store import (
+    Batch,
+    DeleteChange,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    JournalEntry,
+    PutChange,
+    RequireRevision,
+    Store,
+    scan_documents,
+)
+from elytron_core.scope import tag_forms
+
+if TYPE_CHECKING:
+    from elytron_store.sealed.cipher import TagCipher
+
+MARK: Final = DocumentRef(TAG_LINKS, KEY)
+_ENTRIES: Final = 500
+"""Journal entries that are linked together."""
+_CHANGES: Final = limits.BATCH_CHANGES - 2 * limits.TAGS - 8
+"""Changes of a batch, from which on it takes no other turn."""
+_SLACK: Final = 256
+"""Entries of other documents that may be behind the mark; they are read again by each search."""
+_EMPTY: Final = b"{}"
+
+
+async def tagged_turns(ctx: OperationContext, space: SpaceId, tags: Iterable[str], /) -> Sequence[str] | None:
+    """Return the turns that have one of `tags`, in order; links that are missing are made before.
+
+    None for a space without links: it is under no secret, or the store takes none. Raises SpaceLocked.
+    """
+    if not await ctx.secrets.store.is_sealed(space) or await ctx.spaces.find(space) is None:
+        return None
+    mark = await _current_mark(ctx, space)
+    if mark is None:
+        return None
+    cipher = _cipher_of(mark)
+    found: set[str] = set()
+    for tag in tag_forms(tags):
+        prefix = f"{cipher.seal_key(tag)}."
+        async for link in scan_documents(ctx.store, space, TAG_LINKS, prefix=prefix):
+            found.add(link.ref.key.removeprefix(prefix))
+    return sorted(found)
+
+
+async def tag_links_of(store: Store, space: SpaceId, turns: Iterable[str], /) -> dict[DocumentRef, int]:
+    """Return the references of the links of `turns`, and of the lists of them, with their revisions."""
+    if not await store.scan(space, TAG_LINKS, limit=1):
+        return {}
+    lists = await documents_at(store, space, [DocumentRef(TAG_LINKS, turn) for turn in turns])
+    found = {ref: document.revision for ref, document in lists.items()}
+    for ref, document in lists.items():
+        found |= {_link_ref(seal, ref.key): 1 for seal in LinkedTags.from_bytes(document.body).seals}
+    return found
+
+
+async def _current_mark(ctx: OperationContext, space: SpaceId) -> TagLinkMark | None:
+    """Return the mark once all turns are linked; None if they cannot be, as in a store that is full."""
+    race = LostRaces()
+    try:
+        while True:
+            try:
+                return await _follow_journal(ctx, space)
+            except Conflict as conflict:
+                await race.lost(conflict)
+    except (Conflict, StoreError):
+        return None
+
+
+async def _follow_journal(ctx: OperationContext, space: SpaceId) -> TagLinkMark:
+    """Link the turns behind the mark, and return it as it is then. Raises Conflict."""
+    stored, revision = await value_at(ctx.store, space, MARK, TagLinkMark)
+    mark = stored or TagLinkMark(key=ctx.ids.secret(32).hex())
+    cipher, through = _cipher_of(mark), mark.through
+    while entries := await ctx.store.journal(space, after=through, limit=_ENTRIES):
+        step = _LinkStep(cipher)
+        await step.take(ctx.store, space, entries)
+        through = step.through
+        if step.has_turns or through - mark.through >= _SLACK:
+            mark = mark.model_copy(update={"through": through})
+            await ctx.store.commit(
+                Batch(
+                    space=space,
+                    at=ctx.clock.now(),
+                    entries=(EntryDraft(JournalAction.MAINTENANCE, MARK),),
+                    puts=(PutChange(MARK, mark.to_bytes(), revision), *step.puts),
+                    deletes=tuple(step.deletes),
+                    requires=(RequireRevision(REF, 1), *step.requires),
+                )
+            )
+            revision += 1
+    return mark
+
+
+@dataclass(slots=True)
+class _LinkStep:
+    """The changes to the links of some turns, which a batch holds."""
+
+    cipher: "TagCipher"
+    puts: list[PutChange] = field(default_factory=list[PutChange])
+    deletes: list[DeleteChange] = field(default_factory=list[DeleteChange])
+    requires: list[RequireRevision] = field(default_factory=list[RequireRevision])
+    through: int = 0
+    has_turns: bool = False
+
+    async def take(self, store: Store, space: SpaceId, entries: Sequence[JournalEntry]) -> None:
+        """Take the turns that `entries` name, until the batch is full."""
+        turns = dict.fromkeys(entry.ref.key for entry in entries if entry.ref.collection == TURNS)
+        refs = [DocumentRef(collection, turn) for collection in (TURNS, TAG_LINKS) for turn in turns]
+        documents = await documents_at(store, space, refs)
+        for entry in entries:
+            turn = entry.ref.key
+            if entry.ref.collection == TURNS and turn in turns:
+                if len(self.puts) + len(self.deletes) + len(self.requires) > _CHANGES:
+                    return
+                del turns[turn]
+                self.has_turns = True
+                self._change(turn, documents.get(entry.ref), documents.get(DocumentRef(TAG_LINKS, turn)))
+            self.through = entry.sequence
+
+    def _change(self, turn: str, document: Document | None, listed: Document | None) -> None:
+        """Add what makes the links of a turn those of its tags."""
+        before = frozenset(LinkedTags.from_bytes(listed.body).seals) if listed is not None else frozenset[str]()
+        tags = _tags_of(Turn.from_bytes(document.body)) if document is not None else ()
+        after = frozenset(map(self.cipher.seal_key, tags))
+        if before == after:
+            return
+        place, revision = DocumentRef(TAG_LINKS, turn), listed.revision if listed is not None else 0
+        # An erasure removes the list with the turn: neither may change meanwhile.
+        self.requires.append(RequireRevision(DocumentRef(TURNS, turn), document.revision if document else 0))
+        self.puts += [PutChange(_link_ref(seal, turn), _EMPTY, 0) for seal in sorted(after - before)]
+        self.deletes += [DeleteChange(_link_ref(seal, turn), 1) for seal in sorted(before - after)]
+        if after:
+            self.puts.append(PutChange(place, LinkedTags(seals=tuple(sorted(after))).to_bytes(), revision))
+        else:
+            self.deletes.append(DeleteChange(place, revision))
+
+
+def _tags_of(turn: Turn) -> tuple[str, ...]:
+    """Return the tags under which a turn is found; none if none of its messages is."""
+    return tag_forms(turn.tags) if any(map(turn.is_recallable, range(len(turn.messages)))) else ()
+
+
+def _link_ref(seal: str, turn: str) -> DocumentRef:
+    return DocumentRef(TAG_LINKS, f"{seal}.{turn}")
+
+
+def _cipher_of(mark: TagLinkMark) -> "TagCipher":
+    # Imported now: a process that meets no secret needs no cipher library.
+    from elytron_store.sealed.cipher import TagCipher
+
+    return TagCipher(bytes.fromhex(mark.key))
