@@ -81,6 +81,8 @@ def test_a_space_on_a_server_is_sealed_opened_changed_and_granted(elytron: Comma
         sealed = elytron.json("secret", "seal", "--minutes", "5", *where, standard_input=lines(WORDS))
         assert (sealed["state"], sealed["kind"]) == ("unlocked", "words")
         assert elytron.json("secret", "grant", "--minutes", "9", *where)["grant_until"] is not None
+        assert elytron.json("secret", "revoke", *where).get("grant_until") is None
+        assert elytron.json("secret", "status", *where).get("grant_until") is None
         assert elytron.json("secret", "lock", *where)["state"] == "locked"
         opened = elytron("secret", "unlock", "--no-json", *where, standard_input=lines(WORDS)).stdout
         assert ("unlocked" in opened, "open until" in opened, "sausage" in opened) == (True, True, False)
@@ -105,3 +107,17 @@ def test_a_store_grants_work_while_its_space_is_open(sealed: CommandLine, monkey
     assert sealed.error("secret", "grant", expect=15)["key"] == "space_locked"
     monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
     assert sealed.json("secret", "grant", "--minutes", "5")["grant_until"] is not None
+
+
+def test_a_grant_of_a_store_is_revoked_without_the_secret(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elytron("keys", "create", "keys.json")
+    monkeypatch.setenv("ELYTRON_KEY_FILE", "keys.json")
+    elytron("secret", "seal", standard_input=lines(WORDS))
+    monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
+    elytron("secret", "grant", "--minutes", "5")
+    monkeypatch.delenv("ELYTRON_SPACE_SECRET")
+    assert elytron.json("secret", "status")["grant_until"] is not None
+    assert elytron.json("secret", "revoke").get("grant_until") is None
+    assert elytron.json("secret", "status").get("grant_until") is None

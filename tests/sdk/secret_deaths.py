@@ -1,27 +1,31 @@
-"""Processes that die within a call of a secret: `python -m tests.sdk.secret_deaths FOLDER seal|change`.
+"""Processes that die within a call of a secret: `python -m tests.sdk.secret_deaths FOLDER seal|change|erase`.
 
 Before each call of the store beneath, one after the other, a fork of this process ends at once. What it left is opened
-again, long after, and printed: the state, whether all is there, and whether a word is in the files.
+again, as soon as the process is taken for dead, and printed: the state, whether all is there, and whether a word is in
+the files. What was left of a sealing, and of an erasure, is erased: what is left of that is printed.
 """
 
 import asyncio
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 import elytron
 from elytron.secrets.forms import SecretState
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.errors import SecretRefused
+from elytron_core.errors import ElytronError, SecretRefused
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget
+from elytron_store import limits
 from elytron_store.sqlite import SqliteStore
 from elytron_store.wrappers.wrapper import PassingStore
 
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 PASSPHRASE = "the tide table hangs in the kitchen"
 CANARY = "heronsnest"
-LATER = FrozenClock(Instant(FrozenClock().now() + 3_600_000))
+SOON = FrozenClock(Instant(FrozenClock().now() + limits.SECRET_MAKING_MS - 1))
+LATER = FrozenClock(Instant(FrozenClock().now() + limits.SECRET_MAKING_MS))
 
 
 class DyingStore(PassingStore):
@@ -48,7 +52,7 @@ async def prepare(place: Path, act: str) -> None:
     async with elytron.open(store, space="ada", clock=FrozenClock()) as memory:
         for number in range(3):
             await memory.add(f"{CANARY} {number}")
-        if act == "change":
+        if act != "seal":
             await memory.secrets.seal("ada", words=WORDS)
 
 
@@ -58,6 +62,8 @@ async def act_until_death(place: Path, act: str, calls: int) -> None:
         store.left = calls
         if act == "seal":
             await memory.secrets.seal("ada", words=WORDS)
+        elif act == "erase":
+            await memory.erase(whole_space="ada")
         else:
             await memory.secrets.change("ada", words=WORDS, new_passphrase=PASSPHRASE)
         store.left = -1
@@ -67,9 +73,6 @@ async def look(place: Path) -> dict[str, object]:
     store = await SqliteStore.open(place, clock=LATER)
     async with elytron.open(store, space="ada", clock=LATER) as memory:
         before = (await memory.secrets.status("ada")).state
-        if before is SecretState.MAKING:
-            assert (await memory.search(CANARY)).hits
-            before = (await memory.secrets.status("ada")).state
         opened = ""
         if before is SecretState.LOCKED:
             try:
@@ -81,6 +84,31 @@ async def look(place: Path) -> dict[str, object]:
     return {"state": before.value, "opened": opened, "hits": hits, "words_left": CANARY.encode() in files}
 
 
+async def erase_remains(place: Path) -> dict[str, object]:
+    """Return what the doors of a space say while its process may live, and what an erasure then leaves."""
+    said: set[str] = set()
+    store = await SqliteStore.open(place, clock=SOON)
+    async with elytron.open(store, space="ada", clock=SOON) as memory:
+        doors = (memory.search(CANARY), memory.add(CANARY), memory.secrets.lock("ada"), memory.secrets.revoke("ada"))
+        for door in doors:
+            try:
+                await door
+            except ElytronError as error:
+                said.add(error.key)
+        await memory.erase(whole_space="ada")
+        state = (await memory.secrets.status("ada")).state
+        hits = len((await memory.search(CANARY)).hits)
+        left = len(list(await memory.store.spaces(limit=10)))
+    files = b"".join(path.read_bytes() for path in place.parent.iterdir() if path.name.startswith(place.name))
+    return {
+        "said": sorted(said),
+        "state": state.value,
+        "hits": hits,
+        "spaces": left,
+        "words_left": CANARY.encode() in files,
+    }
+
+
 def main(folder: Path, act: str) -> None:
     for calls in range(60):
         place = folder / f"{act}{calls}.db"
@@ -90,7 +118,13 @@ def main(folder: Path, act: str) -> None:
             asyncio.run(act_until_death(place, act, calls))
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        print(json.dumps({"died": status != 0, **asyncio.run(look(place))}), flush=True)
+        copy = folder / f"copy-{place.name}"
+        for path in list(folder.iterdir()):
+            if path.name.startswith(place.name):
+                shutil.copy(path, folder / f"copy-{path.name}")
+        seen = asyncio.run(look(place)) if act != "erase" else {}
+        erased = asyncio.run(erase_remains(copy))
+        print(json.dumps({"died": status != 0, **seen, "erased": erased}), flush=True)
         if status == 0:
             return
 

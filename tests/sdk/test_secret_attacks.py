@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,20 +149,35 @@ async def test_what_would_read_a_locked_space_is_refused(tmp_path: Path) -> None
         assert (await memory.context.store.check()).ok
 
 
+def erased_whole(erased: dict[str, Any]) -> bool:
+    """Return whether nothing is left, and the doors said nothing else than what a space under a secret says."""
+    said: set[str] = set(erased.pop("said"))
+    assert said <= {"space_incomplete", "space_locked", "not_found", "key_destroyed"}
+    return erased == {"state": "plain", "hits": 0, "spaces": 0, "words_left": False}
+
+
+def deaths_in(act: str, folder: Path) -> list[dict[str, Any]]:
+    run = subprocess.run(
+        [sys.executable, "-m", "tests.sdk.secret_deaths", str(folder), act], capture_output=True, text=True, check=True
+    )
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+def test_an_erasure_of_a_whole_space_that_was_cut_short_is_finished_by_a_repeat(tmp_path: Path) -> None:
+    ends = deaths_in("erase", tmp_path)
+    assert len(ends) > 3
+    assert all(erased_whole(end["erased"]) for end in ends)
+
+
 @pytest.mark.parametrize("act", ["seal", "change"])
 def test_a_process_that_dies_loses_nothing_and_leaves_no_word(act: str, tmp_path: Path) -> None:
     """Killed before each change of the store in turn, the space is plain or sealed, whole, and opens."""
-    run = subprocess.run(
-        [sys.executable, "-m", "tests.sdk.secret_deaths", str(tmp_path), act],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    ends = [json.loads(line) for line in run.stdout.splitlines()]
+    ends = deaths_in(act, tmp_path)
     assert len(ends) > 3
     assert [end["died"] for end in ends] == [True] * (len(ends) - 1) + [False]
     assert {end["hits"] for end in ends} == {3}
     assert all(end["words_left"] is (end["state"] == "plain") for end in ends)
+    assert all(erased_whole(end["erased"]) for end in ends)
     kinds = {(end["state"], end["opened"]) for end in ends}
     first = ("plain", "") if act == "seal" else ("locked", "passphrase")
     assert kinds == {first, ("locked", "words")}

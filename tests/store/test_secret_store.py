@@ -8,12 +8,25 @@ import pytest
 from tests.store.handles import Handles, Opener
 
 from elytron_core.clock import FrozenClock, Instant
+from elytron_core.errors import Conflict, SpaceIncomplete
 from elytron_core.ids import RandomIds, SpaceId
-from elytron_core.ports.store import Batch, CommitReceipt, Store, require_space
+from elytron_core.ports.store import (
+    Batch,
+    CommitReceipt,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    Store,
+    require_space,
+    scan_spaces,
+)
+from elytron_store import limits
 from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.memory import MemoryStore
 from elytron_store.secret.derivation.terms import SecretKind
+from elytron_store.secret.holds import HoldRenewal
 from elytron_store.secret.keeper import PlainContents, SecretKeeper, UserSecret
+from elytron_store.secret.records import RECORD, SEAT, SeatState
 from elytron_store.secret.store import SecretStore
 from elytron_store.sqlite import SqliteStore
 
@@ -21,6 +34,7 @@ pytestmark = pytest.mark.anyio
 
 WORDS = UserSecret(SecretKind.WORDS, "legal winner thank year wave sausage worth useful legal winner thank yellow")
 FAR = Instant(1 << 50)
+ENTRY = EntryDraft(JournalAction.LIFECYCLE, RECORD)
 
 
 def secret_store(inner: Store) -> SecretStore:
@@ -84,3 +98,36 @@ class TestPlainSqliteSpaces(Handles, ReopenSuite):
             return secret_store(await SqliteStore.open(tmp_path / "kept.db", clock=FrozenClock()))
 
         return opened
+
+
+async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops_loses_it() -> None:
+    inner, clock = MemoryStore(), FrozenClock()
+    first, second = SecretStore(inner, clock=clock), SecretStore(inner, clock=clock)
+    ids, contents = RandomIds(clock), PlainContents((), (), frozenset())
+    ada = SpaceId("ada")
+    seen: list[SeatState | None] = []
+
+    async def look() -> None:
+        found = await second.settled_seat(ada)
+        seen.append(None if found is None else found[0].state)
+
+    async def copy(_source: Store, _target: Store, _space: SpaceId) -> None:
+        found = await first.seats.read(ada)
+        assert found is not None
+        hold = HoldRenewal(inner, SpaceId(found[0].inner), clock=clock)
+        for _ in range(3):
+            clock.advance(limits.SECRET_MAKING_MS - 1)
+            await hold.renew()
+            await look()
+        with pytest.raises(SpaceIncomplete, match="within 30 s"):
+            await second.get(ada, (SEAT,))
+        clock.advance(limits.SECRET_MAKING_MS)
+        await look()
+        with pytest.raises(Conflict):
+            await hold.renew()
+
+    await inner.commit(Batch(space=ada, at=clock.now(), entries=(ENTRY,), puts=(PutChange(RECORD, b"{}", 0),)))
+    with pytest.raises(Conflict):
+        await SecretKeeper(first, ids=ids, contents=contents).seal(ada, WORDS, until=FAR, copy=copy)
+    assert seen == [SeatState.MAKING] * 3 + [None]
+    assert [space async for space in scan_spaces(inner)] == [ada]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import InvalidInput, SpaceLocked
 from elytron_core.ports.chat import FailureReason
 from elytron_models.stream_parser import fields_of, inner_object, json_text, text_field
 from elytron_proxy import limits
@@ -42,8 +42,11 @@ _OK: Final = 200
 _UNREADABLE: Final = 400
 _SEALED: Final = "invalid_encrypted_content"
 _EVENT_STREAM: Final = "text/event-stream"
-DOWN: Final = CallRefusal(
+_DOWN: Final = CallRefusal(
     503, "memory_required", "memory cannot answer now, and this call requires it: try again later"
+)
+_LOCKED: Final = CallRefusal(
+    423, SpaceLocked.key, "the space is locked, and this call requires its memory: unlock it by its user's secret"
 )
 _CUT: Final = CallRefusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
 _DEGRADED: Final = "degraded"
@@ -143,7 +146,7 @@ class ProxyExchange:
         except MemoryDown as error:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)
-            raise RefusedCall(DOWN) from None
+            raise RefusedCall(refusal_of(error)) from None
         return self._continuation.body
 
     async def _remembered(self, prompt: CallPrompt) -> None:
@@ -164,7 +167,7 @@ class ProxyExchange:
             if error.is_out:
                 self._parts.memory.judge(self._caller, is_down=True)
             if self._caller.use is MemoryUse.REQUIRED:
-                raise RefusedCall(DOWN) from None
+                raise RefusedCall(refusal_of(error)) from None
             self._parts.figures.count(ProxyFigure.DEGRADED)
             self._told.memory = _DEGRADED
         if self._thread is not None and self._caller.use.writes:
@@ -300,6 +303,11 @@ class ProxyExchange:
                 self._parts.figures.count(ProxyFigure.CUT)
             case _:
                 self._parts.figures.count(ProxyFigure.FAILED)
+
+
+def refusal_of(error: MemoryDown, /) -> CallRefusal:
+    """Return what a call that requires memory is answered, which memory did not do."""
+    return _LOCKED if error.key == SpaceLocked.key else _DOWN
 
 
 async def _work_aside(given: Any, work: Callable[[Any], Any], /, *, size: int | None = None) -> Any:

@@ -85,5 +85,5 @@ SECRET_GRANT_MS, SECRET_GRANT_MS_MAX = 8 * 60 * 60 * 1000, 24 * 60 * 60 * 1000
 """Time for which work in the background may open a space: by default, and at most."""
 SECRET_ATTEMPTS, SECRET_ATTEMPTS_MS = 10, 15 * 60 * 1000
 """Wrong secrets that a space takes in a time."""
-SECRET_MAKING_MS, SECRET_MAKING_ENTRY_MS = 10 * 60 * 1000, 5
-"""Time after which a sealing is taken for dead: at least, and for each entry of its journal."""
+SECRET_MAKING_MS, SECRET_RENEWALS = 30_000, 3
+"""Time after which a sealing that its process did not renew is taken for dead, and its renewals in that time."""

@@ -168,12 +168,10 @@ class SpaceIncomplete(Conflict):
     key = "space_incomplete"
     told = ()
 
-    def __init__(self, *, space: str) -> None:
-        ElytronError.__init__(
-            self,
-            f"space {space!r} is being filled by a restore or a copy, or one was broken off: "
-            "wait for it, do it again, or erase the space",
-        )
+    def __init__(self, *, space: str, problem: str = "") -> None:
+        filling = "is being filled by a restore or a copy, or one was broken off"
+        problem = problem or f"{filling}: wait for it, do it again, or erase the space"
+        ElytronError.__init__(self, f"space {space!r} {problem}")
 
 
 class StillRunning(Conflict):

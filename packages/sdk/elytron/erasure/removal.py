@@ -21,7 +21,7 @@ from elytron.state.conflict_retry import LostRaces
 from elytron.state.space_records import opening_changes
 from elytron_core import limits
 from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryEraseRequest
-from elytron_core.errors import Conflict, SpaceLocked
+from elytron_core.errors import Conflict, KeyDestroyed, SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import skills, subjects, transcript
 from elytron_core.planes.embedding import VECTORS
@@ -279,7 +279,7 @@ async def erase_space(ctx: OperationContext, scope: Scope, request: MemoryEraseR
     try:
         counts = await _count_memories(ctx, scope)
         exists = await ctx.spaces.find(scope.space) is not None or bool(counts)
-    except SpaceLocked:
+    except (SpaceLocked, SpaceIncomplete, KeyDestroyed):
         counts, exists = {}, True  # what it held cannot be counted, and goes all the same
     layers: tuple[ErasureLayer, ...] = ()
     if exists and not request.dry_run:

@@ -98,6 +98,10 @@ class HttpTransport:
         """Return what is reported at a path that is no operation's."""
         return report_of(await self._sent("GET", path, b"", {}), report)
 
+    async def remove(self, path: str, report: type[ReportT], /) -> ReportT:
+        """Delete what is at a path that is no operation's and return what is reported."""
+        return report_of(await self._sent("DELETE", path, b"", {}), report)
+
     async def _posted(self, path: str, payload: bytes, headers: dict[str, str]) -> bytes:
         return await self._sent("POST", path, payload, {"Content-Type": "application/json", **headers})
 

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.secrets.forms import GRANT_MINUTES, SESSION_MINUTES, SecretState, SecretStatus
 from elytron_core.clock import Instant
-from elytron_core.errors import ElytronError, InvalidInput, NotFound, PermissionRefused, Unsupported
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, Unsupported
 from elytron_core.ids import IdSource, SpaceId, is_reserved
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS
@@ -140,7 +140,7 @@ class SpaceSecrets:
     async def status(self, space: str, /) -> SecretStatus:
         """Return the state of a space, which needs no secret."""
         place = _usable_space(space)
-        found = await self.store.seats.read(place)
+        found = await self.store.settled_seat(place)
         if found is None or found[0].state is SeatState.DESTROYED:
             return SecretStatus(space=space, state=SecretState.PLAIN)
         seat = found[0]
@@ -169,16 +169,18 @@ class SpaceSecrets:
         SpaceLocked, NotFound if the space is under no secret.
         """
         place = _usable_space(space)
-        await self._require_seat(place)
         until = self._until(minutes, GRANT_MINUTES, limits.SECRET_GRANT_MS_MAX)
-        await self._opened_parts()[1].make(place, until=until)
+        keeper, grants = self._opened_parts()
+        await keeper.required_seat(place)
+        await grants.make(place, until=until)
         return await self.status(place)
 
     async def revoke(self, space: str, /) -> SecretStatus:
         """End the grant of a space. Raises NotFound if the space is under no secret."""
         place = _usable_space(space)
-        await self._require_seat(place)
-        await self._opened_parts()[1].end(place)
+        keeper, grants = self._opened_parts()
+        await keeper.required_seat(place)
+        await grants.end(place)
         return await self.status(place)
 
     @asynccontextmanager
@@ -233,10 +235,6 @@ class SpaceSecrets:
 
     async def _sweep(self, space: SpaceId) -> None:
         await self._opened_parts()[0].sweep(space)
-
-    async def _require_seat(self, space: SpaceId) -> None:
-        if await self.store.seats.document(space) is None:
-            raise NotFound(what="secret", name=space)
 
     def _until(self, minutes: int | None, usual: int, most_ms: int) -> Instant:
         wanted = usual if minutes is None else minutes

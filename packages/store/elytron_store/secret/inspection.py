@@ -5,7 +5,7 @@ from dataclasses import replace
 from elytron_core.errors import SealBroken
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.ports.store import CheckReport, DamageKind, Store, StoreProblem, scan_entries, scan_spaces
-from elytron_store.secret.records import INNER_PREFIX, OWN, SEAT_WHAT, SECRET_GUARD, SeatState, read_seat
+from elytron_store.secret.records import HOLD, INNER_PREFIX, OWN, SEAT_WHAT, SECRET_GUARD, SeatState, read_seat
 
 
 async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
@@ -20,7 +20,7 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
     async for space in scan_spaces(inner):
         if space.startswith(INNER_PREFIX):
             inners.add(space)
-            own += sum(found is not None for found in await inner.get(space, (SECRET_GUARD,)))
+            own += sum(found is not None for found in await inner.get(space, (SECRET_GUARD, HOLD)))
             continue
         if is_reserved(space):
             continue

@@ -14,7 +14,6 @@ from elytron_core.errors import (
     SealBroken,
     SealError,
     SecretRefused,
-    SpaceIncomplete,
 )
 from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import (
@@ -39,6 +38,7 @@ from elytron_store.secret.derivation.user_key import (
     terms_of_words,
 )
 from elytron_store.secret.derivation.words import entropy_of
+from elytron_store.secret.holds import HoldRenewal, erase_hold, fresh_until
 from elytron_store.secret.records import (
     ATTEMPTS,
     GRANT,
@@ -51,7 +51,7 @@ from elytron_store.secret.records import (
     fresh_inner,
     secret_batch,
 )
-from elytron_store.secret.sessions import SecretSession
+from elytron_store.secret.sessions import SecretSession, incomplete_space
 from elytron_store.secret.space_keys import FixedKeyring
 from elytron_store.secret.store import SecretStore
 
@@ -105,7 +105,7 @@ class SecretKeeper:
 
     async def seat(self, space: SpaceId, /) -> SecretSeat | None:
         """Return the seat of `space`, None if it is under no secret."""
-        found = await self.store.seats.read(space)
+        found = await self.store.settled_seat(space)
         return None if found is None or found[0].state is SeatState.DESTROYED else found[0]
 
     async def seal(self, space: SpaceId, secret: UserSecret, /, *, until: Instant, copy: SpaceCopier) -> SecretSession:
@@ -123,18 +123,20 @@ class SecretKeeper:
             await self.store.abandon(space, seat, revision)
         inner = fresh_inner()
         wrapped = await self._wrapping(space, key).fresh(inner, 1)
-        end = 0
-        async for entry in scan_entries(self._inner, space):
-            end = entry.sequence
-        now = self._clock.now()
-        seat = SecretSeat(state=SeatState.MAKING, inner=inner, terms=terms, keys=(wrapped,), made_at=now)
-        seat = seat.model_copy(
-            update={"until": now + limits.SECRET_MAKING_MS + end * limits.SECRET_MAKING_ENTRY_MS, "is_swept": False}
+        seat = SecretSeat(
+            state=SeatState.MAKING,
+            inner=inner,
+            terms=terms,
+            keys=(wrapped,),
+            made_at=self._clock.now(),
+            until=fresh_until(self._clock),
+            is_swept=False,
         )
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), 0)))
         keys = {1: await self._wrapping(space, key).open(inner, wrapped)}
         try:
-            await self._fill(space, inner, keys, copy)
+            async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
+                await self._fill(space, inner, keys, copy)
             seat = seat.model_copy(update={"state": SeatState.SEALED, "until": Instant(0)})
             await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), 1)))
         except BaseException:
@@ -207,6 +209,7 @@ class SecretKeeper:
             space=space, at=self._clock.now(), refs=tuple(refs), blobs=(*self._contents.blobs, *blobs)
         )
         await self._inner.erase(erased)
+        await erase_hold(self._inner, SpaceId(found[0].inner), at=self._clock.now())
         with suppress(NotFound):
             await self._move_seat(space, lambda seat: seat.model_copy(update={"is_swept": True}))
 
@@ -235,12 +238,12 @@ class SecretKeeper:
         if found is not None and (found[0].state, found[0].inner) == (SeatState.MAKING, inner):
             await self.store.abandon(space, found[0], found[1])
         elif found is None or found[0].inner != inner:
-            await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), whole_space=True))
+            await self.store.erase_inner(inner)
 
     async def _opened(self, space: SpaceId, secret: UserSecret) -> tuple[SecretSeat, dict[int, DataKey], bytes]:
         """Return the seat of `space`, its data keys, and the key of `secret`, which opened them."""
         secret.require_form(is_new=False)
-        seat = await self._required_seat(space)
+        seat = await self.required_seat(space)
         await self._count_attempt(space)
         assert seat.terms is not None
         if seat.kind is not secret.kind:
@@ -254,17 +257,18 @@ class SecretKeeper:
         await self._forgive_attempts(space)
         return seat, keys, key
 
-    async def _required_seat(self, space: SpaceId) -> SecretSeat:
+    async def required_seat(self, space: SpaceId, /) -> SecretSeat:
+        """Return the seat of `space`. Raises NotFound, SpaceIncomplete while it is sealed for the first time."""
         seat = await self.seat(space)
         if seat is None:
             raise NotFound(what="secret", name=space)
         if seat.state is SeatState.MAKING:
-            raise SpaceIncomplete(space=space)
+            raise incomplete_space(space)
         return seat
 
     async def _move_seat(self, space: SpaceId, change: Callable[[SecretSeat], SecretSeat]) -> SecretSeat:
         for _ in range(_TRIES):
-            await self._required_seat(space)
+            await self.required_seat(space)
             found = await self.store.seats.read(space)
             if found is None:
                 continue

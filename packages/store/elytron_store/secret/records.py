@@ -32,6 +32,8 @@ SEAT: Final = DocumentRef("space_secret", "0")
 ATTEMPTS: Final = DocumentRef("space_secret", "1")
 GRANT: Final = DocumentRef("space_secret", "2")
 OWN: Final = (SEAT, ATTEMPTS, GRANT)
+HOLD: Final = DocumentRef("space_secret", "3")
+"""Hold of the process that seals a space, in a space of its own."""
 SECRET_GUARD: Final = DocumentRef("elytron_seal", "1")
 """Guard of an inner space, beside that of a store that is sealed as a whole."""
 RECORD: Final = DocumentRef("space", "0")
@@ -67,7 +69,7 @@ class SecretSeat(_SecretRecord):
     """Data keys of the inner space under the user's key; none is left of a destroyed space."""
     made_at: Instant
     until: Instant = Instant(0)
-    """While it is being made: when the process that does it is taken for dead."""
+    """While it is being made: when the process that does it is taken for dead, unless it renewed its hold."""
     is_swept: bool = True
     """False while bytes of before may be left in the plain space: content, or data keys under a former secret."""
 
@@ -83,6 +85,12 @@ class AttemptCount(_SecretRecord):
 
     failed: Annotated[int, Field(ge=0)]
     since: Instant
+
+
+class SealingHold(_SecretRecord):
+    """Hold of a process on a space that it seals, until a moment."""
+
+    until: Instant
 
 
 class GrantedKey(_SecretRecord):
@@ -105,6 +113,11 @@ class GrantRecord(_SecretRecord):
 def fresh_inner() -> SpaceId:
     """Return the name of a new inner space, which no other has ever had."""
     return SpaceId(f"{INNER_PREFIX}{os.urandom(16).hex()}")
+
+
+def hold_space(inner: str, /) -> SpaceId:
+    """Return the name of the space with the hold of the process that fills the inner space `inner`."""
+    return SpaceId(f"{inner}.hold")
 
 
 def read_seat(document: Document, /) -> SecretSeat:

@@ -10,6 +10,7 @@ from elytron_core.clock import Clock, Instant
 from elytron_core.errors import KeyDestroyed, SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Document, Store
+from elytron_store import limits
 from elytron_store.secret.records import SEAT, SECRET_GUARD, SeatState, SecretSeat, read_seat
 
 if TYPE_CHECKING:
@@ -91,13 +92,23 @@ class SeatBook:
     def require(self, space: SpaceId, seat: SecretSeat, /) -> SecretSession:
         """Return the session that opens the space of `seat`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
         if seat.state is SeatState.MAKING:
-            raise SpaceIncomplete(space=space)
+            raise incomplete_space(space)
         if seat.state is SeatState.DESTROYED:
             raise KeyDestroyed
         session = self._sessions.of(space)
         if session is None or (session.inner, session.generation) != (seat.inner, seat.generation):
             raise SpaceLocked(space=space)
         return session
+
+
+def incomplete_space(space: SpaceId, /) -> SpaceIncomplete:
+    """Return what a call of a space that is being sealed is answered."""
+    within = f"within {limits.SECRET_MAKING_MS // 1000} s"
+    problem = (
+        f"is being sealed under its user's secret: try again. If that was broken off, it is plain as before {within}; "
+        "erasing the whole space is possible at once"
+    )
+    return SpaceIncomplete(space=space, problem=problem)
 
 
 async def guard_revision(store: Store, inner: SpaceId, /) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from elytron_core import limits
 from elytron_core.clock import Clock
-from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, SpaceIncomplete, SpaceLocked
+from elytron_core.errors import Conflict, ElytronError, IdempotencyConflict, NotFound, SpaceLocked
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.lru_cache import LruCache
 from elytron_core.ports.store import (
@@ -26,6 +26,7 @@ from elytron_core.ports.store import (
     Store,
     validate_batch,
 )
+from elytron_store.secret.holds import erase_hold, held_until
 from elytron_store.secret.records import (
     INNER_PREFIX,
     OWN,
@@ -224,8 +225,9 @@ class SecretStore(PassingStore):
         if is_reserved(space):
             self._plain[space] = None
             return self._inner
-        while (found := await self.seats.document(space)) is not None:
-            seat = read_seat(found)
+        found = await self.settled_seat(space)
+        if found is not None:
+            seat = found[0]
             try:
                 self.seats.require(space, seat)
             except SpaceLocked:
@@ -236,11 +238,6 @@ class SecretStore(PassingStore):
                     with suppress(ElytronError):
                         await self.sweeper(space)
                 raise
-            except SpaceIncomplete:
-                if self.clock.now() < seat.until:
-                    raise
-                await self.abandon(space, seat, found.revision)
-                continue
             return self._sealed_spaces()
         self._plain[space] = None
         return self._inner
@@ -261,6 +258,17 @@ class SecretStore(PassingStore):
         self.forget_content(space)
         return True
 
+    async def settled_seat(self, space: SpaceId, /) -> tuple[SecretSeat, int] | None:
+        """Return the seat of `space` and its revision, None if it is plain.
+
+        A sealing whose process is taken for dead is undone first. Raises SealBroken.
+        """
+        while (found := await self.seats.read(space)) is not None and found[0].state is SeatState.MAKING:
+            if self.clock.now() < await held_until(self._inner, found[0]):
+                break
+            await self.abandon(space, *found)
+        return found
+
     async def abandon(self, space: SpaceId, seat: SecretSeat, revision: int, /) -> None:
         """Undo a sealing that did not come to its end: the space is plain as before. A later step of it conflicts."""
         gone = DeleteChange(SEAT, revision)
@@ -268,12 +276,19 @@ class SecretStore(PassingStore):
             await self._inner.commit(secret_batch(space, self.clock, gone))
         except Conflict:
             return  # it came to its end, or another process undid it
+        await self.erase_inner(SpaceId(seat.inner))
+        await self._inner.erase(ErasureTarget(space=space, at=self.clock.now()))
+
+    async def erase_inner(self, inner: SpaceId, /) -> ErasureReceipt:
+        """Erase the inner space `inner`, and the hold of the process that filled it."""
         at = self.clock.now()
-        await self._inner.erase(ErasureTarget(space=SpaceId(seat.inner), at=at, whole_space=True))
-        await self._inner.erase(ErasureTarget(space=space, at=at))
+        erased = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
+        await erase_hold(self._inner, inner, at=at)
+        return erased
 
     async def _erase_secret(self, erasure: ErasureTarget, found: Document) -> ErasureReceipt:
         space, at = erasure.space, erasure.at
+        is_making = read_seat(found).state is SeatState.MAKING
         self.forget(space)
         seat = await self._destroyed_seat(space, found)
         if seat is None:
@@ -282,9 +297,11 @@ class SecretStore(PassingStore):
         await self._inner.erase(ErasureTarget(space=space, at=at, refs=OWN[1:]))
         inner = SpaceId(seat.inner)
         ours = int(await guard_revision(self._inner, inner) > 0)
-        erased = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
-        await self._inner.erase(ErasureTarget(space=space, at=at, whole_space=True))
+        erased = await self.erase_inner(inner)
+        plain = await self._inner.erase(ErasureTarget(space=space, at=at, whole_space=True))
         self.forget(space)
+        if is_making:  # what it held was in the plain space still, beside the seat
+            erased, ours = plain, 1
         return replace(erased, documents=max(erased.documents - ours, 0))
 
     async def _destroyed_seat(self, space: SpaceId, found: Document) -> SecretSeat | None:

@@ -125,10 +125,7 @@ def status_command(*, url: str | None, key: str | None) -> None:
     async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
         return await secrets.status(space)
 
-    if url is None:
-        _change_secret(None, None, "", None, work)
-        return
-    _tell_status(run_output(), asyncio.run(_ask_server(url, key, None, None)))
+    _change_secret(url, key, "", None, work, method="GET")
 
 
 @secret_group.command("change")
@@ -169,6 +166,19 @@ def grant_command(*, minutes: int | None, url: str | None, key: str | None) -> N
     _change_secret(url, key, "/grant", SentSecret(minutes=minutes), work)
 
 
+@secret_group.command("revoke")
+@_URL
+@_KEY
+@common_options
+def revoke_command(*, url: str | None, key: str | None) -> None:
+    """End the grant: jobs and schedules wait again while the space is locked. It needs no secret."""
+
+    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        return await secrets.revoke(space)
+
+    _change_secret(url, key, "/grant", None, work, method="DELETE")
+
+
 def _asked_secret(
     *, is_passphrase: bool, minutes: int | None = None, twice: bool = False, what: str = ""
 ) -> SentSecret:
@@ -194,10 +204,11 @@ def _change_secret(
     work: Work,
     *,
     when_missing: WhenMissing = WhenMissing.REFUSE,
+    method: str = "POST",
 ) -> None:
     out = run_output()
     if url is not None:
-        _tell_status(out, asyncio.run(_ask_server(url, key, path, sent or SentSecret())))
+        _tell_status(out, asyncio.run(_ask_server(url, key, path, sent or SentSecret(), method=method)))
         return
     found = run_settings()
 
@@ -208,17 +219,21 @@ def _change_secret(
     _tell_status(out, asyncio.run(whole()))
 
 
-async def _ask_server(url: str, key: str | None, path: str | None, sent: SentSecret | None) -> SecretStatus:
-    """Return the state that the server answers, after the call at `path` if there is one."""
+async def _ask_server(url: str, key: str | None, path: str, sent: SentSecret, *, method: str) -> SecretStatus:
+    """Return the state that the server answers to the call at `path`."""
     from elytron.remote.http import HttpTransport
     from elytron.remote.wire import address_of
     from elytron_core import limits
 
     transport = HttpTransport(address_of(url, api_key=key), timeout_s=limits.REMOTE_ANSWER_S)
     try:
-        if path is None or sent is None:
-            return await transport.read(ROOT, SecretStatus)
-        return await transport.post(f"{ROOT}{path}", sent, SecretStatus)
+        match method:
+            case "GET":
+                return await transport.read(f"{ROOT}{path}", SecretStatus)
+            case "DELETE":
+                return await transport.remove(f"{ROOT}{path}", SecretStatus)
+            case _:
+                return await transport.post(f"{ROOT}{path}", sent, SecretStatus)
     finally:
         await transport.close()
 

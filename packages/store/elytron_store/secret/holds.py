@@ -1,0 +1,71 @@
+"""Holds of processes on spaces that they seal: renewed while they work, over soon after they died."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import ElytronError
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import ErasureTarget, PutChange, Store
+from elytron_store import limits
+from elytron_store.secret.records import HOLD, SealingHold, SecretSeat, hold_space, secret_batch
+
+
+class HoldRenewal:
+    """Renews the hold of the process that fills an inner space.
+
+    It is stored in a space of its own: the journals of the two that are compared may not grow meanwhile.
+    """
+
+    def __init__(self, store: Store, inner: SpaceId, /, *, clock: Clock) -> None:
+        self._store = store
+        self._space = hold_space(inner)
+        self._clock = clock
+        self._revision = 0
+
+    async def renew(self) -> None:
+        """Hold the space for `limits.SECRET_MAKING_MS` from now. Raises Conflict if another process ended that."""
+        hold = SealingHold(until=fresh_until(self._clock))
+        put = PutChange(HOLD, hold.to_bytes(), self._revision)
+        await self._store.commit(secret_batch(self._space, self._clock, put))
+        self._revision += 1
+
+    @asynccontextmanager
+    async def kept(self) -> AsyncGenerator[None]:
+        """Renew the hold until the block ends."""
+        over = asyncio.Event()
+        renewal = asyncio.ensure_future(self._renew(over))
+        try:
+            yield
+        finally:
+            # Not cancelled: a commit that is under way would come after what is erased next.
+            over.set()
+            await asyncio.shield(asyncio.wait({renewal}))
+
+    async def _renew(self, over: asyncio.Event) -> None:
+        while not over.is_set():
+            try:
+                async with asyncio.timeout(limits.SECRET_MAKING_MS / limits.SECRET_RENEWALS / 1000):
+                    await over.wait()
+            except TimeoutError:
+                # A process that lost the space finds out with the commit that would end the sealing.
+                with suppress(ElytronError):
+                    await self.renew()
+
+
+def fresh_until(clock: Clock, /) -> Instant:
+    """Return until when a process that renews its hold now has it."""
+    return Instant(clock.now() + limits.SECRET_MAKING_MS)
+
+
+async def held_until(store: Store, seat: SecretSeat, /) -> Instant:
+    """Return when the process that makes `seat` is taken for dead."""
+    (found,) = await store.get(hold_space(seat.inner), (HOLD,))
+    return seat.until if found is None else max(seat.until, SealingHold.from_bytes(found.body).until)
+
+
+async def erase_hold(store: Store, inner: SpaceId, /, *, at: Instant) -> None:
+    """Erase the hold of the process that filled `inner`, if there is one."""
+    if (await store.get(space := hold_space(inner), (HOLD,)))[0] is not None:
+        await store.erase(ErasureTarget(space=space, at=at, whole_space=True))
