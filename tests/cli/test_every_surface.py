@@ -168,6 +168,7 @@ SECRETS = {
     ("/v1/secret/unlock", "POST"),
     ("/v1/secret/lock", "POST"),
     ("/v1/secret/change", "POST"),
+    ("/v1/secret/rotate", "POST"),
     ("/v1/secret/grant", "POST"),
     ("/v1/secret/grant", "DELETE"),
 }

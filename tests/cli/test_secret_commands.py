@@ -86,6 +86,7 @@ def test_a_space_on_a_server_is_sealed_opened_changed_and_granted(elytron: Comma
         assert elytron.json("secret", "lock", *where)["state"] == "locked"
         opened = elytron("secret", "unlock", "--no-json", *where, standard_input=lines(WORDS)).stdout
         assert ("unlocked" in opened, "open until" in opened, "sausage" in opened) == (True, True, False)
+        assert elytron.json("secret", "rotate", *where, standard_input=lines(WORDS))["state"] == "unlocked"
         changed = elytron.json("secret", "change", "--new-passphrase", *where, standard_input=lines(WORDS, PASSPHRASE))
         assert changed["kind"] == "passphrase"
         granted = elytron("secret", "grant", "--no-json", *where).stdout
@@ -121,3 +122,10 @@ def test_a_grant_of_a_store_is_revoked_without_the_secret(
     assert elytron.json("secret", "status")["grant_until"] is not None
     assert elytron.json("secret", "revoke").get("grant_until") is None
     assert elytron.json("secret", "status").get("grant_until") is None
+
+
+def test_a_space_is_sealed_again_under_a_new_key(sealed: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert sealed.error("secret", "rotate", standard_input=lines(OTHER_WORDS), expect=5)["key"] == "secret_refused"
+    assert sealed.json("secret", "rotate", standard_input=lines(WORDS))["state"] == "locked"
+    monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
+    assert "under the oar" in sealed.json("recall", "heronsnest key")["hits"][0]["text"]

@@ -175,7 +175,7 @@ def bodies_for(ids: Sequence[str], archive: bytes, snapshot: Any) -> dict[str, S
         "PUT /console/archive": [archive],
         "POST /v1/import_continuity": [{"snapshot": snapshot}],
         "POST /v1/secret": [{"passphrase": "short"}],
-        "POST /v1/secret/unlock": [{"passphrase": ASKED}],
+        **{f"POST /v1/secret/{name}": [{"passphrase": ASKED}] for name in ("unlock", "rotate")},
         "POST /v1/secret/change": [{"passphrase": ASKED, "new_passphrase": "the tide table hangs here"}],
         "PUT /console/transcripts": [b"user: The safe opens."],
     }

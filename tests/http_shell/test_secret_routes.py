@@ -113,6 +113,10 @@ async def test_a_secret_is_changed_and_work_is_granted(ada: SecretCaller) -> Non
     )
     assert (changed["kind"], changed["state"]) == ("passphrase", "unlocked")
     assert (await ada.made("POST", "/v1/secret/grant", {"minutes": 30}))["grant_until"] is not None
+    rotated = await ada.made("POST", "/v1/secret/rotate", {"passphrase": "the tide table hangs here"})
+    assert (rotated["state"], rotated.get("grant_until")) == ("unlocked", None)
+    refused = await ada.call("POST", "/v1/secret/rotate", {"passphrase": "the tide table hangs there"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "secret_refused")
     assert (await ada.call("POST", "/v1/secret/grant", {"minutes": 24 * 60 + 1})).status_code == 422
     assert (await ada.made("DELETE", "/v1/secret/grant")).get("grant_until") is None
     await ada.made("POST", "/v1/secret/lock")

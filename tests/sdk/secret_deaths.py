@@ -1,4 +1,4 @@
-"""Processes that die within a call of a secret: `python -m tests.sdk.secret_deaths FOLDER seal|change|erase`.
+"""Processes that die within a call of a secret: `python -m tests.sdk.secret_deaths FOLDER seal|change|rotate|erase`.
 
 Before each call of the store beneath, one after the other, a fork of this process ends at once. What it left is opened
 again, as soon as the process is taken for dead, and printed: the state, whether all is there, and whether a word is in
@@ -64,6 +64,8 @@ async def act_until_death(place: Path, act: str, calls: int) -> None:
             await memory.secrets.seal("ada", words=WORDS)
         elif act == "erase":
             await memory.erase(whole_space="ada")
+        elif act == "rotate":
+            await memory.secrets.rotate("ada", words=WORDS)
         else:
             await memory.secrets.change("ada", words=WORDS, new_passphrase=PASSPHRASE)
         store.left = -1
@@ -80,8 +82,15 @@ async def look(place: Path) -> dict[str, object]:
             except SecretRefused:
                 opened = (await memory.secrets.unlock("ada", passphrase=PASSPHRASE)).kind
         hits = len({hit.text for hit in (await memory.search(CANARY)).hits})
+        spaces = len(list(await memory.store.spaces(limit=10)))
     files = b"".join(path.read_bytes() for path in place.parent.iterdir() if path.name.startswith(place.name))
-    return {"state": before.value, "opened": opened, "hits": hits, "words_left": CANARY.encode() in files}
+    return {
+        "state": before.value,
+        "opened": opened,
+        "hits": hits,
+        "spaces": spaces,
+        "words_left": CANARY.encode() in files,
+    }
 
 
 async def erase_remains(place: Path) -> dict[str, object]:

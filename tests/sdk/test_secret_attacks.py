@@ -169,7 +169,7 @@ def test_an_erasure_of_a_whole_space_that_was_cut_short_is_finished_by_a_repeat(
     assert all(erased_whole(end["erased"]) for end in ends)
 
 
-@pytest.mark.parametrize("act", ["seal", "change"])
+@pytest.mark.parametrize("act", ["seal", "change", "rotate"])
 def test_a_process_that_dies_loses_nothing_and_leaves_no_word(act: str, tmp_path: Path) -> None:
     """Killed before each change of the store in turn, the space is plain or sealed, whole, and opens."""
     ends = deaths_in(act, tmp_path)
@@ -179,5 +179,6 @@ def test_a_process_that_dies_loses_nothing_and_leaves_no_word(act: str, tmp_path
     assert all(end["words_left"] is (end["state"] == "plain") for end in ends)
     assert all(erased_whole(end["erased"]) for end in ends)
     kinds = {(end["state"], end["opened"]) for end in ends}
-    first = ("plain", "") if act == "seal" else ("locked", "passphrase")
-    assert kinds == {first, ("locked", "words")}
+    assert {end["spaces"] - (end["state"] == "locked") for end in ends} == {1}
+    first = {"seal": {("plain", "")}, "change": {("locked", "passphrase")}, "rotate": set[tuple[str, str]]()}[act]
+    assert kinds == {*first, ("locked", "words")}

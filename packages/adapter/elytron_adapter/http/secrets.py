@@ -12,6 +12,7 @@ from elytron.secrets.forms import (
     GrantRequest,
     SecretChangeRequest,
     SecretRequest,
+    SecretRotateRequest,
     SecretStatus,
     SecretWords,
 )
@@ -108,6 +109,12 @@ async def change_secret(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> V
     )
 
 
+async def rotate_secret(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
+    """Seal the space again under a new data key."""
+    asked = _read_form(SecretRotateRequest, sent)
+    return await secrets.rotate(space, words=asked.words, passphrase=asked.passphrase)
+
+
 async def grant_work(secrets: SpaceSecrets, space: SpaceId, sent: bytes) -> Value:
     """Let work in the background open the space for a time."""
     return await secrets.grant(space, minutes=_read_form(GrantRequest, sent).minutes)
@@ -135,6 +142,9 @@ _ROUTES: Final[tuple[tuple[str, str, SecretHandler, SurfaceDescription], ...]] =
                         SecretStatus)),
     ("POST", f"{ROOT}/change", change_secret,
      SurfaceDescription("change_secret", "Put another secret in the place of one.", SecretChangeRequest,
+                        SecretStatus)),
+    ("POST", f"{ROOT}/rotate", rotate_secret,
+     SurfaceDescription("rotate_secret", "Seal all of the space again, under a new data key.", SecretRotateRequest,
                         SecretStatus)),
     ("POST", f"{ROOT}/grant", grant_work,
      SurfaceDescription("grant_secret", "Let work in the background open the space for some minutes.", GrantRequest,

@@ -57,6 +57,13 @@ class SecretRequest(Value):
     minutes: SessionMinutes = SESSION_MINUTES
 
 
+class SecretRotateRequest(Value):
+    """A user's secret, under which the space gets a new data key."""
+
+    words: SecretText | None = None
+    passphrase: SecretText | None = None
+
+
 class SecretChangeRequest(Value):
     """A user's secret, and the one in its place."""
 

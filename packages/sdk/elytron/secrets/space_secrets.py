@@ -14,6 +14,7 @@ from elytron.secrets.forms import GRANT_MINUTES, SESSION_MINUTES, SecretState, S
 from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, Unsupported
 from elytron_core.ids import IdSource, SpaceId, is_reserved
+from elytron_core.planes.embedding import TAG_LINKS
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import KeyProvider
@@ -137,6 +138,18 @@ class SpaceSecrets:
         await keeper.change(place, _secret_of(words, passphrase), _secret_of(new_words, new_passphrase, field="new "))
         return await self.status(place)
 
+    async def rotate(
+        self, space: str, /, *, words: Secret | None = None, passphrase: Secret | None = None
+    ) -> SecretStatus:
+        """Seal all that a space holds again, under a new data key; what was under older ones, and its grant, is erased.
+
+        Calls of the space raise SpaceIncomplete meanwhile. Cut short, it is as before, or renewed. Raises as `unlock`.
+        """
+        place = _usable_space(space)
+        keeper, _ = self._opened_parts()
+        await keeper.rotate(place, _secret_of(words, passphrase), copy=self._copy)
+        return await self.status(place)
+
     async def status(self, space: str, /) -> SecretStatus:
         """Return the state of a space, which needs no secret."""
         place = _usable_space(space)
@@ -151,7 +164,7 @@ class SpaceSecrets:
             derivation=seat.terms.function.value if seat.terms is not None else "",
             made_at=seat.made_at,
         )
-        if seat.state is SeatState.MAKING:
+        if seat.filled:
             return status.model_copy(update={"state": SecretState.MAKING})
         keeper, grants = self._opened_parts()
         await keeper.sweep(place)
@@ -273,7 +286,7 @@ class SpaceSecrets:
             from elytron_store.secret.grants import GrantDesk
             from elytron_store.secret.keeper import PlainContents, SecretKeeper
 
-            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS)
+            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=(TAG_LINKS,))
             keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
             self._parts = keeper, GrantDesk(self.store, ids=self._ids, keys=self._keys)
         return self._parts

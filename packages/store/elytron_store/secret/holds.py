@@ -60,8 +60,8 @@ def fresh_until(clock: Clock, /) -> Instant:
 
 
 async def held_until(store: Store, seat: SecretSeat, /) -> Instant:
-    """Return when the process that makes `seat` is taken for dead."""
-    (found,) = await store.get(hold_space(seat.inner), (HOLD,))
+    """Return when the process that makes or renews `seat` is taken for dead."""
+    (found,) = await store.get(hold_space(seat.filled), (HOLD,))
     return seat.until if found is None else max(seat.until, SealingHold.from_bytes(found.body).until)
 
 

@@ -32,7 +32,7 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
             except SealBroken:
                 problems.append(StoreProblem(DamageKind.DOCUMENT, space, SEAT_WHAT))
                 continue
-            if seat.state is SeatState.SEALED:
+            if seat.state in {SeatState.SEALED, SeatState.RENEWING}:
                 owners[SpaceId(seat.inner)] = space
                 entries += len([entry async for entry in scan_entries(inner, space)])
     orphans = inners - owners.keys()

@@ -14,6 +14,7 @@ from elytron_core.errors import (
     SealBroken,
     SealError,
     SecretRefused,
+    SpaceIncomplete,
 )
 from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import (
@@ -46,6 +47,7 @@ from elytron_store.secret.records import (
     SEAT,
     USER_KEY,
     AttemptCount,
+    SeatRenewal,
     SeatState,
     SecretSeat,
     fresh_inner,
@@ -89,6 +91,8 @@ class PlainContents:
     blobs: tuple[str, ...]
     with_blobs: frozenset[str]
     """Collections whose documents have a blob of the same key."""
+    redrawn: tuple[str, ...] = ()
+    """Collections with a key of their own, which are made again when one is missing."""
 
 
 class SecretKeeper:
@@ -136,7 +140,7 @@ class SecretKeeper:
         keys = {1: await self._wrapping(space, key).open(inner, wrapped)}
         try:
             async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
-                await self._fill(space, inner, keys, copy)
+                await self._fill(self._inner, space, inner, keys, copy)
             seat = seat.model_copy(update={"state": SeatState.SEALED, "until": Instant(0)})
             await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), 1)))
         except BaseException:
@@ -162,6 +166,9 @@ class SecretKeeper:
     async def lock(self, space: SpaceId, /) -> None:
         """Close `space` in every process, and end its grant. Raises NotFound if it is under no secret."""
         self.store.forget(space)
+        found = await self.store.settled_seat(space)
+        if found is not None and found[0].state is SeatState.RENEWING:
+            await self.store.abandon(space, *found)
         await self._move_seat(space, lambda seat: seat.model_copy(update={"generation": seat.generation + 1}))
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
         self.store.forget(space)
@@ -192,6 +199,40 @@ class SecretKeeper:
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
         await self.sweep(space)
 
+    async def rotate(self, space: SpaceId, secret: UserSecret, /, *, copy: SpaceCopier) -> None:
+        """Seal all of `space` again under a new data key; the older ones, what they sealed and the grant are erased.
+
+        Calls are refused meanwhile. Cut short, the space is as before, or renewed. Raises as `unlock`, SpaceInUse.
+        """
+        await self.required_seat(space)
+        await self.sweep(space)
+        seat, keys, key = await self._opened(space, secret)
+        inner, wrapping = fresh_inner(), self._wrapping(space, key)
+        renewal = SeatRenewal(inner=inner, keys=(await wrapping.fresh(inner, 1),))
+        put = {"state": SeatState.RENEWING, "renewal": renewal, "until": fresh_until(self._clock)}
+        revision = await self._revision_of(space, seat)
+        seat = seat.model_copy(update=put)
+        await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), revision)))
+        newer = {1: await wrapping.open(inner, renewal.keys[0])}
+        source = FixedKeyring(self._inner, SpaceId(seat.inner), keys)
+        try:
+            async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
+                await source.raise_guard(self._clock)
+                await self._fill(SealedSpaces(self._inner, source, clock=self._clock), space, inner, newer, copy)
+                await self._erase_redrawn(inner)
+            seat = seat.renewed()
+            await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), revision + 1)))
+        except BaseException:
+            await asyncio.shield(self._undo(space, inner))
+            raise
+        session = self.store.sessions.of(space)
+        self.store.forget(space)
+        if session is not None:
+            renewed = replace(session, inner=inner, generation=seat.generation, keys=newer)
+            self.store.sessions.begin(space, renewed)
+        await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
+        await self.sweep(space)
+
     async def sweep(self, space: SpaceId, /) -> None:
         """Erase the plain bytes that a sealing or a change left in `space`, if it did not come to that."""
         found = await self.store.seats.read(space)
@@ -210,8 +251,10 @@ class SecretKeeper:
         )
         await self._inner.erase(erased)
         await erase_hold(self._inner, SpaceId(found[0].inner), at=self._clock.now())
+        if former := found[0].former:
+            await self.store.erase_inner(SpaceId(former))
         with suppress(NotFound):
-            await self._move_seat(space, lambda seat: seat.model_copy(update={"is_swept": True}))
+            await self._move_seat(space, lambda seat: seat.model_copy(update={"is_swept": True, "former": ""}))
 
     async def look(self) -> list[SpaceId]:
         """Let go of the spaces whose time is over, or that another process locked, and return them."""
@@ -220,22 +263,35 @@ class SecretKeeper:
             with suppress(SealError):
                 found = await self.store.seats.read(space)
                 if found is not None:
-                    self.store.seats.require(space, found[0])
+                    with suppress(SpaceIncomplete):  # it is sealed again just now
+                        self.store.seats.require(space, found[0])
                     continue
             self.store.forget(space)
             gone.append(space)
         return gone
 
-    async def _fill(self, space: SpaceId, inner: SpaceId, keys: dict[int, DataKey], copy: SpaceCopier) -> None:
-        (record,) = await self._inner.get(space, (RECORD,))
+    async def _fill(
+        self, source: Store, space: SpaceId, inner: SpaceId, keys: dict[int, DataKey], copy: SpaceCopier
+    ) -> None:
+        (record,) = await source.get(space, (RECORD,))
         if record is None:
             return  # it never held anything
         keyring = FixedKeyring(self._inner, inner, keys)
-        await copy(self._inner, SealedSpaces(self._inner, keyring, clock=self._clock), space)
+        await copy(source, SealedSpaces(self._inner, keyring, clock=self._clock), space)
+
+    async def _erase_redrawn(self, inner: SpaceId) -> None:
+        # Under the former data key, their own key may have been seen too.
+        refs = [
+            document.ref
+            for collection in self._contents.redrawn
+            async for document in scan_documents(self._inner, inner, collection)
+        ]
+        if refs:
+            await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), refs=tuple(refs)))
 
     async def _undo(self, space: SpaceId, inner: SpaceId) -> None:
         found = await self.store.seats.read(space)
-        if found is not None and (found[0].state, found[0].inner) == (SeatState.MAKING, inner):
+        if found is not None and found[0].filled == inner:
             await self.store.abandon(space, found[0], found[1])
         elif found is None or found[0].inner != inner:
             await self.store.erase_inner(inner)
@@ -262,9 +318,15 @@ class SecretKeeper:
         seat = await self.seat(space)
         if seat is None:
             raise NotFound(what="secret", name=space)
-        if seat.state is SeatState.MAKING:
+        if seat.filled:
             raise incomplete_space(space)
         return seat
+
+    async def _revision_of(self, space: SpaceId, seat: SecretSeat) -> int:
+        found = await self.store.seats.read(space)
+        if found is None or found[0] != seat:
+            raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
+        return found[1]
 
     async def _move_seat(self, space: SpaceId, change: Callable[[SecretSeat], SecretSeat]) -> SecretSeat:
         for _ in range(_TRIES):

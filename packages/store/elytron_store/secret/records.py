@@ -7,7 +7,7 @@ no writer puts anything there: every batch of a plain space demands that it has 
 
 import os
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 from pydantic import ConfigDict, Field
 
@@ -50,11 +50,19 @@ class SeatState(StrEnum):
 
     MAKING = "making"
     SEALED = "sealed"
+    RENEWING = "renewing"
     DESTROYED = "destroyed"
 
 
 class _SecretRecord(Value):
     model_config = ConfigDict(strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class SeatRenewal(_SecretRecord):
+    """An inner space that takes the place of another, and its data keys under the user's key."""
+
+    inner: str
+    keys: tuple[WrappedKey, ...] = ()
 
 
 class SecretSeat(_SecretRecord):
@@ -69,7 +77,11 @@ class SecretSeat(_SecretRecord):
     """Data keys of the inner space under the user's key; none is left of a destroyed space."""
     made_at: Instant
     until: Instant = Instant(0)
-    """While it is being made: when the process that does it is taken for dead, unless it renewed its hold."""
+    """While it is being made or renewed: when the process that does it is taken for dead, if it renewed no hold."""
+    renewal: SeatRenewal | None = None
+    """While it is being renewed: what is filled."""
+    former: str = ""
+    """The inner space that was renewed, until it is swept."""
     is_swept: bool = True
     """False while bytes of before may be left in the plain space: content, or data keys under a former secret."""
 
@@ -78,6 +90,29 @@ class SecretSeat(_SecretRecord):
         """Return the form of the secret."""
         assert self.terms is not None
         return self.terms.kind
+
+    def without_renewal(self) -> Self:
+        """Return the seat as it was before a renewal."""
+        return self.model_copy(update={"state": SeatState.SEALED, "renewal": None, "until": Instant(0)})
+
+    def renewed(self) -> Self:
+        """Return the seat with what was filled in the place of its inner space; sessions and grants of before end."""
+        assert self.renewal is not None
+        put = {"inner": self.renewal.inner, "keys": self.renewal.keys, "former": self.inner, "is_swept": False}
+        return self.without_renewal().model_copy(update={**put, "generation": self.generation + 1})
+
+    @property
+    def filled(self) -> str:
+        """Return the inner space that a process fills; empty if none does."""
+        if self.state is SeatState.MAKING:
+            return self.inner
+        return self.renewal.inner if self.state is SeatState.RENEWING and self.renewal is not None else ""
+
+    @property
+    def inners(self) -> tuple[SpaceId, ...]:
+        """Return all inner spaces that the space may have."""
+        renewal = self.renewal.inner if self.renewal is not None else ""
+        return tuple(SpaceId(name) for name in (self.inner, renewal, self.former) if name)
 
 
 class AttemptCount(_SecretRecord):
@@ -127,7 +162,7 @@ def read_seat(document: Document, /) -> SecretSeat:
     except InvalidInput:
         raise SealBroken(what=SEAT_WHAT) from None
     # A seat that is abandoned or erased takes its inner space along: that can never be a space with a user's name.
-    if not seat.inner.startswith(INNER_PREFIX):
+    if not all(inner.startswith(INNER_PREFIX) for inner in seat.inners):
         raise SealBroken(what=SEAT_WHAT)
     return seat
 

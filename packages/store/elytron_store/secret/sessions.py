@@ -91,7 +91,7 @@ class SeatBook:
 
     def require(self, space: SpaceId, seat: SecretSeat, /) -> SecretSession:
         """Return the session that opens the space of `seat`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
-        if seat.state is SeatState.MAKING:
+        if seat.filled:
             raise incomplete_space(space)
         if seat.state is SeatState.DESTROYED:
             raise KeyDestroyed
@@ -105,7 +105,7 @@ def incomplete_space(space: SpaceId, /) -> SpaceIncomplete:
     """Return what a call of a space that is being sealed is answered."""
     within = f"within {limits.SECRET_MAKING_MS // 1000} s"
     problem = (
-        f"is being sealed under its user's secret: try again. If that was broken off, it is plain as before {within}; "
+        f"is being sealed under its user's secret: try again. If that was broken off, it is as it was {within}; "
         "erasing the whole space is possible at once"
     )
     return SpaceIncomplete(space=space, problem=problem)

@@ -1,13 +1,15 @@
 """The keys of spaces under their users' secrets: found in the seat of a space, open while a session is."""
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 
-from elytron_core.errors import KeyDestroyed, SpaceLocked
+from elytron_core.clock import Clock
+from elytron_core.errors import Conflict, KeyDestroyed, SpaceLocked
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, Store
+from elytron_core.ports.store import Batch, Document, EntryDraft, JournalAction, Store
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import SpaceVault
-from elytron_store.secret.records import INNER_PREFIX, SEAT, SECRET_GUARD, SeatState
+from elytron_store.secret.records import INNER_PREFIX, RECORD, SEAT, SECRET_GUARD, SeatState
 from elytron_store.secret.sessions import SeatBook, guard_revision
 
 
@@ -34,6 +36,16 @@ class FixedKeyring:
     async def ensure(self, _space: str, /) -> SpaceVault:
         guard = await self.guard(self._name)
         return SpaceVault(self._name, seat=self._name.encode(), guard=guard, keys=self._keys, guard_ref=SECRET_GUARD)
+
+    async def raise_guard(self, clock: Clock, /) -> None:
+        """Have no handle that opened the space before write to it any more: it gets a conflict, and looks again."""
+        entry = EntryDraft(JournalAction.MAINTENANCE, RECORD)
+        while True:
+            put = (await self.ensure("")).guard_put()
+            batch = Batch(space=self._name, at=clock.now(), entries=(entry,), puts=(put,), sealed=True)
+            with suppress(Conflict):
+                await self._inner.commit(batch)
+                return
 
     async def bury(self, _space: SpaceId, /) -> SpaceId | None:
         return self._name

@@ -263,20 +263,22 @@ class SecretStore(PassingStore):
 
         A sealing whose process is taken for dead is undone first. Raises SealBroken.
         """
-        while (found := await self.seats.read(space)) is not None and found[0].state is SeatState.MAKING:
+        while (found := await self.seats.read(space)) is not None and found[0].filled:
             if self.clock.now() < await held_until(self._inner, found[0]):
                 break
             await self.abandon(space, *found)
         return found
 
     async def abandon(self, space: SpaceId, seat: SecretSeat, revision: int, /) -> None:
-        """Undo a sealing that did not come to its end: the space is plain as before. A later step of it conflicts."""
-        gone = DeleteChange(SEAT, revision)
+        """Undo a sealing or a renewal that did not come to its end: all is as it was. A later step of it conflicts."""
+        gone: DeleteChange | PutChange = DeleteChange(SEAT, revision)
+        if seat.state is SeatState.RENEWING:
+            gone = PutChange(SEAT, seat.without_renewal().to_bytes(), revision)
         try:
             await self._inner.commit(secret_batch(space, self.clock, gone))
         except Conflict:
             return  # it came to its end, or another process undid it
-        await self.erase_inner(SpaceId(seat.inner))
+        await self.erase_inner(SpaceId(seat.filled))
         await self._inner.erase(ErasureTarget(space=space, at=self.clock.now()))
 
     async def erase_inner(self, inner: SpaceId, /) -> ErasureReceipt:
@@ -298,6 +300,8 @@ class SecretStore(PassingStore):
         inner = SpaceId(seat.inner)
         ours = int(await guard_revision(self._inner, inner) > 0)
         erased = await self.erase_inner(inner)
+        for other in seat.inners[1:]:
+            await self.erase_inner(other)
         plain = await self._inner.erase(ErasureTarget(space=space, at=at, whole_space=True))
         self.forget(space)
         if is_making:  # what it held was in the plain space still, beside the seat
@@ -311,7 +315,8 @@ class SecretStore(PassingStore):
             seat = read_seat(document)
             if seat.state is SeatState.DESTROYED:
                 return seat
-            mark = seat.model_copy(update={"state": SeatState.DESTROYED, "terms": None, "keys": ()})
+            renewal = None if seat.renewal is None else seat.renewal.model_copy(update={"keys": ()})
+            mark = seat.model_copy(update={"state": SeatState.DESTROYED, "terms": None, "keys": (), "renewal": renewal})
             put = PutChange(SEAT, mark.to_bytes(), document.revision)
             try:
                 await self._inner.commit(secret_batch(space, self.clock, put, takes_back=True))

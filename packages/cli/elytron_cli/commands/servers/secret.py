@@ -152,6 +152,21 @@ def change_command(*, passphrase: bool, is_new_passphrase: bool, url: str | None
     _change_secret(url, key, "/change", sent, work)
 
 
+@secret_group.command("rotate")
+@_PASSPHRASE
+@_URL
+@_KEY
+@common_options
+def rotate_command(*, passphrase: bool, url: str | None, key: str | None) -> None:
+    """Seal all that the space holds again, under a new data key. Your secret stays; other processes are locked."""
+    sent = _asked_secret(is_passphrase=passphrase)
+
+    async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        return await secrets.rotate(space, words=sent.words, passphrase=sent.passphrase)
+
+    _change_secret(url, key, "/rotate", sent, work)
+
+
 @secret_group.command("grant")
 @_MINUTES
 @_URL
