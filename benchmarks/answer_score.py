@@ -193,7 +193,7 @@ def main() -> None:
     arguments = parser.parse_args()
     embedder: Embedder | None = None
     if arguments.embedder is not None:
-        from elytron.embedding.model_names import embedder_of
+        from elytron.embedding.embedders import embedder_of
 
         embedder = embedder_of(arguments.embedder)
     asyncio.run(run(embedder))

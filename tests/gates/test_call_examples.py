@@ -14,8 +14,7 @@ import elytron
 from elytron.api import MemoryFace
 from elytron.factory import RuntimeOpening
 from elytron.remote import RemoteConnecting, RemoteMemory
-from elytron.runtime import MemoryRuntime
-from elytron.sync_runtime import SyncMemoryRuntime
+from elytron.runtime import MemoryRuntime, SyncMemoryRuntime
 from elytron_http_shell.server import ServingSettings, served_http
 
 _PARSER = doctest.DocTestParser()

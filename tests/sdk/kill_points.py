@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from tests.sdk.turns import finish
 
 import elytron
-from elytron.journal.compaction import compact_space
+from elytron.journal.upkeep import compact_space
 from elytron.models import ScriptedModel
 from elytron.transfer import bootstrap
 from elytron_core.ids import SpaceId
@@ -31,7 +31,7 @@ POINTS = {
 """The functions at which a process can die."""
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload([
-    "asyncio", "elytron.factory", "elytron.flows.finalize_turn", "elytron.flows.maintenance",
+    "asyncio", "elytron.factory", "elytron.flows.maintenance",
     "elytron.ops.archive", "elytron_store.file.store", "elytron_store.sqlite.store",
 ])  # fmt: skip
 

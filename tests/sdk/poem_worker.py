@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import elytron
-from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import HOMES
+from elytron.documents.stored_values import ChangeSet
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.contracts.archive import ImportMode, MemoryImportRequest

@@ -11,7 +11,7 @@ from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRecallReport,
 from elytron.api import MemoryFace
 from elytron.api.base import ReportT
 from elytron.remote.wire import RemoteCall
-from elytron.sync_runtime import BlockingMemory
+from elytron.runtime import BlockingMemory
 from elytron_core.errors import InvalidInput
 from elytron_core.model import OperationRequest
 

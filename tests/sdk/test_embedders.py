@@ -19,11 +19,10 @@ from tests.sdk.encoders import DIMENSIONS, Numbers, WordEmbedder, safetensors, t
 
 import elytron
 from elytron.embedding import FastembedEmbedder, LocalEmbedder, OpenAIEmbedder, kept_models
-from elytron.embedding.conversion import shape_of
-from elytron.embedding.installation import KnownModel, add_model, fetch_commands, fetch_package, known_model
+from elytron.embedding.embedders import embedder_of
+from elytron.embedding.installation import KnownModel, add_model, fetch_commands, fetch_package, known_model, shape_of
 from elytron.embedding.model2vec import read_safetensors
 from elytron.embedding.model_files import MANIFEST, model_folder, remove_model
-from elytron.embedding.model_names import embedder_of
 from elytron.state.encoders import RuntimeEncoders
 from elytron_core import limits
 from elytron_core.clock import FrozenClock

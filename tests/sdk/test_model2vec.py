@@ -17,8 +17,8 @@ from tokenizers.pre_tokenizers import Whitespace
 
 import elytron
 from elytron.embedding import LocalEmbedder, Model2VecEmbedder, kept_models
+from elytron.embedding.embedders import embedder_of
 from elytron.embedding.installation import add_model2vec
-from elytron.embedding.model_names import embedder_of
 from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, UnreadableFile
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from tests.sdk.told import believe
 
 import elytron
 from elytron.indexing.index_manager import SpaceIndexes
-from elytron.indexing.parse_cache import ParseCache
+from elytron.indexing.units import ParseCache
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import MemoryEraseRequest

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron.state.skill_directories import scan_directories
+from elytron.state.directories import scan_directories
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.skills import SkipReason

@@ -15,7 +15,7 @@ from tests.sdk.encoders import WordEmbedder
 
 import elytron
 from elytron.embedding import UseEmbedder
-from elytron.embedding.model_names import embedder_of
+from elytron.embedding.embedders import embedder_of
 from elytron.embedding.use_encoder import DIMENSIONS, installed_use, require_use, use_model_id
 from elytron_core import limits
 from elytron_core.contracts.recall import VectorUse

@@ -17,9 +17,9 @@ from tests.sdk.meanwhile import Meanwhile
 from tests.sdk.told import believe, learn, texts
 
 import elytron
-from elytron.state import conflict_retry
+from elytron.state import spaces
 from elytron.transfer import bootstrap
-from elytron.transfer.rehearsal import RehearsalStore
+from elytron.transfer.bootstrap import RehearsalStore
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import Conflict, LimitExceeded
@@ -161,7 +161,7 @@ async def test_an_archive_is_not_parsed_in_the_event_loop(
 
 
 async def test_an_import_that_loses_every_race_leaves_nothing(archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conflict_retry, "RACES", 1)
+    monkeypatch.setattr(spaces, "RACES", 1)
     shared = MemoryStore()
     meanwhile = Meanwhile(shared)
     async with elytron.open(meanwhile, space=ADA) as ours:

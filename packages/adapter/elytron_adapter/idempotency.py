@@ -19,10 +19,10 @@ from weakref import WeakValueDictionary
 
 from elytron.documents.stored_values import opened_answer, sealed_answer
 from elytron.journal.follower import WRITER
-from elytron.memories.preconditions import READS, demanding_context, version_of
+from elytron.memories.lookup import READS, demanding_context, version_of
 from elytron.registry import AnyOperation, RepeatGuard
 from elytron.runtime import MemoryRuntime
-from elytron.state.space_records import REF
+from elytron.state.spaces import REF
 from elytron_adapter.envelope import AcceptedAnswer, DuplicatedAnswer, Envelope, QueuedAnswer
 from elytron_core import limits, strict_json
 from elytron_core.contracts.control import MemoryEraseRequest

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import LostRaces
-from elytron.state.space_records import opening_changes
+from elytron.state.spaces import LostRaces, opening_changes
 from elytron_core import limits
 from elytron_core.errors import Conflict, ElytronError, StoreUnavailable, TransportOff
 from elytron_core.ids import SYSTEM_SPACE

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import elytron
-from elytron.indexing.progress import Progress
+from elytron.indexing.checkpoints import Progress
 from elytron.registry import by_request
 from elytron.runtime import MemoryRuntime
 from elytron_adapter.dispatch import OperationDispatcher
@@ -165,7 +165,7 @@ def embedder_of(settings: RunSettings, /) -> Embedder | None:
     """Return the embedder that the settings name, or None. Raises NotFound, UnreadableFile, InvalidInput."""
     if settings.embedder is None:
         return None
-    from elytron.embedding.model_names import embedder_of as named
+    from elytron.embedding.embedders import embedder_of as named
 
     key = settings.embedder_key
     return named(settings.embedder.value, key=key.value if key is not None else None)

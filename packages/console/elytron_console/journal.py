@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 
 from elytron.journal.follower import StoreJournals, WrittenRun, event_of
 from elytron.memories.audit_trail import audit_trails
-from elytron.state.conversation_heads import read_heads
+from elytron.state.spaces import read_heads
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.identity.access_keys import AccessKeyRequest, AccessKeys, Principal
 from elytron_console import limits

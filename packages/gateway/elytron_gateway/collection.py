@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from elytron.context import OperationContext
 from elytron.intake import OwnOutput, scrub_value
-from elytron.state.space_records import REF, opening_changes
+from elytron.state.spaces import REF, opening_changes
 from elytron_core import limits
 from elytron_core.errors import Conflict
 from elytron_core.ids import SpaceId

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import LostRaces
+from elytron.state.spaces import LostRaces
 from elytron_adapter.http.requests import is_public, number_of
 from elytron_core import limits
 from elytron_core.errors import (

@@ -8,7 +8,7 @@ from elytron.remote import RemoteMemory as RemoteMemory
 from elytron.remote import SyncRemoteMemory as SyncRemoteMemory
 from elytron.remote import connect as connect
 from elytron.runtime import MemoryRuntime as MemoryRuntime
-from elytron.sync_runtime import SyncMemoryRuntime as SyncMemoryRuntime
+from elytron.runtime import SyncMemoryRuntime as SyncMemoryRuntime
 from elytron_core.clock import instant as instant
 from elytron_core.contracts.archive import *
 from elytron_core.contracts.continuity import *

@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
 from elytron.secrets.space_secrets import SpaceSecrets
-from elytron.state.conflict_retry import ChangeLines
-from elytron.state.conversation_heads import FactUses, HeadCache, LastBlocks, LastConversations
+from elytron.state.directories import SkillDirs, ToolShelves
 from elytron.state.encoders import RuntimeEncoders
-from elytron.state.skill_directories import SkillDirs
-from elytron.state.space_records import SpaceRecords
-from elytron.state.tools import ToolShelves
+from elytron.state.spaces import ChangeLines, FactUses, HeadCache, LastBlocks, LastConversations, SpaceRecords
 from elytron_core.clock import Clock, Instant
 from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import PermissionRefused, ScopeMissing

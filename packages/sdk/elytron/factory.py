@@ -8,18 +8,15 @@ from os import PathLike, fspath
 
 from elytron.api import arguments
 from elytron.context import OperationContext, RuntimeModels
-from elytron.indexing.checkpoints import CheckpointPolicy
+from elytron.indexing.checkpoints import CheckpointPolicy, Progress
 from elytron.indexing.index_manager import SpaceIndexes
-from elytron.indexing.progress import Progress
 from elytron.intake import bound_store, capacity_of
 from elytron.journal.follower import AnnouncingStore
-from elytron.runtime import MemoryRuntime
+from elytron.runtime import MemoryRuntime, RuntimeEntering, SyncMemoryRuntime
 from elytron.secrets.space_secrets import SpaceSecrets
-from elytron.state.conversation_heads import HeadCache
+from elytron.state.directories import SkillDirs
 from elytron.state.encoders import RuntimeEncoders
-from elytron.state.skill_directories import SkillDirs
-from elytron.state.space_records import SpaceRecords
-from elytron.sync_runtime import RuntimeEntering, SyncMemoryRuntime
+from elytron.state.spaces import HeadCache, SpaceRecords
 from elytron_core import limits
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.inspection import CapabilityPolicy
@@ -318,6 +315,6 @@ def _named_embedder(wanted: Embedder | str | None) -> Embedder | None:
     """Return the embedder that was given, or that a text names. Raises NotFound, UnreadableFile, InvalidInput."""
     if not isinstance(wanted, str):
         return wanted
-    from elytron.embedding.model_names import embedder_of
+    from elytron.embedding.embedders import embedder_of
 
     return embedder_of(wanted)

@@ -11,8 +11,7 @@ from pydantic import JsonValue, ValidationError
 
 from elytron.api import MemoryFace
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
-from elytron.documents.stored_values import documents_at, value_at
+from elytron.documents.stored_values import ChangeSet, documents_at, value_at
 from elytron.intake import admit_texts, require_chars, scrub_value
 from elytron.runtime import MemoryRuntime
 from elytron.writes.records import (
@@ -110,7 +109,7 @@ class RuntimeRecords:
         Raises what `finalize_turn_and_maintain` and `put_all` do.
         """
         # Loaded here: what stores records alone needs no maintenance.
-        from elytron.flows.finalize_turn import finalize_turn
+        from elytron.flows.maintenance import finalize_turn
 
         beside = _RecordsOfTurn(self._ctx, self._ctx.scope_of(request).space, names, drafts, self._request)
 

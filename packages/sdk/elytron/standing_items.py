@@ -11,7 +11,7 @@ from elytron.documents.planes import OF_CONVERSATIONS
 from elytron.documents.stored_values import documents_at, value_at, values_at
 from elytron.indexing.units import is_standing
 from elytron.recall.filters import fact_passes, index_filters, skill_passes, wants_plane
-from elytron.state.tools import NO_TOOLS
+from elytron.state.directories import NO_TOOLS
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
 from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallHit, RecallPlane

@@ -11,9 +11,8 @@ from typing import Annotated, Protocol, Self
 from pydantic import Field, model_validator
 
 from elytron.context import OperationContext
-from elytron.documents.cursor import CursorForm
-from elytron.state.conflict_retry import LostRaces
-from elytron.state.space_records import opening_changes
+from elytron.documents.hits import CursorForm
+from elytron.state.spaces import LostRaces, opening_changes
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized

@@ -4,8 +4,7 @@ import ipaddress
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import LostRaces
-from elytron.state.space_records import opening_changes
+from elytron.state.spaces import LostRaces, opening_changes
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from elytron.indexing.progress import end_of
+from elytron.indexing.checkpoints import end_of
 from elytron_agent.rag import limits
 from elytron_agent.rag.rows import EmbeddingRow, row_pages, rows_of_turns, turns_of
 from elytron_agent.rag.vector_table import VectorKind, VectorTable

@@ -12,7 +12,7 @@ import click
 
 from elytron.erasure.reapplication import erase_all_again, gather_all, known_erasures, read_erasures, write_erasures
 from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport, import_transcript
-from elytron.importers import bundle
+from elytron.importers.detection import MAGIC, is_export
 from elytron.transfer.migration import CopiedSpace, migrate_store
 from elytron_adapter.failures import failure_of
 from elytron_cli.input.files import STANDARD_INPUT, as_file, require_free
@@ -259,8 +259,8 @@ def _is_archive(file: Path) -> bool:
         if not file.is_file():
             return False
         with file.open("rb") as opened:
-            is_zip = opened.read(len(bundle.MAGIC)) == bundle.MAGIC
-        return is_zip and not bundle.is_export(file)
+            is_zip = opened.read(len(MAGIC)) == MAGIC
+        return is_zip and not is_export(file)
     except (OSError, ValueError):
         return False  # the reader of transcripts says what is wrong with it
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import click
 from pydantic import Field
 
-from elytron.journal.verification import VerifiedSpace, verify_store
+from elytron.journal.upkeep import VerifiedSpace, verify_store
 from elytron.ops.inspection import shown_check
 from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.failures import EXIT_DAMAGE, failure_of, reject_error

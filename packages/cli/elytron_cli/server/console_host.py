@@ -138,7 +138,7 @@ def _require_model(name: str, text: str) -> None:
 
         address_of(text, field=name)
         return
-    from elytron.embedding.model_names import embedder_of
+    from elytron.embedding.embedders import embedder_of
 
     try:
         embedder_of(text)

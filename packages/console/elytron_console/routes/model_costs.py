@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from starlette.requests import Request
 from starlette.responses import Response
 
-from elytron.jobs.model_calls import spent_on
+from elytron.jobs.queue import spent_on
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.http.requests import query_scope
 from elytron_adapter.http.responses import principal_of

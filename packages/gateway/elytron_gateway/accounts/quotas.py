@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, assert_never
 from weakref import WeakValueDictionary
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import RACES, LostRaces
+from elytron.state.spaces import RACES, LostRaces
 from elytron_core.errors import Conflict, LimitExceeded
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value

@@ -6,7 +6,7 @@ import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import LostRaces
+from elytron.state.spaces import LostRaces
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import strict_json
 from elytron_core.clock import Instant

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.state.conflict_retry import RACES
+from elytron.state.spaces import RACES
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, GatewayRefused, NotFound, Unreachable

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from elytron.memories.preconditions import READS
+from elytron.memories.lookup import READS
 from elytron_adapter.failures import FAILURES
 from elytron_adapter.http.responses import MEDIA_TYPE, ProblemDocument
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol

@@ -8,7 +8,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from elytron.memories.preconditions import READS
+from elytron.memories.lookup import READS
 from elytron.registry import WIRE_OPERATIONS, AnyOperation
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, Json, RejectedAnswer, asked_of

@@ -6,7 +6,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from elytron.memories.preconditions import ANY, CHANGES
+from elytron.memories.lookup import ANY, CHANGES
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name, family_of
 from elytron_adapter import envelope
 from elytron_adapter.dispatch import CallerEntrance

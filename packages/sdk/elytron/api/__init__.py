@@ -4,12 +4,11 @@ from types import TracebackType
 from typing import Self
 
 from elytron.api.candidates import BlockingCandidates, CandidatesFace
-from elytron.api.everyday import EverydayFace
+from elytron.api.everyday import BlockingTranscript, EverydayFace, TranscriptFace
 from elytron.api.mem0 import BlockingMem0, Mem0Face
 from elytron.api.platform import BlockingMaintenance, BlockingPlatform, MaintenanceFace, PlatformFace
 from elytron.api.records import BlockingRecords, RecordsFace
 from elytron.api.skills import BlockingSkills, BlockingTools, SkillsFace, ToolsFace
-from elytron.api.transcript import BlockingTranscript, TranscriptFace
 
 
 class MemoryFace(

@@ -1,4 +1,4 @@
-"""The everyday calls: the typed request, or plain values."""
+"""The everyday calls, which take the typed request or plain values, and the calls of the transcript."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from elytron.api import arguments
 from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core import limits
-from elytron_core.contracts import control, inspection, projection
+from elytron_core.contracts import control, inspection, projection, transcript
 from elytron_core.contracts import recall as contracts_recall
 from elytron_core.contracts import transcript as contracts_write
 
@@ -292,3 +292,76 @@ class BlockingEveryday(BlockingCalls):
     correct = blocking_call(EverydayFace.correct)
     erase = blocking_call(EverydayFace.erase)
     replay = blocking_call(EverydayFace.replay)
+
+
+class TranscriptFace(CallFace):
+    """Commit turns, read them through views, change the life of their text, check their links."""
+
+    async def commit_transcript(
+        self, request: transcript.MemoryTranscriptCommitRequest, /
+    ) -> transcript.MemoryTranscriptCommitReport:
+        """Commit a finished turn as governed evidence. Raises TurnConflict, Conflict.
+
+        >>> said = (elytron.Message(text="My order never came."),)
+        >>> delta = elytron.CanonicalTurnDelta(turn_id="turn-7", input_messages=said)
+        >>> memory.commit_transcript(elytron.MemoryTranscriptCommitRequest(delta=delta)).sequence
+        3
+        """
+        return await self.operate(request)
+
+    async def replay_transcript(
+        self, request: transcript.MemoryTranscriptReplayRequest | None = None, /
+    ) -> transcript.MemoryTranscriptReplayReport:
+        """Read the scope's conversation as one audience may see it: by default the host's UI.
+
+        >>> request = elytron.MemoryTranscriptReplayRequest(view=elytron.TranscriptReplayView.MODEL_CONTEXT, limit=1)
+        >>> [turn.messages[0].text for turn in memory.replay_transcript(request).slice.turns]
+        ['We moved to Lisbon in May.']
+        """
+        request = request or transcript.MemoryTranscriptReplayRequest()
+        return await self.operate(request)
+
+    async def export_transcript(
+        self, request: transcript.MemoryTranscriptExportRequest | None = None, /
+    ) -> transcript.MemoryTranscriptExportReport:
+        """Read the scope's conversation in the export view: only content that may be exported.
+
+        >>> len(memory.export_transcript().slice.turns)
+        2
+        """
+        request = request or transcript.MemoryTranscriptExportRequest()
+        return await self.operate(request)
+
+    async def request_transcript_lifecycle(
+        self, request: transcript.MemoryTranscriptLifecycleRequest, /
+    ) -> transcript.MemoryTranscriptLifecycleReport:
+        """Archive, restore, mask or delete the raw text of turns, or review what that would touch.
+
+        >>> mask = elytron.TranscriptLifecycleTransition.MASK
+        >>> request = elytron.MemoryTranscriptLifecycleRequest(transition=mask, turn_ids=(key,))
+        >>> memory.request_transcript_lifecycle(request).affected_turns
+        1
+        """
+        return await self.operate(request)
+
+    async def repair_transcript(
+        self, request: transcript.MemoryTranscriptRepairRequest | None = None, /
+    ) -> transcript.MemoryTranscriptRepairReport:
+        """Say which links of the scope's conversation are broken.
+
+        >>> report = memory.repair_transcript()
+        >>> (report.checked_turns, report.issues)
+        (2, ())
+        """
+        request = request or transcript.MemoryTranscriptRepairRequest()
+        return await self.operate(request)
+
+
+class BlockingTranscript(BlockingCalls):
+    """The calls of transcripts, waiting for their answer."""
+
+    commit_transcript = blocking_call(TranscriptFace.commit_transcript)
+    replay_transcript = blocking_call(TranscriptFace.replay_transcript)
+    export_transcript = blocking_call(TranscriptFace.export_transcript)
+    request_transcript_lifecycle = blocking_call(TranscriptFace.request_transcript_lifecycle)
+    repair_transcript = blocking_call(TranscriptFace.repair_transcript)

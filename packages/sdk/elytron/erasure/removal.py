@@ -1,4 +1,7 @@
-"""Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it."""
+"""Erasure: what is named goes from documents, look-ups, index and journal digests, and the report counts it.
+
+What came through one origin is erased through all planes, after a dry run has named it.
+"""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
@@ -6,24 +9,28 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import HOMES, KeptMemory, by_plane, citations_of, id_of, is_forgotten, touched_planes
-from elytron.documents.slots import key_of, read_slot
-from elytron.documents.stored_values import documents_under, values_at
+from elytron.documents.stored_values import ChangeSet, documents_under, key_of, read_slot, values_at
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.indexing.units import vectors_prefix
-from elytron.memories.audit_trail import trail_documents
+from elytron.memories.audit_trail import stones_of, trail_documents
+from elytron.memories.links import links_of_memory
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
-from elytron.memories.provenance_links import links_of_memory
 from elytron.memories.tag_links import tag_links_of
-from elytron.memories.tombstones import stones_of
-from elytron.state.conflict_retry import LostRaces
-from elytron.state.space_records import opening_changes
+from elytron.state.spaces import LostRaces, opening_changes
 from elytron_core import limits
-from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport, MemoryEraseRequest
-from elytron_core.errors import Conflict, KeyDestroyed, SpaceIncomplete, SpaceLocked
+from elytron_core.contracts.control import (
+    ControlDecision,
+    ControlOutcome,
+    MemoryControlReport,
+    MemoryEraseRequest,
+    OriginKind,
+    OutsideOrigin,
+)
+from elytron_core.contracts.recall import RecallPlane
+from elytron_core.errors import Conflict, InvalidInput, KeyDestroyed, SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import skills, subjects, transcript
+from elytron_core.planes import skills, subjects, tools, transcript
 from elytron_core.planes.embedding import VECTORS
 from elytron_core.planes.facts import FACT_USES, FACTS, Fact, FactSlot
 from elytron_core.planes.records import (
@@ -43,6 +50,7 @@ from elytron_core.planes.transcript import (
     DerivedMemoryRef,
     TurnAttribute,
 )
+from elytron_core.policy.integrity import parts_through
 from elytron_core.ports import store
 from elytron_core.ports.store import (
     Batch,
@@ -488,3 +496,71 @@ async def _count_memories(ctx: OperationContext, scope: Scope) -> dict[str, int]
         async for _ in store.scan_documents(ctx.store, scope.space, collection):
             counts[collection] = counts.get(collection, 0) + 1
     return counts
+
+
+_STALE = "is of no dry run that named just these memories: run it dry again, and look at what it names"
+
+
+async def erase_origin(
+    ctx: OperationContext, scope: Scope, origin: OutsideOrigin, request: MemoryEraseRequest, /
+) -> MemoryControlReport:
+    """Erase what came through `origin`, and what rests on that alone. Raises InvalidInput for a stale token.
+
+    What rests on something else too stays, and the report names it in `derived`. Killed half-way, a new dry run and
+    call finish the work.
+    """
+    record = await ctx.spaces.find(scope.space)
+    if record is None:
+        return MemoryControlReport(space=scope.space, decisions=(), changed=False, dry_run=request.dry_run)
+    ids, others = await _resting_on(ctx, scope, origin)
+    token = record.tag("erased origin", origin.kind, origin.name, *ids)
+    if not request.dry_run and request.token != token:
+        raise InvalidInput(field="token", problem=_STALE)
+    decisions: list[ControlDecision] = []
+    removed: Counter[str] = Counter()
+    for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
+        some = ids[start : start + limits.WRITES_PER_REQUEST]
+        told = await erase_memories(ctx, scope, MemoryEraseRequest(scope=scope, ids=some, dry_run=True))
+        decisions += told.decisions
+        removed.update(told.removed)
+    if not request.dry_run:
+        await erase_many(ctx, scope, ids)
+    changed = any(decision.outcome is ControlOutcome.CHANGED for decision in decisions)
+    return MemoryControlReport(
+        space=scope.space,
+        decisions=tuple(decisions[: limits.WRITES_PER_REQUEST]),
+        changed=changed and not request.dry_run,
+        dry_run=request.dry_run,
+        removed=dict(sorted(removed.items())),
+        derived=others,
+        token=token if request.dry_run else None,
+        planes=tuple(plane for plane in RecallPlane if any(decision.plane is plane for decision in decisions)),
+    )
+
+
+async def _resting_on(
+    ctx: OperationContext, scope: Scope, origin: OutsideOrigin
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the memories that came through `origin` or rest on it alone, and those that rest on it among others."""
+    gone: dict[str, None] = {}
+    async for document in store.scan_documents(ctx.store, scope.space, transcript.TURNS):
+        turn = transcript.Turn.from_bytes(document.body)
+        parts = (part for part in parts_through(turn, origin) if part not in turn.erased)
+        gone |= dict.fromkeys(transcript.message_id(TurnId(document.ref.key), part) for part in parts)
+    every = [one async for one in space_dependants(ctx, scope.space)]
+    citing = {one.id: one.citations for one in every if one.is_belief}
+    drawn = [one for one in every if not one.is_belief]
+    if origin.kind is OriginKind.TOOL:
+        async for document in store.scan_documents(ctx.store, scope.space, tools.EXPERIENCES):
+            if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
+                gone[id_of(document.ref)] = None
+    while True:
+        known = gone.keys() | {origin.name}
+        resting = [one for one, cited in citing.items() if one not in gone and cited and cited <= known]
+        # A memory that was partly drawn from erased messages may repeat them, and can be drawn again.
+        resting += [one.id for one in drawn if one.id not in gone and one.rests_on(gone.keys())]
+        if not resting:
+            told = known | {one.partition("#")[0] for one in gone}
+            others = tuple(one for one, cited in citing.items() if one not in gone and not cited.isdisjoint(told))
+            return tuple(gone), others
+        gone |= dict.fromkeys(resting)

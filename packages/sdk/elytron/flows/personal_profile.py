@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.jobs.model_calls import BudgetReached, ModelAsker
-from elytron.memories.chat_aliases import meant_conversation
+from elytron.jobs.queue import BudgetReached, ModelAsker
+from elytron.memories.links import meant_conversation
 from elytron.memories.lookup import may_disclose
 from elytron.recall.filters import fact_passes
 from elytron_core import limits

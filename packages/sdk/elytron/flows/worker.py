@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from elytron.context import JobBlocked, OperationContext
-from elytron.jobs.model_calls import BudgetReached, ModelAsker
 from elytron.jobs.queue import (
     BackgroundTask,
+    BudgetReached,
     KnownJob,
+    ModelAsker,
     apart_from_others,
     claim_job,
     job_view,
@@ -21,7 +22,7 @@ from elytron.jobs.queue import (
     read_queue,
 )
 from elytron.passes.extraction import PASSES
-from elytron.passes.pass_context import PassWork, read_turns
+from elytron.passes.governance import PassWork, read_turns
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance import ExtractionMethod, JobRunReport, JobRunRequest, PassStatus

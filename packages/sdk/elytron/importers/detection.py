@@ -1,11 +1,18 @@
-"""Format of a transcript file, recognised by its content; prose by its name."""
+"""Format of a transcript file, recognised by its content; prose by its name.
+
+Folders and ZIP files are read alike: an export's conversations as one file, or each file by itself.
+"""
 
 import os
 import re
 import stat
+import tempfile
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -13,13 +20,146 @@ from types import TracebackType
 from typing import IO, Self
 from zipfile import ZipFile
 
-from elytron.importers import assistants, bundle, message_shape, messengers, text_files
+from elytron.importers import chat_exports, message_shape, text_files
 from elytron.importers.message_shape import DocumentFormat, LeftOut, OmissionReason, Reader, SaidMessage
 from elytron_core import limits
-from elytron_core.errors import InvalidJson, PayloadTooLarge, UnreadableFile
+from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, PayloadTooLarge, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse_json
+
+MAGIC = b"PK\x03\x04"
+_PART = re.compile(r"conversations(-\d+)?\.json")
+_TELEGRAM = "result.json"
+_SUFFIXES = frozenset({".jsonl", ".json", ".txt", ".text", ".md", ".markdown"})
+_OF_AN_ARCHIVE = frozenset({"manifest.json", "documents.jsonl", "journal.jsonl"})
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
+"""Exceptions of `zipfile` for a file that is damaged, locked, or packed in an unknown way."""
+_IN_MEMORY = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class BundleMember:
+    """A file of a folder or ZIP file: its name there, and what holds it."""
+
+    name: str
+    holder: Path | zipfile.ZipFile
+
+    def open(self) -> tuple[IO[bytes], int]:
+        """Return the file, to be closed by the caller, and its size; of a ZIP, a copy that can be read again."""
+        if isinstance(self.holder, Path):
+            file = (self.holder / self.name).open("rb")
+            return file, os.fstat(file.fileno()).st_size
+        data = self._unpacked(self.holder, most=limits.TRANSCRIPT_JSON_BYTES)
+        copy: IO[bytes] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - the caller closes it
+        copy.write(data)
+        copy.seek(0)
+        return copy, len(data)
+
+    def data(self, *, most: int) -> bytes:
+        """Return the file's content, read up to its bound, independent of the size in its header."""
+        if not isinstance(self.holder, Path):
+            return self._unpacked(self.holder, most=most)
+        with (self.holder / self.name).open("rb") as file:
+            return self._bounded(file, most=most)
+
+    def _unpacked(self, archive: zipfile.ZipFile, *, most: int) -> bytes:
+        with archive.open(self.name) as opened:
+            return self._bounded(opened, most=most)
+
+    def _bounded(self, file: IO[bytes], *, most: int) -> bytes:
+        data = file.read(most + 1)
+        if len(data) > most:
+            raise PayloadTooLarge(
+                limit=limits.TRANSCRIPT_JSON_BYTES, what="a part of it", way_out="unpack and split it"
+            )
+        return data
+
+
+def is_export(path: Path, /) -> bool:
+    """Return whether the ZIP file at `path` holds transcripts, and is no archive of a space."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return not _OF_AN_ARCHIVE & {*archive.namelist()} and bool(transcript_members(_of_zip(archive)))
+    except _BROKEN:
+        return False
+
+
+def bundle_members(source: Path | zipfile.ZipFile, /) -> list[BundleMember]:
+    """Return the files of a folder, hidden ones and links left out, or of a ZIP file, by their names."""
+    found = _of_folder(source) if isinstance(source, Path) else _of_zip(source)
+    kept = sorted(found, key=lambda member: member.name)
+    return [member for member in kept if not any(part.startswith((".", "__")) for part in Path(member.name).parts)]
+
+
+def export_parts(found: list[BundleMember], /) -> list[BundleMember]:
+    """Return the files in which ChatGPT and Claude hand out conversations."""
+    return [member for member in found if _PART.fullmatch(PurePosixPath(member.name).name)]
+
+
+def transcript_members(found: list[BundleMember], /) -> list[BundleMember]:
+    """Return the files that may be transcripts: an export's own if there are any, else those with a known suffix."""
+    exported = export_parts(found) or [member for member in found if PurePosixPath(member.name).name == _TELEGRAM]
+    return exported or [member for member in found if PurePosixPath(member.name).suffix.lower() in _SUFFIXES]
+
+
+def export_conversations(found: list[BundleMember], /, *, name: str) -> Json:
+    """Return the conversations of an export, those of its parts joined in order. Raises UnreadableFile."""
+    joined: list[Json] = []
+    left = limits.TRANSCRIPT_JSON_BYTES
+    try:
+        for part in found:
+            data = part.data(most=left)
+            left -= len(data)
+            whole = parse_json(message_shape.strip_mark(data), limit=limits.TRANSCRIPT_JSON_BYTES)
+            joined += message_shape.list_items(whole, what="conversations.json")
+    except (InvalidInput, PayloadTooLarge) as error:
+        raise UnreadableFile(name=name, problem=error.message) from None
+    except _BROKEN:
+        raise UnreadableFile(name=name, problem="cannot be unpacked") from None
+    return joined
+
+
+def opened_zip(file: IO[bytes], /, *, name: str) -> zipfile.ZipFile:
+    """Return the ZIP file in `file`. Raises UnreadableFile."""
+    try:
+        return zipfile.ZipFile(file)
+    except _BROKEN:
+        raise UnreadableFile(name=name, problem="is a ZIP file that cannot be unpacked") from None
+
+
+def open_member(member: BundleMember, /) -> tuple[IO[bytes], int]:
+    """Return a member's file and its size. Raises UnreadableFile."""
+    try:
+        return member.open()
+    except PayloadTooLarge as error:
+        raise UnreadableFile(name=member.name, problem=error.message) from None
+    except _BROKEN:
+        raise UnreadableFile(name=member.name, problem="cannot be unpacked") from None
+
+
+def _of_zip(archive: zipfile.ZipFile) -> list[BundleMember]:
+    return _bound_members([BundleMember(info.filename, archive) for info in archive.infolist() if not info.is_dir()])
+
+
+def _of_folder(folder: Path) -> list[BundleMember]:
+    return _bound_members([BundleMember(name, folder) for name in _walk_folder(folder)])
+
+
+def _walk_folder(folder: Path) -> Iterator[str]:
+    for place, folders, files in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in files:
+            path = Path(place, name)
+            if path.is_file() and not path.is_symlink():
+                yield path.relative_to(folder).as_posix()
+
+
+def _bound_members(found: list[BundleMember]) -> list[BundleMember]:
+    if len(found) > limits.IMPORT_FILES:
+        raise LimitExceeded(what="files in a folder that is imported", limit=limits.IMPORT_FILES, found=len(found))
+    return found
+
 
 _HEAD_BYTES = 64 * 1024
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh", b"\xfd7zXZ")
@@ -48,11 +188,11 @@ KNOWN = (
 )
 """Readable formats, in words."""
 _READS: dict[TranscriptFormat, DocumentFormat] = {
-    TranscriptFormat.OPENAI_MESSAGES: assistants.read_openai_messages,
-    TranscriptFormat.CHATGPT: assistants.read_chatgpt_export,
-    TranscriptFormat.CLAUDE: assistants.read_claude_export,
-    TranscriptFormat.WHATSAPP: messengers.read_whatsapp_export,
-    TranscriptFormat.TELEGRAM: messengers.read_telegram_export,
+    TranscriptFormat.OPENAI_MESSAGES: chat_exports.read_openai_messages,
+    TranscriptFormat.CHATGPT: chat_exports.read_chatgpt_export,
+    TranscriptFormat.CLAUDE: chat_exports.read_claude_export,
+    TranscriptFormat.WHATSAPP: chat_exports.read_whatsapp_export,
+    TranscriptFormat.TELEGRAM: chat_exports.read_telegram_export,
     TranscriptFormat.MARKDOWN: text_files.read_markdown,
     TranscriptFormat.TEXT: text_files.read_plain_text,
 }
@@ -129,8 +269,8 @@ def open_transcripts(path: Path, /, *, place: str | None = None) -> FoundTranscr
         whole = place or os.path.realpath(path)
         if file is None:
             found, others = _contained_transcripts(path, path, name=name, whole=whole, stack=stack)
-        elif file.read(len(bundle.MAGIC)) == bundle.MAGIC:
-            archive = stack.enter_context(bundle.opened_zip(file, name=name))
+        elif file.read(len(MAGIC)) == MAGIC:
+            archive = stack.enter_context(opened_zip(file, name=name))
             found, others = _contained_transcripts(path, archive, name=name, whole=whole, stack=stack)
         else:
             size = os.fstat(file.fileno()).st_size
@@ -142,17 +282,17 @@ def _contained_transcripts(
     path: Path, source: Path | ZipFile, /, *, name: str, whole: str, stack: ExitStack
 ) -> tuple[tuple[FoundTranscript, ...], int]:
     """Return the transcripts of a folder or ZIP file, and how many files of it are none."""
-    files = bundle.bundle_members(source)
-    exported = bundle.export_parts(files)
+    files = bundle_members(source)
+    exported = export_parts(files)
     if exported:
-        whole_export = bundle.export_conversations(exported, name=name)
+        whole_export = export_conversations(exported, name=name)
         read, form = _document_reader(whole_export, name=name, size=path.stat().st_size)
         made = FoundTranscript(read, name=name, place=whole, form=form, size_bytes=path.stat().st_size)
         return (made,), len(files) - len(exported)
     found: list[FoundTranscript] = []
     left = limits.ZIP_UNPACKED_BYTES
-    for member in bundle.transcript_members(files):
-        file, size = bundle.open_member(member)
+    for member in transcript_members(files):
+        file, size = open_member(member)
         stack.enter_context(file)
         left -= size if isinstance(source, ZipFile) else 0
         if left < 0:
@@ -206,7 +346,7 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
     if not head.strip():
         raise _NoTranscript(name=name, problem="is empty")
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
-    if messengers.begins_chat(first):
+    if chat_exports.begins_chat(first):
         return _prose_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
     match head.lstrip()[:1]:
         case b"[":

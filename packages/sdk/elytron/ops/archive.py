@@ -15,7 +15,7 @@ from elytron.erasure.reapplication import (
     read_erasures,
     write_erasures,
 )
-from elytron.journal.verification import EventFingerprint, StateFingerprint, space_documents
+from elytron.journal.upkeep import EventFingerprint, StateFingerprint, space_documents
 from elytron.transfer.archive import ArchiveReader, ArchiveWriter
 from elytron.transfer.bootstrap import bootstrap_space
 from elytron.transfer.restore import full_restore

@@ -6,15 +6,21 @@ from functools import partial
 from typing import NamedTuple, TypeGuard, assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
-from elytron.documents.cursor import CursorForm
-from elytron.documents.hits import cited_hit
+from elytron.documents.hits import CursorForm, cited_hit
 from elytron.documents.planes import SHOWN, KeptMemory, at_of, forgotten_at, hide_value, text_of, touched_planes
-from elytron.documents.slots import StoredSlot, key_of, read_slot, read_slots, remaining_of, slot_ref, versions_of
-from elytron.erasure.origins import erase_origin
-from elytron.erasure.removal import erase_memories, erase_space, space_dependants
+from elytron.documents.stored_values import (
+    ChangeSet,
+    StoredSlot,
+    key_of,
+    read_slot,
+    read_slots,
+    remaining_of,
+    slot_ref,
+    versions_of,
+)
+from elytron.erasure.removal import erase_memories, erase_origin, erase_space, space_dependants
 from elytron.intake import admit_texts
-from elytron.memories.audit_trail import audit_trails, event_of, note_events, with_trail
+from elytron.memories.audit_trail import audit_trails, bury_facts, event_of, exhume_facts, note_events, with_trail
 from elytron.memories.lookup import (
     DocumentMark,
     FactMemory,
@@ -32,9 +38,8 @@ from elytron.memories.lookup import (
     parts_of,
     require_disclosed,
 )
-from elytron.memories.tombstones import bury_facts, exhume_facts
 from elytron.recall.filters import is_meant, passes_filters, wants_plane
-from elytron.state.space_records import REF
+from elytron.state.spaces import REF
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.facts import plan_change
 from elytron_core import limits

@@ -11,16 +11,15 @@ from pkgutil import iter_modules
 from typing import TYPE_CHECKING, assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
-from elytron.documents.cursor import CursorForm
+from elytron.documents.hits import CursorForm
 from elytron.documents.planes import by_plane
+from elytron.documents.stored_values import ChangeSet
 from elytron.intake import admit_texts
 from elytron.jobs.queue import work_of
-from elytron.journal.verification import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
+from elytron.journal.upkeep import DigestAccount, EventFingerprint, HeadChain, StateFingerprint, space_documents
 from elytron.memories.audit_trail import event_of, note_events
-from elytron.memories.chat_aliases import meant_conversation, with_last
-from elytron.state.conversation_heads import read_head, read_heads
-from elytron.state.space_records import REF
+from elytron.memories.links import meant_conversation, with_last
+from elytron.state.spaces import REF, read_head, read_heads
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron.writes.facts import keep_all_uses
 from elytron_core.clock import Instant

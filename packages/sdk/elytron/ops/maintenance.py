@@ -4,10 +4,9 @@ from elytron.context import OperationContext
 from elytron.documents.stored_values import value_at
 from elytron.embedding.embed_pass import EmbedProgress, choice_of, commit_vectors, drop_others, embed_some
 from elytron.indexing.units import CHOICE
-from elytron.jobs.model_calls import spent_on
-from elytron.jobs.queue import Step, job_view, move_job, read_jobs, read_queue, work_of
-from elytron.journal.compaction import compact_space
-from elytron.state.space_records import REF
+from elytron.jobs.queue import Step, job_view, move_job, read_jobs, read_queue, spent_on, work_of
+from elytron.journal.upkeep import compact_space
+from elytron.state.spaces import REF
 from elytron_core.contracts.maintenance import (
     EmbeddingOutcome,
     JobCancelRequest,

@@ -7,7 +7,7 @@ from itertools import chain
 
 from elytron.context import OperationContext
 from elytron.intake import rendered_chars
-from elytron.memories.chat_aliases import meant_conversation, with_last
+from elytron.memories.links import meant_conversation, with_last
 from elytron.recall.filters import message_passes, wants_plane
 from elytron.recall.retrieval import GatheredHits, gather_hits
 from elytron.standing_items import (
@@ -23,7 +23,7 @@ from elytron.standing_items import (
     wishes_of,
     work_of,
 )
-from elytron.state.space_records import REF
+from elytron.state.spaces import REF
 from elytron.writes.skills import note_shown
 from elytron_core import limits
 from elytron_core.contracts.projection import (

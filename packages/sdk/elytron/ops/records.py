@@ -4,9 +4,8 @@ from collections import Counter
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of, place_of
-from elytron.documents.stored_values import value_at, values_at
+from elytron.documents.stored_values import ChangeSet, value_at, values_at
 from elytron.intake import admit_texts
 from elytron.memories.audit_trail import event_of, note_events
 from elytron.recall.retrieval import gather_hits

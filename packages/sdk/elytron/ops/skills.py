@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
+from elytron.documents.stored_values import ChangeSet
 from elytron.intake import admit_texts
 from elytron.memories.audit_trail import event_of, note_events
-from elytron.memories.provenance_links import links_of_skills
+from elytron.memories.links import links_of_skills
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.skills import SkillShelf, record_reuse, shelf_of, whole_shelf
 from elytron_core import limits

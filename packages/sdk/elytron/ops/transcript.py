@@ -6,15 +6,14 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.intake import admit_texts
-from elytron.memories.chat_aliases import home_scope
+from elytron.memories.links import home_scope
 from elytron.transcript import inspect_links, read_page, without_unfounded
 from elytron.writes.candidates import plan_candidates
 from elytron.writes.commit import Plan, commit_write
 from elytron.writes.continuity import plan_capsules, plan_execution, plan_garden, plan_notes, plan_summary
 from elytron.writes.facts import plan_facts
-from elytron.writes.skills import plan_skills
+from elytron.writes.skills import plan_skills, plan_tool_feedback
 from elytron.writes.subjects import plan_subjects
-from elytron.writes.tools import plan_tool_feedback
 from elytron.writes.transcript import TurnCompanion, TurnRules, plan_beside, plan_turns, turn_lives
 from elytron_core.contracts.continuity import (
     CapsulesWrite,

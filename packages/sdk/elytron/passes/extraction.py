@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Final, Literal
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
-from elytron.documents.stored_values import value_at
-from elytron.memories.tombstones import read_learning
-from elytron.passes.governance import govern_space, keep_house, note_reuse
-from elytron.passes.pass_context import (
+from elytron.documents.stored_values import ChangeSet, value_at
+from elytron.memories.audit_trail import read_learning
+from elytron.passes.governance import (
     NEEDS_MODEL,
     KnownTurn,
     PassWork,
     ended_outcome,
+    govern_space,
+    keep_house,
     mark_maintained,
+    note_reuse,
     read_maintained,
     read_turns,
     skipped_outcome,

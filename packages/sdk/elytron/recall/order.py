@@ -14,8 +14,7 @@ import numpy as np
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, scored_hit
 from elytron.documents.stored_values import documents_at
-from elytron.indexing.parse_cache import ReadTurn
-from elytron.indexing.units import vectors_ref
+from elytron.indexing.units import ReadTurn, vectors_ref
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallHit, RecallPlane, RerankUse

@@ -10,7 +10,7 @@ from elytron.documents.planes import ASKED, kept_memory, text_of, title_of
 from elytron.documents.stored_values import documents_at, values_at
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.units import COVERED, SESSION, plane_of
-from elytron.memories.chat_aliases import meant_conversation
+from elytron.memories.links import meant_conversation
 from elytron.recall.filters import asked_planes, index_filters
 from elytron.recall.order import (
     CLOSER,

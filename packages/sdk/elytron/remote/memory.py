@@ -9,9 +9,9 @@ from typing import Any, assert_never
 from elytron.api import MemoryFace, arguments
 from elytron.api.base import ReportT, RequestT
 from elytron.registry import by_request
-from elytron.remote.http import HttpTransport
 from elytron.remote.wire import (
     BegunStream,
+    HttpTransport,
     NodeSource,
     RemoteTransport,
     ServerAddress,
@@ -21,7 +21,7 @@ from elytron.remote.wire import (
     require_source,
     space_of,
 )
-from elytron.sync_runtime import BlockingMemory, RuntimeEntering
+from elytron.runtime import BlockingMemory, RuntimeEntering
 from elytron_core import limits
 from elytron_core.contracts.inspection import (
     LedgerOrder,

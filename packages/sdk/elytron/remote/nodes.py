@@ -12,8 +12,15 @@ from dataclasses import replace
 from hashlib import blake2b
 from urllib.parse import urlsplit
 
-from elytron.remote.http import HttpTransport, NotConnected
-from elytron.remote.wire import BegunStream, NodeSource, RemoteCall, ServerAddress, unreachable_server
+from elytron.remote.wire import (
+    BegunStream,
+    HttpTransport,
+    NodeSource,
+    NotConnected,
+    RemoteCall,
+    ServerAddress,
+    unreachable_server,
+)
 from elytron_core import limits
 from elytron_core.contracts.inspection import ServerNodes
 from elytron_core.errors import ElytronError, NotFound, Unreachable, Unsupported

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import assert_never
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of
-from elytron.memories.provenance_links import RestingMemory, link_sources, link_written
+from elytron.documents.stored_values import ChangeSet
+from elytron.memories.links import RestingMemory, link_sources, link_written
 from elytron.transcript import NOT_THERE, cited_messages
 from elytron.writes.commit import PlannedWrite
 from elytron.writes.continuity import plan_garden

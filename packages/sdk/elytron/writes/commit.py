@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
-from elytron.documents.stored_values import opened_answer, sealed_answer
+from elytron.documents.stored_values import ChangeSet, opened_answer, sealed_answer
 from elytron.embedding.embed_pass import nudge_embedding
-from elytron.indexing.write_through import FedCommit
-from elytron.memories.provenance_links import link_written
-from elytron.state.conversation_heads import GrownHead
-from elytron.state.space_records import opening_changes
+from elytron.indexing.index_manager import FedCommit
+from elytron.memories.links import link_written
+from elytron.state.spaces import GrownHead, opening_changes
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, WriteDecision, WriteOutcome
 from elytron_core.errors import Conflict, IdempotencyConflict
 from elytron_core.ids import SpaceId

@@ -5,10 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import HOMES, id_of
-from elytron.documents.stored_values import documents_at, value_at, values_at
-from elytron.memories.provenance_links import RestingMemory, unlink_left
+from elytron.documents.stored_values import ChangeSet, documents_at, value_at, values_at
+from elytron.memories.links import RestingMemory, unlink_left
 from elytron.writes.commit import PlannedWrite
 from elytron_core import limits
 from elytron_core.clock import Instant, instant

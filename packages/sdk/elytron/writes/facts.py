@@ -6,14 +6,29 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
-from elytron.documents.slots import SlotKey, StoredSlot, key_of, read_slot, read_slots, remaining_of, slot_ref
-from elytron.documents.stored_values import documents_at, values_at
-from elytron.memories.audit_trail import event_of, note_events
-from elytron.memories.lookup import FactMemory, must_find
-from elytron.memories.preconditions import tag_of
-from elytron.memories.provenance_links import RestingMemory, link_sources, unlink_left
-from elytron.memories.tombstones import LEARNING, BuriedDrafts, bury_facts, read_buried, read_learning
+from elytron.documents.stored_values import (
+    ChangeSet,
+    SlotKey,
+    StoredSlot,
+    documents_at,
+    key_of,
+    read_slot,
+    read_slots,
+    remaining_of,
+    slot_ref,
+    values_at,
+)
+from elytron.memories.audit_trail import (
+    LEARNING,
+    BuriedDrafts,
+    bury_facts,
+    event_of,
+    note_events,
+    read_buried,
+    read_learning,
+)
+from elytron.memories.links import RestingMemory, link_sources, unlink_left
+from elytron.memories.lookup import FactMemory, must_find, tag_of
 from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant

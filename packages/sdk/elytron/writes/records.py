@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of
-from elytron.documents.stored_values import documents_at
+from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core.clock import Instant
 from elytron_core.contracts.records import RecordItem, RecordPutRequest

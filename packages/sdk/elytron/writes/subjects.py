@@ -1,9 +1,8 @@
 """Subjects and their edges; a persona's soul is bound in the same batch, so that no two can have it."""
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
 from elytron.documents.planes import id_of
-from elytron.documents.stored_values import documents_at
+from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.writes.commit import PlannedWrite
 from elytron_core.clock import Instant
 from elytron_core.contracts.continuity import EdgeDraft, SubjectDraft, SubjectsWrite

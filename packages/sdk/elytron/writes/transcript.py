@@ -6,12 +6,11 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from elytron.context import OperationContext
-from elytron.documents.change_set import ChangeSet
-from elytron.documents.stored_values import documents_at, documents_under, value_at
+from elytron.documents.stored_values import ChangeSet, documents_at, documents_under, value_at
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.memories.audit_trail import event_of, note_events
-from elytron.memories.chat_aliases import MeantConversation, meant_conversation, put_alias, read_alias
-from elytron.state.conversation_heads import GrownHead
+from elytron.memories.links import MeantConversation, meant_conversation, put_alias, read_alias
+from elytron.state.spaces import GrownHead
 from elytron.transcript import ReportClipper
 from elytron.writes.commit import Plan, PlannedWrite, SettledChanges, settle_changes
 from elytron_core import limits

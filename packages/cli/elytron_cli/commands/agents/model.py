@@ -49,8 +49,7 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
     The model `use` is in a package of the extra `use`: it is looked for, and nothing is downloaded.
     """
-    from elytron.embedding.conversion import require_tools
-    from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model
+    from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model, require_tools
     from elytron.embedding.use_encoder import WORD, use_model
 
     if name == WORD:
@@ -133,7 +132,7 @@ def switch_command(*, name: str) -> int | None:
 
     Recall works meanwhile, by the embedder of the settings. A second run continues one that was stopped.
     """
-    from elytron.embedding.model_names import embedder_of
+    from elytron.embedding.embedders import embedder_of
 
     found, out = run_settings(), run_output()
     key = found.embedder_key

@@ -236,8 +236,7 @@ def _change_secret(
 
 async def _ask_server(url: str, key: str | None, path: str, sent: SentSecret, *, method: str) -> SecretStatus:
     """Return the state that the server answers to the call at `path`."""
-    from elytron.remote.http import HttpTransport
-    from elytron.remote.wire import address_of
+    from elytron.remote.wire import HttpTransport, address_of
     from elytron_core import limits
 
     transport = HttpTransport(address_of(url, api_key=key), timeout_s=limits.REMOTE_ANSWER_S)

@@ -1,16 +1,243 @@
-"""Conversation heads that this runtime has read or is writing, so that appends need no read before each."""
+"""State of spaces in this runtime: records, heads of conversations, last blocks, uses of facts, and queues of changes.
 
-from collections.abc import AsyncIterator, Iterable
+Every operation begins with a space record. Heads that were read or are being written let appends go without a read
+before each. A change that lost a race is retried in bounded attempts with growing delay, one document in a queue.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from itertools import accumulate
-from typing import NamedTuple
+from time import monotonic
+from types import TracebackType
+from typing import NamedTuple, Self
 
 from elytron_core import limits
-from elytron_core.clock import Instant
-from elytron_core.ids import ConversationTag, FactId, SpaceId
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import Conflict, SpaceIncomplete
+from elytron_core.ids import ConversationTag, FactId, IdSource, SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes import transcript
-from elytron_core.ports.store import DocumentRef, RequireRevision, Store, scan_documents
+from elytron_core.planes.space import KEY, SPACE, SpaceRecord
+from elytron_core.ports.store import (
+    DocumentRef,
+    EntryDraft,
+    JournalAction,
+    PutChange,
+    RequireRevision,
+    Store,
+    scan_documents,
+)
 from elytron_core.scope import ConversationKey, Scope
+
+REF = DocumentRef(SPACE, KEY)
+FILLING = DocumentRef(SPACE, "1")
+"""Mark of a space that is restored or copied in several batches, or was in part: no other writer begins here."""
+SPACES_KEPT = 65_536
+FRESH_S = 0.005
+"""Time for which a record that was compared with a store of many nodes is not compared again."""
+
+
+class _KnownRecord(NamedTuple):
+    """A record, its bytes, and when they were last seen in the store."""
+
+    record: SpaceRecord
+    body: bytes
+    seen_at: float
+
+
+class SpaceRecords:
+    """Finds and makes space records, and remembers those it has seen, up to `SPACES_KEPT`.
+
+    Over a store of many nodes, what it remembers is compared with the store: a space that another node erased whole may
+    have been made again, with another secret and a record of the same revision.
+    """
+
+    def __init__(self, store: Store, clock: Clock, ids: IdSource, /) -> None:
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._has_nodes = store.capabilities.nodes
+        self._known: LruCache[SpaceId, _KnownRecord] = LruCache(SPACES_KEPT)
+
+    async def find(self, space: SpaceId, /) -> SpaceRecord | None:
+        """Return the record of `space`, or None if nothing was ever written."""
+        known = self._known.get(space)
+        if known is not None and (not self._has_nodes or monotonic() - known.seen_at < FRESH_S):
+            return known.record
+        (document,) = await self._store.get(space, (REF,))
+        if document is None:
+            self.forget(space)
+            return None
+        same = self._known.get(space)
+        if same is not None and same.body == document.body:
+            record = same.record
+        else:
+            record = SpaceRecord.from_bytes(document.body)
+        self._known[space] = _KnownRecord(record, document.body, monotonic())
+        return record
+
+    async def found_or_new(self, space: SpaceId, /) -> tuple[SpaceRecord, bool]:
+        """Return the record to write with, and whether the write must bring it along (see `opening_changes`).
+
+        Raises SpaceIncomplete in a space that holds a part of what it is being filled with.
+        """
+        found = await self.find(space)
+        if found is not None:
+            return found, False
+        (mark,) = await self._store.get(space, (FILLING,))
+        if mark is not None and await self.find(space) is None:
+            raise SpaceIncomplete(space=space)
+        return SpaceRecord(secret=self._ids.secret(32).hex(), created_at=self._clock.now()), True
+
+    def forget(self, space: SpaceId, /) -> None:
+        """Read the record again at next use."""
+        self._known.pop(space, None)
+
+
+def opening_changes(
+    record: SpaceRecord, /, *, is_new: bool
+) -> tuple[tuple[PutChange, ...], tuple[RequireRevision, ...], tuple[EntryDraft, ...]]:
+    """Return the changes that tie a write's batch to this space and to no successor of it.
+
+    A new space is made by its first write, unless it is being filled; later ones demand that the record they keyed
+    their tags with is still stored.
+    """
+    if not is_new:
+        return (), (RequireRevision(REF, 1),), ()
+    body = record.to_bytes()
+    return (
+        (PutChange(REF, body, 0),),
+        (RequireRevision(FILLING, 0),),
+        (EntryDraft(JournalAction.LIFECYCLE, REF, record.digest(body)),),
+    )
+
+
+_DocumentPlace = tuple[SpaceId, DocumentRef]
+
+RACES = 64
+_STEP_ASIDE_S = 0.001
+_STEPS_MAX = 16
+
+
+class LostRaces:
+    """The races that one change has lost."""
+
+    def __init__(self) -> None:
+        self._lost = 0
+
+    async def lost(self, conflict: Conflict, /) -> None:
+        """Return when it is time to read and plan again. Raises `conflict` after `RACES`, and if a retry is useless."""
+        self._lost += 1
+        if not conflict.retryable or self._lost >= RACES:
+            raise conflict
+        if self._lost > 1:
+            # A change that reads again at once may do so behind each running group of others, and lose again.
+            await asyncio.sleep(_STEP_ASIDE_S * min(self._lost, _STEPS_MAX))
+
+
+class _ChangeLine(asyncio.Lock):
+    """The first in line holds it; the others wait in the order in which they came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.length = 0
+
+
+class _HeldDocuments(NamedTuple):
+    """Documents whose changes wait until a long one is `over`."""
+
+    space: SpaceId
+    refs: Collection[DocumentRef]
+    over: asyncio.Event
+
+
+class ChangeLines:
+    """Queues of the changes of one document in this runtime, once one of them has lost a race for it.
+
+    No change waits before: a lone writer is not slower for it. Races with other processes are as before.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[_DocumentPlace, _ChangeLine] = {}
+        self._held: list[_HeldDocuments] = []
+
+    def race(self, space: SpaceId, /) -> "LinedRace":
+        """Return the race of a change in `space`, to be held open until the change is made."""
+        return LinedRace(self._lines, self._held, space)
+
+    @contextmanager
+    def held(self, space: SpaceId, refs: Collection[DocumentRef], /) -> Generator[None]:
+        """Hold back changes of the documents at `refs`, for one that takes too long to win a race against many."""
+        held = _HeldDocuments(space, refs, asyncio.Event())
+        self._held.append(held)
+        try:
+            yield
+        finally:
+            self._held.remove(held)
+            held.over.set()
+
+
+class LinedRace:
+    """The race of one change, which enters the queue if it is lost, and leaves it at its end."""
+
+    def __init__(
+        self, lines: dict[_DocumentPlace, _ChangeLine], held: Sequence[_HeldDocuments], space: SpaceId, /
+    ) -> None:
+        self._lines = lines
+        self._held = held
+        self._space = space
+        self._race = LostRaces()
+        self._joined: _DocumentPlace | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        if self._joined is not None:
+            self._lines[self._joined].release()
+            self._leave(self._joined)
+
+    async def held_back(self, about: DocumentRef, /) -> bool:
+        """Wait while `about` is held; return whether it was, so that all is read again. Does not wait otherwise."""
+        overs = [held.over for held in self._held if held.space == self._space and about in held.refs]
+        for over in overs:
+            await over.wait()
+        return bool(overs)
+
+    async def waited(self, about: DocumentRef, /) -> bool:
+        """Let those in the queue for `about` go first; return whether there were any, so that all is read again."""
+        if await self.held_back(about):
+            return True
+        place = self._space, about
+        if self._joined is not None or place not in self._lines:
+            return False
+        await self._join(place)
+        return True
+
+    async def lost(self, conflict: Conflict, about: DocumentRef | None, /) -> None:
+        """Return when it is time to read and plan again: first in the queue for `about`, if named. Raises its error."""
+        await self._race.lost(conflict)
+        if self._joined is None and about is not None:
+            await self._join((self._space, about))
+
+    async def _join(self, place: _DocumentPlace) -> None:
+        line = self._lines.setdefault(place, _ChangeLine())
+        line.length += 1
+        try:
+            await line.acquire()
+        except BaseException:
+            self._leave(place)
+            raise
+        self._joined = place
+
+    def _leave(self, place: _DocumentPlace) -> None:
+        self._lines[place].length -= 1
+        if not self._lines[place].length:
+            del self._lines[place]
+
 
 HEADS_KEPT = 10_000
 
@@ -185,14 +412,14 @@ class LastBlocks:
         return same
 
 
-_Place = tuple[SpaceId, str | None, str]
+_ScopePlace = tuple[SpaceId, str | None, str]
 
 
 class LastConversations:
     """The last conversation of each space, agent and channel; the oldest goes beyond the bound."""
 
     def __init__(self) -> None:
-        self._known: LruCache[_Place, str] = LruCache(limits.LAST_CONVERSATIONS)
+        self._known: LruCache[_ScopePlace, str] = LruCache(limits.LAST_CONVERSATIONS)
 
     def note(self, scope: Scope, /) -> None:
         """Remember that a turn was committed to the conversation of `scope`."""
@@ -208,7 +435,7 @@ class LastConversations:
             del self._known[place]
 
 
-def _scope_place(scope: Scope) -> _Place:
+def _scope_place(scope: Scope) -> _ScopePlace:
     return scope.space, scope.agent, scope.channel
 
 
