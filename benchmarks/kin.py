@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 import elytron_index
 from elytron.embedding import LocalEmbedder
 from elytron_core.text.analyser import TextAnalyser
-from elytron_index.lexicon import related_words
+from elytron_index.lexicon import terms
 
 OTHERS = 24
 """So many of a stem's likest are kept at the most."""
@@ -98,7 +98,7 @@ def _likest(vectors: Floats) -> tuple[list[int], list[int], list[int]]:
             line[start + row] = -1.0
             near = np.argpartition(-line, OTHERS)[:OTHERS]
             near = near[np.lexsort((near, -line[near]))]
-            near = near[line[near] >= related_words.FLOOR]
+            near = near[line[near] >= terms.FLOOR]
             others += near.tolist()
             likeness += np.rint(line[near] * 255).astype(int).tolist()
             starts.append(len(others))
@@ -137,7 +137,7 @@ def _agreement(stems: list[str], starts: list[int], others: list[int]) -> float:
     """Return which share of each stem's first three others the shipped table has too."""
     found = total = 0
     for place, stem in enumerate(stems):
-        shipped = related_words.related_stems(stem)
+        shipped = terms.related_stems(stem)
         for other in others[starts[place] : starts[place + 1]][:3]:
             total += 1
             found += stems[other] in shipped

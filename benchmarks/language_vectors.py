@@ -28,7 +28,9 @@ from numpy.typing import NDArray
 
 from benchmarks.language_texts import ADDED, FitText, fit_texts
 from benchmarks.text_vectors import MARKS, OFTEN, Floats, counts_matrix, fit_ridge, scaled_rows
-from elytron_index.lexicon.language_vectors import (
+from elytron_index.lexicon.text_vectors import (
+    CONTINUATION,
+    DIMENSIONS,
     LANGUAGE_CODES,
     MIDDLE,
     PIECE_CHARS,
@@ -36,7 +38,6 @@ from elytron_index.lexicon.language_vectors import (
     LanguageVocabulary,
     plain_form,
 )
-from elytron_index.lexicon.text_vectors import CONTINUATION, DIMENSIONS
 
 TOKENS: Final = 135_000
 UNSPACED_CHARS: Final = 6

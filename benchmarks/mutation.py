@@ -51,7 +51,7 @@ MODULES = (
     "elytron_core/policy/admission/rules.py",
     "elytron_core/policy/transcript.py",
     "elytron_core/policy/projection/builder.py",
-    "elytron_core/policy/projection/escape.py",
+    "elytron_core/policy/projection/sections.py",
     "elytron_core/policy/projection/sections.py",
     "elytron_core/policy/projection/sections.py",
     "elytron_core/policy/ranking/weights.py",

@@ -18,8 +18,7 @@ from benchmarks.quality_sets import APART, UNANSWERED, Question, Told
 from benchmarks.quality_systems import Shipped
 from elytron_core.contracts.projection import MemoryProjectionReport
 from elytron_core.contracts.recall import RecallHit
-from elytron_core.policy.projection.escape import escape_line
-from elytron_core.policy.projection.sections import format_minute, label_of, line_of
+from elytron_core.policy.projection.sections import escape_line, format_minute, label_of, line_of
 from elytron_core.text.similarity import CHARS_PER_TOKEN
 
 TOKENS = (1_000, 2_000, 4_000, 8_000)

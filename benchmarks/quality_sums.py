@@ -13,8 +13,7 @@ from benchmarks.quality_sets import Told
 from benchmarks.quality_systems import Found
 from elytron_core.ports.models import Embedder
 from elytron_core.text.analyser import TextAnalyser
-from elytron_index.lexicon.language_vectors import text_codes
-from elytron_index.lexicon.text_vectors import encoded_cosines
+from elytron_index.lexicon.text_vectors import encoded_cosines, text_codes
 from elytron_index.search.vector_scan import LANGUAGES_SHARE
 
 Floats = NDArray[np.float64]

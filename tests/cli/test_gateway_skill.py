@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tests.transports.live import Live
 
-from elytron_core.policy.skills.front_matter import read_skill_file
+from elytron_core.policy.skills import read_skill_file
 from elytron_gateway.routes.surfaces import gateway_surfaces
 
 SKILL = Path(__file__).parents[2] / "skill" / "memory-gateway-agent"

@@ -10,12 +10,13 @@ from elytron_core.policy.admission import own_output, rules
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.privacy import BEGINNING, WITHIN
 from elytron_core.policy.projection.builder import POLICY
-from elytron_core.policy.projection.escape import escape_line, escape_links
+from elytron_core.policy.projection.sections import escape_line, escape_links
 from elytron_core.policy.ranking import excerpts, query
-from elytron_core.policy.skills import front_matter
+from elytron_core.policy.skills import read_skill_file
 from elytron_core.policy.temporal import time_ranges
-from elytron_core.text import features, similarity
+from elytron_core.text import similarity
 from elytron_core.text.analyser import TextAnalyser
+from elytron_core.text.traits import read_traits
 
 SIZE = 4_000
 FACTOR = 8
@@ -41,9 +42,9 @@ RULES: dict[str, Callable[[str], object]] = {
     "is_raw": rules.is_raw,
     "normalise": similarity.normalise_text,
     "kept_words": tools.kept_words,
-    "traits": features.read_traits,
+    "traits": read_traits,
     "terms": lambda text: TextAnalyser().terms(text),
-    "skill_file": front_matter.read_skill_file,
+    "skill_file": read_skill_file,
     "anchor_in": lambda text: time_ranges.anchor_in(text, text.lower()),
     "without_asking": lambda text: query.without_asking(text, text.lower()),
 }

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from elytron_core.text.phrases import PhrasePattern
+from elytron_core.text.traits import PhrasePattern
 
 
 def test_a_pattern_is_compiled_at_its_first_use_and_then_kept(monkeypatch: pytest.MonkeyPatch) -> None:

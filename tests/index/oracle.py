@@ -8,7 +8,7 @@ import numpy as np
 from tests.index.corpora import ANALYSER
 
 from elytron_index import IndexQuery, SearchUnit, UnitFilters
-from elytron_index.lexicon import related_words, terms
+from elytron_index.lexicon import terms
 
 TALK_MS = 8 * 3_600_000
 
@@ -90,11 +90,11 @@ def kindred(units: Sequence[SearchUnit], words: Sequence[str], query: IndexQuery
     spoken = {term for unit in units for term in ANALYSER.terms(unit.speaker)}
     found: dict[str, dict[str, float]] = {}
     for word in words:
-        alike = related_words.related_stems(word).items()
+        alike = terms.related_stems(word).items()
         found[word] = {
             other: query.weights.kin * share for other, share in alike if other in said and other not in spoken
         }
-        if word not in said and not found[word] and not related_words.is_known_stem(word):
+        if word not in said and not found[word] and not terms.is_known_stem(word):
             found[word] = dict.fromkeys(terms.terms_near(word, said.intersection), 1.0)
     return found
 

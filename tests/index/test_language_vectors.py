@@ -11,15 +11,17 @@ import pytest
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index import DocumentChange, IndexQuery, SearchUnit
-from elytron_index.lexicon import text_vectors
-from elytron_index.lexicon.language_vectors import (
+from elytron_index.lexicon.text_vectors import (
     FILE,
+    LANGUAGE_FILE,
     LanguageVectors,
     LanguageVocabulary,
+    TextVectors,
+    encode_vectors,
+    encoded_cosines,
     table_version,
     text_codes,
 )
-from elytron_index.lexicon.text_vectors import TextVectors, encode_vectors, encoded_cosines
 from elytron_index.space_index import SpaceIndex
 
 MEMORIES = (
@@ -114,18 +116,18 @@ def test_a_letter_that_begins_no_piece_is_left_out() -> None:
 
 def test_the_version_names_both_tables(table: LanguageVectors) -> None:
     assert LanguageVectors.load() is table
-    assert LanguageVectors(files("elytron_index").joinpath(FILE).read_bytes()).version == table.version
+    assert LanguageVectors(files("elytron_index").joinpath(LANGUAGE_FILE).read_bytes()).version == table.version
     assert table_version() == f"{TextVectors.load().version} {table.version}"
 
 
 def test_both_files_are_at_most_16_megabytes() -> None:
-    names = (FILE, text_vectors.FILE)
+    names = (LANGUAGE_FILE, FILE)
     assert sum(len(files("elytron_index").joinpath(name).read_bytes()) for name in names) <= 16_000_000
 
 
 def test_importing_elytron_does_not_read_the_table() -> None:
     asked = (
-        "import elytron, sys; module = sys.modules.get('elytron_index.lexicon.language_vectors');"
+        "import elytron, sys; module = sys.modules.get('elytron_index.lexicon.text_vectors');"
         "print(module.LanguageVectors.load.cache_info().currsize if module else 0)"
     )
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)

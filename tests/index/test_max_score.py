@@ -12,7 +12,7 @@ from elytron_core.policy.ranking.excerpts import SoughtWords
 from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.ports.store import DocumentRef
 from elytron_index import DocumentChange, IndexQuery, SearchUnit, UnitFilters
-from elytron_index.lexicon import related_words
+from elytron_index.lexicon import terms
 from elytron_index.query import FoundCandidates
 from elytron_index.search import max_score, space_search, vector_scan
 from elytron_index.space_index import SpaceIndex
@@ -78,7 +78,7 @@ def vocabulary() -> list[str]:
     found: dict[str, None] = {}
     for word in ("dog", "travel", "music", "doctor", "garden", "money", "winter", "school"):
         stem = ANALYSER.terms(word)[0]
-        found |= dict.fromkeys((stem, *related_words.related_stems(stem)))
+        found |= dict.fromkeys((stem, *terms.related_stems(stem)))
     return list(found)
 
 
@@ -124,8 +124,8 @@ def test_the_nearest_of_many_are_those_of_looking_at_all(
     monkeypatch.setattr(space_search, "_POOL", 16)
     query = IndexQuery("", limit=3, vector=("m", asked), filters=UnitFilters(tags_any=tags))
     plain = index.search(query)
-    monkeypatch.setattr("elytron_index.search.top_k._MANY", 256)
-    monkeypatch.setattr("elytron_index.search.top_k._SAMPLED", 30)
+    monkeypatch.setattr("elytron_index.search.vector_scan._MANY", 256)
+    monkeypatch.setattr("elytron_index.search.vector_scan._SAMPLED", 30)
     sampled = index.search(query)
     monkeypatch.setattr(vector_scan, "likely_edge", never_reached)
     missed = index.search(query)

@@ -9,9 +9,9 @@ from elytron_core.policy.ranking.query import AnswerOwner
 from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.policy.temporal.time_ranges import TimeSpan
 from elytron_core.ports.store import DocumentRef
-from elytron_core.text.features import TextTrait
+from elytron_core.text.traits import TextTrait
 from elytron_index import Bm25Parameters, IndexQuery, SearchUnit, UnitCandidate
-from elytron_index.lexicon import related_words, terms
+from elytron_index.lexicon import terms
 
 DAY = 86_400_000
 
@@ -103,9 +103,9 @@ def test_each_further_unit_of_a_thread_gives_way_twice_at_most() -> None:
 
 def test_kin_counts_a_share_and_the_word_itself_in_full() -> None:
     (pet,), (dog,) = ANALYSER.terms("pet"), ANALYSER.terms("dog")
-    assert 0 < related_words.related_stems(pet)[dog] < 1
-    assert related_words.related_stems("xyzzy") == {}
-    assert all(0 < share <= 1 for word in ("pet", "famili") for share in related_words.related_stems(word).values())
+    assert 0 < terms.related_stems(pet)[dog] < 1
+    assert terms.related_stems("xyzzy") == {}
+    assert all(0 < share <= 1 for word in ("pet", "famili") for share in terms.related_stems(word).values())
     units = [unit(1, "my pet sleeps", thread=""), unit(2, "my dog sleeps", thread=""), unit(3, "a stone", thread="")]
     found = by_text(units, IndexQuery(text="pet", limit=9))
     assert found["my pet sleeps"].signals.body > found["my dog sleeps"].signals.body > 0

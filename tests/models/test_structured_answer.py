@@ -9,7 +9,7 @@ from tests.models.streams import RECORDED, chat, messages, responses
 
 from elytron_core.errors import ModelRefused, ModelUnavailable
 from elytron_core.model import Value
-from elytron_core.policy.extraction.prompts import schema_of
+from elytron_core.policy.extraction.model_facts import schema_of
 from elytron_core.ports.chat import ModelRequest
 from elytron_core.ports.models import LanguageModel, PromptMessage, PromptRole, TextCompletion
 from elytron_models import ModelClient, StructuredAnswer, StructuredOutput, TextModel, address_of, ask_for

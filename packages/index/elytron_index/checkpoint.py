@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from elytron_core.strict_json import frame_checksum
 from elytron_core.text import analyser as analysis
 from elytron_core.text.analyser import TextAnalyser
-from elytron_index.lexicon.language_vectors import table_version
 from elytron_index.lexicon.terms import KEPT_DTYPES, KeptTerms, TermVocabulary
+from elytron_index.lexicon.text_vectors import table_version
 from elytron_index.structures.columns import DTYPES, RowRefs, StoredRefs, UnitColumns
 from elytron_index.structures.postings import PostingSegment
 from elytron_index.structures.state import FrozenState, IndexState

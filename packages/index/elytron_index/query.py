@@ -9,7 +9,7 @@ from elytron_core.policy.ranking.query import AnswerOwner
 from elytron_core.policy.ranking.weights import STANDARD, SignalWeights
 from elytron_core.policy.temporal.time_ranges import TimeSpan
 from elytron_core.ports.store import DocumentRef
-from elytron_core.text.features import TextTrait
+from elytron_core.text.traits import TextTrait
 
 if TYPE_CHECKING:
     from elytron_index.lexicon.terms import LearntTerms
@@ -151,7 +151,7 @@ class UnitSignals(NamedTuple, Generic[Number]):
     fits: Number
     """1 where the text has a trait that the answer is likely to have."""
     told: Number
-    """Degree to which the text, or a long one's nearest sentence, states facts (`elytron_core.text.features`)."""
+    """Degree to which the text, or a long one's nearest sentence, states facts (`elytron_core.text.traits`)."""
     sentence: Number
     """Difference of a long text's nearest sentence to the whole text, as evidence for it.
 

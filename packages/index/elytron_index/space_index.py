@@ -10,14 +10,13 @@ from elytron_core.ids import other_names
 from elytron_core.policy.ranking.excerpts import ScoredSentence, SoughtWords, sentences_of
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text.analyser import TextAnalyser
-from elytron_core.text.features import TextTrait
+from elytron_core.text.traits import TextTrait
 from elytron_index import checkpoint
 from elytron_index.checkpoint import Bytes
-from elytron_index.lexicon.language_vectors import LanguageVectors
 from elytron_index.lexicon.terms import LearntTerms
+from elytron_index.lexicon.text_vectors import LanguageVectors
 from elytron_index.query import DocumentChange, EmbeddedDocument, FoundCandidates, IndexQuery, UnitFilters, UnitView
-from elytron_index.search.query_signals import ReadingCache
-from elytron_index.search.space_search import latest_units, search_space
+from elytron_index.search.space_search import ReadingCache, latest_units, search_space
 from elytron_index.structures.state import FrozenState, IndexState
 
 

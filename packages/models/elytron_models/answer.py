@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidJson, ModelRefused
 from elytron_core.model import Value
-from elytron_core.policy.extraction import prompts as shapes
+from elytron_core.policy.extraction.model_facts import bare_json, correction_prompt, looks_cut, schema_of
 from elytron_core.ports import chat
 from elytron_core.ports.models import PromptMessage, PromptRole, TextCompletion
 from elytron_models.server import error_of
@@ -108,7 +108,7 @@ async def correct_answer(
     written = await asked(None)
     read = _read_answer(written, shape)
     if read.value is None:
-        question = shapes.correction_prompt(read.problem, shapes.schema_of(shape))
+        question = correction_prompt(read.problem, schema_of(shape))
         read = _read_answer(await asked(AnswerCorrection(written.text, question)), shape)
     if read.value is None:
         raise ModelRefused(f"the model {name!r} twice gave no answer of the shape asked for")
@@ -120,7 +120,7 @@ async def ask_for(
 ) -> StructuredAnswer[ValueT]:
     """Return the answer to `request` as a `shape`; tools are not called. Raises ModelUnavailable, ModelRefused."""
     wanted = request.model_copy(
-        update={"answer_schema": shapes.schema_of(shape), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
+        update={"answer_schema": schema_of(shape), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
     )
     usage = chat.TokenUsage()
 
@@ -151,8 +151,8 @@ class _ReadAnswer(Generic[ValueT]):
 
 
 def _read_answer(answer: WrittenText, shape: type[ValueT]) -> _ReadAnswer[ValueT]:
-    text = shapes.bare_json(answer.text)
-    if answer.is_cut or shapes.looks_cut(text):
+    text = bare_json(answer.text)
+    if answer.is_cut or looks_cut(text):
         return _ReadAnswer(None, "it was cut off before its end: answer shorter")
     try:
         plain: Any = strict_json.parse_json(text.encode("utf-8", "replace"))

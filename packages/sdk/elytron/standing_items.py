@@ -21,7 +21,7 @@ from elytron_core.evidence import TrustLevel
 from elytron_core.ids import FactId, TurnId
 from elytron_core.planes import continuity, subjects
 from elytron_core.planes.continuity import GardenRole
-from elytron_core.planes.facts import FACTS, Fact, FactKind, FactPrivacy
+from elytron_core.planes.facts import FACTS, Fact, FactKind, FactPrivacy, fact_freshness
 from elytron_core.planes.skills import SKILLS, Skill
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import continuity as capsule_policy
@@ -30,13 +30,12 @@ from elytron_core.policy.maintenance import BUDGETS
 from elytron_core.policy.projection.sections import LabelledItem, StandingFact, StandingSkill, WishItem
 from elytron_core.policy.ranking.facts import FactQuery
 from elytron_core.policy.ranking.skills import score_agent_skills
-from elytron_core.policy.temporal.validity import fact_freshness
 from elytron_core.policy.tools import ToolHints, select_hints
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import similarity
 from elytron_core.text.analyser import TextAnalyser
-from elytron_core.text.features import TextTrait
+from elytron_core.text.traits import TextTrait
 from elytron_index import UnitView
 
 SKILLS_STANDING = 16

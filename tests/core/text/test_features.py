@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_core.text.features import FULL_CHARS, TextTrait, read_traits
+from elytron_core.text.traits import FULL_CHARS, TextTrait, read_traits
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from elytron_core.text.phrases import pattern_table
+from elytron_core.text.traits import pattern_table
 
 
 @pytest.mark.parametrize("name", ["questions", "changes", "intents"])

@@ -12,8 +12,7 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.records import RecordItem
 from elytron_core.errors import InvalidInput, LimitExceeded, NotFound, PermissionRefused, PreconditionFailed
 from elytron_core.model import Request, Value
-from elytron_core.policy.projection.escape import FenceTag, escape_line
-from elytron_core.policy.projection.sections import label_of
+from elytron_core.policy.projection.sections import FenceTag, escape_line, label_of
 from elytron_core.scope import Name
 
 PERSONA, HUMAN = "persona", "human"

@@ -14,7 +14,7 @@ from elytron_agent import limits
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
-from elytron_core.policy.projection.escape import clip_text, escape_line, escape_links
+from elytron_core.policy.projection.sections import clip_text, escape_line, escape_links
 from elytron_core.ports.chat import ChatRole, InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from elytron_core.model import Value
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.projection.builder import POLICY as BLOCK_POLICY
-from elytron_core.policy.projection.escape import escape_line
+from elytron_core.policy.projection.sections import escape_line
 from elytron_models.chat_messages import MESSAGE, ItemPart, TurnItem
 
 KIND: Final = "historical_memory"

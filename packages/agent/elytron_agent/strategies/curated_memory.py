@@ -28,7 +28,7 @@ from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_t
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.errors import ElytronError
 from elytron_core.model import Request
-from elytron_core.policy.projection.escape import escape_line
+from elytron_core.policy.projection.sections import escape_line
 
 logger = logging.getLogger(__name__)
 HEADINGS: Final = {ListTarget.MEMORY: "MEMORY (your own notes)", ListTarget.USER: "USER PROFILE (who the user is)"}

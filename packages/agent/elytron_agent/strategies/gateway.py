@@ -24,7 +24,7 @@ from elytron_core.ids import IdSource, RandomIds
 from elytron_core.model import Request, Value
 from elytron_core.planes.transcript import Message
 from elytron_core.policy.admission.own_output import REFERENCE_HEADING
-from elytron_core.policy.projection.escape import escape_line
+from elytron_core.policy.projection.sections import escape_line
 from elytron_core.scope import Name, Scope
 from elytron_core.strict_json import sha256_digest
 from elytron_gateway import limits as gateway_limits

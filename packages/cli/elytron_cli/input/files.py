@@ -17,7 +17,7 @@ from elytron_core import limits, strict_json
 from elytron_core.contracts.transcript import RuntimeSkillWrite
 from elytron_core.errors import InvalidInput, InvalidJson, PayloadTooLarge, UnreadableFile
 from elytron_core.model import Value, invalid_input
-from elytron_core.policy.skills import front_matter
+from elytron_core.policy.skills import SkillFile, read_skill_file
 from elytron_core.strict_json import canonical_bytes
 
 ValueT = TypeVar("ValueT", bound=Value)
@@ -130,7 +130,7 @@ def valid_value(kind: type[ValueTValues], /, **fields: object) -> ValueTValues:
 
 def skill_writes(name: str, text: str, /) -> Iterator[RuntimeSkillWrite]:
     """Yield the procedures in the file `name` with this text. Raises UnreadableFile, InvalidInput."""
-    document = front_matter.read_skill_file(text)
+    document = read_skill_file(text)
     if document is not None:
         yield _from_markdown(name, document)
     elif text.lstrip().startswith(("[", "{")):
@@ -140,7 +140,7 @@ def skill_writes(name: str, text: str, /) -> Iterator[RuntimeSkillWrite]:
         raise UnreadableFile(name=name, problem=problem)
 
 
-def _from_markdown(name: str, document: front_matter.SkillFile) -> RuntimeSkillWrite:
+def _from_markdown(name: str, document: SkillFile) -> RuntimeSkillWrite:
     fields = document.fields
     missing = [field for field in ("name", "topic", "title") if not fields.get(field)]
     if missing:

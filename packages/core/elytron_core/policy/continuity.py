@@ -1,15 +1,27 @@
-"""Continuity capsules: which are shown, their text, and which are dropped when there are too many."""
+"""Continuity: which capsules are shown, their text, which are dropped when there are too many; and notes of days.
+
+Notes are drawn from the transcript without a model: the most informative sentences of a day, word for word. A note is
+evidence of evidence and no belief: each sentence is a quoted line, and no rule reads facts from quoted lines.
+"""
 
 import hashlib
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 from elytron_core import limits
-from elytron_core.clock import Instant
-from elytron_core.contracts.continuity import SnapshotLayer, SnapshotLayers, SnapshotMode
+from elytron_core.clock import DAY_MS, Instant, format_instant
+from elytron_core.contracts.continuity import NoteDraft, SnapshotLayer, SnapshotLayers, SnapshotMode
+from elytron_core.evidence import EvidenceRole
+from elytron_core.ids import TurnId
+from elytron_core.planes import continuity, transcript
 from elytron_core.planes.continuity import CapsuleState, ContinuityCapsule, state_at
 from elytron_core.planes.facts import Fact, FactKind, FactPrivacy
+from elytron_core.policy import maintenance
+from elytron_core.policy.admission.own_output import NOTE_HEADING, own_words
+from elytron_core.policy.extraction import rule_facts
+from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.text import similarity
+from elytron_core.text.traits import read_traits
 
 _WORTH: Final = {
     CapsuleState.ACTIVE: 3,
@@ -121,3 +133,105 @@ def included_layers(layers: SnapshotLayers, /) -> tuple[SnapshotLayer, ...]:
 def layers_fingerprint(layers: SnapshotLayers, /) -> str:
     """Return the SHA-256 of the layers, by which a changed or broken snapshot is known."""
     return hashlib.sha256(layers.to_bytes()).hexdigest()
+
+
+NOTES_PER_PASS: Final = 4
+SENTENCES: Final = 8
+"""Sentences of a day's note; it cites at most as many messages."""
+
+
+class DrawnNotes(NamedTuple):
+    """The notes of the days that were read, and the last turn that needs no further look."""
+
+    drafts: tuple[NoteDraft, ...]
+    through: int
+
+
+class _NoteSentence(NamedTuple):
+    told: float
+    place: int
+    speaker: str
+    text: str
+    citation: str
+
+
+def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /, *, is_cut: bool) -> DrawnNotes:
+    """Return the notes of up to four days older than a week, from turns in the order of their conversation.
+
+    Reading ends at the first turn of the last week. If the turns are cut off at a page's end (`is_cut`), the day of
+    the last one is left for the next page, unless the page has no other.
+    """
+    days: list[tuple[str, list[tuple[TurnId, transcript.Turn]]]] = []
+    goes_on = is_cut
+    for turn_id, turn in turns:
+        if _turn_instant(turn) >= now - maintenance.NOTES_AFTER_DAYS * DAY_MS:
+            goes_on = False
+            break
+        day = _turn_day(turn)
+        if not days or days[-1][0] != day:
+            days.append((day, []))
+        days[-1][1].append((turn_id, turn))
+    if goes_on and len(days) > 1:
+        days.pop()
+    drafts: dict[str, NoteDraft] = {}
+    said: dict[str, list[tuple[TurnId, transcript.Turn]]] = {}
+    through = 0
+    for day, held in days:
+        if len(drafts) == NOTES_PER_PASS and day not in drafts:
+            break
+        through = held[-1][1].sequence
+        said.setdefault(day, []).extend(held)
+        draft = _day_note(day, said[day])
+        if draft is not None:
+            drafts[day] = draft
+    return DrawnNotes(tuple(drafts.values()), through)
+
+
+def drawn_again(note: continuity.DailyNote, turns: Iterable[tuple[TurnId, transcript.Turn]], /) -> NoteDraft | None:
+    """Return the note of the day of `note`, drawn from its turns; None if it has none or would be the same."""
+    told = {turn_id: turn for turn_id, turn in turns if _turn_day(turn) == note.period}
+    draft = _day_note(note.period, sorted(told.items()))
+    if draft is None or (draft.text, draft.citations) == (note.text, note.citations):
+        return None
+    return draft
+
+
+def _turn_day(turn: transcript.Turn) -> str:
+    return format_instant(_turn_instant(turn))[: len("2026-08-03")]
+
+
+def _turn_instant(turn: transcript.Turn) -> Instant:
+    """Return when a turn was said by its host's clock; never later than it was recorded."""
+    return min([turn.recorded_at, *(transcript.said_at(turn, message) for message in turn.messages[:1])])
+
+
+def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraft | None:
+    """Return the note of a day; None if no sentence of its turns is worth noting."""
+    told = _note_sentences(turns)
+    if not told:
+        return None
+    best = sorted(sorted(told, key=lambda found: (-found.told, found.place))[:SENTENCES], key=lambda found: found.place)
+    speakers = ", ".join(dict.fromkeys(found.speaker for found in best))
+    lines = [f"{NOTE_HEADING} {day}: {speakers}", *(f"> {found.speaker}: {found.text}" for found in best)]
+    citations = tuple(dict.fromkeys(found.citation for found in best))
+    return NoteDraft(period=day, text="\n".join(lines)[: limits.NOTE_CHARS], citations=citations)
+
+
+def _note_sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_NoteSentence]:
+    """Return what people and assistants said that may be recalled, each sentence once, but for bare replies."""
+    found: dict[str, _NoteSentence] = {}
+    for turn_id, turn in turns:
+        if turn.external_content_used:
+            continue
+        for part, message in enumerate(turn.messages):
+            if message.role not in {EvidenceRole.USER, EvidenceRole.ASSISTANT}:
+                continue
+            if not (turn.is_recallable(part) and turn.is_readable(part)) or len(message.text) > rule_facts.READ_CHARS:
+                continue
+            for text in rule_facts.own_sentences(scrub_secrets(own_words(message.text)).text):
+                worth = read_traits(text).told
+                if worth >= 0 and text not in found:
+                    citation = transcript.message_id(turn_id, part)
+                    speaker = message.speaker or message.role.value
+                    found[text] = _NoteSentence(worth, len(found), speaker, text, citation)
+    return list(found.values())

@@ -11,7 +11,7 @@ from elytron_core.contracts.facts import ProfileBearing, ProfileGroup, ProfileLi
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
 from elytron_core.planes.facts import Fact, FactKind, FactReach, FreshnessHint
-from elytron_core.policy.extraction import prompts
+from elytron_core.policy.extraction.model_facts import prompt_text
 from elytron_core.text import similarity
 
 KIND_ORDER: Final = (
@@ -143,7 +143,7 @@ def list_facts(groups: Sequence[ProfileGroup], /) -> str:
 def profile_data(person: str, lines: Sequence[ProfileLine], /) -> str:
     """Return the numbered facts that a model is shown."""
     numbered = (f"{number}. {_line_text(line)}" for number, line in enumerate(lines, 1))
-    return "\n".join((f"The person: {prompts.prompt_text(person, limits.NAME_CHARS) or 'the user'}", *numbered))
+    return "\n".join((f"The person: {prompt_text(person, limits.NAME_CHARS) or 'the user'}", *numbered))
 
 
 def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: str, /) -> CheckedProfile:
@@ -155,7 +155,7 @@ def check_profile(answer: ProfileAnswer, lines: Sequence[ProfileLine], person: s
     kept: list[ProfileSentence] = []
     left = limits.PROFILE_CHARS
     for written in answer.sentences:
-        text = prompts.prompt_text(written.text, limits.PROFILE_SENTENCE_CHARS)
+        text = prompt_text(written.text, limits.PROFILE_SENTENCE_CHARS)
         grounds = [_ground_line(ground, lines) for ground in written.rests_on]
         found = [line for line in grounds if line is not None]
         left -= len(text) + 1
@@ -169,7 +169,7 @@ def _line_text(line: ProfileLine) -> str:
         *(["from outside, unconfirmed"] if line.trust is TrustLevel.OUTSIDE else []),
         *([] if line.hint is FreshnessHint.NONE else [f"{line.hint.value} it first"]),
     ]
-    text = prompts.prompt_text(f"{line.topic}: {line.content}", limits.FACT_CHARS + limits.TOPIC_CHARS)
+    text = prompt_text(f"{line.topic}: {line.content}", limits.FACT_CHARS + limits.TOPIC_CHARS)
     return f"{text} ({'; '.join(marks)})" if marks else text
 
 

@@ -10,8 +10,7 @@ from typing import Final
 from elytron_core.policy.extraction.rule_facts import own_sentences
 from elytron_core.policy.ranking.query import PATTERN_LANGUAGES, QuestionLabel
 from elytron_core.ports.models import StatementLabel
-from elytron_core.text.features import READ_CHARS
-from elytron_core.text.phrases import LastingTime, StandingPhrases
+from elytron_core.text.traits import READ_CHARS, LastingTime, StandingPhrases
 
 QUESTION_MODEL: Final = "questions"
 """For the languages whose questions have patterns as well."""
@@ -37,8 +36,8 @@ class LinearQuestionClassifier:
 @lru_cache(maxsize=_CACHED)
 def _question_labels(question: str) -> frozenset[QuestionLabel]:
     # Imported now: a process that reads no question needs no numeric library.
-    from elytron_index.lexicon.language_vectors import language_of
     from elytron_index.lexicon.linear_model import LinearModel
+    from elytron_index.lexicon.text_vectors import language_of
 
     name = QUESTION_MODEL if language_of(question) in PATTERN_LANGUAGES else FOREIGN_QUESTION_MODEL
     return frozenset(map(QuestionLabel, LinearModel.load(name).holding(question)))

@@ -24,8 +24,7 @@ from zlib import crc32, decompress
 import numpy as np
 from numpy.typing import NDArray
 
-from elytron_index.lexicon.language_vectors import LanguageVectors
-from elytron_index.lexicon.text_vectors import DIMENSIONS, TextVectors
+from elytron_index.lexicon.text_vectors import DIMENSIONS, LanguageVectors, TextVectors
 
 TOKENS_MAX: Final = 64
 """Number of tokens of a text that are read; the rest is ignored."""

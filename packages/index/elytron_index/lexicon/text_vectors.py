@@ -1,19 +1,25 @@
-"""Text vectors: what an English text is about as 128 whole numbers, the sum of a row of a table for each of its tokens.
+"""Text vectors: what a text is about as 128 whole numbers, by a table of English and by one of fifteen languages.
 
-The table was fitted once so that such a sum points as nearly as it can the way in which a sentence encoder's vector of
-the same text points (see text_vectors.md). It needs no model: a text costs a look-up and an addition for each word.
-All sums are of whole numbers, so that neither the order of words nor the processor changes a result. Nothing is read at
-import; `TextVectors.load` reads the table once in a process.
+Each was fitted once so that the sum of a text's rows points as nearly as it can the way in which a sentence encoder's
+vector of the same text points (see text_vectors.md and language_vectors.md); that of many languages holds pieces of
+their words, so texts of two languages compare. They need no model: a text costs a look-up and an addition for each
+word. All sums are of whole numbers, so that neither the order of words nor the processor changes a result. Nothing is
+read at import; `load` reads a table once in a process.
+
+In the table of languages each number of a piece has 4 bits, times a factor of the piece. A byte a piece says how much
+more often English has it than the others: by their sum the English table is silent for a text of another language. One
+more says which language has it most often, and by how much more than the next: so the language of a text is known.
 """
 
 import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,3 +144,203 @@ def encoded_cosines(asked: NDArray[np.int8], kept: NDArray[np.int8], /) -> NDArr
 
 def _zero_row() -> NDArray[np.int32]:
     return np.zeros(DIMENSIONS, np.int32)
+
+
+LANGUAGE_FILE: Final = "language_vectors.bin"
+UNSPACED: Final = "\u3005\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\u0e00-\u0e7f"
+"""Letters of Chinese, Japanese and Thai, which leave no space between words."""
+PIECE_CHARS: Final = 18
+"""Largest number of letters of a piece, without the prefix of a continuation."""
+BLOCK: Final = 128
+"""Number of letters of a bucket, from `_BLOCKED` on."""
+LANGUAGE_CODES: Final = ("ar", "de", "en", "es", "fr", "it", "ja", "ko", "nl", "pl", "pt", "ru", "th", "tr", "zh")
+MIDDLE: Final = 8
+"""A stored half byte is this much more than the number that it means."""
+
+_LANGUAGE_TOKEN: Final = re.compile(rf"[{UNSPACED}]+|(?:(?![{UNSPACED}])[^\W\d_])+|[?!.,]")
+_BLOCKED: Final = 0x2E80
+_UNSPACED: Final = re.compile(f"[{UNSPACED}]")
+_IGNORED: Final = re.compile("[\u0300-\u036f\u0610-\u061a\u0640\u064b-\u065f\u0670\u200b-\u200f]")
+_ALIKE: Final = str.maketrans({"。": ".", "、": ",", "،": ",", "؟": "?", "ё": "е"})
+
+
+def plain_form(text: str, /) -> str:
+    """Return `text` as it is looked up: normal forms, no case, no vowel marks of Arabic, one full stop for all."""
+    if text.isascii():
+        return text.casefold()
+    return _IGNORED.sub("", unicodedata.normalize("NFKC", text).casefold().translate(_ALIKE))
+
+
+def bucket_key(token: str, /) -> str:
+    """Return the name of the bucket that holds `token`: its first letter, or the 128 letters around it in East Asia."""
+    head = CONTINUATION if token.startswith(CONTINUATION) else ""
+    return head + _letter_key(token[len(head)])
+
+
+class TokenBucket(NamedTuple):
+    """The tokens of one bucket: the place of the first, and all of them, one a line, without the prefix."""
+
+    first: int
+    lines: bytes
+
+
+class LanguageVocabulary:
+    """Words and pieces of words of many languages, and four marks of punctuation.
+
+    A word that is no token itself is the longest pieces that make it up, from its beginning on; a letter that begins
+    no piece is left out. In scripts without spaces a whole run of letters is cut so. Tokens are read by buckets, so
+    that a process has those alone in memory whose letters it meets.
+    """
+
+    def __init__(self, buckets: Mapping[str, TokenBucket], /) -> None:
+        self._buckets: Final = buckets
+        self._read: Final[dict[str, Mapping[str, int]]] = {}
+        self._pieces = lru_cache(maxsize=16_384)(self._cut)
+
+    @classmethod
+    def of(cls, tokens: Iterable[str], /) -> "LanguageVocabulary":
+        """Return a vocabulary of `tokens`. Their places are in the order of the names of the buckets."""
+        grouped: defaultdict[str, list[str]] = defaultdict(list)
+        for token in tokens:
+            grouped[bucket_key(token)].append(token.removeprefix(CONTINUATION))
+        buckets: dict[str, TokenBucket] = {}
+        first = 0
+        for key, words in sorted(grouped.items()):
+            buckets[key] = TokenBucket(first, "\n".join(words).encode("utf-8"))
+            first += len(words)
+        return cls(buckets)
+
+    @property
+    def buckets(self) -> Mapping[str, TokenBucket]:
+        """The buckets, by name."""
+        return self._buckets
+
+    def tokens(self) -> list[str]:
+        """Return all tokens by place."""
+        ordered = sorted(self._buckets.items(), key=lambda each: each[1].first)
+        heads = ((CONTINUATION if key.startswith(CONTINUATION) else "", bucket.lines) for key, bucket in ordered)
+        return [head + word for head, lines in heads for word in lines.decode("utf-8").split("\n")]
+
+    def rows(self, text: str, /) -> list[int]:
+        """Return the place of each token of `text`, in order."""
+        found: list[int] = []
+        for word in _LANGUAGE_TOKEN.findall(plain_form(text)):
+            found += self._pieces(word)[0]
+        return found
+
+    def share(self, text: str, /) -> float:
+        """Return the share of the letters and figures of `text` that are in tokens; 0 without any."""
+        plain = plain_form(text)
+        known = sum([self._pieces(word)[1] for word in _LANGUAGE_TOKEN.findall(plain)])
+        return known / max(sum(map(str.isalnum, plain)), known, 1)
+
+    def _cut(self, word: str) -> tuple[tuple[int, ...], int]:
+        """Return the places of the pieces of `word`, and how many letters and figures they have."""
+        size = len(word)
+        is_unspaced = _UNSPACED.match(word) is not None
+        found: list[int] = []
+        start = known = 0
+        while start < size:
+            head = CONTINUATION if start and not is_unspaced else ""
+            places = self._places(head + _letter_key(word[start]))
+            ends = range(min(size, start + PIECE_CHARS), start, -1) if places else ()
+            end = next((end for end in ends if word[start:end] in places), None)
+            if end is not None:
+                found.append(places[word[start:end]])
+                known += sum(map(str.isalnum, word[start:end]))
+            start = end or start + 1
+        return tuple(found), known
+
+    def _places(self, key: str) -> Mapping[str, int]:
+        """Return the place of each token of a bucket."""
+        places = self._read.get(key)
+        if places is None:
+            bucket = self._buckets.get(key)
+            words = bucket.lines.decode("utf-8").split("\n") if bucket is not None else ()
+            first = bucket.first if bucket is not None else 0
+            places = self._read[key] = {word: place for place, word in enumerate(words, first)}
+        return places
+
+
+class LanguageVectors:
+    """A table of the vectors of pieces of many languages, and the vectors of texts by it."""
+
+    def __init__(self, data: bytes, /) -> None:
+        start = data.index(b"\n") + 1
+        told = json.loads(data[:start])
+        self.version: Final[str] = told["version"]
+        buckets: dict[str, TokenBucket] = {}
+        many, end = 0, start
+        for key, tokens, size in told["buckets"]:
+            buckets[key] = TokenBucket(many, data[end : end + size])
+            many, end = many + tokens, end + size
+        self.vocabulary: Final = LanguageVocabulary(buckets)
+        self._factors: Final = np.frombuffer(data, np.uint8, many, end)
+        self._english: Final = np.frombuffer(data, np.int8, many, end + many)
+        self._languages: Final = np.frombuffer(data, np.uint8, many, end + 2 * many)
+        self._halves: Final = np.frombuffer(data, np.uint8, offset=end + 3 * many).reshape(many, DIMENSIONS // 2)
+
+    @staticmethod
+    @cache
+    def load() -> "LanguageVectors":
+        """Return the table that ships. It is read at the first call of a process and kept."""
+        return LanguageVectors(files("elytron_index").joinpath(LANGUAGE_FILE).read_bytes())
+
+    def vector(self, text: str, /) -> NDArray[np.int32]:
+        """Return the sum of the rows of the tokens of `text`; all 0 if the table knows none of them."""
+        return self._sum(self.vocabulary.rows(text))
+
+    def word_sum(self, text: str, /) -> NDArray[np.int64]:
+        """Return the sum of the rows of the tokens of `text`, frequent ones counted as much as rare ones."""
+        halves = self._halves.take(self.vocabulary.rows(text), axis=0)
+        low, high = (np.add.reduce(half, axis=0, dtype=np.int64) for half in (halves & 15, halves >> 4))
+        return np.concatenate((low, high)) - MIDDLE * len(halves)
+
+    def is_english(self, text: str, /) -> bool:
+        """Return whether English has the pieces of `text` as often as other languages do, or it has none."""
+        return self._speaks_english(self.vocabulary.rows(text))
+
+    def language(self, text: str, /) -> str:
+        """Return the code of the language that `text` is likely to be in; empty if its pieces do not say."""
+        marks = self._languages.take(self.vocabulary.rows(text))
+        votes = np.bincount(marks >> 4, weights=marks & 15, minlength=len(LANGUAGE_CODES))
+        best = int(votes.argmax())
+        return LANGUAGE_CODES[best] if votes[best] > 0 else ""
+
+    def vector_pair(self, text: str, /) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return the vectors of `text` by the English table, 0 for other languages, and by this one."""
+        rows = self.vocabulary.rows(text)
+        english = TextVectors.load().vector(text) if self._speaks_english(rows) else np.zeros(DIMENSIONS, np.int32)
+        return english, self._sum(rows)
+
+    def _speaks_english(self, rows: Sequence[int]) -> bool:
+        return not rows or int(np.add.reduce(self._english.take(rows), dtype=np.int64)) >= 0
+
+    def _sum(self, rows: Sequence[int]) -> NDArray[np.int32]:
+        halves, factors = self._halves.take(rows, axis=0), self._factors.take(rows).astype(np.int32)
+        low, high = factors @ (halves & 15).astype(np.int32), factors @ (halves >> 4).astype(np.int32)
+        return np.concatenate((low, high)) - np.int32(MIDDLE) * np.add.reduce(factors, dtype=np.int32)
+
+
+def text_codes(texts: Sequence[str], /) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """Return each text's vector by the English table, and by that of all languages, in 8 bits."""
+    table = LanguageVectors.load()
+    pairs = [table.vector_pair(text) for text in texts]
+    english, languages = (np.array([pair[half] for pair in pairs], np.int32).reshape(-1, DIMENSIONS) for half in (0, 1))
+    return encode_vectors(english), encode_vectors(languages)
+
+
+def language_of(text: str, /) -> str:
+    """Return the code of the language that `text` is likely to be in, by the table that ships; empty if unknown."""
+    return LanguageVectors.load().language(text)
+
+
+@cache
+def table_version() -> str:
+    """Return the version of both tables."""
+    return f"{TextVectors.load().version} {LanguageVectors.load().version}"
+
+
+def _letter_key(letter: str) -> str:
+    code = ord(letter)
+    return letter if code < _BLOCKED else chr(code - code % BLOCK)

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from elytron_core.policy.ranking.weights import SignalWeights
 from elytron_core.text import analyser
-from elytron_index.lexicon import related_words
 from elytron_index.lexicon import terms as lexicon_terms
 from elytron_index.query import Bm25Parameters, IndexQuery
-from elytron_index.search.top_k import highest_values
+from elytron_index.search.vector_scan import highest_values
 from elytron_index.structures.columns import Mask
 from elytron_index.structures.postings import FoundPostings, TextField, code_of
 from elytron_index.structures.state import IndexState
@@ -197,7 +196,7 @@ def window_norm(state: IndexState, query: IndexQuery, around: RowNeighbours, /) 
 
 def kin_of(state: IndexState, word: str, weight: float, /) -> Mapping[str, float]:
     """Return the related words of `word` that are not names here, each with the share it counts."""
-    kindred = related_words.related_stems(word) if weight else None
+    kindred = lexicon_terms.related_stems(word) if weight else None
     if not kindred:
         return {}
     speakers = state.speakers_of
@@ -219,7 +218,7 @@ def likely_slips(
     start = 0
     for word, others in zip(terms.words, related, strict=True):
         end = start + 1 + len(others)
-        if not any(counts[start:end]) and not related_words.is_known_stem(word):
+        if not any(counts[start:end]) and not lexicon_terms.is_known_stem(word):
             near = lexicon_terms.terms_near(word, state.postings.vocabulary.among)
             if near:
                 found[word] = dict.fromkeys(near, 1.0)

@@ -1,21 +1,25 @@
 """A search of one space: raw signals as arrays over the units that can matter, then the best by a weighted sum.
 
-Every sum runs in an order fixed by the query and the thread, never by where a unit happens to be kept; so results do
-not depend on how the units arrived.
+Signals say what a query is after: an answer to a question, a time, a kind of thing, whose words, several threads. Every
+sum runs in an order fixed by the query and the thread, never by where a unit happens to be kept; so results do not
+depend on how the units arrived.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, LimitExceeded
-from elytron_core.policy.ranking.excerpts import LONG_CHARS
+from elytron_core.policy.ranking.excerpts import LONG_CHARS, SoughtWords
 from elytron_core.policy.ranking.query import AnswerOwner
 from elytron_core.policy.ranking.weights import SignalWeights
-from elytron_core.text.features import TextTrait
+from elytron_core.policy.temporal.time_ranges import TimeSpan
+from elytron_core.text.traits import TextTrait
 from elytron_index.query import (
     FoundCandidates,
     IndexQuery,
@@ -25,16 +29,162 @@ from elytron_index.query import (
     UnitSignals,
     UnitView,
 )
-from elytron_index.search import query_signals
+from elytron_index.search import bm25, max_score
 from elytron_index.search.bm25 import Floats, PoolScores, QueryTerms, Rows, TextScores
 from elytron_index.search.max_score import SkippingScores
-from elytron_index.search.query_signals import ReadingCache
-from elytron_index.search.top_k import best_rows, best_three, highest_values
-from elytron_index.search.vector_scan import Nearness, TextLikeness, query_nearness
+from elytron_index.search.vector_scan import (
+    Nearness,
+    TextLikeness,
+    best_rows,
+    best_three,
+    highest_values,
+    query_nearness,
+)
 from elytron_index.structures import visibility
-from elytron_index.structures.columns import Mask
+from elytron_index.structures.columns import Mask, UnitColumns
 from elytron_index.structures.state import IndexState
 from elytron_index.structures.visibility import RowNeighbours
+
+_DAY_MS: Final = 86_400_000
+_AFTER_MS: Final = 14 * _DAY_MS
+"""People tell afterwards what happened: so long after a time its news still comes in,"""
+_AFTER_WORTH: Final = 0.7
+_BEFORE_MS: Final = 3 * _DAY_MS
+"""and so long before it is looked forward to."""
+_BEFORE_WORTH: Final = 0.2
+_AGAIN_MOST: Final = 2
+_TELLING: Final = 0.5
+_OCCASION: Final = 0.3
+"""A query is about the occasion of a wish that holds such a share of what it asks;"""
+_OCCASION_WORTH: Final = 0.5
+"""that wish counts so much, for the query asks for something else as well."""
+_HEEDED: Final = 5
+"""So much of what is to hold is heeded in full: an answer cannot follow everything that was ever wished,"""
+_HEEDED_FURTHER: Final = 0.5
+"""the others by this share."""
+
+
+def date_nearness(spans: Sequence[TimeSpan], at: NDArray[np.int64], /) -> Floats:
+    """Return the nearness of each moment to a mentioned time; 0 if it is unknown."""
+    worth = np.zeros(len(at))
+    for span in spans:
+        within = ((at >= span.start) & (at < span.end)).astype(np.float64)
+        late = (at - span.end) / _AFTER_MS
+        within += _AFTER_WORTH * (1.0 - late) * ((late >= 0.0) & (late < 1.0))
+        within += _BEFORE_WORTH * ((at < span.start) & (at >= span.start - _BEFORE_MS))
+        np.maximum(worth, span.worth * within, out=worth)
+    return worth * (at != 0)
+
+
+def later_places(text: Floats, at: NDArray[np.int64], /) -> Floats:
+    """Return the place in time, 0 to 1, of each unit whose text is worth at least half of the best; 0 for others."""
+    places = np.zeros(len(at))
+    telling = np.flatnonzero((text >= _TELLING * text.max(initial=0.0)) & (text > 0.0) & (at != 0))
+    moments, ranks = np.unique(at[telling], return_inverse=True)
+    places[telling] = ranks / max(len(moments) - 1, 1)
+    return places
+
+
+def fitting_rows(columns: UnitColumns, traits: TextTrait, rows: Rows, /) -> Mask:
+    """Return which of `rows` have one of `traits`."""
+    return (columns.traits.take(rows) & int(traits)) != 0
+
+
+def wish_strength(columns: UnitColumns, heeds: TextTrait, pool: Rows, coverage: Floats, /) -> Floats:
+    """Return how far what each of `pool` wishes is heeded: for an occasion, only where the query is about it."""
+    wished = fitting_rows(columns, heeds, pool)
+    if TextTrait.STANDING in heeds:
+        return wished.astype(np.float64)
+    return np.where(wished & (coverage >= _OCCASION), _OCCASION_WORTH, 0.0)
+
+
+def in_talks_of(named: Mask, threads: NDArray[np.int32], /) -> Mask:
+    """Return for the units of `threads` whether one of the `named` takes part in their talk."""
+    talks = np.zeros(int(threads.max()) + 1, np.bool_)
+    talks[threads[named]] = True
+    return talks.take(threads)
+
+
+def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing: Floats, /) -> Floats:
+    """Return `standing`, of which only the best by `score` count in full."""
+    rows = standing.nonzero()[0]
+    if len(rows) <= _HEEDED:
+        return standing
+    order = np.lexsort((-columns.order[pool[rows]], -columns.at[pool[rows]], -score[rows]))
+    counted = standing.copy()
+    counted[rows[order[_HEEDED:]]] *= _HEEDED_FURTHER
+    return counted
+
+
+def owned_units(state: IndexState, owner: AnswerOwner, pool: Rows, /) -> Mask | None:
+    """Return which units' words are the owner's; None if no assistant speaks in the whole space."""
+    assistants = state.assistants()
+    if assistants is None:
+        return None
+    roles, speakers = assistants
+    by_assistant = roles.take(state.columns.role.take(pool)) | speakers.take(state.columns.speaker.take(pool))
+    return by_assistant if owner is AnswerOwner.ASSISTANT else ~by_assistant
+
+
+def spread_out(columns: UnitColumns, pool: Rows, score: Floats, again: float, /) -> Floats:
+    """Return the scores with `again` taken off for each better unit of the same thread, twice at most."""
+    threads = columns.thread[pool]
+    order = np.lexsort((-columns.at[pool], -columns.order[pool], -score, threads))
+    ordered = threads[order]
+    heads = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)) if len(order) else np.zeros(0, int)
+    rank = np.arange(len(order)) - np.repeat(heads, np.diff(np.append(heads, len(order))))
+    spread = score.copy()
+    spread[order] -= again * np.minimum(rank, _AGAIN_MOST) * (ordered != 0)
+    return spread
+
+
+@dataclass(frozen=True, slots=True)
+class ReadQuery:
+    """The terms of a query, and their scores of every row without filters."""
+
+    asked: tuple[object, ...]
+    terms: QueryTerms
+    said: TextScores | SkippingScores
+
+    def sought(self) -> SoughtWords:
+        """Return what the query's words, names apart, are in single sentences."""
+        stands_for: dict[str, list[tuple[int, float]]] = {}
+        for place, (word, others) in enumerate(zip(self.terms.words, self.said.related, strict=True)):
+            for term, share in ((word, 1.0), *others.items()):
+                stands_for.setdefault(term, []).append((place, share))
+        return SoughtWords(stands_for, self.worths())
+
+    def worths(self) -> list[float]:
+        """Return what each of the words is worth by its rarity here."""
+        said = self.said
+        worths = [word.idf for word in said.body] if isinstance(said, SkippingScores) else said.held.idf.tolist()
+        return worths[: len(self.terms.words)]
+
+
+class ReadingCache:
+    """Scores of the last query's words, kept for the next, since a recall asks for one plane after the other.
+
+    It is stored beside its state and not in it, so that a state is freed with its last holder.
+    """
+
+    def __init__(self) -> None:
+        self._kept: ReadQuery | None = None
+
+    def of(self, state: IndexState, query: IndexQuery, /) -> ReadQuery:
+        """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
+        is_large = max_score.is_skipping_valid(state, query)
+        asked = (is_large, query.text, query.weights, query.bm25)
+        kept = self._kept
+        if kept is None or kept.asked != asked:
+            terms = bm25.terms_of(state, query.text)
+            said = max_score.read_skipping(state, query, terms) if is_large else bm25.read_terms(state, query, terms)
+            kept = self._kept = ReadQuery(asked, terms, said)
+        return kept
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        self._kept = None
+
 
 _POOL: Final = 256
 _POOL_TIMES: Final = 4
@@ -117,9 +267,9 @@ def latest_units(
     seen = state.sights.of(filters).mask
     excluded = visibility.excluded_rows(filters.exclude, state.refs)
     rows = visibility.asked_rows(filters, seen, state.columns, state.names, excluded).nonzero()[0]
-    rows = rows[query_signals.fitting_rows(state.columns, traits, rows)]
+    rows = rows[fitting_rows(state.columns, traits, rows)]
     rows = rows[state.columns.trust[rows] >= least_trust]
-    owned = query_signals.owned_units(state, AnswerOwner.USER, rows)
+    owned = owned_units(state, AnswerOwner.USER, rows)
     if owned is not None:
         rows = rows[owned]
     elif sum(map(bool, state.speaker_units)) > 1:
@@ -164,9 +314,9 @@ def _weighed_pool(
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
     if query.spans:
-        mark[rows[query_signals.date_nearness(query.spans, state.columns.at.take(rows)) >= 1.0][-wanted:]] = True
+        mark[rows[date_nearness(query.spans, state.columns.at.take(rows)) >= 1.0][-wanted:]] = True
     if TextTrait.STANDING in query.heeds:
-        mark[rows[query_signals.fitting_rows(state.columns, query.heeds, rows)][-_STANDING:]] = True
+        mark[rows[fitting_rows(state.columns, query.heeds, rows)][-_STANDING:]] = True
     mark &= asked
     if np.count_nonzero(mark) < query.limit:
         mark[rows[highest_values(state.columns.at.take(rows).astype(np.float64), wanted)]] = True
@@ -207,19 +357,19 @@ def _weigh_pool(
     _weigh_neighbours(s, local.body, near, around)
     if shares is not None:
         s.speaker[:] = shares.take(columns.speaker.take(pool))
-    if (owned := query_signals.owned_units(state, query.owner, pool)) is not None:
+    if (owned := owned_units(state, query.owner, pool)) is not None:
         if owned.any() and not owned.all():
             s.owner[:] = owned
         if query.heeds:
-            s.standing[:] = owned * query_signals.wish_strength(columns, query.heeds, pool, s.coverage)
+            s.standing[:] = owned * wish_strength(columns, query.heeds, pool, s.coverage)
     at = columns.at.take(pool)
     if query.spans:
-        s.date[:] = query_signals.date_nearness(query.spans, at)
+        s.date[:] = date_nearness(query.spans, at)
     if query.fits:
-        s.fits[:] = query_signals.fitting_rows(columns, query.fits, pool)
+        s.fits[:] = fitting_rows(columns, query.fits, pool)
     s.told[:], s.informative[:] = around.telling
     if query.weights.later:
-        s.later[:] = query_signals.later_places(text, at)
+        s.later[:] = later_places(text, at)
 
 
 def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | None, around: RowNeighbours, /) -> None:
@@ -307,14 +457,14 @@ def _score_pool(
     like = weights.informative * s.informative + weights.told * s.told
     score += trust.known * matters * (like + weights.fits * s.fits if query.fits else like)
     if weights.present and s.speaker.any():
-        score += weights.present * query_signals.in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
+        score += weights.present * in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
     own = weights.speaker * s.speaker + trust.known * weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
     if query.heeds and s.standing.any():
-        score += weights.standing * query_signals.foremost_standing(state.columns, pool, score, s.standing)
+        score += weights.standing * foremost_standing(state.columns, pool, score, s.standing)
     if weights.later:
         score += weights.later * s.later
-    return query_signals.spread_out(state.columns, pool, score, again) if again else score
+    return spread_out(state.columns, pool, score, again) if again else score
 
 
 def _highest_sum(query: IndexQuery, highs: UnitSignals[float], trust: _SignalTrust) -> float:

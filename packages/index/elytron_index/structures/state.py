@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.ids import is_role_name
 from elytron_core.ports.store import DocumentRef
-from elytron_core.text import features
 from elytron_core.text.analyser import TextAnalyser
-from elytron_index.lexicon.language_vectors import text_codes
+from elytron_core.text.traits import read_traits
 from elytron_index.lexicon.terms import TermVocabulary, kept_terms
-from elytron_index.lexicon.text_vectors import vector_length
+from elytron_index.lexicon.text_vectors import text_codes, vector_length
 from elytron_index.query import DocumentChange, EmbeddedDocument, SearchUnit, UnitPlace, UnitView
 from elytron_index.structures.columns import Mask, RowRefs, Rows, UnitColumns, whole_numbers
 from elytron_index.structures.postings import (
@@ -317,7 +316,7 @@ class IndexState:
         self, unit: SearchUnit, body: int, title: int, codes: tuple[NDArray[np.int8], NDArray[np.int8]]
     ) -> tuple[Any, ...]:
         names = self.names
-        speaker, told = names.speaker.code(unit.speaker), features.read_traits(unit.text)
+        speaker, told = names.speaker.code(unit.speaker), read_traits(unit.text)
         if speaker == len(self.speaker_units):
             self.speaker_units.append(0)
             self._learn_name(speaker, unit.speaker)

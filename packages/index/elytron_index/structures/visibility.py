@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from elytron_core.contracts.recall import Scalar
 from elytron_core.policy.ranking import query
 from elytron_core.ports.store import DocumentRef
-from elytron_core.text.features import TextTrait
+from elytron_core.text.traits import TextTrait
 from elytron_index.query import METADATA, UnitFilters
 from elytron_index.structures.columns import Codes, Mask, RowRefs, UnitColumns, ValueInterner
 from elytron_index.structures.vectors import ModelVectors

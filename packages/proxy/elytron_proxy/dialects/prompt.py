@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final, Protocol
 
-from elytron_core.policy.projection.escape import FenceTag
+from elytron_core.policy.projection.sections import FenceTag
 from elytron_models.chat_messages import RESULT, BodyText, TurnItem, no_text
 from elytron_models.stream_parser import Fields, text_field
 

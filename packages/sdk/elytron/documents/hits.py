@@ -14,17 +14,18 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import VouchedMaker
 from elytron_core.planes import facts, skills, transcript
+from elytron_core.planes.facts import fact_freshness
 from elytron_core.planes.transcript import TranscriptEvidenceRef
-from elytron_core.policy.ranking.latest_answer import (
+from elytron_core.policy.ranking.query import (
     HELD,
     WINDOW,
+    AnswerVersion,
     BestMessage,
+    ReadQuestion,
     asks_how_things_are,
     in_succession,
     last_words,
 )
-from elytron_core.policy.ranking.query import AnswerVersion, ReadQuestion
-from elytron_core.policy.temporal.validity import fact_freshness
 from elytron_core.strict_json import frame_checksum
 
 _COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")

@@ -15,12 +15,11 @@ from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
 from elytron_core.planes import candidates, continuity, facts, records, skills, subjects, tools, transcript
-from elytron_core.planes.facts import FactPrivacy
+from elytron_core.planes.facts import FRESH, STALE, FactFreshness, FactPrivacy
+from elytron_core.planes.records import shown_again, succeed_record
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
-from elytron_core.policy.admission.records import shown_again, succeed_record
 from elytron_core.policy.privacy import public_record
-from elytron_core.policy.temporal.validity import FRESH, STALE, FactFreshness
 from elytron_core.ports.store import Document, DocumentRef
 
 ValueT = TypeVar("ValueT", bound=Value)

@@ -45,8 +45,8 @@ from elytron_core.planes.jobs import NOTHING, JobId, MaintenancePass, ModelUsage
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import Turn
 from elytron_core.policy import maintenance
-from elytron_core.policy.extraction import model_facts, prompts
-from elytron_core.policy.extraction.model_facts import ReadingGate, gate_for_model
+from elytron_core.policy.extraction import model_facts
+from elytron_core.policy.extraction.model_facts import ReadingGate, extraction_prompt, gate_for_model
 from elytron_core.policy.maintenance import estimate_tokens
 from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
@@ -254,7 +254,7 @@ async def _model_cost(
         turns = [known.turn for known in await read_turns(ctx, scope, record, page)]
         for turn, following in zip(turns, [*turns[1:], None], strict=True):
             if model_facts.gate_for_model(turn, is_pressed=False, following=following) is model_facts.ReadingGate.OPEN:
-                prompt = prompts.extraction_prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
+                prompt = extraction_prompt(turn, before=(), known=(), most=ctx.profile.budget.maintenance_chars)
                 calls += 1
                 tokens += estimate_tokens(prompt.instruction) + estimate_tokens(prompt.data)
             tokens += sum(estimate_tokens(message.text) for message in turn.messages) * CALLS_A_ROUND

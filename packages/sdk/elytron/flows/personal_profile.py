@@ -17,7 +17,7 @@ from elytron_core.contracts.facts import (
 )
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import ModelError
-from elytron_core.planes.facts import FACTS, Fact, FreshnessHint
+from elytron_core.planes.facts import FACTS, Fact, FreshnessHint, fact_freshness
 from elytron_core.policy.profile import (
     INSTRUCTION,
     ProfileAnswer,
@@ -29,7 +29,6 @@ from elytron_core.policy.profile import (
     profile_bearing,
     profile_data,
 )
-from elytron_core.policy.temporal.validity import fact_freshness
 from elytron_core.ports.models import PromptMessage, PromptRole
 from elytron_core.scope import Scope
 from elytron_core.text import similarity

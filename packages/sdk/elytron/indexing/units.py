@@ -34,7 +34,7 @@ from elytron_core.ports.models import StatementClassifier, StatementLabel
 from elytron_core.ports.store import Document, DocumentRef, require_ref
 from elytron_core.scope import ConversationKey, tag_forms
 from elytron_core.text import similarity
-from elytron_core.text.features import TextTrait
+from elytron_core.text.traits import TextTrait
 from elytron_index import METADATA, DocumentChange, EmbeddedDocument, SearchUnit
 
 PRIVATE_TALK = "transcript.private"

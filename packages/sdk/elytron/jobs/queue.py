@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, documents_at, value_at
@@ -35,11 +35,12 @@ from elytron_core.planes.jobs import (
 )
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
-from elytron_core.policy.extraction import prompts as shapes
 from elytron_core.ports.models import LanguageModel, PromptMessage, PromptRole, TextCompletion
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
-from elytron_models.answer import AnswerCorrection, WrittenText, correct_answer
+
+if TYPE_CHECKING:
+    from elytron_models.answer import AnswerCorrection
 
 USUAL_TERMS: Final = JobTerms()
 QUEUE_REF = DocumentRef(jobs.QUEUE, jobs.KEY)
@@ -404,9 +405,13 @@ class ModelAsker:
 
         What is nearly JSON is repaired; what was cut off is not, for half a sentence would pass for a whole one.
         """
-        schema = shapes.schema_of(shape)
+        # Imported now: most processes that look at a queue ask no model.
+        from elytron_core.policy.extraction.model_facts import schema_of
+        from elytron_models.answer import WrittenText, correct_answer
 
-        async def asked(correction: AnswerCorrection | None, /) -> WrittenText:
+        schema = schema_of(shape)
+
+        async def asked(correction: "AnswerCorrection | None", /) -> WrittenText:
             more = () if correction is None else _correction_said(correction)
             answer = await self.ask((*prompt, *more), schema=schema, max_tokens=max_tokens)
             return WrittenText(answer.text, is_cut=answer.is_cut)
@@ -444,5 +449,5 @@ async def spent_on(ctx: OperationContext, space: SpaceId, /) -> SpendingBook:
     return SpendingBook.from_bytes(document.body) if document is not None else SpendingBook()
 
 
-def _correction_said(correction: AnswerCorrection) -> tuple[PromptMessage, PromptMessage]:
+def _correction_said(correction: "AnswerCorrection") -> tuple[PromptMessage, PromptMessage]:
     return PromptMessage(PromptRole.ASSISTANT, correction.answer), PromptMessage(PromptRole.USER, correction.question)

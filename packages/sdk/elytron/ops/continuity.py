@@ -46,14 +46,13 @@ from elytron_core.errors import InvalidInput
 from elytron_core.ids import ConversationTag
 from elytron_core.planes import continuity, subjects, transcript
 from elytron_core.planes.continuity import NOTES, DailyNote, GardenDocument, GardenRole
-from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactReach, topic_key
+from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactReach, fact_holds, topic_key
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.subjects import Subject, SubjectEdge, SubjectVisibility
 from elytron_core.policy import continuity as capsule_policy
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission import rules
 from elytron_core.policy.continuity import choose_facts, facts_limit, included_layers, layers_fingerprint
-from elytron_core.policy.temporal import validity
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 
@@ -92,7 +91,7 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
     scope, kept = await _meant_and_kept(ctx, ctx.scope_of(request))
     key = channel, conversation = scope.conversation_key
     now = ctx.clock.now()
-    current = [fact for fact in kept.facts if validity.fact_holds(fact, as_of=now) and fact.counts_in(key)]
+    current = [fact for fact in kept.facts if fact_holds(fact, as_of=now) and fact.counts_in(key)]
     facts = choose_facts(current, mode=request.mode, conversation=conversation)
     layers = SnapshotLayers(facts=tuple(draft_of(fact) for fact in facts))
     if request.mode is SnapshotMode.FULL_RESTORE:
@@ -242,9 +241,7 @@ async def _take_layers(
     """Add the news of each layer to `changes` and return the decision on each layer."""
     own = await _read_continuity(ctx, scope)
     now = ctx.clock.now()
-    here = [
-        fact for fact in own.facts if validity.fact_holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)
-    ]
+    here = [fact for fact in own.facts if fact_holds(fact, as_of=now) and fact.counts_in(scope.conversation_key)]
     facts = _new_drafts(layers.facts[: facts_limit(mode)], here)
     planned = None
     if facts:

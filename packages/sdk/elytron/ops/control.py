@@ -67,10 +67,9 @@ from elytron_core.errors import InvalidInput, ScopeMissing
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes import candidates, skills, transcript
-from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactState, close_fact, reopen_fact, topic_key
+from elytron_core.planes.facts import FACTS, Fact, FactPrivacy, FactState, close_fact, is_taken, reopen_fact, topic_key
 from elytron_core.planes.space import WHOLE_SPACE, AuditAction, AuditEvent, AuditTrail, SpaceRecord
 from elytron_core.policy.admission.facts import CANNOT_BE_HIDDEN, GONE, NOT_FORGOTTEN, SLOT_TAKEN, require_fields
-from elytron_core.policy.temporal import validity
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
@@ -257,7 +256,7 @@ def _is_taken(
     if not isinstance(memory, FactMemory) or memory.fact.state is not FactState.FORGOTTEN:
         return False
     pending = [value for value, _ in changed.values() if isinstance(value, Fact)]
-    return validity.is_taken(memory.fact, (*slots[memory.ref].versions, *_of_slot(memory, pending)))
+    return is_taken(memory.fact, (*slots[memory.ref].versions, *_of_slot(memory, pending)))
 
 
 def _of_slot(memory: FactMemory, facts: Iterable[Fact]) -> list[Fact]:

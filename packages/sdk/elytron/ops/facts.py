@@ -43,7 +43,16 @@ from elytron_core.ids import ID, FactId, is_id
 from elytron_core.planes import candidates
 from elytron_core.planes import facts as planes_facts
 from elytron_core.planes.candidates import Candidate, CandidateState
-from elytron_core.planes.facts import Fact, FactState, LearningAction, LearningEvent, LearningRules
+from elytron_core.planes.facts import (
+    Fact,
+    FactState,
+    LearningAction,
+    LearningEvent,
+    LearningRules,
+    fact_freshness,
+    fact_holds,
+    is_taken,
+)
 from elytron_core.planes.space import AuditAction, SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission.facts import (
@@ -56,8 +65,6 @@ from elytron_core.policy.admission.facts import (
     unfold_facts,
     with_event,
 )
-from elytron_core.policy.temporal import validity
-from elytron_core.policy.temporal.validity import fact_freshness
 from elytron_core.ports import store
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
@@ -285,7 +292,7 @@ def _settle_rules(
 
 
 def _is_meant(fact: Fact, request: FactListRequest, now: Instant) -> bool:
-    is_asked = validity.fact_holds(fact, as_of=now) if request.states is None else _is_in(fact, request.states)
+    is_asked = fact_holds(fact, as_of=now) if request.states is None else _is_in(fact, request.states)
     return is_asked and (not request.kinds or fact.kind in request.kinds) and fact_matches(fact, request.query)
 
 
@@ -445,7 +452,7 @@ async def _unfold_pair(
     pending = [
         value for value in changes.folded.values() if isinstance(value, planes_facts.Fact) and value.id in slot.facts
     ]
-    if validity.is_taken(back, (*await versions_of(ctx.store, scope.space, slot), *pending)):
+    if is_taken(back, (*await versions_of(ctx.store, scope.space, slot), *pending)):
         return MergedPair(kept=into[0].id, folded=name, changed=False, reason=SLOT_TAKEN)
     # The slot gets another revision: a write that was judged without this fact is judged again.
     slot.put(changes)

@@ -54,7 +54,7 @@ from elytron_core.planes.space import COLLECTIONS, AuditAction, SpaceRecord
 from elytron_core.policy import host
 from elytron_core.policy.host import CatalogSources, DistributionPart, capability_catalog
 from elytron_core.policy.integrity import JournalHead
-from elytron_core.policy.skills import governance
+from elytron_core.policy.skills import count_skills
 from elytron_core.policy.tools import count_tools
 from elytron_core.ports import store
 from elytron_core.ports.store import CheckReport, Document, JournalAction
@@ -178,7 +178,7 @@ async def inspect_space(ctx: OperationContext, request: MemoryInspectionRequest,
         unembedded_units=seen.unembedded,
         stale_units=seen.stale,
         embedded_units=seen.embedded,
-        runtime_skills=governance.count_skills(seen.skills, at=ctx.clock.now()),
+        runtime_skills=count_skills(seen.skills, at=ctx.clock.now()),
         agent_skills=await ctx.skill_dirs.scan(at=ctx.clock.now()),
         work=seen.work,
         jobs=seen.jobs,

@@ -31,9 +31,9 @@ from elytron_core.contracts.records import (
     RecordSearchRequest,
 )
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
+from elytron_core.planes import records
 from elytron_core.planes.records import RECORDS, RESERVED_NAMESPACES, Record, is_reserved
 from elytron_core.planes.space import AuditAction, SpaceRecord
-from elytron_core.policy.admission import records
 from elytron_core.policy.ranking import query
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope

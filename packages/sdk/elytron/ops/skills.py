@@ -34,7 +34,14 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.skills import Skill, SkillState
 from elytron_core.planes.space import AuditAction, SpaceRecord
 from elytron_core.policy.admission import rules
-from elytron_core.policy.skills import front_matter, governance, quality
+from elytron_core.policy.skills import (
+    govern_skills,
+    revise_skill,
+    skill_lineage,
+    skill_quality,
+    state_of,
+    write_skill_file,
+)
 from elytron_core.ports.store import JournalAction
 from elytron_core.text import similarity
 
@@ -82,11 +89,11 @@ async def get_runtime_skill(ctx: OperationContext, request: RuntimeSkillDetailRe
         procedure=skill.procedure,
         citations=skill.citations,
         source_chat_id=skill.source_chat_id,
-        lineage=quality.skill_lineage(skill, digest=shelf.digest(skill)),
+        lineage=skill_lineage(skill, digest=shelf.digest(skill)),
         strategy_diffs=skill.diffs,
         last_outcome_at=skill.last_outcome_at,
         last_outcome_note=skill.last_outcome_note,
-        raw_content=front_matter.write_skill_file(skill),
+        raw_content=write_skill_file(skill),
     )
 
 
@@ -114,7 +121,7 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
         flaw = rules.procedure_flaw(new.procedure)
         if flaw is not None:
             return _REFUSALS[flaw]
-        return quality.revise_skill(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
+        return revise_skill(skill, new, digest=shelf.digest(skill), reason=request.edit_reason)
 
     return await _mutate_skill(ctx, request, request.name, edited)
 
@@ -174,7 +181,7 @@ async def govern_runtime_skills(
     async def plan(record: SpaceRecord) -> SettledChanges[RuntimeSkillGovernReport]:
         shelf = await whole_shelf(ctx, scope.space, record)
         skills = tuple(shelf)
-        governed = governance.govern_skills(skills, at=ctx.clock.now(), digest=shelf.digest)
+        governed = govern_skills(skills, at=ctx.clock.now(), digest=shelf.digest)
         for skill in governed.changed:
             shelf.put(skill, JournalAction.MAINTENANCE)
         report = RuntimeSkillGovernReport(
@@ -214,10 +221,10 @@ def summary_of(skill: Skill, at: Instant, /) -> RuntimeSkillSummary:
         summary=skill.summary,
         origin=skill.origin,
         source=skill.source,
-        state=quality.state_of(skill, at=at),
+        state=state_of(skill, at=at),
         enabled=skill.enabled,
         forgotten=skill.forgotten_at is not None,
-        quality=quality.skill_quality(skill),
+        quality=skill_quality(skill),
         revision=skill.revision_count,
         revision_pending=skill.revision_pending,
         use_count=skill.use_count,

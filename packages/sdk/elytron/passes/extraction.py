@@ -39,9 +39,17 @@ from elytron_core.planes.jobs import MAINTAINED, MaintainedTurns, MaintenancePas
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission.facts import is_paused
-from elytron_core.policy.extraction import model_facts, prompts
+from elytron_core.policy.extraction import model_facts
 from elytron_core.policy.extraction.fact_language import parse_language
-from elytron_core.policy.extraction.model_facts import ExtractedItems, ReadingGate
+from elytron_core.policy.extraction.model_facts import (
+    STATE,
+    SUMMARY,
+    ExtractedItems,
+    ReadingGate,
+    extraction_prompt,
+    state_data,
+    summary_data,
+)
 from elytron_core.policy.extraction.rule_facts import FactReader
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.profiles import MemoryPressure
@@ -180,7 +188,7 @@ async def _model_gate(work: PassWork, turn: KnownTurn) -> ReadingGate:
 
 async def _ask_candidates(work: PassWork, turn: KnownTurn, counts: Counter[str]) -> tuple[CandidateDraft, ...]:
     before, known = await _messages_before(work, turn), await _standing_facts(work, turn)
-    prompt = prompts.extraction_prompt(turn.turn, before=before, known=known, most=work.chars)
+    prompt = extraction_prompt(turn.turn, before=before, known=known, most=work.chars)
     answer = await work.ask(prompt.instruction, prompt.data, ExtractedItems)
     found = model_facts.propose_candidates(turn.id, turn.turn, answer)
     counts.update(found.dropped)
@@ -288,7 +296,7 @@ async def keep_state(work: PassWork, /) -> PassOutcome:
     turns = [turn.turn for turn in work.turns]
     if not turns or not maintenance.is_state_due(turns, known):
         return skipped_outcome(MaintenancePass.EXECUTION_STATE, "not_due")
-    answer = await work.ask(prompts.STATE, prompts.state_data(known, turns, most=work.chars), StateAnswer)
+    answer = await work.ask(STATE, state_data(known, turns, most=work.chars), StateAnswer)
     if answer.is_work == "no" or not answer.goal.strip():
         return ended_outcome(MaintenancePass.EXECUTION_STATE, {"no_work": 1}, changed=0)
     report = await work.write(ExecutionWrite(state=_execution_draft(answer)))
@@ -341,8 +349,8 @@ async def sum_up(work: PassWork, /) -> PassOutcome:
     if not maintenance.is_summary_due(messages, known):
         return skipped_outcome(MaintenancePass.SUMMARY, "not_due")
     earlier = known.text if known is not None and known.forgotten_at is None else ""
-    data = prompts.summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
-    answer = await work.ask(prompts.SUMMARY, data, SummaryAnswer)
+    data = summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
+    answer = await work.ask(SUMMARY, data, SummaryAnswer)
     text = answer.summary.strip()[: limits.SUMMARY_CHARS]
     if not text:
         return ended_outcome(MaintenancePass.SUMMARY, {"empty": 1}, changed=0)

@@ -34,14 +34,13 @@ from elytron_core.contracts.transcript import MemoryWrite, MemoryWriteReport, Me
 from elytron_core.ids import ConversationTag, SpaceId, TurnId
 from elytron_core.model import Value
 from elytron_core.planes import continuity, facts, jobs, transcript
-from elytron_core.planes.facts import FACTS, Fact
+from elytron_core.planes.facts import FACTS, Fact, is_replaceable
 from elytron_core.planes.jobs import NOTHING, MaintainedTurns, MaintenancePass, ModelUsage
 from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy import maintenance
-from elytron_core.policy.extraction import daily_notes
-from elytron_core.policy.temporal import validity
+from elytron_core.policy.continuity import draw_notes
 from elytron_core.ports import store
 from elytron_core.ports.models import PromptMessage, PromptRole
 from elytron_core.ports.store import DocumentRef, ErasureTarget, JournalAction
@@ -130,7 +129,7 @@ class PassWork:
         documents = await self.ctx.store.scan(self.space, FACTS, limit=limits.SCAN_MAX, descending=True)
         facts = [Fact.from_bytes(document.body) for document in documents]
         now = self.ctx.clock.now()
-        return [fact for fact in facts if validity.is_replaceable(fact, at=now)]
+        return [fact for fact in facts if is_replaceable(fact, at=now)]
 
 
 async def read_turns(
@@ -329,7 +328,7 @@ async def _draw_notes(work: PassWork) -> int:
         work.space, transcript.TURNS, prefix=f"{work.tag}.", after=after, limit=limits.SCAN_MAX
     )
     turns = [(TurnId(document.ref.key), transcript.Turn.from_bytes(document.body)) for document in page]
-    found = daily_notes.draw_notes(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
+    found = draw_notes(turns, work.ctx.clock.now(), is_cut=len(page) == limits.SCAN_MAX)
     count = 0
     if found.drafts:
         write = NotesWrite(notes=found.drafts)

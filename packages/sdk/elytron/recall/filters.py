@@ -16,8 +16,8 @@ from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallFilters, RecallPlane
 from elytron_core.evidence import TrustLevel
 from elytron_core.planes import facts, skills, transcript
+from elytron_core.planes.facts import fact_holds
 from elytron_core.policy.ranking import query
-from elytron_core.policy.temporal import validity
 from elytron_core.scope import ConversationKey, tag_forms
 from elytron_index import UnitFilters
 
@@ -164,7 +164,7 @@ def fact_passes(fact: facts.Fact, filters: RecallFilters, now: Instant, /) -> bo
     if fact.state is facts.FactState.FORGOTTEN or not _fact_is_meant(fact, filters):
         return False
     as_of = filters.as_of if filters.as_of is not None else now
-    return validity.fact_holds(fact, as_of=as_of, known_at=filters.known_at)
+    return fact_holds(fact, as_of=as_of, known_at=filters.known_at)
 
 
 def _fact_is_meant(fact: facts.Fact, filters: RecallFilters) -> bool:

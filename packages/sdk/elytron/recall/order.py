@@ -26,7 +26,7 @@ from elytron_core.planes.embedding import ModelReach, VectorSet, check_to_hex
 from elytron_core.policy.ranking import weights
 from elytron_core.policy.ranking.excerpts import NearestSentence, nearest_sentence
 from elytron_core.policy.ranking.facts import ScoredFact
-from elytron_core.policy.ranking.latest_answer import WINDOW
+from elytron_core.policy.ranking.query import WINDOW
 from elytron_core.policy.ranking.weights import AnswerSigns, SignalWeights
 from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import Scope

@@ -55,7 +55,7 @@ from elytron_core.ports.store import Document, DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import analyser, similarity
 from elytron_index import FoundCandidates, IndexQuery, UnitFilters, UnitView
-from elytron_index.lexicon.language_vectors import language_of
+from elytron_index.lexicon.text_vectors import language_of
 from elytron_index.space_index import SpaceIndex
 
 FACTS_SCORED = 96

@@ -34,7 +34,7 @@ from elytron_core.planes.tools import (
     KeptRegistry,
     ToolExperience,
 )
-from elytron_core.policy.skills import front_matter
+from elytron_core.policy.skills import read_skill_file
 from elytron_core.ports.store import Document, Store
 
 FILE = "SKILL.md"
@@ -178,7 +178,7 @@ class _ScanFindings:
         if isinstance(text, SkipReason):
             self._skip(file, text)
             return
-        document = front_matter.read_skill_file(text)
+        document = read_skill_file(text)
         if document is None:
             self._skip(file, SkipReason.NO_FRONT_MATTER)
             return

@@ -46,11 +46,11 @@ from elytron_core.errors import Conflict, LimitExceeded
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.planes import embedding, transcript
 from elytron_core.planes import facts as planes_facts
+from elytron_core.planes.facts import is_replaceable
 from elytron_core.planes.skills import SKILLS, Skill, SkillSource
 from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
 from elytron_core.planes.transcript import cited_turn
 from elytron_core.policy.admission.rules import as_claims
-from elytron_core.policy.temporal import validity
 from elytron_core.ports.store import (
     Batch,
     CommitReceipt,
@@ -504,7 +504,7 @@ async def _archive_writes(
                 pending.append((draft, ArchivedTurn(TurnId(document.ref.key), parts)))
             case planes_facts.FACTS:
                 fact = planes_facts.Fact.from_bytes(document.body)
-                if validity.is_replaceable(fact, at=now):
+                if is_replaceable(fact, at=now):
                     facts.setdefault(fact.home, []).append(draft_of(fact, citations=fact.citations))
                 else:
                     left_out[planes_facts.FACTS] += 1

@@ -33,7 +33,7 @@ from elytron_core.planes.transcript import DerivedMemoryPlane, cited_turn
 from elytron_core.policy import continuity as policy
 from elytron_core.policy import maintenance
 from elytron_core.policy.admission import own_output
-from elytron_core.policy.extraction import daily_notes
+from elytron_core.policy.continuity import drawn_again
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text import similarity
@@ -164,7 +164,7 @@ async def plan_drawn_notes(
         )
         if is_hidden or not own_output.is_drawn(known.text):
             continue
-        again = daily_notes.drawn_again(known, (*await _cited_turns(ctx, scope, known), *said))
+        again = drawn_again(known, (*await _cited_turns(ctx, scope, known), *said))
         if again is not None:
             await _write_note(ctx, desk, ref, again, document)
     return desk.planned()

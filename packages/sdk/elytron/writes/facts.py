@@ -40,7 +40,15 @@ from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed, Stor
 from elytron_core.ids import FactId, SpaceId
 from elytron_core.planes import facts as planes_facts
 from elytron_core.planes.candidates import AdmissionVerdict
-from elytron_core.planes.facts import FACT_USES, Fact, FactUse, LearningRules
+from elytron_core.planes.facts import (
+    FACT_USES,
+    Fact,
+    FactUse,
+    LearningRules,
+    is_past,
+    replace_version,
+    replaceable_versions,
+)
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission import rules
@@ -54,8 +62,7 @@ from elytron_core.policy.admission.facts import (
     require_believed,
     tighten_privacy,
 )
-from elytron_core.policy.skills.quality import TOUCH_MS
-from elytron_core.policy.temporal import validity
+from elytron_core.policy.skills import TOUCH_MS
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 
@@ -135,7 +142,7 @@ class _SlotBook:
             for ref, names in ahead.items():
                 newest = [self._facts[name][0] for name in names[-page:] if name in self._facts]
                 # Each list of an earlier build may have a current version.
-                is_read = not self._slots[ref].earlier and any(validity.is_past(fact, at=now) for fact in newest)
+                is_read = not self._slots[ref].earlier and any(is_past(fact, at=now) for fact in newest)
                 ahead[ref] = () if is_read else names[:-page]
             page *= _VERSIONS_AT_ONCE
 
@@ -183,7 +190,7 @@ def _admit_fact(ctx: OperationContext, scope: Scope, draft: FactDraft, book: _Sl
                 _replace_versions(book, confirmed, others, because="superseded", now=now)
         case WriteOutcome.DELETED:
             because = draft.reason or "deleted"
-            for fact in validity.replaceable_versions(versions, at=now):
+            for fact in replaceable_versions(versions, at=now):
                 closed = planes_facts.close_fact(fact, at=now, because=because, state=planes_facts.FactState.DELETED)
                 book.put(closed.model_copy(update={"gone_at": draft.observed_at}), JournalAction.DELETE)
         case _:
@@ -203,8 +210,8 @@ def _replace_versions(
 ) -> None:
     """End the other versions of a slot at the beginning of `fact`."""
     began = fact.valid_from if fact.valid_from is not None else fact.observed_at
-    for version in validity.replaceable_versions(versions, at=now):
-        closed = validity.replace_version(version, began=began, at=now, because=because, by=fact.id)
+    for version in replaceable_versions(versions, at=now):
+        closed = replace_version(version, began=began, at=now, because=because, by=fact.id)
         if closed is not None:
             book.put(closed, JournalAction.WRITE)
 
@@ -389,7 +396,7 @@ async def _change_slot(batch: _SpaceBatch, before: Fact, after: Fact) -> None:
     slot = await read_slot(store, space, batch.record, key_of(after))
     refs = [DocumentRef(planes_facts.FACTS, name) for name in slot.facts]
     there = tuple((await values_at(store, space, refs, Fact)).values())
-    if validity.replaceable_versions(there, at=batch.now):
+    if replaceable_versions(there, at=batch.now):
         raise InvalidInput(field="reach", problem="has a current fact on this topic: change or forget that first")
     replace(slot, facts=(*slot.facts, *moved)).put(batch.changes)
 
@@ -407,11 +414,7 @@ def _following_versions(batch: _SpaceBatch, fact: Fact) -> list[tuple[DocumentRe
 
 def _tighten_privacy(batch: _SpaceBatch, fact: Fact) -> None:
     """Make the other versions of a fact at least as private; of one that has ended, the earlier ones alone."""
-    later = (
-        {ref for ref, _ in _following_versions(batch, fact)}
-        if validity.is_past(fact, at=batch.now)
-        else set[DocumentRef]()
-    )
+    later = {ref for ref, _ in _following_versions(batch, fact)} if is_past(fact, at=batch.now) else set[DocumentRef]()
     for ref, (version, revision) in batch.versions.items():
         stricter = tighten_privacy(version, fact.privacy) if version.id != fact.id and ref not in later else None
         if stricter is not None:

@@ -12,9 +12,8 @@ from elytron_core.errors import PreconditionFailed, Unsupported
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.facts import FactPrivacy
-from elytron_core.planes.records import RECORDS, Record
+from elytron_core.planes.records import RECORDS, Record, put_record
 from elytron_core.planes.space import SpaceRecord
-from elytron_core.policy.admission.records import put_record
 from elytron_core.ports import store
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope

@@ -25,8 +25,15 @@ from elytron_core.planes.skills import SKILLS, ReuseOutcome, Skill, SkillState
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.tools import EXPERIENCES, REGISTRIES, KeptRegistry, ToolExperience
 from elytron_core.policy.admission import rules
-from elytron_core.policy.skills import quality
-from elytron_core.policy.skills.governance import SkillLooks
+from elytron_core.policy.skills import (
+    SkillLooks,
+    join_unique,
+    merge_skills,
+    retire_skill,
+    revise_skill,
+    touch_skill,
+    with_outcome,
+)
 from elytron_core.policy.tools import judge_feedback
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
 from elytron_core.scope import Scope
@@ -152,11 +159,11 @@ def _admit_skill(
         confirmed = _confirm_skill(shelf, name, newer, skill)
         return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})
     if current is not None:
-        skill = quality.revise_skill(current, skill, digest=shelf.digest(current))
+        skill = revise_skill(current, skill, digest=shelf.digest(current))
     reason = judgement.reason
     for twin in twins if newer is None else ():
-        skill = quality.merge_skills(skill, twin, digest=shelf.digest(twin))
-        shelf.put(quality.retire_skill(twin, by=name), JournalAction.MERGE)
+        skill = merge_skills(skill, twin, digest=shelf.digest(twin))
+        shelf.put(retire_skill(twin, by=name), JournalAction.MERGE)
         reason = f"it supersedes {', '.join(one.name for one in twins)}, which says the same"
     if reason and not skill.enabled:
         reason += "; it is disabled, as that was"
@@ -166,7 +173,7 @@ def _admit_skill(
 
 def _confirm_skill(shelf: SkillShelf, name: str, known: skills.Skill, skill: skills.Skill) -> WriteDecision:
     """Take note that `known` was found again: its citations grow, nothing else changes."""
-    citations = quality.join_unique(known.citations, skill.citations, most=limits.CITATIONS)
+    citations = join_unique(known.citations, skill.citations, most=limits.CITATIONS)
     if citations != known.citations:
         shelf.put(known.model_copy(update={"citations": citations}), JournalAction.MERGE)
     return _skill_decision(name, known.name, WriteOutcome.CONFIRMED, "")
@@ -224,7 +231,7 @@ async def record_reuse(
         shelf = await shelf_of(ctx, scope.space, record, asked)
         known = tuple(skill for skill in shelf)
         for skill in known:
-            learned = quality.with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
+            learned = with_outcome(skill, outcome, at=ctx.clock.now(), note=note)
             shelf.put(learned, JournalAction.MAINTENANCE)
         recorded = tuple(skill.name for skill in known)
         report = RuntimeSkillReuseReport(
@@ -261,7 +268,7 @@ async def _touch_skills(
     shelf = await shelf_of(ctx, scope.space, record, names)
     now = ctx.clock.now()
     for skill in tuple(shelf):
-        used = quality.touch_skill(skill, at=now)
+        used = touch_skill(skill, at=now)
         if used is not skill:
             shelf.put(used, JournalAction.MAINTENANCE)
     return SettledChanges(None, shelf.changes)

@@ -7,12 +7,9 @@ import pytest
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.planes.facts import FactPrivacy
-from elytron_core.planes.records import Record, RecordVersion
-from elytron_core.policy.admission import records
+from elytron_core.planes.records import Record, RecordVersion, delete_record, put_record, record_history, shown_again
 
-put = partial(
-    records.put_record, namespace=("notes",), key="theme", text="", privacy=FactPrivacy.SHARED, expires_at=None
-)
+put = partial(put_record, namespace=("notes",), key="theme", text="", privacy=FactPrivacy.SHARED, expires_at=None)
 
 
 def of(*values: str) -> Record:
@@ -25,12 +22,12 @@ def of(*values: str) -> Record:
 
 
 def kept(record: Record) -> list[object]:
-    return [version.value for version in records.record_history(record)]
+    return [version.value for version in record_history(record)]
 
 
 def test_a_history_that_fills_its_bytes_to_the_last_keeps_all(monkeypatch: pytest.MonkeyPatch) -> None:
     earlier = sum(len(version.to_bytes()) for version in of("a", "b", "c").earlier)
-    whole = earlier + len(records.record_history(of("a", "b", "c"))[-1].to_bytes())
+    whole = earlier + len(record_history(of("a", "b", "c"))[-1].to_bytes())
     monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", whole)
     assert kept(of("a", "b", "c", "d")) == ["a", "b", "c", "d"]
     monkeypatch.setattr(limits, "RECORD_HISTORY_BYTES", whole - 1)
@@ -51,10 +48,10 @@ def test_as_many_versions_as_the_bound_are_kept_in_their_order(monkeypatch: pyte
 def test_what_says_the_same_is_no_version_unless_it_was_deleted() -> None:
     known = of("a")
     assert put(known, value="a", at=Instant(9)) is known
-    gone = records.delete_record(known, at=Instant(5))
+    gone = delete_record(known, at=Instant(5))
     again = put(gone, value="a", at=Instant(9))
     assert (again.version, again.created_at, again.deleted) == (3, 9, False)
-    assert records.record_history(again)[1] == RecordVersion(version=2, at=Instant(5), deleted=True)
+    assert record_history(again)[1] == RecordVersion(version=2, at=Instant(5), deleted=True)
 
 
 def test_a_put_over_a_forgotten_record_begins_anew_and_keeps_its_versions() -> None:
@@ -74,6 +71,6 @@ def test_at_its_last_moment_a_record_has_expired_and_leaves_no_history() -> None
 
 def test_what_was_only_forgotten_is_shown_again_as_the_same_version() -> None:
     known = of("a")
-    assert records.shown_again(known.model_copy(update={"forgotten_at": Instant(5)})) == known
-    back = records.shown_again(records.delete_record(known, at=Instant(5)))
+    assert shown_again(known.model_copy(update={"forgotten_at": Instant(5)})) == known
+    back = shown_again(delete_record(known, at=Instant(5)))
     assert (back.version, back.deleted, back.forgotten_at, kept(back)) == (3, False, None, ["a", None, "a"])

@@ -6,7 +6,8 @@ from elytron_core.clock import DAY_MS, Instant
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.planes import transcript
-from elytron_core.policy.extraction import daily_notes, rule_facts
+from elytron_core.policy.continuity import draw_notes
+from elytron_core.policy.extraction import rule_facts
 
 NOW = Instant(1_767_225_600_000)
 TAG = ConversationTag("a" * 24)
@@ -34,20 +35,20 @@ def turns(*told: tuple[int, str], **more: object) -> list[tuple[TurnId, transcri
 
 
 def test_reading_ends_at_the_last_week() -> None:
-    found = daily_notes.draw_notes(turns((9, TELLING), (8, TELLING), (7, TELLING), (9, TELLING)), NOW, is_cut=True)
+    found = draw_notes(turns((9, TELLING), (8, TELLING), (7, TELLING), (9, TELLING)), NOW, is_cut=True)
     assert ([draft.period for draft in found.drafts], found.through) == (["2025-12-23", "2025-12-24"], 2)
 
 
 def test_a_day_that_may_go_on_behind_the_page_is_left() -> None:
     read = turns((10, TELLING), (9, TELLING), (9, TELLING))
-    assert daily_notes.draw_notes(read, NOW, is_cut=True).through == 1
-    assert daily_notes.draw_notes(read, NOW, is_cut=False).through == 3
-    assert daily_notes.draw_notes(read[1:], NOW, is_cut=True).through == 3
+    assert draw_notes(read, NOW, is_cut=True).through == 1
+    assert draw_notes(read, NOW, is_cut=False).through == 3
+    assert draw_notes(read[1:], NOW, is_cut=True).through == 3
 
 
 def test_no_host_can_hold_up_the_notes_with_a_time_to_come() -> None:
     message = {"text": TELLING, "at": NOW + 900 * DAY_MS}
-    assert daily_notes.draw_notes(turns((9, ""), messages=(message,)), NOW, is_cut=False).through == 1
+    assert draw_notes(turns((9, ""), messages=(message,)), NOW, is_cut=False).through == 1
 
 
 @pytest.mark.parametrize(
@@ -63,12 +64,12 @@ def test_no_host_can_hold_up_the_notes_with_a_time_to_come() -> None:
     ],
 )
 def test_a_day_without_noteworthy_or_recallable_sentences_has_no_note(text: str, more: dict[str, object]) -> None:
-    assert daily_notes.draw_notes(turns((9, text), **more), NOW, is_cut=False) == ((), 1)
+    assert draw_notes(turns((9, text), **more), NOW, is_cut=False) == ((), 1)
 
 
 def test_a_note_has_the_eight_sentences_that_tell_most_in_their_order_and_cites_each_message() -> None:
     told = [(9, f"I saw {number} whales in 2019.") for number in range(9)]
-    (draft,) = daily_notes.draw_notes(turns((9, "The sea is blue."), *told[:8], told[7]), NOW, is_cut=False).drafts
+    (draft,) = draw_notes(turns((9, "The sea is blue."), *told[:8], told[7]), NOW, is_cut=False).drafts
     lines = [f"> user: {text}" for _, text in told[:8]]
     assert draft.text.splitlines() == ["From the transcript of 2025-12-23: user", *lines]
     assert draft.citations == tuple(transcript.turn_id(TAG, number) for number in range(2, 10))
@@ -76,7 +77,7 @@ def test_a_note_has_the_eight_sentences_that_tell_most_in_their_order_and_cites_
 
 def test_a_day_that_comes_up_twice_is_one_note() -> None:
     read = turns((9, TELLING), (8, TELLING), (9, "We flew to Porto in 2020."))
-    first, second = daily_notes.draw_notes(read, NOW, is_cut=False).drafts
+    first, second = draw_notes(read, NOW, is_cut=False).drafts
     assert [line for line in first.text.splitlines() if line[0] == ">"] == [
         "> user: I met Ada in 2019.", "> user: We flew to Porto in 2020.",
     ]  # fmt: skip

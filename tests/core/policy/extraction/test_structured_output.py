@@ -4,12 +4,11 @@ import json
 
 import pytest
 
-from elytron_core.policy.extraction import prompts
-from elytron_core.policy.extraction.model_facts import ExtractedItems
+from elytron_core.policy.extraction.model_facts import ExtractedItems, bare_json, looks_cut, schema_of
 
 
 def test_a_schema_demands_every_field_and_no_other() -> None:
-    schema = json.loads(prompts.schema_of(ExtractedItems))
+    schema = json.loads(schema_of(ExtractedItems))
     found = schema["$defs"]["ExtractedItem"]
     assert found["required"] == list(found["properties"])
     assert found["additionalProperties"] is False
@@ -26,10 +25,10 @@ def test_a_schema_demands_every_field_and_no_other() -> None:
     ],
 )
 def test_an_answer_is_read_without_the_text_around_it(text: str, bare: str) -> None:
-    assert prompts.bare_json(text) == bare
+    assert bare_json(text) == bare
 
 
 def test_half_an_answer_is_known_as_such() -> None:
-    assert prompts.looks_cut('{"items": [{"topic": "resi')
-    assert not prompts.looks_cut('{"items": []}')
-    assert not prompts.looks_cut("I cannot answer that")
+    assert looks_cut('{"items": [{"topic": "resi')
+    assert not looks_cut('{"items": []}')
+    assert not looks_cut("I cannot answer that")

@@ -7,7 +7,7 @@ import pytest
 from elytron_core.clock import Instant
 from elytron_core.policy.extraction.wishes import PersonMessage, standing_wishes
 from elytron_core.policy.projection.sections import WishItem
-from elytron_core.text.phrases import LastingTime, StandingPhrases
+from elytron_core.text.traits import LastingTime, StandingPhrases
 
 
 def held(latest_first: Iterable[PersonMessage]) -> tuple[WishItem, ...]:

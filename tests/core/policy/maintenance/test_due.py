@@ -13,7 +13,7 @@ from elytron_core.planes.continuity import CapsuleKind, CapsuleState
 from elytron_core.planes.facts import Fact, FactKind
 from elytron_core.planes.jobs import JobId, JobQueue, JobState, QueuedJob
 from elytron_core.policy import maintenance as maintenance_due
-from elytron_core.policy.extraction import prompts
+from elytron_core.policy.extraction.model_facts import state_data, summary_data
 from elytron_core.profiles import MemoryPressure, ModeInput
 
 NOW = Instant(1_767_225_600_000)
@@ -175,7 +175,7 @@ def test_a_summary_is_shown_the_latest_words_where_not_all_have_room() -> None:
         )
         for number in range(1, 20)
     ]  # fmt: skip
-    data = prompts.summary_data("before", turns)
+    data = summary_data("before", turns)
     assert data.startswith("## The summary so far\nbefore")
     assert "[user] 19 x" in data
     assert "[user] 1 x" not in data
@@ -191,7 +191,7 @@ def test_state_is_shown_what_tools_did_but_nothing_from_outside() -> None:
             transcript.ToolObservation(observation_id="2", tool_name="web", summary="ads", external_content=True),
         ),
     )  # fmt: skip
-    data = prompts.state_data(state(progress="half"), [turn])
+    data = state_data(state(progress="half"), [turn])
     assert "Goal: Ship the release" in data
     assert "[tool build] green" in data
     assert "ads" not in data

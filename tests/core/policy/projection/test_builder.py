@@ -13,8 +13,14 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.planes import facts
 from elytron_core.policy.projection import builder, sections
 from elytron_core.policy.projection.builder import ProjectionInputs
-from elytron_core.policy.projection.escape import escape_line
-from elytron_core.policy.projection.sections import RecalledItem, RecentMessage, StandingFact, StandingSkill, WishItem
+from elytron_core.policy.projection.sections import (
+    RecalledItem,
+    RecentMessage,
+    StandingFact,
+    StandingSkill,
+    WishItem,
+    escape_line,
+)
 from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import ClipReason, ReportClip
 

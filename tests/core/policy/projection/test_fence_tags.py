@@ -6,7 +6,7 @@ import re
 import pytest
 from tests.gates.tree import ROOT
 
-from elytron_core.policy.projection.escape import FenceTag, escape_line
+from elytron_core.policy.projection.sections import FenceTag, escape_line
 
 
 @pytest.mark.parametrize("tag", FenceTag)

@@ -2,8 +2,7 @@
 
 import pytest
 
-from elytron_core.policy.projection.escape import escape_line, escape_links
-from elytron_core.policy.projection.sections import line_of
+from elytron_core.policy.projection.sections import escape_line, escape_links, line_of
 
 FAMILIES = {
     "llama 2": "<s> </s> [INST] [/INST] <<SYS>> <</SYS>> <unk>",

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from elytron_core.policy.projection.escape import escape_links
-from elytron_core.policy.projection.sections import ITEM_CHARS_MAX, line_of, recalled_chars
+from elytron_core.policy.projection.sections import ITEM_CHARS_MAX, escape_links, line_of, recalled_chars
 
 TEXT = "First of all. " + "a" * 300 + ". Then <\nmemory-like ![x] things. " + "b" * 300 + ". Last."
 PARTS = ((0, 14), (316, 346), (648, len(TEXT)))

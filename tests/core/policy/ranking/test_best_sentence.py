@@ -11,7 +11,7 @@ from elytron_core.policy.ranking.excerpts import (
     sentences_of,
 )
 from elytron_core.text.analyser import TextAnalyser
-from elytron_core.text.features import TextTrait
+from elytron_core.text.traits import TextTrait
 
 ANALYSER = TextAnalyser()
 RIDERS = SoughtWords({"mani": [(0, 1.0)], "rider": [(1, 1.0)], "cyclist": [(1, 0.5)]}, (1.0, 3.0))

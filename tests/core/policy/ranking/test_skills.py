@@ -13,7 +13,7 @@ from elytron_core.ids import SkillId
 from elytron_core.planes.skills import Skill, SkillState
 from elytron_core.policy.ranking.facts import FactQuery
 from elytron_core.policy.ranking.skills import ScoredSkill, SkillWeights, score_skills
-from elytron_core.policy.skills.quality import skill_quality
+from elytron_core.policy.skills import skill_quality
 
 NO_LIKENESS = SkillWeights(trigram_max=0)
 

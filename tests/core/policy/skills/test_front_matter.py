@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.core.policy.skills.test_quality import skill
 
-from elytron_core.policy.skills import front_matter
+from elytron_core.policy.skills import SkillFile, read_skill_file, write_skill_file
 
 
 @pytest.mark.parametrize(
@@ -33,25 +33,25 @@ from elytron_core.policy.skills import front_matter
     ],
 )
 def test_the_fields_of_front_matter_are_read(head: str, fields: dict[str, str]) -> None:
-    document = front_matter.read_skill_file(f"---\n{head}\n---\n\n# Title\n")
+    document = read_skill_file(f"---\n{head}\n---\n\n# Title\n")
     assert document is not None
     assert (document.fields, document.body) == (fields, "# Title")
 
 
 @pytest.mark.parametrize("text", ["", "# Title", "---\nname: x", "name: x\n---\n", " ---\nname: x\n---"])
 def test_without_front_matter_nothing_is_read(text: str) -> None:
-    assert front_matter.read_skill_file(text) is None
+    assert read_skill_file(text) is None
 
 
 def test_a_byte_order_mark_and_other_line_ends_do_no_harm() -> None:
-    document = front_matter.read_skill_file("\ufeff---\r\nname: x\r\n---\r\nbody\r\n")
-    assert document == front_matter.SkillFile({"name": "x"}, "body")
+    document = read_skill_file("\ufeff---\r\nname: x\r\n---\r\nbody\r\n")
+    assert document == SkillFile({"name": "x"}, "body")
 
 
 @given(*[st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), min_size=1, max_size=20)] * 3)
 def test_what_is_written_reads_back(topic: str, title: str, summary: str) -> None:
     one = skill(topic=topic, title=title, summary=summary, procedure="1. Boil.\n2. Pour.", citations=("a", "b"))
-    document = front_matter.read_skill_file(front_matter.write_skill_file(one))
+    document = read_skill_file(write_skill_file(one))
     assert document is not None
     assert (document.fields["topic"], document.fields["title"], document.fields["summary"]) == (topic, title, summary)
     assert (document.fields["name"], document.fields["citations"]) == (one.name, "a b")
@@ -60,4 +60,4 @@ def test_what_is_written_reads_back(topic: str, title: str, summary: str) -> Non
 
 @given(st.text(max_size=200))
 def test_no_text_is_too_odd_to_be_read(text: str) -> None:
-    front_matter.read_skill_file(f"---\n{text}\n---\n")
+    read_skill_file(f"---\n{text}\n---\n")

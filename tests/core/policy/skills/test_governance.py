@@ -9,7 +9,7 @@ from tests.core.policy.skills.test_quality import NOW, aged, skill
 
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.planes.skills import Skill, SkillState
-from elytron_core.policy.skills.governance import count_skills, govern_skills
+from elytron_core.policy.skills import count_skills, govern_skills
 
 
 def digest(one: Skill) -> str:

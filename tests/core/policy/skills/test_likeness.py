@@ -4,7 +4,7 @@ import pytest
 from tests.core.policy.skills.test_quality import skill
 
 from elytron_core.planes.skills import Skill
-from elytron_core.policy.skills.governance import COMPARED, SkillLook, SkillLooks, is_duplicate, skill_similarity
+from elytron_core.policy.skills import COMPARED, SkillLook, SkillLooks, is_duplicate, skill_similarity
 
 
 @pytest.mark.parametrize(

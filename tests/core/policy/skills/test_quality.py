@@ -15,8 +15,18 @@ from elytron_core.planes.skills import (
     SkillState,
     StrategyChange,
 )
-from elytron_core.policy.skills import quality
-from elytron_core.policy.skills.quality import SkillFate
+from elytron_core.policy.skills import (
+    SkillFate,
+    fate_of,
+    merge_skills,
+    retire_skill,
+    revise_skill,
+    skill_lineage,
+    skill_quality,
+    state_of,
+    touch_skill,
+    with_outcome,
+)
 
 NOW = instant("2026-06-30T12:00:00Z")
 HOUR_MS = 3_600_000
@@ -54,7 +64,7 @@ def aged(days: int, name: str = "brew", **fields: object) -> Skill:
     ],
 )
 def test_quality_is_a_sum_of_points_up_to_a_hundred(one: Skill, worth: int) -> None:
-    assert quality.skill_quality(one) == worth
+    assert skill_quality(one) == worth
 
 
 @pytest.mark.parametrize(
@@ -76,7 +86,7 @@ def test_quality_is_a_sum_of_points_up_to_a_hundred(one: Skill, worth: int) -> N
     ],
 )
 def test_age_and_quality_make_the_state(one: Skill, state: SkillState) -> None:
-    assert quality.state_of(one, at=NOW) is state
+    assert state_of(one, at=NOW) is state
 
 
 @pytest.mark.parametrize(
@@ -95,30 +105,30 @@ def test_age_and_quality_make_the_state(one: Skill, state: SkillState) -> None:
     ],
 )
 def test_only_a_learned_and_unused_skill_is_pruned(one: Skill, fate: SkillFate) -> None:
-    assert quality.fate_of(one, at=NOW) is fate
+    assert fate_of(one, at=NOW) is fate
 
 
 def test_uses_within_six_hours_count_as_one() -> None:
-    once = quality.touch_skill(skill(), at=NOW)
+    once = touch_skill(skill(), at=NOW)
     assert (once.use_count, once.last_used_at) == (1, NOW)
-    assert quality.touch_skill(once, at=Instant(NOW + 6 * HOUR_MS - 1)) is once
-    assert quality.touch_skill(once, at=Instant(NOW + 6 * HOUR_MS)).use_count == 2
+    assert touch_skill(once, at=Instant(NOW + 6 * HOUR_MS - 1)) is once
+    assert touch_skill(once, at=Instant(NOW + 6 * HOUR_MS)).use_count == 2
 
 
 def test_a_mismatch_asks_for_a_revision_and_a_success_takes_that_back() -> None:
-    doubted = quality.with_outcome(skill(), ReuseOutcome.MISMATCH, at=NOW, note="x" * 999)
+    doubted = with_outcome(skill(), ReuseOutcome.MISMATCH, at=NOW, note="x" * 999)
     assert (doubted.mismatch_count, doubted.revision_pending, doubted.validated_count) == (1, True, 0)
     assert len(doubted.last_outcome_note) == limits.OUTCOME_NOTE_CHARS
-    noted = quality.with_outcome(doubted, ReuseOutcome.NEUTRAL, at=NOW)
+    noted = with_outcome(doubted, ReuseOutcome.NEUTRAL, at=NOW)
     assert (noted.mismatch_count, noted.revision_pending, noted.last_outcome_note) == (1, True, "")
-    proven = quality.with_outcome(noted, ReuseOutcome.SUCCEEDED, at=NOW)
+    proven = with_outcome(noted, ReuseOutcome.SUCCEEDED, at=NOW)
     assert (proven.mismatch_count, proven.revision_pending, proven.validated_count) == (1, False, 1)
 
 
 def test_a_revision_keeps_the_evidence_and_says_what_it_changed() -> None:
     old = skill(summary="short", procedure="a\nb\nc", citations=("t1",), use_count=3, supersedes=("runtime_skill__x",))
     new = skill(topic="green tea", summary="longer", procedure="a\nB\nc", citations=("t2",))
-    made = quality.revise_skill(old, new, digest="d1", reason="learned better")
+    made = revise_skill(old, new, digest="d1", reason="learned better")
     assert (made.revision_count, made.use_count, made.citations) == (2, 3, ("t1", "t2"))
     assert made.supersedes == ("runtime_skill__x",)
     [node] = made.predecessors
@@ -131,7 +141,7 @@ def test_a_revision_keeps_the_evidence_and_says_what_it_changed() -> None:
 
 
 def test_lines_in_another_order_are_a_refinement_too() -> None:
-    made = quality.revise_skill(skill(procedure="a\nb"), skill(procedure="b\na"), digest="d")
+    made = revise_skill(skill(procedure="a\nb"), skill(procedure="b\na"), digest="d")
     assert [(diff.before, diff.after) for diff in made.diffs] == [("a\nb", "b\na")]
 
 
@@ -140,8 +150,8 @@ def test_history_is_bounded_and_keeps_what_is_latest(revisions: int) -> None:
     kept = skill(procedure="step 0")
     for at in range(1, revisions + 1):
         new = skill(procedure=f"step {at}\n{'x' * 2_000}")
-        kept = quality.revise_skill(kept, new, digest=f"d{at - 1}")
-    nodes = quality.skill_lineage(kept, digest="now")
+        kept = revise_skill(kept, new, digest=f"d{at - 1}")
+    nodes = skill_lineage(kept, digest="now")
     assert len(nodes) <= limits.LINEAGE_NODES
     assert [node.status for node in nodes[-2:]] == [LineageStatus.SUPERSEDED, LineageStatus.ACTIVE]
     assert (nodes[-1].digest, nodes[-2].digest) == ("now", f"d{revisions - 1}")
@@ -150,9 +160,9 @@ def test_history_is_bounded_and_keeps_what_is_latest(revisions: int) -> None:
 
 
 def test_a_retired_skill_is_retired_in_its_lineage() -> None:
-    gone = quality.retire_skill(skill(), by="runtime_skill__other")
-    assert quality.skill_lineage(gone, digest="d")[-1].status is LineageStatus.RETIRED
-    [node] = quality.revise_skill(gone, skill(summary="back"), digest="d").predecessors
+    gone = retire_skill(skill(), by="runtime_skill__other")
+    assert skill_lineage(gone, digest="d")[-1].status is LineageStatus.RETIRED
+    [node] = revise_skill(gone, skill(summary="back"), digest="d").predecessors
     assert node.status is LineageStatus.RETIRED
 
 
@@ -160,7 +170,7 @@ def test_what_is_merged_hands_over_its_evidence() -> None:
     kept = skill("new", citations=("t2",), use_count=1, last_used_at=NOW)
     counts = {"use_count": 4, "validated_count": 2, "mismatch_count": 1}
     old = skill("old", citations=("t1",), enabled=False, source_chat_id="k", **counts)
-    made = quality.merge_skills(kept, old, digest="d")
+    made = merge_skills(kept, old, digest="d")
     assert (made.use_count, made.validated_count, made.mismatch_count, made.last_used_at) == (5, 2, 1, NOW)
     assert (made.citations, made.supersedes, made.source_chat_id) == (("t1", "t2"), ("runtime_skill__old",), "k")
     assert not made.enabled, "what was switched off is not learned round"

@@ -4,8 +4,7 @@ import pytest
 
 from elytron_core.clock import DAY_MS, Instant
 from elytron_core.ids import FactId
-from elytron_core.planes.facts import Fact, FactKind
-from elytron_core.policy.temporal.validity import AGES, AGING, FRESH, PACES, STALE, FactFreshness, fact_freshness
+from elytron_core.planes.facts import AGES, AGING, FRESH, PACES, STALE, Fact, FactFreshness, FactKind, fact_freshness
 
 THEN = Instant(1_700_000_000_000)
 

@@ -22,9 +22,9 @@ from elytron_core.planes.facts import (
     LearningRule,
     LearningRules,
     LearningState,
+    is_past,
 )
 from elytron_core.planes.space import AuditAction
-from elytron_core.policy.temporal import validity
 from elytron_core.scope import ConversationKey
 from elytron_core.text import similarity
 
@@ -199,7 +199,7 @@ def _end_moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
 
 
 def _move_fact(fact: Fact, request: FactChangeRequest, here: ConversationKey, *, at: Instant) -> FactChange | None:
-    if validity.is_past(fact, at=at):
+    if is_past(fact, at=at):
         raise InvalidInput(field="id", problem="names a version that has ceased to hold: move the one that holds now")
     is_chat = request.reach is FactReach.CHAT
     update = {

@@ -22,9 +22,8 @@ from elytron_core.evidence import EvidenceAuthority
 from elytron_core.model import Value
 from elytron_core.planes import facts, transcript
 from elytron_core.planes.candidates import AdmissionVerdict
-from elytron_core.planes.facts import FactAuthority, FactOperation
+from elytron_core.planes.facts import FactAuthority, FactOperation, fact_holds, replaceable_versions
 from elytron_core.planes.subjects import SoulSurface, SubjectKind, SubjectLifecycle
-from elytron_core.policy.temporal import validity
 from elytron_core.text import similarity
 
 EMPTY: Final = "the procedure is empty"
@@ -192,12 +191,12 @@ def known_version(draft: FactDraft, versions: Sequence[facts.Fact], /, *, at: In
 
     It is one that holds still, though another is to follow it, if the draft says the same of that time.
     """
-    found = validity.replaceable_versions(versions, at=at)
+    found = replaceable_versions(versions, at=at)
     if not found or draft.operation is FactOperation.DELETE:
         return found[0] if found else None
     began = draft.valid_from if draft.valid_from is not None else observation_time(draft, at=at)
     same = (fact for fact in found if says_the_same(draft.content, fact.content))
-    return next((fact for fact in same if validity.fact_holds(fact, as_of=began)), found[0])
+    return next((fact for fact in same if fact_holds(fact, as_of=began)), found[0])
 
 
 def judge_skill(write: contracts_write.RuntimeSkillWrite, /) -> SkillJudgement:

@@ -23,7 +23,7 @@ from elytron_core.policy.extraction.fact_language import (
     parse_language,
 )
 from elytron_core.text import similarity
-from elytron_core.text.phrases import PhrasePattern
+from elytron_core.text.traits import PhrasePattern
 
 SHIPPED: Final = ("en", "zh")
 """The languages that ship."""

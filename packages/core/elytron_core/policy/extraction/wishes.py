@@ -13,7 +13,7 @@ from elytron_core.clock import Instant
 from elytron_core.model import Value
 from elytron_core.policy.extraction.rule_facts import own_sentences
 from elytron_core.policy.projection.sections import WishItem
-from elytron_core.text.features import READ_CHARS
+from elytron_core.text.traits import READ_CHARS
 
 SAME: Final = 0.6
 """Two sentences speak of the same matter if they share this part of the words of either."""

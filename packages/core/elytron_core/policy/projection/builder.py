@@ -22,7 +22,6 @@ from elytron_core.contracts.recall import RecallPlane
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes.facts import FreshnessHint
-from elytron_core.policy.projection.escape import escape_line
 from elytron_core.policy.projection.sections import (
     ITEM_CHARS_MAX,
     LAYERS,
@@ -39,6 +38,7 @@ from elytron_core.policy.projection.sections import (
     StandingSkill,
     WishItem,
     budget_of,
+    escape_line,
     fill_section,
     format_minute,
     label_of,

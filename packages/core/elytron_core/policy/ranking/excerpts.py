@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from elytron_core.text import features
-from elytron_core.text.features import TextTrait
+from elytron_core.text.traits import TextTrait, read_traits
 
 READ_CHARS: Final = 40_000
 """The part of a text that is looked through."""
@@ -131,7 +130,7 @@ class NearestSentence(NamedTuple):
     share: float
     """The share of the query's words that it holds, by what they are worth."""
     told: float
-    """The information in the sentence, as `features` counts it."""
+    """The information in the sentence, as `read_traits` counts it."""
 
 
 def sentences_of(text: str, terms: Callable[[str], Sequence[str]], /) -> tuple[ScoredSentence, ...]:
@@ -177,5 +176,5 @@ def nearest_sentence(
 
 
 def _read_sentence(text: str, terms: Callable[[str], Sequence[str]]) -> ScoredSentence:
-    traits, told = features.read_traits(text)
+    traits, told = read_traits(text)
     return ScoredSentence(tuple(dict.fromkeys(terms(text))), int(traits), told)

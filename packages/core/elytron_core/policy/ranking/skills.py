@@ -14,7 +14,7 @@ from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.skills import Skill, SkillState
 from elytron_core.policy.ranking.facts import FactQuery, PreparedQuery, by_age, prepare_query
-from elytron_core.policy.skills import quality
+from elytron_core.policy.skills import skill_quality, state_of
 from elytron_core.text import similarity
 
 SKILLS_MAX: Final = 4
@@ -104,7 +104,7 @@ def _score_skill(
         "full_text": full_text,
         "same_chat": weights.same_chat * (skill.source_chat_id is not None and skill.source_chat_id == query.chat),
         "recency": by_age(query.now - skill.updated_at, week=weights.recent_week, month=weights.recent_month),
-        "quality": quality.skill_quality(skill) / weights.quality_divisor,
+        "quality": skill_quality(skill) / weights.quality_divisor,
         "validated": weights.validated * min(skill.validated_count, weights.validated_counted),
         "use": weights.use * min(skill.use_count, weights.uses_counted),
         "citations": weights.citation * min(len(skill.citations), weights.citations_counted),
@@ -115,7 +115,7 @@ def _score_skill(
 
 
 def _governance_points(skill: Skill, query: FactQuery, weights: SkillWeights) -> float:
-    state = quality.state_of(skill, at=query.now)
+    state = state_of(skill, at=query.now)
     against = {SkillState.STALE: weights.stale, SkillState.LOW_VALUE: weights.low_value}.get(state, 0)
     against += weights.pending * skill.revision_pending
     return against or weights.proven * (skill.validated_count > 0)

@@ -21,7 +21,7 @@ from elytron_core.model import Value
 from elytron_core.planes import facts
 from elytron_core.planes.embedding import ModelReach
 from elytron_core.policy.ranking.query import AnswerVersion, ReadQuestion
-from elytron_core.text.phrases import pattern_table
+from elytron_core.text.traits import pattern_table
 
 HALF_STRENGTH: Final = 20.0
 """The points at which a fact's or skill's match is worth one half on the common scale."""

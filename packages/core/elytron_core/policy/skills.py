@@ -1,0 +1,555 @@
+"""Runtime skills: their Markdown form, their quality and state, and one pass over all of them.
+
+Read are the front matter of SKILL.md files and the Markdown form of runtime skills, of YAML only what such files use: a
+field a line, plain or quoted, a text over indented lines, and `>` and `|` blocks. Fields of other shapes are passed
+over.
+
+Quality is a sum of points up to 100. From it and from age a skill's state follows: stale after 90 days without use or
+change, of low value below 32, or below 45 when stale. A stale and unused skill is retired if it has a history, and
+pruned if it has none, was learned by the runtime itself and rests on at most one citation. A caller's skill is
+never pruned. The pass merges duplicates, stores states and prunes unused skills.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from typing import Final, assert_never
+
+from elytron_core import limits
+from elytron_core.clock import DAY_MS, Instant
+from elytron_core.contracts.skills import RuntimeSkillCounts
+from elytron_core.model import Value
+from elytron_core.planes import facts
+from elytron_core.planes.skills import (
+    LineageNode,
+    LineageStatus,
+    ReuseOutcome,
+    Skill,
+    SkillOrigin,
+    SkillState,
+    StrategyChange,
+    StrategyDiff,
+)
+from elytron_core.text import similarity
+
+MARK: Final = "elytron: runtime-skill"
+"""The first field of a runtime skill's Markdown form."""
+
+_FENCE = "---"
+_FIELD = re.compile(r"([A-Za-z_][\w-]{0,63}):(?:[ \t]+(.*))?$")
+_BLOCK = re.compile(r"([>|])[-+]?[ \t]*(?:#.*)?$")
+_PLAIN_STOP = re.compile(r"\s#.*$")
+_ESCAPES = {"n": "\n", "t": "\t", '"': '"', "\\": "\\", "/": "/"}
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    """A Markdown file: the text fields of its front matter, and what comes after."""
+
+    fields: dict[str, str]
+    body: str
+
+
+def read_skill_file(text: str, /) -> SkillFile | None:
+    """Return a file's fields; None if it has no front matter."""
+    lines = text.removeprefix("\ufeff").splitlines()
+    if not lines or lines[0].rstrip() != _FENCE:
+        return None
+    end = next((place for place, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
+    if end is None:
+        return None
+    return SkillFile(_front_fields(lines[1:end]), "\n".join(lines[end + 1 :]).strip("\n"))
+
+
+def write_skill_file(skill: Skill, /) -> str:
+    """Return the Markdown form of `skill`, from which it can be written again."""
+    fields = {
+        "name": skill.name,
+        "topic": skill.topic,
+        "title": skill.title,
+        "summary": skill.summary,
+        "source": skill.source.value,
+        "revision": str(skill.revision_count),
+        "citations": " ".join(skill.citations),
+    }
+    head = "\n".join(f"{name}: {_quote_field(value)}" for name, value in fields.items())
+    return f"{_FENCE}\n{MARK}\n{head}\n{_FENCE}\n\n{skill.procedure}\n"
+
+
+def _quote_field(value: str) -> str:
+    if re.fullmatch(r"[A-Za-z0-9_][\w .,()/-]*", value) and value == value.strip():
+        return value
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+def _front_fields(lines: list[str]) -> dict[str, str]:
+    fields: dict[str, str] = {}
+    place = 0
+    while place < len(lines):
+        found = _FIELD.match(lines[place])
+        place += 1
+        if found is None:
+            continue
+        start = place
+        while place < len(lines) and (not lines[place].strip() or lines[place][0] in " \t"):
+            place += 1
+        value = _field_value((found[2] or "").strip(), lines[start:place])
+        if value is not None:
+            fields.setdefault(found[1], value)
+    return fields
+
+
+def _field_value(first: str, more: list[str]) -> str | None:
+    """Return the text of a field: its line and the indented lines below it; None if it is a list or a mapping."""
+    block = _BLOCK.match(first)
+    if block is not None:
+        return _block_text(more, folded=block[1] == ">")
+    below = [line.strip() for line in more if line.strip() and not line.lstrip().startswith("#")]
+    if not first and below and (below[0].startswith("- ") or _FIELD.match(below[0])):
+        return None
+    if first[:1] in {"[", "{", "&", "*"}:
+        return None
+    if first[:1] in {'"', "'"}:
+        return _unquote_field(" ".join((first, *below)))
+    return " ".join(_PLAIN_STOP.sub("", part) for part in (first, *below) if part).strip()
+
+
+def _block_text(lines: list[str], *, folded: bool) -> str:
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    texts = [line[indent:].rstrip() for line in lines]
+    if not folded:
+        return "\n".join(texts).strip("\n")
+    return "\n".join(" ".join(part.split("\n")) for part in "\n".join(texts).strip("\n").split("\n\n"))
+
+
+def _unquote_field(text: str) -> str | None:
+    if text[0] == "'":
+        found = re.match(r"'((?:[^']|'')*)'", text)
+        return found[1].replace("''", "'") if found is not None else None
+    found = re.match(r'"((?:[^"\\]|\\.)*)"', text)
+    if found is None:
+        return None
+    return re.sub(r"\\(.)", lambda escape: _ESCAPES.get(escape[1], escape[0]), found[1])
+
+
+QUALITY_MAX: Final = 100
+STALE_MS: Final = 90 * DAY_MS
+LOW_VALUE: Final = 32
+LOW_VALUE_STALE: Final = 45
+TOUCH_MS: Final = 6 * 3600 * 1000
+"""Uses closer together than this count as one."""
+PRUNED_CITATIONS: Final = 1
+
+
+class QualityPoints(Value):
+    """The points that make up a skill's quality."""
+
+    base: int = 20
+    summary: int = 18
+    citation: int = 10
+    citations_counted: int = 4
+    use: int = 6
+    uses_counted: int = 5
+    validated: int = 5
+    validated_counted: int = 4
+    several_lines: int = 14
+    chat: int = 6
+    mismatch: int = -4
+    mismatches_counted: int = 3
+    pending: int = -6
+
+
+POINTS: Final = QualityPoints()
+
+
+def skill_quality(skill: Skill, /) -> int:
+    """Return what `skill` is worth, 0 to 100."""
+    worth = (
+        POINTS.base
+        + POINTS.summary * (not similarity.is_blank(skill.summary))
+        + POINTS.citation * min(len(skill.citations), POINTS.citations_counted)
+        + POINTS.use * min(skill.use_count, POINTS.uses_counted)
+        + POINTS.validated * min(skill.validated_count, POINTS.validated_counted)
+        + POINTS.several_lines * (len(skill.procedure.split("\n")) > 1)
+        + POINTS.chat * (skill.source_chat_id is not None)
+        + POINTS.mismatch * min(skill.mismatch_count, POINTS.mismatches_counted)
+        + POINTS.pending * skill.revision_pending
+    )
+    return max(0, min(worth, QUALITY_MAX))
+
+
+def is_stale(skill: Skill, *, at: Instant) -> bool:
+    """Return whether `skill` was neither changed nor used for 90 days."""
+    return at - max(skill.updated_at, skill.last_used_at or 0, skill.last_outcome_at or 0) > STALE_MS
+
+
+def is_unused(skill: Skill, /) -> bool:
+    """Return whether `skill` was never used."""
+    return skill.use_count == 0 and skill.validated_count == 0
+
+
+def has_lineage(skill: Skill, /) -> bool:
+    """Return whether `skill` has earlier revisions, or others merged into it."""
+    return bool(skill.predecessors or skill.supersedes)
+
+
+def state_of(skill: Skill, *, at: Instant) -> SkillState:
+    """Return where `skill` is in its life at `at`. A retired one stays so until it is brought back."""
+    stale = is_stale(skill, at=at)
+    if skill.state is SkillState.RETIRED or (stale and has_lineage(skill) and is_unused(skill)):
+        return SkillState.RETIRED
+    if skill_quality(skill) < (LOW_VALUE_STALE if stale else LOW_VALUE):
+        return SkillState.LOW_VALUE
+    return SkillState.STALE if stale else SkillState.ACTIVE
+
+
+def is_prunable(skill: Skill, *, at: Instant) -> bool:
+    """Return whether `skill` may be removed: learned, stale, unused, without history, with at most one citation."""
+    return (
+        skill.origin is SkillOrigin.LEARNED
+        and is_stale(skill, at=at)
+        and is_unused(skill)
+        and not has_lineage(skill)
+        and len(skill.citations) <= PRUNED_CITATIONS
+    )
+
+
+class SkillFate(StrEnum):
+    """Change of a skill by governance."""
+
+    KEEP = "keep"
+    MOVE = "move"
+    """Another state is written down."""
+    PRUNE = "prune"
+
+
+def fate_of(skill: Skill, *, at: Instant) -> SkillFate:
+    """Return what is to become of `skill`; a forgotten one is left alone, for it can still be brought back."""
+    if skill.forgotten_at is not None:
+        return SkillFate.KEEP
+    if is_prunable(skill, at=at):
+        return SkillFate.PRUNE
+    return SkillFate.MOVE if state_of(skill, at=at) is not skill.state else SkillFate.KEEP
+
+
+def touch_skill(skill: Skill, *, at: Instant) -> Skill:
+    """Return `skill` used once more at `at`, or itself where its last use counts for this one too."""
+    if skill.last_used_at is not None and at - skill.last_used_at < TOUCH_MS:
+        return skill
+    return skill.model_copy(update={"use_count": skill.use_count + 1, "last_used_at": at})
+
+
+def with_outcome(skill: Skill, outcome: ReuseOutcome, *, at: Instant, note: str = "") -> Skill:
+    """Return `skill` as using it has left it: a mismatch asks for a revision, a success takes that back."""
+    update: dict[str, object] = {"last_outcome_at": at, "last_outcome_note": note[: limits.OUTCOME_NOTE_CHARS]}
+    match outcome:
+        case ReuseOutcome.SUCCEEDED:
+            update |= {"validated_count": skill.validated_count + 1, "revision_pending": False}
+        case ReuseOutcome.MISMATCH:
+            update |= {"mismatch_count": skill.mismatch_count + 1, "revision_pending": True}
+        case ReuseOutcome.NEUTRAL:
+            pass
+        case _:
+            assert_never(outcome)
+    return skill.model_copy(update=update)
+
+
+def revise_skill(old: Skill, new: Skill, *, digest: str, reason: str = "") -> Skill:
+    """Return `new` as the next revision of `old`, whose evidence it takes over; `digest` represents the old content."""
+    node = LineageNode(
+        name=old.name,
+        revision=old.revision_count,
+        digest=digest,
+        status=LineageStatus.RETIRED if old.state is SkillState.RETIRED else LineageStatus.SUPERSEDED,
+        at=old.updated_at,
+    )
+    revision = old.revision_count + 1
+    return new.model_copy(
+        update={
+            "revision_count": revision,
+            "recorded_at": old.recorded_at,
+            "citations": join_unique(old.citations, new.citations, most=limits.CITATIONS),
+            "supersedes": join_unique(old.supersedes, new.supersedes, most=limits.SUPERSEDED_NAMES),
+            "predecessors": (*old.predecessors, node)[-(limits.LINEAGE_NODES - 1) :],
+            "diffs": (*old.diffs, *_strategy_diffs(old, new, revision=revision, reason=reason))[
+                -limits.STRATEGY_DIFFS :
+            ],
+            "use_count": old.use_count,
+            "validated_count": old.validated_count,
+            "mismatch_count": old.mismatch_count,
+            "last_used_at": old.last_used_at,
+            "last_outcome_at": old.last_outcome_at,
+            "last_outcome_note": old.last_outcome_note,
+        }
+    )
+
+
+def merge_skills(kept: Skill, given_up: Skill, *, digest: str) -> Skill:
+    """Return `kept` with the evidence of `given_up`, which it supersedes."""
+    node = LineageNode(
+        name=given_up.name,
+        revision=given_up.revision_count,
+        digest=digest,
+        status=LineageStatus.SUPERSEDED,
+        at=given_up.updated_at,
+    )
+    predecessors = sorted((*given_up.predecessors, node, *kept.predecessors), key=lambda one: one.at)
+    return kept.model_copy(
+        update={
+            "citations": join_unique(given_up.citations, kept.citations, most=limits.CITATIONS),
+            "supersedes": join_unique(
+                kept.supersedes, (*given_up.supersedes, given_up.name), most=limits.SUPERSEDED_NAMES
+            ),
+            "predecessors": tuple(predecessors[-(limits.LINEAGE_NODES - 1) :]),
+            "use_count": kept.use_count + given_up.use_count,
+            "validated_count": kept.validated_count + given_up.validated_count,
+            "mismatch_count": kept.mismatch_count + given_up.mismatch_count,
+            "last_used_at": max(kept.last_used_at or 0, given_up.last_used_at or 0) or None,
+            "source_chat_id": kept.source_chat_id or given_up.source_chat_id,
+            "enabled": kept.enabled and given_up.enabled,
+        }
+    )
+
+
+def retire_skill(skill: Skill, *, by: str) -> Skill:
+    """Return `skill` as superseded by the one called `by`; it can be brought back."""
+    return skill.model_copy(update={"state": SkillState.RETIRED, "superseded_by": by})
+
+
+def skill_lineage(skill: Skill, *, digest: str) -> tuple[LineageNode, ...]:
+    """Return the revisions of `skill` that are known, oldest first, itself last."""
+    status = LineageStatus.RETIRED if skill.state is SkillState.RETIRED else LineageStatus.ACTIVE
+    own = LineageNode(name=skill.name, revision=skill.revision_count, digest=digest, status=status, at=skill.updated_at)
+    return (*skill.predecessors, own)
+
+
+def join_unique(old: tuple[str, ...], new: tuple[str, ...], /, *, most: int) -> tuple[str, ...]:
+    """Return both without repeats, the latest `most` of them."""
+    return tuple(dict.fromkeys((*old, *new)))[-most:]
+
+
+def _strategy_diffs(old: Skill, new: Skill, *, revision: int, reason: str) -> list[StrategyDiff]:
+    changes = (
+        (StrategyChange.DOCTRINE_REVISION, f"{old.topic}: {old.title}", f"{new.topic}: {new.title}"),
+        (StrategyChange.SUMMARY_REVISION, old.summary, new.summary),
+        (StrategyChange.PROCEDURE_REFINEMENT, *_lines_apart(old.procedure, new.procedure)),
+    )
+    return [
+        StrategyDiff(
+            change=change,
+            at=new.updated_at,
+            revision=revision,
+            before=before[: limits.DIFF_CHARS],
+            after=after[: limits.DIFF_CHARS],
+            reason=reason,
+        )
+        for change, before, after in changes
+        if before != after
+    ]
+
+
+def _lines_apart(old: str, new: str) -> tuple[str, str]:
+    """Return the lines that only the old text has, and those that only the new one has."""
+    if old == new:
+        return "", ""
+    before, after = old.splitlines(), new.splitlines()
+    gone, come = _lines_without(before, after), _lines_without(after, before)
+    return (gone, come) if gone or come else (old, new)
+
+
+def _lines_without(lines: list[str], others: list[str]) -> str:
+    left = set(others)
+    return "\n".join(line for line in lines if line not in left)
+
+
+DUPLICATE: Final = 16
+"""Points of likeness from which on two skills are one."""
+COMPARED: Final = 12
+WORDS: Final = 16
+
+
+class LikenessPoints(Value):
+    """The points for what two skills have in common; texts less alike than `floor` have nothing in common."""
+
+    topic: float = 6
+    title: float = 8
+    summary: float = 6
+    procedure: float = 12
+    floor: float = 0.4
+
+
+LIKENESS: Final = LikenessPoints()
+
+
+class SkillLook:
+    """The compared parts of a skill, made once: its topic and the trigrams of its texts."""
+
+    def __init__(self, skill: Skill, /) -> None:
+        self._skill = skill
+        self.topic = facts.topic_key(skill.topic)
+
+    @cached_property
+    def title(self) -> frozenset[str]:
+        return _text_grams(self._skill.title)
+
+    @cached_property
+    def summary(self) -> frozenset[str]:
+        return _text_grams(self._skill.summary)
+
+    @cached_property
+    def procedure(self) -> frozenset[str]:
+        return _text_grams(self._skill.procedure)
+
+    @cached_property
+    def keys(self) -> tuple[tuple[str, str], ...]:
+        """Return under what it is looked for."""
+        title = similarity.normalise_text(self._skill.title)
+        words = dict.fromkeys((*title.split()[:WORDS], *similarity.words_of(title, limit=WORDS)))
+        summary = similarity.normalise_text(self._skill.summary)
+        return (
+            ("topic", self.topic),
+            *(("word", word) for word in words),
+            *((("summary", summary),) if summary else ()),
+        )
+
+
+class SkillLooks:
+    """Looks by name, and which of them may be like another."""
+
+    def __init__(self) -> None:
+        self._looks: dict[str, SkillLook] = {}
+        self._names: dict[tuple[str, str], set[str]] = {}
+
+    def put(self, skill: Skill, /) -> None:
+        """Take `skill` in, in the place of an earlier revision."""
+        self.drop(skill.name)
+        look = self._looks[skill.name] = SkillLook(skill)
+        for key in look.keys:
+            self._names.setdefault(key, set()).add(skill.name)
+
+    def drop(self, name: str, /) -> None:
+        """Leave the skill of this name out."""
+        look = self._looks.pop(name, None)
+        for key in look.keys if look is not None else ():
+            self._names[key].discard(name)
+
+    def twins(self, skill: Skill, /) -> Iterator[str]:
+        """Yield the names of others that say the same as `skill`, those that share most first."""
+        look = SkillLook(skill)
+        shared = Counter(name for key in look.keys for name in self._names.get(key, ()) if name != skill.name)
+        for name in sorted(shared, key=lambda one: (-shared[one], one))[:COMPARED]:
+            if is_duplicate(look, self._looks[name]):
+                yield name
+
+
+def skill_similarity(one: SkillLook, other: SkillLook, /) -> float:
+    """Return the points of two skills' likeness, 0 to 32; if they cannot reach a duplicate's points, less is counted.
+
+    Long texts are compared last, and only if they can still decide.
+    """
+    found = LIKENESS.topic * (one.topic == other.topic) + LIKENESS.title * _look_likeness(
+        one.title, other.title, LIKENESS.floor
+    )
+    found += LIKENESS.summary * _look_likeness(one.summary, other.summary, LIKENESS.floor)
+    if found + LIKENESS.procedure < DUPLICATE:
+        return found
+    return found + LIKENESS.procedure * _look_likeness(one.procedure, other.procedure, LIKENESS.floor)
+
+
+def is_duplicate(one: SkillLook, other: SkillLook, /) -> bool:
+    """Return whether two skills are one under two names."""
+    return skill_similarity(one, other) >= DUPLICATE
+
+
+def _text_grams(text: str) -> frozenset[str]:
+    return similarity.text_trigrams(similarity.normalise_text(text))
+
+
+def _look_likeness(one: frozenset[str], other: frozenset[str], floor: float) -> float:
+    likeness = similarity.trigram_likeness(one, other)
+    return likeness if likeness >= floor else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class GovernedSkills:
+    """Skills to write, in the order of names, and skills to remove."""
+
+    changed: tuple[Skill, ...]
+    moved: tuple[Skill, ...]
+    """Those whose state alone is another now."""
+    merged: tuple[str, ...]
+    pruned: tuple[Skill, ...]
+
+    @property
+    def is_change(self) -> bool:
+        return bool(self.changed or self.pruned)
+
+    def named(self, state: SkillState, /) -> tuple[str, ...]:
+        """Return the names of those that moved to `state`."""
+        return tuple(skill.name for skill in self.moved if skill.state is state)
+
+
+def count_skills(skills: Iterable[Skill], *, at: Instant) -> RuntimeSkillCounts:
+    """Return how many of `skills` are where in their life at `at`."""
+    known = tuple(skills)
+    states = Counter(state_of(skill, at=at) for skill in known)
+    return RuntimeSkillCounts(
+        total=len(known),
+        active=states[SkillState.ACTIVE],
+        stale=states[SkillState.STALE],
+        low_value=states[SkillState.LOW_VALUE],
+        retired=states[SkillState.RETIRED],
+        disabled=sum(not skill.enabled for skill in known),
+        forgotten=sum(skill.forgotten_at is not None for skill in known),
+        revision_pending=sum(skill.revision_pending for skill in known),
+        recallable=sum(skill.is_recallable for skill in known),
+    )
+
+
+def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Skill], str]) -> GovernedSkills:
+    """Return the changes of `skills` at `at`. `digest` represents a skill's content in the lineage of another.
+
+    Of two equal ones the later stays and takes over the other's evidence.
+    """
+    found = {skill.name: skill for skill in sorted(skills, key=lambda one: one.name)}
+    now = dict(found)
+    merged = _merge_duplicates(now, digest=digest)
+    moved: list[Skill] = []
+    pruned: list[Skill] = []
+    for name, skill in now.items():
+        if name in merged:
+            continue
+        match fate_of(skill, at=at):
+            case SkillFate.PRUNE:
+                pruned.append(found[name])
+            case SkillFate.MOVE:
+                now[name] = skill.model_copy(update={"state": state_of(skill, at=at)})
+                moved.append(now[name])
+            case SkillFate.KEEP:
+                pass
+    gone = {skill.name for skill in pruned}
+    changed = tuple(skill for name, skill in now.items() if name not in gone and skill != found[name])
+    return GovernedSkills(changed, tuple(moved), merged, tuple(pruned))
+
+
+def _merge_duplicates(skills: dict[str, Skill], *, digest: Callable[[Skill], str]) -> tuple[str, ...]:
+    """Merge duplicates within `skills`; return the names of those that were given up."""
+    standing = [
+        skill for skill in skills.values() if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
+    ]
+    standing.sort(key=lambda one: (-one.observed_at, one.name))
+    looks = SkillLooks()
+    merged: list[str] = []
+    for skill in standing:
+        into = next(looks.twins(skill), None)
+        if into is None:
+            looks.put(skill)
+            continue
+        skills[into] = merge_skills(skills[into], skill, digest=digest(skill))
+        skills[skill.name] = retire_skill(skill, by=into)
+        merged.append(skill.name)
+    return tuple(sorted(merged))

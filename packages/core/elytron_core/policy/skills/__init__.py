@@ -1,1 +1,0 @@
-"""Quality, likeness, governance and files of runtime skills."""
