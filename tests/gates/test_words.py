@@ -27,8 +27,8 @@ HABITS = {
 }
 """Each habit by the name that a failure shows."""
 FOR_MODELS = {
-    "analyser.py", "builder.py", "candidates.py", "curated_memory.py", "demonstration.py", "model_facts.py", "profile.py",
-    "run.py", "sections.py", "server.py", "wishes.py",
+    "analyser.py", "builder.py", "candidates.py", "curated_memory.py", "demonstration.py", "model_facts.py",
+    "profile.py", "run.py", "sections.py", "server.py", "wishes.py",
 }  # fmt: skip
 """Modules with lists of words, and with texts that models read or stores keep, which are not changed for style."""
 _CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
