@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import documents_at, value_at
-from elytron.state.conflict_retry import LostRaces
-from elytron.state.space_records import REF
+from elytron.state.spaces import REF, LostRaces
 from elytron_core import limits
 from elytron_core.errors import Conflict, StoreError
 from elytron_core.ids import SpaceId
