@@ -106,3 +106,14 @@ def test_at_a_terminal_the_erasure_of_everything_is_asked_about_first(
     assert (ended, "nothing was done" in told) == (1, True)
     with elytron.open(tmp_path / "m.db") as memory:
         assert memory.inspect().exists
+
+
+def test_a_server_leaves_what_it_loaded_out_of_the_search_for_garbage_and_looks_less_often() -> None:
+    asked = (
+        "import gc; from elytron_cli.commands.servers.serve import ease_collector; ease_collector();"
+        " looks = gc.get_stats()[0]['collections'];"
+        " made = [[] for _ in range(5_000)];"
+        " print(gc.get_freeze_count() > len(made), gc.get_stats()[0]['collections'] - looks, gc.isenabled())"
+    )
+    told = subprocess.run([sys.executable, "-c", asked], check=True, capture_output=True, text=True).stdout
+    assert told.split() == ["True", "0", "True"]

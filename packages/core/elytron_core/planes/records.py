@@ -6,11 +6,12 @@ Earlier versions are kept in their order, up to a bound.
 from collections.abc import Iterable, Iterator
 from typing import Annotated
 
-from pydantic import AfterValidator, Field, JsonValue
+from pydantic import AfterValidator, Field, GetPydanticSchema, JsonValue
+from pydantic_core.core_schema import any_schema
 
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.model import Value
+from elytron_core.model import Value, VouchedMaker
 from elytron_core.planes.facts import FactPrivacy
 from elytron_core.scope import Name
 
@@ -70,6 +71,8 @@ def _value_parts(value: dict[str, JsonValue] | list[JsonValue]) -> Iterable[Json
 Scalar = bool | int | float | str | None
 Namespace = Annotated[tuple[Name, ...], Field(min_length=1, max_length=limits.RECORD_NAMESPACE_PARTS)]
 NamespacePrefix = Annotated[tuple[Name, ...], Field(max_length=limits.RECORD_NAMESPACE_PARTS)]
+StoredJson = Annotated[JsonValue, GetPydanticSchema(lambda _, __: any_schema())]
+"""A JSON value that was checked before it was stored: checking it again costs a call for each of its parts."""
 RecordValue = Annotated[JsonValue, AfterValidator(_bounded_value)]
 RecordText = Annotated[str, Field(max_length=limits.RECORD_TEXT_CHARS)]
 
@@ -79,7 +82,7 @@ class RecordVersion(Value):
 
     version: int
     at: Instant
-    value: JsonValue = None
+    value: StoredJson = None
     text: str = ""
     deleted: bool = False
 
@@ -89,7 +92,7 @@ class Record(Value):
 
     namespace: Namespace
     key: Name
-    value: JsonValue
+    value: StoredJson
     text: str = ""
     privacy: FactPrivacy = FactPrivacy.SHARED
     version: Annotated[int, Field(ge=1)] = 1
@@ -107,7 +110,7 @@ class Record(Value):
 
     def is_alive(self, now: Instant, /) -> bool:
         """Return whether the record may be read at `now`."""
-        return self.forgotten_at is None and not self.is_expired(now)
+        return self.forgotten_at is None and (self.expires_at is None or self.expires_at > now)
 
     @property
     def words(self) -> str:
@@ -136,6 +139,9 @@ def _scalar_leaves(value: JsonValue, prefix: str) -> Iterator[tuple[str, Scalar]
             yield f"{prefix}{name}", inner
 
 
+_MADE = VouchedMaker(Record, "namespace", "key", "value", "text", "privacy", "created_at", "updated_at", "expires_at")
+
+
 def put_record(
     known: Record | None,
     /,
@@ -147,13 +153,14 @@ def put_record(
     privacy: FactPrivacy,
     expires_at: Instant | None,
     at: Instant,
+    has_history: bool = True,
 ) -> Record:
-    """Return the record after this put; `known` itself if it says the same already.
+    """Return the record after this put, of what a request holds; `known` itself if it says the same already.
 
     Versions go on after a deletion and after an expiry, so that no version number has two meanings. What has expired
-    leaves nothing in the history.
+    leaves nothing in the history, and without `has_history` nothing does.
     """
-    made = Record(
+    made = _MADE.make(
         namespace=namespace,
         key=key,
         value=value,
@@ -167,9 +174,9 @@ def put_record(
         return made
     if known.is_expired(at):
         return made.model_copy(update={"version": known.version + 1})
-    if known.is_alive(at) and _record_content(known) == _record_content(made):
+    if known.is_alive(at) and _says_same(known, made):
         return known
-    followed = {"version": known.version + 1, "earlier": _extend_history(known)}
+    followed = {"version": known.version + 1, "earlier": _extend_history(known) if has_history else ()}
     return made.model_copy(update=followed | ({"created_at": known.created_at} if known.is_alive(at) else {}))
 
 
@@ -204,9 +211,12 @@ def record_history(record: Record, /) -> tuple[RecordVersion, ...]:
     return (*record.earlier, _record_version(record))
 
 
-def _record_content(record: Record) -> tuple[bytes, str, FactPrivacy, Instant | None]:
-    # Compared as JSON: in Python 1, 1.0 and True are equal.
-    return strict_json.canonical_bytes(record.value), record.text, record.privacy, record.expires_at
+def _says_same(known: Record, made: Record) -> bool:
+    if (known.text, known.privacy, known.expires_at) != (made.text, made.privacy, made.expires_at):
+        return False
+    # Compared as JSON too: in Python 1, 1.0 and True are equal.
+    bytes_of = strict_json.canonical_bytes
+    return known.value == made.value and bytes_of(known.value) == bytes_of(made.value)
 
 
 def _record_version(record: Record) -> RecordVersion:

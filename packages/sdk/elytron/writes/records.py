@@ -151,10 +151,10 @@ def plan_records(
             privacy=request.privacy,
             expires_at=Instant(at + request.ttl_s * 1000) if request.ttl_s is not None else None,
             at=at,
+            has_history=has_history,
         )
         if made is not known:
-            kept = made if has_history else made.model_copy(update={"earlier": ()})
-            changes.put(ref, kept, expects=revision, action=JournalAction.WRITE)
+            changes.put(ref, made, expects=revision, action=JournalAction.WRITE)
         elif request.expected_version is not None:
             changes.require(ref, revision=revision)
         refs.append(ref)

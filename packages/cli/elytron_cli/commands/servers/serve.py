@@ -500,7 +500,7 @@ def log_to_stderr(style: str | None, level: str, /) -> None:
 
 
 def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = False) -> None:
-    """Say where it listens; spare the search for cyclic garbage what is loaded by now, which stays for good."""
+    """Say where it listens, and ease the search for cyclic garbage from then on."""
     lines = [
         f"listening on {report.address}",
         f"  its store: {report.store}",
@@ -519,8 +519,17 @@ def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = Fals
         )
     out.report(report, lambda console, _: console.print("\n".join(lines), soft_wrap=True))
     sys.stdout.flush()  # the process that started this one may read it through a pipe
+    ease_collector()
+
+
+def ease_collector() -> None:
+    """Have the search for cyclic garbage leave out what is loaded by now, and look less often.
+
+    It stops all turns for a tenth of a second to half a second whenever it goes through the whole heap.
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_YOUNG_OBJECTS)
 
 
 def loop_factory():
@@ -531,6 +540,8 @@ def loop_factory():
     return uvloop.new_event_loop
 
 
+_YOUNG_OBJECTS: Final = 10_000
+"""New objects after which cyclic garbage is looked for; Python's own 700 are what a turn or two of an agent makes."""
 _tools = click.option(
     "--tools",
     "sets",

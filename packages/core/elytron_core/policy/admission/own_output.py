@@ -35,6 +35,7 @@ _LISTED: Final = re.compile(rf"^(?:[-*] )?\[[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}[^\]
 _OPENING: Final = re.compile(r"<memory-([0-9a-f]{8,64})>")
 _CLOSING: Final = re.compile(r"</memory-([0-9a-f]{8,64})>")
 _POLICY: Final = re.compile(re.escape(POLICY))
+_LISTS: Final = (list, tuple)
 _BLANKS: Final = re.compile(r"\s*+")
 
 
@@ -95,7 +96,7 @@ def json_texts(part: object, /) -> list[str]:
         elif isinstance(inner, dict):
             members = cast("dict[object, object]", inner)
             left += (*members, *members.values())
-        elif isinstance(inner, list | tuple):
+        elif isinstance(inner, _LISTS):
             left += cast("list[object]", inner)
     return found
 
