@@ -175,17 +175,20 @@ class EmbeddingStore:
                 return await asyncio.to_thread(table.search, query, wanted, limit=limit)
         answers: list[TableAnswer] = []
         with figures.search(is_cached=False):
-            async for page in await self._pages(wanted):
+            async for page in await self._pages(kind, wanted):
                 rows = [row for row in page if wanted.passes(row)]
                 part = await asyncio.to_thread(VectorTable.of, kind, rows)
                 answers.append(await asyncio.to_thread(part.search, query, RowFilter(), limit=limit))
             return merged_answers(answers, limit=limit)
 
-    async def _pages(self, wanted: RowFilter) -> AsyncGenerator[Sequence[EmbeddingRow]]:
+    async def _pages(self, kind: VectorKind, wanted: RowFilter) -> AsyncGenerator[Sequence[EmbeddingRow]]:
         """Return pages of all rows; under a secret, those of the turns alone that have a tag of the filter."""
         store = self._context.store
         turns = await tagged_turns(self._context, self._space, wanted.tags) if wanted.tags else None
-        return row_pages(store, self._space) if turns is None else turn_pages(store, self._space, turns)
+        record = await self._context.spaces.find(self._space)
+        if turns is None or record is None:
+            return row_pages(store, self._space)
+        return turn_pages(store, self._space, turns, record.model_tag(kind.model))
 
     async def _hits(self, ranked: Sequence[RankedRow], kind: VectorKind) -> Sequence[RagHit]:
         """Return rows with their texts; one that went meanwhile is left out."""

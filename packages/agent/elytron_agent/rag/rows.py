@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from typing import Final, NamedTuple
 
-from elytron.indexing.units import embedded_text, source_of, units_of_value, vectors_prefix
+from elytron.documents.stored_values import documents_at
+from elytron.indexing.units import embedded_text, source_of, units_of_value, vectors_prefix, vectors_ref
 from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
 from elytron_agent.context.compaction import tokens_of
 from elytron_agent.rag import limits
@@ -68,10 +69,19 @@ async def row_pages(store: Store, space: SpaceId, /) -> AsyncGenerator[Sequence[
         yield await asyncio.to_thread(_read_rows, page, await vectors.through(after))
 
 
-async def turn_pages(store: Store, space: SpaceId, turns: Sequence[str], /) -> AsyncGenerator[Sequence[EmbeddingRow]]:
-    """Yield the rows of some turns, and open no others, some at a time."""
+async def turn_pages(
+    store: Store, space: SpaceId, turns: Sequence[str], model_tag: str, /
+) -> AsyncGenerator[Sequence[EmbeddingRow]]:
+    """Yield the rows of some turns, and open no others, some at a time.
+
+    Rows have the vectors of one model. Those of a turn that lacks one of these have the vectors of all models.
+    """
     for start in range(0, len(turns), limits.PAGE):
-        yield await rows_of_turns(store, space, turns[start : start + limits.PAGE])
+        documents = await _turn_documents(store, space, turns[start : start + limits.PAGE])
+        sets = await documents_at(store, space, [vectors_ref(document.ref, model_tag) for document in documents])
+        rows = await asyncio.to_thread(_read_rows, documents, list(sets.values()))
+        others = {row.turn for row in rows if not row.vectors}
+        yield [*(row for row in rows if row.turn not in others), *await rows_of_turns(store, space, others)]
 
 
 async def rows_of_turns(store: Store, space: SpaceId, turns: Iterable[str], /) -> Sequence[EmbeddingRow]:
@@ -79,14 +89,17 @@ async def rows_of_turns(store: Store, space: SpaceId, turns: Iterable[str], /) -
     keys = sorted(set(turns))
     found: list[EmbeddingRow] = []
     for start in range(0, len(keys), limits.PAGE):
-        refs = [DocumentRef(TURNS, key) for key in keys[start : start + limits.PAGE]]
-        page = [document for document in await store.get(space, refs) if document is not None]
+        page = await _turn_documents(store, space, keys[start : start + limits.PAGE])
         vectors: list[Document] = []
         for document in page:
             prefix = vectors_prefix(document.ref)
             vectors += await store.scan(space, VECTORS, prefix=prefix, limit=core_limits.PAGE_MAX)
         found += await asyncio.to_thread(_read_rows, page, vectors)
     return found
+
+
+async def _turn_documents(store: Store, space: SpaceId, turns: Iterable[str]) -> Sequence[Document]:
+    return list((await documents_at(store, space, [DocumentRef(TURNS, turn) for turn in turns])).values())
 
 
 class _VectorPages:
