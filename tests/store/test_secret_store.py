@@ -23,10 +23,9 @@ from elytron_core.ports.store import (
 from elytron_store import limits
 from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.memory import MemoryStore
-from elytron_store.secret.derivation.terms import SecretKind
 from elytron_store.secret.holds import HoldRenewal
 from elytron_store.secret.keeper import PlainContents, SecretKeeper, UserSecret
-from elytron_store.secret.records import RECORD, SEAT, SeatState
+from elytron_store.secret.records import RECORD, SEAT, SeatState, SecretKind
 from elytron_store.secret.store import SecretStore
 from elytron_store.sqlite import SqliteStore
 

@@ -13,7 +13,7 @@ from elytron_core.errors import InvalidInput, SealBroken, WordsInvalid
 from elytron_store.sealed.cipher import TagCipher
 from elytron_store.secret.derivation import user_key, words
 from elytron_store.secret.derivation.key_tree import HARDENED, PrivateNode, child_secret, node_entropy
-from elytron_store.secret.derivation.terms import DerivationTerms, KeyDerivation
+from elytron_store.secret.records import DerivationTerms, KeyDerivation
 
 LEGAL = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"

@@ -2,10 +2,9 @@
 
 The key of a link is the AES-SIV seal of a tag and the id of a turn; it has no content. Beside them is a list of the
 seals of each turn, so that its links go with it, and no cipher is needed for that. Links are a fold over the journal,
-which has every turn: they are complete through the sequence in the mark, and what was
-committed since is linked before a search. The key of the seals is drawn with the mark and stored in it. It is sealed as
-every document of the space: another secret leaves it as it is, another data key draws it again, and no copy from before
-the sealing has it.
+which has every turn: they are complete through the sequence in the mark, and what was committed since is linked before
+a search. The key of the seals is drawn with the mark and stored in it. It is sealed as every document of the space:
+another secret leaves it as it is, another data key draws it again, and no copy from before the sealing has it.
 """
 
 from collections.abc import Iterable, Sequence

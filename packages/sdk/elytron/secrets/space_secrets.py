@@ -19,7 +19,7 @@ from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import KeyProvider
 from elytron_store import limits
-from elytron_store.secret.records import SeatState
+from elytron_store.secret.records import SeatState, SecretKind
 from elytron_store.secret.store import SecretStore
 
 if TYPE_CHECKING:
@@ -299,7 +299,6 @@ def _usable_space(space: str) -> SpaceId:
 
 
 def _secret_of(words: Secret | None, passphrase: Secret | None, *, field: str = "") -> "UserSecret":
-    from elytron_store.secret.derivation.terms import SecretKind
     from elytron_store.secret.keeper import UserSecret
 
     if (words is None) is (passphrase is None):

@@ -31,7 +31,6 @@ from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import KeyWrapping
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.spaces import SealedSpaces
-from elytron_store.secret.derivation.terms import DerivationTerms, SecretKind
 from elytron_store.secret.derivation.user_key import (
     derive_key,
     require_passphrase,
@@ -47,8 +46,10 @@ from elytron_store.secret.records import (
     SEAT,
     USER_KEY,
     AttemptCount,
+    DerivationTerms,
     SeatRenewal,
     SeatState,
+    SecretKind,
     SecretSeat,
     fresh_inner,
     secret_batch,
@@ -141,6 +142,7 @@ class SecretKeeper:
         try:
             async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
                 await self._fill(self._inner, space, inner, keys, copy)
+                await self._erase_redrawn(inner)
             seat = seat.model_copy(update={"state": SeatState.SEALED, "until": Instant(0)})
             await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), 1)))
         except BaseException:
@@ -280,7 +282,7 @@ class SecretKeeper:
         await copy(source, SealedSpaces(self._inner, keyring, clock=self._clock), space)
 
     async def _erase_redrawn(self, inner: SpaceId) -> None:
-        # Under the former data key, their own key may have been seen too.
+        # Their own key may have been seen, in the plain space or under the former data key.
         refs = [
             document.ref
             for collection in self._contents.redrawn

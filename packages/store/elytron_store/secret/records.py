@@ -9,7 +9,7 @@ import os
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import InvalidInput, SealBroken
@@ -26,7 +26,6 @@ from elytron_core.ports.store import (
     RequireRevision,
 )
 from elytron_store.sealed.records import WrappedKey
-from elytron_store.secret.derivation.terms import DerivationTerms, SecretKind
 
 SEAT: Final = DocumentRef("space_secret", "0")
 ATTEMPTS: Final = DocumentRef("space_secret", "1")
@@ -43,6 +42,8 @@ INNER_PREFIX: Final = "elytron.secret."
 SEAT_WHAT: Final = "the record of a space's secret"
 USER_KEY: Final = "user"
 """Id of the key that wraps, in the records of data keys."""
+SALT_BYTES: Final = 16
+MEMORY_KIB_MAX: Final = 256 * 1024
 
 
 class SeatState(StrEnum):
@@ -56,6 +57,46 @@ class SeatState(StrEnum):
 
 class _SecretRecord(Value):
     model_config = ConfigDict(strict=True, ser_json_bytes="base64", val_json_bytes="base64")
+
+
+class SecretKind(StrEnum):
+    """Form of a user's secret."""
+
+    WORDS = "words"
+    PASSPHRASE = "passphrase"  # noqa: S105 - the word, not one of them
+
+
+class KeyDerivation(StrEnum):
+    """Function from a secret to a key."""
+
+    BIP85 = "bip85"
+    ARGON2ID = "argon2id"
+    SCRYPT = "scrypt"
+
+
+class DerivationTerms(_SecretRecord):
+    """Parameters of the derivation of a user's key, within bounds: altered ones cannot exhaust a server."""
+
+    function: KeyDerivation
+    index: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
+    """Number of the child key of words."""
+    salt: Annotated[bytes, Field(max_length=64)] = b""
+    memory_kib: Annotated[int, Field(ge=0, le=MEMORY_KIB_MAX)] = 0
+    rounds: Annotated[int, Field(ge=0, le=16)] = 0
+    lanes: Annotated[int, Field(ge=0, le=16)] = 0
+
+    @model_validator(mode="after")
+    def _require_strength(self) -> Self:
+        if self.function is KeyDerivation.BIP85:
+            return self
+        if len(self.salt) < SALT_BYTES or self.memory_kib < 8 * 1024 or not (self.rounds and self.lanes):
+            raise ValueError("weaker than any that is made")
+        return self
+
+    @property
+    def kind(self) -> SecretKind:
+        """Return the form of the secret."""
+        return SecretKind.WORDS if self.function is KeyDerivation.BIP85 else SecretKind.PASSPHRASE
 
 
 class SeatRenewal(_SecretRecord):

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from elytron_core.errors import InvalidInput
 from elytron_store.secret.derivation import words
 from elytron_store.secret.derivation.key_tree import PrivateNode, child_secret
-from elytron_store.secret.derivation.terms import SALT_BYTES, DerivationTerms, KeyDerivation
+from elytron_store.secret.records import SALT_BYTES, DerivationTerms, KeyDerivation
 
 KEY_BYTES: Final = 32
 PASSPHRASE_CHARS_MIN: Final = 12
