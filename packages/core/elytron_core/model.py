@@ -119,7 +119,12 @@ class Value(BaseModel):
         """Return the same value with what `update` says; as pydantic does it, in fewer steps."""
         if deep or not update or self.__pydantic_private__ is not None:
             return super().model_copy(update=update, deep=deep)
-        return _make_unchecked(type(self), self.__dict__ | update, self.__pydantic_fields_set__ | update.keys())
+        made = _blank(type(self))
+        _put(made, "__dict__", self.__dict__ | update)
+        _put(made, "__pydantic_fields_set__", self.__pydantic_fields_set__ | update.keys())
+        _put(made, "__pydantic_extra__", None)
+        _put(made, "__pydantic_private__", None)
+        return made
 
     if not TYPE_CHECKING:
 

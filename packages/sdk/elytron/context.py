@@ -142,7 +142,7 @@ class OperationContext:
             raise ScopeMissing(
                 operation=type(request).__name__, way_out="name a user_id or a scope, or open the runtime with space="
             )
-        if is_reserved(scope.space) or is_reserved(scope.agent or ""):
+        if is_reserved(scope.space) or (scope.agent is not None and is_reserved(scope.agent)):
             begun = " or ".join(map(repr, RESERVED))
             problem = f"names of spaces and agents that begin with {begun} are the system's own: take another"
             raise PermissionRefused(problem)

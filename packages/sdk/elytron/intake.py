@@ -79,6 +79,7 @@ class OwnOutput(Enum):
     """Judged later, with a reason in the report."""
 
 
+_NUMBERS: Final = (int, float)
 _TURNS: Final = (
     TranscriptWrite,
     TurnDraft,
@@ -136,7 +137,7 @@ def _scrub_value(value: ValueT, found: _FoundSecrets, own: OwnOutput) -> ValueT:
     changed: dict[str, object] = {}
     for name in _text_fields(type(value)):
         part: object = getattr(value, name)
-        if part is None:
+        if part is None or isinstance(part, _NUMBERS):
             continue
         clean = _scrub_part(part, found, own, name)
         if clean is not part:

@@ -22,7 +22,7 @@ from elytron_core.ports.store import (
     ErasureTarget,
     JournalAction,
     JournalEntry,
-    require_ref,
+    require_refs,
     require_space,
     validate_batch,
 )
@@ -59,14 +59,13 @@ def require_get(space: SpaceId, refs: Sequence[DocumentRef], /) -> None:
     require_space(space)
     if len(refs) > limits.SCAN_MAX:
         raise LimitExceeded(what="documents in one read", limit=limits.SCAN_MAX, found=len(refs))
-    for ref in refs:
-        require_ref(ref)
+    require_refs(refs)
 
 
 def require_scan(space: SpaceId, collection: str, /, *, limit: int) -> None:
     """Raise InvalidInput for an unusable space or collection; for the limit see `require_limit`."""
     require_space(space)
-    require_ref(DocumentRef(collection, "0"))
+    require_refs((DocumentRef(collection, "0"),))
     require_limit(limit, most=limits.SCAN_MAX)
 
 
@@ -81,14 +80,13 @@ def require_journal(space: SpaceId, /, *, after: int, limit: int) -> None:
 def require_blob(space: SpaceId, key: str, /) -> None:
     """Raise InvalidInput unless `space` is usable and `key` is written like a document's key."""
     require_space(space)
-    require_ref(DocumentRef("blob", key))
+    require_refs((DocumentRef("blob", key),))
 
 
 def require_erasure(erasure: ErasureTarget, /) -> None:
     """Raise InvalidInput for an unusable space, ref or blob key."""
     require_space(erasure.space)
-    for ref in erasure.refs:
-        require_ref(ref)
+    require_refs(erasure.refs)
     for key in erasure.blobs:
         require_blob(erasure.space, key)
 

@@ -11,6 +11,7 @@ from tests.models.fake_server import Asked, Sent
 
 from elytron.runtime import MemoryRuntime
 from elytron_agent import Agent
+from elytron_agent.runs.journal import AGENTS, MAIN
 from elytron_agent.service.companion import ServiceSettings, UserAgents
 from elytron_agent.service.event_log import EventLog
 from elytron_agent.service.turn_events import FeedEvent
@@ -73,10 +74,23 @@ async def test_pages_of_the_log_follow_each_other() -> None:
         user = UserAgents(server.memory.context, SpaceId("ada"), ServiceSettings(models=("chat:m",)), caller="test")
         log = EventLog(user)
         event = FeedEvent(AgentEventKind.TYPING, AgentEventData(agent_id="a", run_id="r", step=1))
-        ids = [int((await log.add(event, thread="main")).id) for _ in range(100)]
+        added = [await log.add(*[event] * count, thread="main") for count in (1, 2, 3, 4) * 10]
+        ids = [int(each.id) for events in added for each in events]
         found = [(await EventLog(user).after(place))[1] for place in (0, ids[0], ids[40], ids[98], ids[99])]
     assert ids == list(range(ids[0], ids[0] + 100))
     assert [[entry.sequence for entry in entries] for entries in found] == [ids, ids[1:], ids[41:], ids[99:], []]
+
+
+async def test_the_message_and_the_end_of_a_turn_are_logged_in_one_commit() -> None:
+    async with served() as server:
+        ada = await server.user("ada")
+        await ada.made("POST", "/init")
+        told = [event.kind for event in await ada.chat("hello")]
+        user = UserAgents(server.memory.context, SpaceId("ada"), ServiceSettings(models=("chat:m",)), caller="test")
+        head = await user.records.get((AGENTS, MAIN, "events"), "log")
+    assert told == ["agent.typing", "agent.message", "agent.done"]
+    assert head is not None
+    assert head.version == 2
 
 
 async def test_events_of_more_than_a_day_ago_are_a_gap() -> None:

@@ -243,7 +243,8 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
         text = clip_words(item.text, most)
         room -= len(text)
         line = f"[`{item.tool}`: {len(item.text):,} characters, no longer shown]"
-        found.append(item.model_copy(update={"text": text if room >= 0 or len(text) <= len(line) else line}))
+        shown = text if room >= 0 or len(text) <= len(line) else line
+        found.append(item if shown == item.text else item.model_copy(update={"text": shown}))
     return found[::-1]
 
 

@@ -116,7 +116,9 @@ class RunDeadline:
 
     @property
     def is_over(self) -> bool:
-        return self._until_ms is not None and self.remaining_s(0) == 0
+        if self._until_ms is None or self._until_s is None:
+            return False
+        return self._loop.time() >= self._until_s or self._clock.now() >= self._until_ms
 
     def remaining_s(self, otherwise: float, /) -> float:
         """Return the seconds that are left; `otherwise`, if there is no bound."""

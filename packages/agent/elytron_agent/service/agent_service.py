@@ -1,6 +1,6 @@
 """The service: what its routes and its work in the background share, and how a route is answered."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -99,11 +99,12 @@ class AgentService:
             found = self._logs[user.space] = EventLog(user.itself(self.context))
         return found
 
-    async def publish(self, user: UserAgents, known: KnownAgent, event: FeedEvent, /) -> FeedEvent:
-        """Put an event into the user's log, and return it with its id there."""
-        logged = await self.log(user).add(event, thread=known.name)
-        if event.kind is AgentEventKind.DONE and event.data.total_messages and event.data.run_id:
-            await self._push.note(user, known, event.data.run_id)
+    async def publish(self, user: UserAgents, known: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
+        """Put events into the user's log, and return them with their ids there."""
+        logged = await self.log(user).add(*events, thread=known.name)
+        for event in events:
+            if event.kind is AgentEventKind.DONE and event.data.total_messages and event.data.run_id:
+                await self._push.note(user, known, event.data.run_id)
         return logged
 
     async def has_message(self, user: UserAgents, item_id: str, /) -> bool:

@@ -14,7 +14,7 @@ from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, StopReas
 from elytron_agent.runs.thread_queue import ThreadQueue
 from elytron_agent.service.agent_pool import AgentPool
 from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
-from elytron_agent.service.turn_events import FeedEvent, TurnFeed, TurnTranslator
+from elytron_agent.service.turn_events import FeedEvent, FeedWriter, TurnFeed, TurnTranslator
 from elytron_agent.service.wire import ItemRole, ModelHealth
 from elytron_core.errors import Conflict, ElytronError, NotFound, ThreadBusy
 
@@ -28,8 +28,8 @@ INTERNAL: Final = "something went wrong inside; the log has the place"
 class TurnLog(Protocol):
     """The logs of events of all users."""
 
-    async def publish(self, user: UserAgents, known: KnownAgent, event: FeedEvent, /) -> FeedEvent:
-        """Put an event into the user's log, and return it with its id there."""
+    async def publish(self, user: UserAgents, known: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
+        """Put events into the user's log, and return them with their ids there."""
         ...
 
     async def has_message(self, user: UserAgents, item_id: str, /) -> bool:
@@ -177,12 +177,13 @@ class TurnDesk:
         if record is not None and record.end is None:
             return
         told = TurnTranslator(known.id, schedule=record.input.schedule if record is not None else None)
-        for message in await self.messages_of(user, known, run, told):
-            if not await self._log.has_message(user, message.data.message_id or ""):
-                await self._log.publish(user, known, message)
+        missing = [
+            message
+            for message in await self.messages_of(user, known, run, told)
+            if not await self._log.has_message(user, message.data.message_id or "")
+        ]
         end = end_of(record) if record is not None else RunEnded(run=run, reason=StopReason.CANCELLED)
-        for event in told.events(end):
-            await self._log.publish(user, known, event)
+        await self._log.publish(user, known, *missing, *told.events(end))
 
     async def settle(self, user: UserAgents, known: KnownAgent, run: str, /) -> RunEnded | None:
         """Return the end of a run, and wait for it while a process has the thread; one that broke off is cancelled.
@@ -225,25 +226,32 @@ class TurnDesk:
     ) -> None:
         told = TurnTranslator(known.id, schedule=asked.schedule if asked is not None else None)
         is_logged = asked is None or asked.is_stored
+        writer = FeedWriter(feed, partial(self._logged, user, known))
         try:
             if asked is not None and asked.is_wanted is not None and not await asked.is_wanted():
                 return
             async with aclosing(self._events(user, known, asked, told, ticket)) as events:
                 async for event in events:
-                    feed.put(await self._logged(user, known, event) if is_logged else event)
+                    (writer if is_logged else feed).put(event)
         except ElytronError as error:
-            feed.put(await self._logged(user, known, told.failed(error.key, error.message)))
+            writer.put(told.failed(error.key, error.message))
         except Exception as error:
             logger.exception("a turn of an agent failed (%s)", type(error).__name__)
-            feed.put(await self._logged(user, known, told.failed("internal", INTERNAL)))
+            writer.put(told.failed("internal", INTERNAL))
+        except BaseException:
+            writer.end()
+            raise
+        await writer.finish()
 
-    async def _logged(self, user: UserAgents, known: KnownAgent, event: FeedEvent) -> FeedEvent:
+    async def _logged(self, user: UserAgents, known: KnownAgent, /, *events: FeedEvent) -> Sequence[FeedEvent]:
         try:
-            return await self._log.publish(user, known, event)
-        except ElytronError as error:
+            return await self._log.publish(user, known, *events)
+        except Exception as error:
             # A run does not end because its events cannot be logged: they are sent, and its items are kept.
-            logger.warning("an event of an agent could not be logged (%s)", error.key)
-            return event
+            is_known = isinstance(error, ElytronError)
+            name = error.key if is_known else type(error).__name__
+            logger.warning("events of an agent could not be logged (%s)", name, exc_info=not is_known)
+            return events
 
     async def _events(
         self,

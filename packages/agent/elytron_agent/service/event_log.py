@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
+from elytron.runtime_records import RecordDraft
 from elytron_agent.runs.journal import AGENTS, MAIN
 from elytron_agent.runs.settings import RunUsage
 from elytron_agent.service import limits
@@ -84,18 +85,17 @@ class EventLog:
         self._order = asyncio.Lock()
         self._head: tuple[LogPage, int] | None = None
 
-    async def add(self, event: FeedEvent, *, thread: str) -> FeedEvent:
-        """Put an event into the log and return it with its id."""
+    async def add(self, *events: FeedEvent, thread: str) -> Sequence[FeedEvent]:
+        """Put events into the log, in one commit, and return them with their ids."""
         async with self._order:
             while True:
                 head, version = self._head or await self._read_head()
-                entry = _entry_of(event, thread, head.next, self._user.memory.context.clock.now())
                 try:
-                    self._head = await self._append(head, version, entry)
+                    self._head = await self._append(head, version, events, thread)
                 except PreconditionFailed:
                     self._head = None
                     continue
-                return event._replace(id=str(entry.sequence))
+                return [event._replace(id=str(head.next + place)) for place, event in enumerate(events)]
 
     async def open_turns(self) -> tuple[LoggedTurn, ...]:
         """Return the turns whose end is not in the log."""
@@ -159,22 +159,20 @@ class EventLog:
             fields["message_id" if entry.kind is AgentEventKind.MESSAGE else "item_id"] = entry.item_id
         return FeedEvent(entry.kind, AgentEventData.model_validate(fields), str(entry.sequence))
 
-    async def _append(self, head: LogPage, version: int, entry: LogEntry) -> tuple[LogPage, int]:
-        if len(head.entries) >= limits.LOG_PAGE:
-            # Written before the head that follows it: a page that is there twice says the same.
-            await self._user.records.put(
-                _log_place(), _page_key(head.number), head.model_dump(mode="json", exclude_defaults=True), text="events"
-            )
-            head = LogPage(number=head.number + 1, first=head.next, open=head.open)
-        is_begun = entry.kind is AgentEventKind.TYPING
-        is_over = entry.kind in {AgentEventKind.DONE, AgentEventKind.ERROR}
-        others = tuple(turn for turn in head.open if turn.thread != entry.thread)
-        mine = (LoggedTurn(thread=entry.thread, run_id=entry.run_id, at=entry.at),) if is_begun else ()
-        still = (*others, *mine) if is_begun or is_over else head.open
-        made = LogPage(number=head.number, first=head.first, entries=(*head.entries, entry), open=still)
-        value = made.model_dump(mode="json", exclude_defaults=True)
-        record = await self._user.records.put(_log_place(), _HEAD, value, text="events", expected_version=version)
-        return made, record.version
+    async def _append(
+        self, head: LogPage, version: int, events: Sequence[FeedEvent], thread: str
+    ) -> tuple[LogPage, int]:
+        now = self._user.memory.context.clock.now()
+        drafts: list[RecordDraft] = []
+        for event in events:
+            if len(head.entries) >= limits.LOG_PAGE:
+                drafts.append(_page_draft(_page_key(head.number), head))
+                head = LogPage(number=head.number + 1, first=head.next, open=head.open)
+            entry = _entry_of(event, thread, head.next, now)
+            still = _still_open(head.open, entry)
+            head = head.model_copy(update={"entries": (*head.entries, entry), "open": still})
+        records = await self._user.records.put_all([*drafts, _page_draft(_HEAD, head, version)])
+        return head, records[-1].version
 
     async def _read_head(self) -> tuple[LogPage, int]:
         found = await self._user.records.get(_log_place(), _HEAD)
@@ -216,6 +214,21 @@ def _entry_of(event: FeedEvent, thread: str, sequence: int, at: Instant) -> LogE
         code=data.code,
         schedule_id=data.schedule_id,
     )
+
+
+def _still_open(turns: tuple[LoggedTurn, ...], entry: LogEntry) -> tuple[LoggedTurn, ...]:
+    """Return the turns without an end behind `entry`."""
+    is_begun = entry.kind is AgentEventKind.TYPING
+    if not is_begun and entry.kind not in {AgentEventKind.DONE, AgentEventKind.ERROR}:
+        return turns
+    others = tuple(turn for turn in turns if turn.thread != entry.thread)
+    mine = LoggedTurn(thread=entry.thread, run_id=entry.run_id, at=entry.at)
+    return (*others, mine) if is_begun else others
+
+
+def _page_draft(key: str, page: LogPage, version: int | None = None) -> RecordDraft:
+    value = page.model_dump(mode="json", exclude_defaults=True)
+    return RecordDraft(_log_place(), key, value, text="events", expected_version=version)
 
 
 def _page_key(number: int) -> str:

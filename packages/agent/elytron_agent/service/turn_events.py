@@ -1,7 +1,7 @@
 """Feeds of turns: what happens in a run as events for clients, who come and go."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -71,6 +71,38 @@ class TurnFeed(Generic[EventT]):
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+
+
+class FeedWriter(Generic[EventT]):
+    """Puts events into a feed, in their order, once they are logged; what comes meanwhile is logged together."""
+
+    def __init__(self, feed: TurnFeed[EventT], log: Callable[..., Awaitable[Sequence[EventT]]], /) -> None:
+        self._feed = feed
+        self._log = log
+        self._waiting: list[EventT] = []
+        self._work: asyncio.Task[None] | None = None
+
+    def put(self, event: EventT, /) -> None:
+        """Have an event logged, then put into the feed."""
+        self._waiting.append(event)
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._write())
+
+    async def finish(self) -> None:
+        """Wait until all events are in the feed."""
+        if self._work is not None:
+            await self._work
+
+    def end(self) -> None:
+        """Leave out what is not logged yet."""
+        if self._work is not None:
+            self._work.cancel()
+
+    async def _write(self) -> None:
+        while self._waiting:
+            events, self._waiting = self._waiting, []
+            for event in await self._log(*events):
+                self._feed.put(event)
 
 
 @dataclass(slots=True)

@@ -228,9 +228,9 @@ def _token_places(small: str) -> list[int]:
 
 def _name_places(small: str) -> list[int]:
     """Return where one of `_NAMES` or "pwd" may begin; trying them at every character takes a hundred times longer."""
-    found = {place for head in _NAME_HEADS for place in _part_places(small, head)}
+    found = {place for head in _NAME_HEADS if head in small for place in _part_places(small, head)}
     for tail in _NAME_TAILS:
-        for place in _part_places(small, tail):
+        for place in _part_places(small, tail) if tail in small else ():
             end = place - 1 if place and small[place - 1] in " _-" else place
             if small.endswith(_NAME_BEFORE, 0, end):
                 found |= {end - len(word) for word in _NAME_BEFORE if small.endswith(word, 0, end)}

@@ -13,9 +13,10 @@ Rules that hold for every store:
 """
 
 import re
-from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple, Protocol, TypeVar
 
 from elytron_core import limits
@@ -352,24 +353,20 @@ def validate_batch(batch: Batch, /) -> None:
     seen: set[DocumentRef] = set()
     most = limits.DOCUMENT_BYTES + (limits.SEAL_BYTES if batch.sealed else 0)
     for put in batch.puts:
-        require_ref(put.ref)
         if len(put.body) > most:
             raise LimitExceeded(what="bytes in a document", limit=most, found=len(put.body))
         if put.expects < 0:
             raise InvalidInput(field="expects", problem="is below 0")
         seen.add(put.ref)
     for delete in batch.deletes:
-        require_ref(delete.ref)
         if delete.expects < 1:
             raise InvalidInput(field="expects", problem="is below 1 for a delete")
         seen.add(delete.ref)
     if len(seen) != len(batch.puts) + len(batch.deletes):
         raise InvalidInput(field="batch", problem="changes one document twice")
-    asked = [require.ref for require in batch.requires]
-    for ref in asked + [entry.ref for entry in batch.entries]:
-        # An entry mostly names what was just looked at.
-        if ref not in seen:
-            require_ref(ref)
+    # An entry mostly names what is changed.
+    seen.update([require.ref for require in batch.requires], [entry.ref for entry in batch.entries])
+    require_refs(seen)
     if batch.idempotency is not None:
         require_name(batch.idempotency.key, field="idempotency key", limit=limits.IDEMPOTENCY_KEY_CHARS)
 
@@ -393,15 +390,20 @@ def number_entries(batch: Batch, /, *, after: int) -> list[JournalEntry]:
 
 def require_ref(ref: DocumentRef, /) -> None:
     """Raise InvalidInput unless `ref` is a lower-case collection and a key of hex digits, dots and dashes."""
-    if not _COLLECTION.fullmatch(ref.collection):
-        raise InvalidInput(field="collection", problem="is not up to 32 lower-case letters and underscores")
-    if not _KEY.fullmatch(ref.key):
-        raise InvalidInput(field="key", problem="is not up to 96 hex digits, dots and dashes")
+    require_refs((ref,))
 
 
-def require_space(space: str, /) -> None:
-    """Raise InvalidInput unless `space` is a usable name: see `require_name`."""
-    require_name(space, field="space", limit=limits.SPACE_CHARS)
+def require_refs(refs: Iterable[DocumentRef], /) -> None:
+    """Raise InvalidInput unless each of `refs` is a lower-case collection and a key of hex digits, dots and dashes."""
+    for collection, key in refs:
+        if not _COLLECTION.fullmatch(collection):
+            raise InvalidInput(field="collection", problem="is not up to 32 lower-case letters and underscores")
+        if not _KEY.fullmatch(key):
+            raise InvalidInput(field="key", problem="is not up to 96 hex digits, dots and dashes")
+
+
+require_space: Callable[[str], None] = partial(require_name, field="space", limit=limits.SPACE_CHARS)
+"""Raise InvalidInput unless a space has a usable name: see `require_name`."""
 
 
 ItemT = TypeVar("ItemT")

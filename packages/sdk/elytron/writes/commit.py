@@ -205,11 +205,11 @@ async def settle_changes(
             record, is_new = await ctx.spaces.found_or_new(space)
             settled = await plan(record)
             made = settled.changes or ChangeSet(record)
-            changed = (*made.deletes, *made.puts)
-            if not changed:
+            puts, deletes = made.puts, made.deletes
+            if not puts and not deletes:
                 return settled.report, 0
             # A plan writes last the documents that similar plans write too: the queue, a count, a candidate.
-            about = changed[-1].ref
+            about = (puts or deletes)[-1].ref
             if await race.waited(about):
                 continue
             opening, requires, opened = opening_changes(record, is_new=is_new)
@@ -217,8 +217,8 @@ async def settle_changes(
                 space=space,
                 at=ctx.clock.now(),
                 entries=(*opened, *made.entries),
-                puts=(*opening, *made.puts),
-                deletes=made.deletes,
+                puts=(*opening, *puts),
+                deletes=deletes,
                 requires=(*requires, *made.requires),
                 takes_back=takes_back,
             )
