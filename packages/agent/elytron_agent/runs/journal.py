@@ -82,6 +82,8 @@ class RunInput(Value):
     """Messages that a client gave with the words."""
     asks: bool = True
     """False for messages that are added to a thread without a question to the model."""
+    is_outside: bool = False
+    """True if some of the messages that a client gave are text from outside, such as a file."""
 
 
 class StepReply(Value):

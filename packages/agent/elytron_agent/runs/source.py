@@ -255,7 +255,9 @@ def turn_of(record: RunRecord, reason: StopReason, scope: Scope | None, /) -> Me
             tool_observations=tuple(
                 _observe_result(result) for result in record.results[: core_limits.TOOL_OBSERVATIONS]
             ),
-            external_content_used=bool(outside) or any(each.role is EvidenceRole.TOOL for each in given),
+            external_content_used=bool(outside)
+            or record.input.is_outside
+            or any(each.role is EvidenceRole.TOOL for each in given),
         ),
     )
 

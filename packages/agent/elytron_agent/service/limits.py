@@ -75,6 +75,10 @@ RESPONSE_ITEMS = 2_000
 """Items of the input of one response."""
 RESPONSE_INPUT_BYTES = 200_000
 """Bytes of an input that is stored, without its images: a document holds them."""
+RESPONSE_FILE_BYTES = 1024 * 1024
+"""Bytes of text of all files in the input of one response."""
+RESPONSE_FILE_CHARS = RESPONSE_FILE_BYTES // 3 * 4 + 64
+"""Characters of a file in a `data:` URL."""
 RESPONSE_TOOLS = 128
 """Tools of a client in one response."""
 RESPONSE_RUNS = 2_000

@@ -161,10 +161,16 @@ async def test_a_previous_response_is_continued() -> None:
     ("change", "field"),
     [
         # Cases for what this server has not: each is refused by its name.
-        ({"input": [message("user", [{"type": "input_file", "filename": "a.pdf", "file_data": "data:,"}])]}, "input"),
+        (
+            {"input": [message("user", [{"type": "input_file", "filename": "a.pdf", "file_data": "data:,"}])]},
+            "input.0.content.0.file_data",
+        ),
         ({"tools": [{"type": "file_search", "vector_store_ids": ["v"]}]}, "tools.0.type"),
         ({"tools": [{"type": "web_search", "external_web_access": False}]}, "tools.0.type"),
-        ({"input": [message("user", [{"type": "input_image", "image_url": "https://example.org/a.png"}])]}, "input"),
+        (
+            {"input": [message("user", [{"type": "input_image", "image_url": "https://example.org/a.png"}])]},
+            "input.0.content.0.image_url",
+        ),
     ],
 )
 async def test_what_is_not_there_is_refused_by_name(change: dict[str, Any], field: str) -> None:

@@ -159,7 +159,7 @@ class ResponseDesk:
         for item in items:
             if item.type == "function_call":
                 calls[item.call_id or ""] = item.name or ""
-            before = (await self.read_items(user, (item,), calls, is_whole=True)).before
+            given = await self.read_items(user, (item,), calls, is_whole=True)
             document = ResponseDocument(
                 id=shelf.new_response(),
                 thread=conversation,
@@ -171,10 +171,9 @@ class ResponseDesk:
             await shelf.put(document)
             agent = self._agent(ResponseTurn(user, known, document, GivenInput()), AgentSettings(enabled=True))
             try:
-                if before:
-                    async with aclosing(
-                        agent.run("", run_id=document.id, opening=TurnOpening(before, asks=False))
-                    ) as run:
+                if given.before:
+                    opening = TurnOpening(given.before, asks=False, is_outside=given.has_files)
+                    async with aclosing(agent.run("", run_id=document.id, opening=opening)) as run:
                         async for _ in run:
                             pass
             finally:
@@ -270,7 +269,7 @@ class ResponseDesk:
         if record is not None:
             runs = agent.resume()
         else:
-            opening = TurnOpening(turn.given.before, turn.after)
+            opening = TurnOpening(turn.given.before, turn.after, is_outside=turn.given.has_files)
             runs = agent.run(
                 turn.given.text,
                 images=turn.given.images,

@@ -10,9 +10,10 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import JsonValue
 
-from elytron_agent.context.request import reference_message, text_message
+from elytron_agent.context.request import fenced_outside, reference_message, text_message
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.journal import AGENTS, RunRecord
+from elytron_agent.service import limits
 from elytron_agent.service.responses.response_wire import (
     RESPONSE_PREFIX,
     AnswerItem,
@@ -57,6 +58,8 @@ class GivenInput(NamedTuple):
     text: str = ""
     images: tuple[str, ...] = ()
     before: tuple[Message, ...] = ()
+    has_files: bool = False
+    """True if a file came with the words: they may ask for nothing that text from outside may not."""
 
 
 def read_input(
@@ -83,7 +86,22 @@ def read_input(
         reader.read(item)
     parts = [part for item in words for part in content_parts(item)]
     text = "\n\n".join(_words_of(item) for item in words).strip()
-    return GivenInput(text, tuple(part.image for part in parts if part.image is not None), reader.messages)
+    images = tuple(part.image for part in parts if part.image is not None)
+    _require_file_bytes(items)
+    files = file_messages(words)
+    return GivenInput(text, images, (*reader.messages, *files), bool(files) or reader.has_files)
+
+
+def _require_file_bytes(items: Sequence[InputItem]) -> None:
+    size = sum(len(part.file.encode()) for item in items for part in content_parts(item) if part.file is not None)
+    if size > limits.RESPONSE_FILE_BYTES:
+        raise InvalidInput(field="input", problem=f"has files of more than {limits.RESPONSE_FILE_BYTES} bytes in all")
+
+
+def file_messages(items: Iterable[InputItem], /) -> list[Message]:
+    """Return the files in items as data for the model: text from outside, which asks for nothing."""
+    texts = (part.file for item in items for part in content_parts(item))
+    return [reference_message(fenced_outside(text, key=text)) for text in texts if text is not None]
 
 
 class _InputReader:
@@ -94,6 +112,7 @@ class _InputReader:
         self._unsealed = unsealed
         self._results: list[Message] = []
         self._messages: list[Message] = []
+        self.has_files = False
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -106,7 +125,11 @@ class _InputReader:
                 self._reply(TextPart(text=_words_of(item)))
             case "message":
                 role = ChatRole(item.role or "user")
-                self._messages.append(text_message(role, _words_of(item, image=_IMAGE) or _IMAGE))
+                files = file_messages((item,))
+                self.has_files = self.has_files or bool(files)
+                self._messages += files
+                if (words := _words_of(item, image=_IMAGE)) or not files:
+                    self._messages.append(text_message(role, words or _IMAGE))
             case "function_call":
                 call = ToolCall(id=item.call_id or "", name=item.name or "", arguments=item.arguments or "")
                 self._known[call.id] = call.name

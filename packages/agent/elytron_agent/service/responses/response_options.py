@@ -49,13 +49,14 @@ def require_options(asked: ResponseRequest, model: ModelClient, /) -> None:
 
 
 def require_room(asked: ResponseRequest, given: GivenInput, max_tokens: int, /) -> None:
-    """Raise InvalidInput for an input that alone is longer than the window, if nothing may be left out."""
-    if asked.truncation != "disabled":
+    """Raise InvalidInput for an input that alone is longer than the window, if nothing of it may be left out."""
+    if asked.truncation != "disabled" and not given.has_files:
         return
     size = bytes_of((*given.before, text_message(ChatRole.USER, given.text)))
     tokens = tokens_of(size + len(asked.instructions or ""), factor=1)
     if tokens > max_tokens:
-        problem = f"has about {tokens} tokens, the window {max_tokens}, and `truncation` is disabled"
+        why = "`truncation` is disabled" if asked.truncation == "disabled" else "files are not cut"
+        problem = f"has about {tokens} tokens, the window {max_tokens}, and {why}"
         raise InvalidInput(field="input", problem=problem)
 
 

@@ -1,8 +1,10 @@
 """Requests and answers of responses and conversations, in the shape of Open Responses."""
 
+import re
+from binascii import a2b_base64
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from elytron_agent import limits as agent_limits
 from elytron_agent.service import limits
@@ -17,20 +19,44 @@ Metadata = Annotated[
 Id = Annotated[str, Field(min_length=1, max_length=limits.RESPONSE_ID_CHARS)]
 Text = Annotated[str, Field(max_length=agent_limits.INPUT_CHARS * 4)]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+_FILE: Final = re.compile(r"data:(?:text/plain|text/markdown|application/json)(?:;charset=utf-8)?;base64")
 ItemRoleName = Literal["user", "assistant", "system", "developer"]
 
 
+def _text_file(url: str) -> str:
+    """Return `url` if it holds text. Nothing is fetched."""
+    head, _, data = url.partition(",")
+    if _FILE.fullmatch(head) is None:
+        raise ValueError("is no text: send data:text/plain;base64,... or one of text/markdown and application/json")
+    try:
+        a2b_base64(data.encode("ascii"), strict_mode=True).decode("utf-8")
+    except ValueError:
+        raise ValueError("is no text: its base64 is damaged, or what it holds is not UTF-8") from None
+    return url
+
+
 class ContentPart(Value):
-    """A part of a message's content: text, or an image in a `data:` URL. Fields of other parts are passed over."""
+    """A part of a message's content: text, or an image or a text file in a `data:` URL.
+
+    Fields of other parts are passed over.
+    """
 
     model_config = ConfigDict(extra="ignore")
-    type: Literal["input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text", "input_image"]
+    type: Literal[
+        "input_text", "output_text", "text", "refusal", "summary_text", "reasoning_text", "input_image", "input_file"
+    ]
     text: Text | None = None
     refusal: Text | None = None
     image_url: ImageUrl | DataUrl | None = None
+    filename: Annotated[str, Field(max_length=256)] | None = None
+    file_data: Annotated[str, Field(max_length=limits.RESPONSE_FILE_CHARS), AfterValidator(_text_file)] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
+        if self.type == "input_file":
+            if self.file_data is None:
+                raise ValueError("is an input_file without file_data: file_id and file_url are not taken")
+            return self
         if self.type == "input_image":
             is_whole = self.image_url is not None
         else:
@@ -45,12 +71,29 @@ class ContentPart(Value):
         return self.text or self.refusal or ""
 
     @property
+    def file(self) -> str | None:
+        """Return the text of a file, with its name; None for another part."""
+        if self.type != "input_file" or self.file_data is None:
+            return None
+        text = a2b_base64(self.file_data.partition(",")[2].encode("ascii")).decode("utf-8")
+        return f"File {self.filename or 'without a name'}:\n{text}"
+
+    @property
     def image(self) -> str | None:
         """Return the image's URL, None for a text."""
         return self.image_url.url if isinstance(self.image_url, ImageUrl) else self.image_url
 
 
-Content = Text | Annotated[tuple[ContentPart, ...], Field(max_length=limits.CHAT_PARTS)]
+def _form_of(value: object) -> str:
+    """Return the form of a text or a list, so that a problem is reported of that form alone."""
+    return "as_text" if isinstance(value, str) else "as_list"
+
+
+_FORMS: Final = Discriminator(_form_of)
+TextForm = Annotated[Text, Tag("as_text")]
+Content = Annotated[
+    TextForm | Annotated[tuple[ContentPart, ...], Field(max_length=limits.CHAT_PARTS), Tag("as_list")], _FORMS
+]
 
 
 class InputItem(Value):
@@ -84,6 +127,7 @@ _WANTED: Final = {
     "compaction": ("encrypted_content",),
 }
 InputItems = Annotated[tuple[InputItem, ...], Field(max_length=limits.RESPONSE_ITEMS)]
+ResponseInput = Annotated[TextForm | Annotated[InputItems, Tag("as_list")], _FORMS]
 
 
 class FunctionTool(Value):
@@ -177,7 +221,7 @@ class ResponseForm(Request):
 class ResponseRequest(ResponseForm):
     """Have the agent answer."""
 
-    input: Text | InputItems = ()
+    input: ResponseInput = ()
     stream: bool | None = None
 
     @model_validator(mode="after")
@@ -205,7 +249,7 @@ class CompactRequest(Request):
     """Sum up an input, or what a response continues."""
 
     model: Annotated[str, Field(max_length=200)] | None = None
-    input: Text | InputItems | None = None
+    input: ResponseInput | None = None
     instructions: Text | None = None
     previous_response_id: Id | None = None
     prompt_cache_key: Id | None = None

@@ -116,7 +116,7 @@ async def _schedule_refusal(user: UserAgents, known: KnownAgent, run: str, task:
         return _NOT_KEPT
     if record.input.schedule is not None:
         return _BY_SCHEDULE
-    if any(result.is_outside and not result.is_error for result in record.results):
+    if record.input.is_outside or any(result.is_outside and not result.is_error for result in record.results):
         return _OUTSIDE
     words = [record.input.text, *(turn.input.text for turn in await _turns_before(user, known, run))]
     analyser = _text_analyser()
