@@ -1,5 +1,6 @@
 """A user's own secret, from the command line."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -8,8 +9,14 @@ from tests.transports.live import Live
 
 from elytron_adapter.http.secrets import secret_surfaces
 from elytron_adapter.identity.access_keys import Principal
+from elytron_core.clock import SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.ports.store import PutChange
+from elytron_store.secret.derivation.user_key import terms_of_words
+from elytron_store.secret.holds import fresh_until
+from elytron_store.secret.records import SEAT, SeatState, SecretSeat, fresh_inner, secret_batch
+from elytron_store.sqlite import SqliteStore
 
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 OTHER_WORDS = "ozone drill grab fiber curtain grace pudding thank cruise elder eight picnic"
@@ -72,6 +79,38 @@ class AdaCalls:
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         return Principal(id=str(authorization), kind=PrincipalKind.USER, space=SpaceId("ada"))
+
+
+async def plant_cut_sealing() -> None:
+    """Leave in the store what a process leaves that was killed just now, within the first sealing of the space."""
+    clock = SystemClock()
+    store = await SqliteStore.open(Path("m.db"), clock=clock)
+    seat = SecretSeat(
+        state=SeatState.MAKING,
+        inner=fresh_inner(),
+        terms=terms_of_words(),
+        made_at=clock.now(),
+        until=fresh_until(clock),
+    )
+    await store.commit(secret_batch(SpaceId("default"), clock, PutChange(SEAT, seat.to_bytes(), 0)))
+    await store.close()
+
+
+def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(elytron: CommandLine) -> None:
+    elytron("add", "the heronsnest key is under the oar")
+    asyncio.run(plant_cut_sealing())
+    for command in (("recall", "key"), ("add", "more"), ("secret", "lock"), ("secret", "revoke")):
+        refused = elytron.error(*command, expect=4)
+        assert (refused["key"], "erasing the whole space is possible" in refused["reason"]) == (
+            "space_incomplete",
+            True,
+        )
+    assert elytron.json("doctor")["store"]["state"] == "sound"
+    elytron("inspect", "--check")
+    assert elytron.json("erase", "--all", "--dry-run")["decisions"][0]["outcome"] == "changed"
+    assert elytron.json("erase", "--all", "--yes")["changed"] is True
+    assert elytron.json("secret", "status")["state"] == "plain"
+    assert elytron.json("recall", "key")["outcome"] == "nothing"
 
 
 def test_a_space_on_a_server_is_sealed_opened_changed_and_granted(elytron: CommandLine) -> None:

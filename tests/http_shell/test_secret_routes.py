@@ -11,7 +11,11 @@ from elytron import MemoryRuntime
 from elytron_adapter.http.secrets import secret_surfaces
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SpaceId
+from elytron_core.ports.store import PutChange
 from elytron_http_shell import create_app
+from elytron_store.secret.derivation.user_key import terms_of_words
+from elytron_store.secret.holds import fresh_until
+from elytron_store.secret.records import SEAT, SeatState, SecretSeat, fresh_inner, secret_batch
 
 pytestmark = pytest.mark.anyio
 
@@ -130,3 +134,22 @@ async def test_the_events_of_a_locked_space_end(ada: SecretCaller, server: httpx
     await ada.made("POST", "/v1/secret/lock")
     answer = await server.get("/v1/events?after=0", headers=bearer(keys.user))
     assert (answer.status_code, answer.json()["code"]) == (423, "space_locked")
+
+
+async def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(ada: SecretCaller, runtime: MemoryRuntime) -> None:
+    await runtime.add("the boat key is under the oar")
+    clock = runtime.context.clock
+    seat = SecretSeat(
+        state=SeatState.MAKING,
+        inner=fresh_inner(),
+        terms=terms_of_words(),
+        made_at=clock.now(),
+        until=fresh_until(clock),
+    )
+    await runtime.store.commit(secret_batch(SpaceId("ada"), clock, PutChange(SEAT, seat.to_bytes(), 0)))
+    for path, body in (("search", {"query": "boat"}), ("secret/lock", {}), ("secret/grant", {})):
+        refused = await ada.call("POST", f"/v1/{path}", body)
+        assert (refused.status_code, refused.json()["code"]) == (409, "space_incomplete")
+    erased = await ada.call("POST", "/v1/erase", {"whole_space": "ada"}, **{"Idempotency-Key": "once"})
+    assert (erased.status_code, erased.json()["changed"]) == (200, True)
+    assert (await ada.made("POST", "/v1/search", {"query": "boat"}))["hits"] == []

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 from pathlib import Path
 
 import anyio
+import anyio.lowlevel
 import pytest
 from tests.store.handles import Handles, Opener
 
@@ -25,7 +26,7 @@ from elytron_store.conformance import ReopenSuite, StoreSuite
 from elytron_store.memory import MemoryStore
 from elytron_store.secret.holds import HoldRenewal
 from elytron_store.secret.keeper import PlainContents, SecretKeeper, UserSecret
-from elytron_store.secret.records import RECORD, SEAT, SeatState, SecretKind
+from elytron_store.secret.records import HOLD, RECORD, SEAT, SeatState, SecretKind, hold_space
 from elytron_store.secret.store import SecretStore
 from elytron_store.sqlite import SqliteStore
 
@@ -130,3 +131,21 @@ async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops
         await SecretKeeper(first, ids=ids, contents=contents).seal(ada, WORDS, until=FAR, copy=copy)
     assert seen == [SeatState.MAKING] * 3 + [None]
     assert [space async for space in scan_spaces(inner)] == [ada]
+
+
+async def test_a_process_renews_its_hold_while_it_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SECRET_MAKING_MS", 30)
+    inner, clock, ada = MemoryStore(), FrozenClock(), SpaceId("ada")
+    store = SecretStore(inner, clock=clock)
+
+    async def copy(_source: Store, _target: Store, _space: SpaceId) -> None:
+        found = await store.seats.read(ada)
+        assert found is not None
+        while (hold := (await inner.get(hold_space(found[0].inner), (HOLD,)))[0]) is None or hold.revision < 2:
+            await anyio.lowlevel.checkpoint()
+
+    await inner.commit(Batch(space=ada, at=clock.now(), entries=(ENTRY,), puts=(PutChange(RECORD, b"{}", 0),)))
+    keeper = SecretKeeper(store, ids=RandomIds(clock), contents=PlainContents((), (), frozenset()))
+    await keeper.seal(ada, WORDS, until=FAR, copy=copy)
+    left = [space async for space in scan_spaces(inner)]
+    assert [space for space in left if space.endswith(".hold")] == []

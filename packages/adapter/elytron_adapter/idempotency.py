@@ -28,7 +28,16 @@ from elytron_core import limits, strict_json
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.maintenance import PUTTING_OFF
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.errors import Conflict, IdempotencyConflict, InvalidInput, NotFound, SpaceLocked, StillRunning
+from elytron_core.errors import (
+    Conflict,
+    IdempotencyConflict,
+    InvalidInput,
+    KeyDestroyed,
+    NotFound,
+    SpaceIncomplete,
+    SpaceLocked,
+    StillRunning,
+)
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.ports.store import Batch, BatchKey, CommitReceipt, EntryDraft, JournalAction, RequireRevision
@@ -152,7 +161,7 @@ class RepeatedCalls:
         context = self._runtime.context
         try:
             record = await context.spaces.find(space)
-        except SpaceLocked:
+        except (SpaceLocked, SpaceIncomplete, KeyDestroyed):
             if not (isinstance(request, MemoryEraseRequest) and request.whole_space):
                 raise
             record = None  # a locked space is erased without its secret, and has no receipts then

@@ -13,7 +13,7 @@ from elytron_cli.input.files import valid_value
 from elytron_cli.input.options import as_json, global_options
 from elytron_cli.session import CommandSession, open_session, scope_fields
 from elytron_cli.terminal.output import CommandOutput, ProgressBar
-from elytron_core.errors import SpaceLocked, StoreCorrupt
+from elytron_core.errors import KeyDestroyed, SpaceIncomplete, SpaceLocked, StoreCorrupt
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.model import OperationRequest, Value
 from elytron_core.scope import Scope
@@ -102,7 +102,12 @@ async def _other_spaces(session: CommandSession) -> str | None:
     try:
         if session.scope is None or await context.spaces.find(session.scope.space) is not None:
             return None
-    except (StoreCorrupt, SpaceLocked):  # the command says so itself, or is one that needs not read it
+    except (
+        StoreCorrupt,
+        SpaceLocked,
+        SpaceIncomplete,
+        KeyDestroyed,
+    ):  # the command says so itself, or is one that needs not read it
         return None
     found = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
     if not found:

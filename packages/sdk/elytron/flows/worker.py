@@ -26,7 +26,7 @@ from elytron.passes.governance import PassWork, read_turns
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance import ExtractionMethod, JobRunReport, JobRunRequest, PassStatus
-from elytron_core.errors import ElytronError, NotFound, SpaceLocked, StoreError
+from elytron_core.errors import ElytronError, NotFound, SpaceIncomplete, SpaceLocked, StoreError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import MAINTENANCE, NOTHING, Job, JobId, MaintenancePass, ModelUsage
 from elytron_core.policy import maintenance
@@ -82,7 +82,7 @@ async def run_next(
     """Do the next job that is due, of `kinds` if they are given, and return its new state; None if none is due.
 
     In a space that its user's secret closed, a grant opens it for the time of the job. Raises SpaceLocked without one:
-    the job waits, and one that a lock broke off counts no attempt.
+    the job waits, and one that a lock or a sealing broke off counts no attempt.
     """
     async with ctx.secrets.background(space):
         return await _run_next(ctx, space, only=only, kinds=kinds)
@@ -106,7 +106,7 @@ async def _run_next(
     except LeaseLost:
         (known,) = await read_jobs(ctx, space, (known.id,)) or (known,)
         return known
-    except SpaceLocked:
+    except (SpaceLocked, SpaceIncomplete):
         ctx.interrupted[space, known.id] = holder
         raise
     except asyncio.CancelledError:
@@ -116,7 +116,7 @@ async def _run_next(
         raise
     try:
         return await _end_job(ctx, held, ending)
-    except SpaceLocked:
+    except (SpaceLocked, SpaceIncomplete):
         ctx.interrupted[space, known.id] = holder
         raise
 
@@ -143,7 +143,7 @@ async def _perform_job(ctx: OperationContext, held: _HeldJob, job: Job) -> _Endi
     except JobBlocked as blocked:
         until, reason = blocked.until, blocked.reason
         return lambda job: maintenance.block_job(job, at=ctx.clock.now(), until=until, error=reason)
-    except (StoreError, SpaceLocked):
+    except (StoreError, SpaceLocked, SpaceIncomplete):
         raise
     except ElytronError as error:
         return _failed_ending(ctx, error.key, retryable=error.retryable)

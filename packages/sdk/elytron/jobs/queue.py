@@ -18,7 +18,7 @@ from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.maintenance import JobView, WorkHealth
-from elytron_core.errors import ElytronError, NotFound, SpaceLocked
+from elytron_core.errors import ElytronError, NotFound, SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes import jobs
@@ -344,7 +344,7 @@ def apart_from_others(drop: Callable[[], None], /) -> Generator[None]:
     """
     try:
         yield
-    except SpaceLocked:
+    except (SpaceLocked, SpaceIncomplete):
         drop()  # its jobs wait for its user, and an unlock or a sweep finds them again
     except ElytronError as error:
         if error.retryable:

@@ -46,7 +46,16 @@ from elytron_core.contracts.inspection import (
     StoreCheck,
 )
 from elytron_core.contracts.maintenance import WorkHealth
-from elytron_core.errors import Conflict, InvalidInput, SealBroken, SealError, SpaceLocked, StoreCorrupt, StoreError
+from elytron_core.errors import (
+    Conflict,
+    InvalidInput,
+    SealBroken,
+    SealError,
+    SpaceIncomplete,
+    SpaceLocked,
+    StoreCorrupt,
+    StoreError,
+)
 from elytron_core.ids import SYSTEM_SPACE, ConversationTag, SpaceId, TurnId
 from elytron_core.planes import embedding, tools, transcript
 from elytron_core.planes import skills as planes_skills
@@ -196,7 +205,7 @@ async def _read_whole(ctx: OperationContext, scope: Scope, seen: "_SpaceReading"
         if not seen.is_checked:
             raise
         seen.damaged = True
-    except SpaceLocked:
+    except (SpaceLocked, SpaceIncomplete):
         if not seen.is_checked:
             raise
         # Nothing of it is read, and no damage: the store's own check is all that can be said.
