@@ -48,7 +48,7 @@ def test_one_place_looks_hosts_up_and_judges_them() -> None:
     own = {
         ROOT / "packages/adapter/elytron_adapter/http/requests.py",
         # A client looks up the name of the server that its host gave it; it calls no address of a caller.
-        ROOT / "packages/sdk/elytron/remote/nodes.py",
+        ROOT / "packages/sdk/elytron/remote/memory.py",
     }
     others = [
         path.relative_to(ROOT).as_posix()

@@ -7,7 +7,7 @@ import pytest
 
 from elytron import SyncMemoryRuntime
 from elytron.api import MemoryFace
-from elytron.api.base import TAKEN
+from elytron.api.calls import TAKEN
 from elytron.context import OperationContext
 from elytron.registry import OPERATIONS, AnyOperation, RepeatGuard, by_name, by_request
 from elytron_core.errors import Unsupported

@@ -36,7 +36,7 @@ def test_nothing_is_downloaded_unless_it_is_said(elytron: CommandLine, published
 
 
 def test_a_machine_without_models_says_how_to_get_one(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("elytron.embedding.use_encoder.find_spec", nothing_installed)
+    monkeypatch.setattr("elytron.embedding.embedders.find_spec", nothing_installed)
     assert elytron.json("model", "list") == {"models": []}
     assert "no model is here" in elytron("model", "list", "--no-json").stdout
     assert elytron.error("model", "add", "use", expect=8)["details"]["extra"] == "use"

@@ -21,7 +21,7 @@ from pydantic_core import PydanticUndefined
 from tests.gates.test_public_names import types_of_requests
 
 import elytron
-from elytron.api.base import CallFace
+from elytron.api.calls import CallFace
 from elytron.registry import OPERATIONS
 from elytron_adapter.failures import FAILURES
 from elytron_agent import AgentSettings

@@ -5,7 +5,7 @@ from tests.index.corpora import ANALYSER, reloaded
 
 from elytron_core.ports.store import DocumentRef
 from elytron_core.text import analyser as analysis
-from elytron_index import DocumentChange, IndexQuery, SearchUnit, checkpoint
+from elytron_index import DocumentChange, IndexQuery, SearchUnit, space_index
 from elytron_index.space_index import SpaceIndex
 
 
@@ -55,7 +55,7 @@ def test_a_damaged_or_cut_checkpoint_is_refused() -> None:
     assert SpaceIndex.from_bytes(data + b"\0", ANALYSER) is None
 
 
-@pytest.mark.parametrize("version", [(checkpoint, "FORMAT"), (analysis, "VERSION")])
+@pytest.mark.parametrize("version", [(space_index, "FORMAT"), (analysis, "VERSION")])
 def test_a_checkpoint_of_another_version_is_refused(version: tuple[object, str]) -> None:
     data = told("tea").to_bytes()
     with pytest.MonkeyPatch.context() as patch:

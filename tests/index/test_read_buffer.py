@@ -7,9 +7,8 @@ from mmap import mmap
 import pytest
 from tests.index.corpora import ANALYSER, built, told
 
-from elytron_index import IndexQuery, checkpoint
-from elytron_index.checkpoint import ArrivingCheckpoint
-from elytron_index.space_index import SpaceIndex
+from elytron_index import IndexQuery, space_index
+from elytron_index.space_index import ArrivingCheckpoint, SpaceIndex
 
 MOST = 1 << 20
 
@@ -24,8 +23,8 @@ def taken(data: bytes, step: int, /, *, most: int = MOST) -> ArrivingCheckpoint:
 @pytest.mark.parametrize("step", [1, 7, 48, 64, 100, 1 << 20])
 @pytest.mark.parametrize("mapped", [0, 1 << 20])
 def test_pieces_of_any_size_make_the_checkpoint(step: int, mapped: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "MAPPED", mapped)
-    monkeypatch.setattr(checkpoint, "FETCHED", mapped)
+    monkeypatch.setattr(space_index, "MAPPED", mapped)
+    monkeypatch.setattr(space_index, "FETCHED", mapped)
     index = built([told("green tea", "black tea", thread="t")])
     came = taken(index.to_bytes(), step)
     assert isinstance(came.data, bytearray if mapped else mmap)
@@ -44,12 +43,12 @@ def test_a_checkpoint_of_another_version_or_beyond_the_bound_takes_no_room(monke
     data = built([told("green tea", thread="t")]).to_bytes()
     assert taken(data, 100, most=len(data)).data == data
     assert taken(data, 100, most=len(data) - 1).data == b""
-    monkeypatch.setattr(checkpoint, "FORMAT", 77)
+    monkeypatch.setattr(space_index, "FORMAT", 77)
     assert taken(data, 100).data == b""
 
 
 def test_memory_goes_with_the_last_index_that_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "MAPPED", 0)
+    monkeypatch.setattr(space_index, "MAPPED", 0)
     came = taken(built([told("green tea", "black tea", thread="t")]).to_bytes(), 100)
     assert isinstance(came.data, mmap)
     there = weakref.ref(came.data)

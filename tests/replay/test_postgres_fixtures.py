@@ -14,7 +14,7 @@ from tests.store.postgres_server import PostgresServer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron.api.base import ReportT
+from elytron.api.calls import ReportT
 from elytron_core.clock import Clock
 from elytron_core.contracts.inspection import MemoryCloseRequest
 from elytron_core.ids import IdSource

@@ -9,7 +9,7 @@ import pytest
 import elytron
 from elytron import MemoryEraseRequest, MemoryForgetRequest, MemoryRecallReport, MemoryRecallRequest, Scope
 from elytron.api import MemoryFace
-from elytron.api.base import ReportT
+from elytron.api.calls import ReportT
 from elytron.remote.wire import RemoteCall
 from elytron.runtime import BlockingMemory
 from elytron_core.errors import InvalidInput

@@ -17,7 +17,7 @@ from elytron_core.errors import NotFound, StoreFull
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.ports.store import Document, DocumentRef, ErasureTarget, JournalEntry
 from elytron_core.text.analyser import TextAnalyser
-from elytron_index import checkpoint
+from elytron_index import space_index
 from elytron_store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -199,16 +199,16 @@ async def test_an_index_that_is_let_go_is_stored_and_not_made_again(monkeypatch:
 
 
 async def test_an_index_that_is_let_go_gives_its_memory_back_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "MAPPED", 0)
+    monkeypatch.setattr(space_index, "MAPPED", 0)
     rooms: list[weakref.ref[bytearray | mmap]] = []
-    room = checkpoint.allocate_memory
+    room = space_index.allocate_memory
 
     def watched(size: int) -> bytearray | mmap:
         found = room(size)
         rooms.append(weakref.ref(found))
         return found
 
-    monkeypatch.setattr(checkpoint, "allocate_memory", watched)
+    monkeypatch.setattr(space_index, "allocate_memory", watched)
     monkeypatch.setattr(checkpoints, "WORTH_STORING", 1)
     async with elytron.open("memory:", index_bytes=1) as memory:
         for name in ("ada", "ben"):

@@ -13,7 +13,7 @@ from tests.store.postgres_server import free_port
 from tests.transports.serving import served
 
 import elytron
-from elytron.remote.nodes import rank_nodes
+from elytron.remote.memory import rank_nodes
 from elytron_adapter.http.nodes import leases_of, node_host, node_surfaces
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_core import limits

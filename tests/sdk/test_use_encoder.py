@@ -15,15 +15,14 @@ from tests.sdk.encoders import WordEmbedder
 
 import elytron
 from elytron.embedding import UseEmbedder
-from elytron.embedding.embedders import embedder_of
-from elytron.embedding.use_encoder import DIMENSIONS, installed_use, require_use, use_model_id
+from elytron.embedding.embedders import DIMENSIONS, embedder_of, installed_use, require_use, use_model_id
 from elytron_core import limits
 from elytron_core.contracts.recall import VectorUse
 from elytron_core.errors import InvalidInput, MissingExtra, UnreadableFile
 
 pytestmark = pytest.mark.anyio
 
-MODULE = "elytron.embedding.use_encoder"
+MODULE = "elytron.embedding.embedders"
 SAID = (
     "Der Schlüssel zum Lager hängt hinter dem Feuerlöscher.",
     "A Marcos lo operan de la rodilla en febrero.",

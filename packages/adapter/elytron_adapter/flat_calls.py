@@ -6,7 +6,7 @@ from typing import Annotated, Generic, TypeVar
 
 from pydantic import Field
 
-from elytron.api import arguments
+from elytron.api import calls
 from elytron_core import limits
 from elytron_core.clock import format_instant
 from elytron_core.contracts.facts import FactDraft
@@ -49,7 +49,7 @@ class FlatRequest(Request):
             return None
         is_own = own is not None and self.space in {None, own.space}
         default = own if is_own else Scope(space=self.space) if self.space is not None else None
-        return arguments.scope_of(default, conversation=conversation)
+        return calls.scope_of(default, conversation=conversation)
 
 
 class FlatMessage(Value):
@@ -164,9 +164,9 @@ def _ask_add(asked: AddRequest, own: Scope | None) -> MemoryWriteRequest:
     if (asked.text is None) == (not asked.messages):
         raise InvalidInput(field="text", problem="or messages: give one of the two")
     messages = asked.text or [message.model_dump(exclude_none=True, mode="json") for message in asked.messages]
-    write = arguments.transcript_of(messages, speaker=asked.speaker, at=asked.at, tags=asked.tags)
+    write = calls.transcript_of(messages, speaker=asked.speaker, at=asked.at, tags=asked.tags)
     scope = asked.scope_of(own, conversation=asked.conversation)
-    return arguments.write_of(write, scope=scope, idempotency_key=None)
+    return calls.write_of(write, scope=scope, idempotency_key=None)
 
 
 def _tell_add(report: Value) -> AddReport:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike, fspath
 
-from elytron.api import arguments
+from elytron.api import calls
 from elytron.context import OperationContext, RuntimeModels
 from elytron.indexing.checkpoints import CheckpointPolicy, Progress
 from elytron.indexing.index_manager import SpaceIndexes
@@ -261,21 +261,21 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     ...     kept.add("The tide table hangs in the kitchen.", speaker="Noor").changed
     True
     """
-    arguments.require_store(store, keys=keys, index_bytes=index_bytes)
+    calls.require_store(store, keys=keys, index_bytes=index_bytes)
     given = RuntimeModels(None, _named_embedder(embedder), _named_embedder(former_embedder), reranker)
     options = _OpenOptions(
-        scope=scope or arguments.scope_of(None, user_id=space),
+        scope=scope or calls.scope_of(None, user_id=space),
         keys=keys,
         clock=clock or SystemClock(),
         ids=ids,
         index_bytes=index_bytes,
-        durability=arguments.word_member(WriteDurability, durability, field="durability"),
-        when_missing=arguments.word_member(WhenMissing, when_missing, field="when_missing"),
+        durability=calls.word_member(WriteDurability, durability, field="durability"),
+        when_missing=calls.word_member(WhenMissing, when_missing, field="when_missing"),
         models=_runtime_models(language_model, given, fact_languages, statements),
-        agent_skill_dirs=arguments.path_list(agent_skill_dirs),
+        agent_skill_dirs=calls.path_list(agent_skill_dirs),
         agent_tool_registries=agent_tool_registries,
         profile=profile,
-        capability_policy=arguments.word_member(CapabilityPolicy, capability_policy, field="capability_policy"),
+        capability_policy=calls.word_member(CapabilityPolicy, capability_policy, field="capability_policy"),
         budget=budget or SpendingBudget(),
         work=work,
         api_key=api_key,
@@ -302,7 +302,7 @@ def _runtime_models(
     if fact_languages:
         from elytron.passes.extraction import fact_readers
 
-        models = replace(models, fact_readers=fact_readers(arguments.path_list(fact_languages)))
+        models = replace(models, fact_readers=fact_readers(calls.path_list(fact_languages)))
     if not isinstance(language, str):
         return replace(models, language=language)
     from elytron_models import TextModel, open_model

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 
 from elytron.api import BlockingFaces, MemoryFace
-from elytron.api.base import NOT_CARRIED, ReportT, blocking_call, no_call
+from elytron.api.calls import NOT_CARRIED, ReportT, blocking_call, no_call
 from elytron.context import OperationContext
 from elytron.journal.follower import WRITER, inner_store
 from elytron.registry import by_request

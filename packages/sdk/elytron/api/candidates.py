@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from elytron.api import arguments
-from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
+from elytron.api import calls
+from elytron.api.calls import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core.contracts import continuity, facts
 from elytron_core.contracts import transcript as contracts_write
 from elytron_core.planes.facts import FactAuthority, FactKind, LearningAction
@@ -30,7 +30,7 @@ class CandidatesFace(CallFace):
         *,
         kind: FactKind = FactKind.FACT,
         authority: FactAuthority = FactAuthority.EXTRACTED,
-        at: arguments.When | None = None,
+        at: calls.When | None = None,
         citations: Sequence[str] = (),
         idempotency_key: str | None = None,
         user_id: str | None = None,
@@ -44,15 +44,15 @@ class CandidatesFace(CallFace):
         >>> print(report.decisions[0].outcome)
         stored
         """
-        draft = arguments.fact_of(
+        draft = calls.fact_of(
             topic,
             content,
-            kind=arguments.word_member(FactKind, kind, field="kind"),
-            authority=arguments.word_member(FactAuthority, authority, field="authority"),
+            kind=calls.word_member(FactKind, kind, field="kind"),
+            authority=calls.word_member(FactAuthority, authority, field="authority"),
             at=at,
-            citations=arguments.text_list(citations, field="citations"),
+            citations=calls.text_list(citations, field="citations"),
         )
-        scope = arguments.scope_of(self.scope, user_id=user_id)
+        scope = calls.scope_of(self.scope, user_id=user_id)
         write = contracts_write.LongTermExtraction(facts=(draft,))
         request = contracts_write.MemoryWriteRequest(scope=scope, write=write, idempotency_key=idempotency_key)
         return await self.operate(request)
@@ -100,7 +100,7 @@ class CandidatesFace(CallFace):
         person: str = "",
         /,
         *,
-        as_of: arguments.When | None = None,
+        as_of: calls.When | None = None,
         wording: facts.ProfileWording = facts.ProfileWording.RULES,
         include_private: bool = False,
         user_id: str | None = None,
@@ -117,10 +117,10 @@ class CandidatesFace(CallFace):
         - tea: Ada drinks green tea
         """
         request = facts.ProfileRequest(
-            scope=arguments.scope_of(self.scope, user_id=user_id),
+            scope=calls.scope_of(self.scope, user_id=user_id),
             person=person,
-            as_of=arguments.given_instant(as_of, field="as_of") if as_of is not None else None,
-            wording=arguments.word_member(facts.ProfileWording, wording, field="wording"),
+            as_of=calls.given_instant(as_of, field="as_of") if as_of is not None else None,
+            wording=calls.word_member(facts.ProfileWording, wording, field="wording"),
             include_private=include_private,
         )
         return await self.operate(request)
@@ -152,7 +152,7 @@ class CandidatesFace(CallFace):
         >>> memory.forget_facts("green tea", token=rehearsal.token, reason="asked to").changed
         True
         """
-        meant = tuple(arguments.word_member(FactKind, kind, field="kinds") for kind in kinds)
+        meant = tuple(calls.word_member(FactKind, kind, field="kinds") for kind in kinds)
         request = facts.FactForgetRequest(query=query, kinds=meant, dry_run=token is None, token=token, reason=reason)
         return await self.operate(request)
 
@@ -166,7 +166,7 @@ class CandidatesFace(CallFace):
         >>> memory.add_fact("health", "Ada has a cold").decisions[0].reason
         'its topic is suppressed: allow it with set_learning first'
         """
-        word = arguments.word_member(LearningAction, action, field="action")
+        word = calls.word_member(LearningAction, action, field="action")
         request = facts.LearningRequest(action=word, topic=topic, reason=reason)
         return await self.operate(request)
 

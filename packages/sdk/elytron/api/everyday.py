@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from elytron.api import arguments
-from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
+from elytron.api import calls
+from elytron.api.calls import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core import limits
 from elytron_core.contracts import control, inspection, projection, transcript
 from elytron_core.contracts import recall as contracts_recall
@@ -26,10 +26,10 @@ class EverydayFace(CallFace):
 
     async def add(
         self,
-        messages: arguments.Messages,
+        messages: calls.Messages,
         *,
         speaker: str | None = None,
-        at: arguments.When | None = None,
+        at: calls.When | None = None,
         tags: Sequence[str] = (),
         metadata: Mapping[str, Any] | None = None,
         conversation: str | None = None,
@@ -47,11 +47,9 @@ class EverydayFace(CallFace):
         >>> memory.get(report.ids[0]).when.date().isoformat()
         '2026-05-04'
         """
-        write = arguments.transcript_of(messages, speaker=speaker, at=at, tags=tags, metadata=metadata)
-        scope = arguments.scope_of(
-            self.scope, user_id=user_id, agent_id=agent_id, run_id=run_id, conversation=conversation
-        )
-        return await self.write(arguments.write_of(write, scope=scope, idempotency_key=idempotency_key))
+        write = calls.transcript_of(messages, speaker=speaker, at=at, tags=tags, metadata=metadata)
+        scope = calls.scope_of(self.scope, user_id=user_id, agent_id=agent_id, run_id=run_id, conversation=conversation)
+        return await self.write(calls.write_of(write, scope=scope, idempotency_key=idempotency_key))
 
     @takes_request(contracts_recall.MemoryRecallRequest)
     async def recall(
@@ -83,9 +81,9 @@ class EverydayFace(CallFace):
         ...     print(hit.speaker, "-", hit.text)
         Ada - The boat key is under the oar.
         """
-        user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
         request = contracts_recall.MemoryRecallRequest(
-            scope=arguments.scope_of(self.scope, user_id=user_id),
+            scope=calls.scope_of(self.scope, user_id=user_id),
             query=query,
             limit=limit if top_k is None else top_k,
             extent=extent,
@@ -95,7 +93,7 @@ class EverydayFace(CallFace):
             diversity=diversity,
             neighbours=neighbours,
             min_score=min_score if threshold is None else threshold,
-            why_not=arguments.text_list(why_not, field="why_not"),
+            why_not=calls.text_list(why_not, field="why_not"),
             include_private=include_private,
         )
         return await self.operate(request)
@@ -121,8 +119,8 @@ class EverydayFace(CallFace):
         >>> "Ada drinks green tea" in report.system_memory_block
         True
         """
-        user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
-        scope = arguments.scope_of(self.scope, user_id=user_id, conversation=conversation)
+        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id)
+        scope = calls.scope_of(self.scope, user_id=user_id, conversation=conversation)
         request = projection.MemoryProjectionRequest(scope=scope, query=query, max_chars=max_chars, filters=narrowed)
         return await self.operate(request)
 
@@ -135,7 +133,7 @@ class EverydayFace(CallFace):
         >>> memory.get(key).text
         'The boat key is under the oar.'
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
+        scope = calls.scope_of(self.scope, user_id=user_id)
         request = control.MemoryGetRequest(scope=scope, id=memory_id, include_private=include_private)
         return await self.operate(request)
 
@@ -156,14 +154,14 @@ class EverydayFace(CallFace):
         >>> [item.text for item in page]
         ['We moved to Lisbon in May.', 'The boat key is under the oar.']
         """
-        user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id)
-        scope = arguments.scope_of(self.scope, user_id=user_id)
+        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id)
+        scope = calls.scope_of(self.scope, user_id=user_id)
         request = control.MemoryListRequest(
             scope=scope,
             limit=limit,
             cursor=cursor,
             filters=narrowed,
-            hidden=arguments.word_member(control.HiddenFilter, hidden, field="hidden"),
+            hidden=calls.word_member(control.HiddenFilter, hidden, field="hidden"),
             include_private=include_private,
         )
         return await self.operate(request)
@@ -182,7 +180,7 @@ class EverydayFace(CallFace):
         >>> [item.event.value for item in memory.history(tea).items]
         ['added', 'corrected', 'added']
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
+        scope = calls.scope_of(self.scope, user_id=user_id)
         request = control.MemoryHistoryRequest(scope=scope, id=memory_id, include_private=include_private)
         return await self.operate(request)
 
@@ -204,8 +202,8 @@ class EverydayFace(CallFace):
         >>> memory.forget(key, undo=True).changed
         True
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
-        ids = arguments.id_list(memories)
+        scope = calls.scope_of(self.scope, user_id=user_id)
+        ids = calls.id_list(memories)
         request = control.MemoryForgetRequest(scope=scope, ids=ids, reason=reason, undo=undo)
         return await self.operate(request)
 
@@ -225,7 +223,7 @@ class EverydayFace(CallFace):
         >>> memory.recall("which tea does Ada drink?")[0].text
         'Ada drinks black tea'
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
+        scope = calls.scope_of(self.scope, user_id=user_id)
         request = control.MemoryCorrectRequest(scope=scope, id=memory_id, content=content, reason=reason)
         return await self.operate(request)
 
@@ -248,8 +246,8 @@ class EverydayFace(CallFace):
         >>> memory.erase(whole_space="ada").changed
         True
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
-        ids = arguments.id_list(memories)
+        scope = calls.scope_of(self.scope, user_id=user_id)
+        ids = calls.id_list(memories)
         request = control.MemoryEraseRequest(scope=scope, ids=ids, whole_space=whole_space, reason=reason)
         return await self.operate(request)
 
@@ -269,8 +267,8 @@ class EverydayFace(CallFace):
         >>> [turn.messages[0].text for turn in memory.replay(limit=1).turns]
         ['The boat key is under the oar.']
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
-        order = arguments.word_member(inspection.LedgerOrder, order, field="order")
+        scope = calls.scope_of(self.scope, user_id=user_id)
+        order = calls.word_member(inspection.LedgerOrder, order, field="order")
         request = inspection.MemoryReplayRequest(
             scope=scope, chat_id=conversation, limit=limit, cursor=cursor, order=order
         )

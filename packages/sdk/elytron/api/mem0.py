@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from elytron.api import arguments
-from elytron.api.base import CallFace, blocking_call
+from elytron.api import calls
+from elytron.api.calls import CallFace, blocking_call
 from elytron.api.everyday import BlockingEveryday, EverydayFace
 from elytron.api.metadata_filters import filters_from
 from elytron_core import limits
@@ -30,14 +30,14 @@ async def delete_all(
     memory: CallFace, /, *, user_id: str | None, agent_id: str | None, run_id: str | None
 ) -> MemoryControlReport:
     """Erase the memories of the ids; a call without ids is refused, so that an omission does not clear everything."""
-    scope = arguments.scope_of(memory.scope, user_id=user_id)
+    scope = calls.scope_of(memory.scope, user_id=user_id)
     if user_id is None and agent_id is None and run_id is None:
         raise ScopeMissing(operation="delete_all", way_out="name a user_id, agent_id or run_id, or erase a whole space")
     if scope is None:
-        raise ScopeMissing(operation="delete_all", way_out=arguments.NO_USER)
+        raise ScopeMissing(operation="delete_all", way_out=calls.NO_USER)
     if agent_id is None and run_id is None:
         return await memory.operate(MemoryEraseRequest(scope=scope, whole_space=scope.space))
-    _, filters = arguments.narrowed_by(None, agent_id=agent_id, run_id=run_id)
+    _, filters = calls.narrowed_by(None, agent_id=agent_id, run_id=run_id)
     decisions: list[ControlDecision] = []
     removed: dict[str, int] = {}
     derived: list[str] = []
@@ -76,7 +76,7 @@ EDIT_OF = "edit_of"
 
 async def update_memory(memory: CallFace, memory_id: str, text: str, /, *, user_id: str | None) -> MemoryControlReport:
     """Give a memory another text; the report names the new memory's id. Its earlier text stays in history."""
-    scope = arguments.scope_of(memory.scope, user_id=user_id)
+    scope = calls.scope_of(memory.scope, user_id=user_id)
     asked = MemoryGetRequest(scope=scope, id=memory_id, include_private=True)
     found = await _latest_hit(memory, scope, await memory.operate(asked))
     match found.plane:
@@ -103,7 +103,7 @@ async def _latest_hit(memory: CallFace, scope: Scope | None, found: RecallHit) -
 async def _store_edit(memory: CallFace, scope: Scope | None, found: RecallHit, text: str) -> MemoryControlReport:
     """Store the edit as said by the same speaker at the same time, then hide the message: never is neither shown."""
     said = {"role": found.role, "content": text, "name": found.speaker, "timestamp": found.at}
-    write = arguments.transcript_of([said], tags=found.tags, metadata=found.metadata | {EDIT_OF: found.id})
+    write = calls.transcript_of([said], tags=found.tags, metadata=found.metadata | {EDIT_OF: found.id})
     place = scope
     if scope is not None:
         place = scope.model_copy(update={"channel": found.channel, "conversation": found.conversation, "chat": None})
@@ -137,7 +137,7 @@ class Mem0Face(EverydayFace):
         >>> [item.text for item in memory.get_all(run_id="pottery")]
         ['The kiln fires at nine.']
         """
-        user_id, narrowed = arguments.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
+        user_id, narrowed = calls.narrowed_by(filters, user_id=user_id, agent_id=agent_id, run_id=run_id)
         most = limit if top_k is None else top_k
         return await self.list(limit=most, cursor=cursor, filters=narrowed, user_id=user_id)
 

@@ -2,8 +2,8 @@
 
 from os import PathLike, fspath
 
-from elytron.api import arguments
-from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
+from elytron.api import calls
+from elytron.api.calls import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core.contracts import archive, inspection, maintenance
 
 
@@ -45,7 +45,7 @@ class PlatformFace(CallFace):
         >>> memory.inspect(check=True).documents["turns"]
         2
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
+        scope = calls.scope_of(self.scope, user_id=user_id)
         request = inspection.MemoryInspectionRequest(scope=scope, check=check, head=head)
         return await self.operate(request)
 
@@ -68,7 +68,7 @@ class PlatformFace(CallFace):
         >>> memory.export("whole.elytron", include_private=True).documents["turns"]
         2
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
+        scope = calls.scope_of(self.scope, user_id=user_id)
         request = archive.MemorySpaceExportRequest(
             scope=scope, path=fspath(target), include_private=include_private, overwrite=overwrite
         )
@@ -89,8 +89,8 @@ class PlatformFace(CallFace):
         >>> memory.import_archive("ada.elytron", user_id="ada-restored").imported["turns"]
         2
         """
-        scope = arguments.scope_of(self.scope, user_id=user_id)
-        mode = arguments.word_member(archive.ImportMode, mode, field="mode")
+        scope = calls.scope_of(self.scope, user_id=user_id)
+        mode = calls.word_member(archive.ImportMode, mode, field="mode")
         request = archive.MemoryImportRequest(scope=scope, path=fspath(source), mode=mode)
         return await self.operate(request)
 

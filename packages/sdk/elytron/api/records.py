@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from elytron.api import arguments
-from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
+from elytron.api import calls
+from elytron.api.calls import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron.api.metadata_filters import where_from
 from elytron_core.contracts import records
 from elytron_core.planes.facts import FactPrivacy
@@ -40,12 +40,12 @@ class RecordsFace(CallFace):
         2
         """
         request = records.RecordPutRequest(
-            scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.text_list(namespace, field="namespace"),
+            scope=calls.scope_of(self.scope, user_id=user_id),
+            namespace=calls.text_list(namespace, field="namespace"),
             key=key,
             value=value,
             text=text,
-            privacy=arguments.word_member(FactPrivacy, privacy, field="privacy"),
+            privacy=calls.word_member(FactPrivacy, privacy, field="privacy"),
             ttl_s=ttl_s,
             expected_version=expected_version,
         )
@@ -66,8 +66,8 @@ class RecordsFace(CallFace):
         {'boxes': 3}
         """
         request = records.RecordGetRequest(
-            scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.text_list(namespace, field="namespace"),
+            scope=calls.scope_of(self.scope, user_id=user_id),
+            namespace=calls.text_list(namespace, field="namespace"),
             key=key,
             include_private=include_private,
         )
@@ -89,8 +89,8 @@ class RecordsFace(CallFace):
         True
         """
         request = records.RecordDeleteRequest(
-            scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.text_list(namespace, field="namespace"),
+            scope=calls.scope_of(self.scope, user_id=user_id),
+            namespace=calls.text_list(namespace, field="namespace"),
             key=key,
             expected_version=expected_version,
             reason=reason,
@@ -115,8 +115,8 @@ class RecordsFace(CallFace):
         ['sencha']
         """
         request = records.RecordSearchRequest(
-            scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.text_list(namespace, field="namespace"),
+            scope=calls.scope_of(self.scope, user_id=user_id),
+            namespace=calls.text_list(namespace, field="namespace"),
             query=query,
             where=where_from(where or {}),
             limit=limit,
@@ -142,8 +142,8 @@ class RecordsFace(CallFace):
         [(('shop', 'stock'), 2)]
         """
         request = records.RecordNamespaceListRequest(
-            scope=arguments.scope_of(self.scope, user_id=user_id),
-            prefix=arguments.text_list(prefix, field="prefix"),
+            scope=calls.scope_of(self.scope, user_id=user_id),
+            prefix=calls.text_list(prefix, field="prefix"),
             max_depth=max_depth,
             limit=limit,
             offset=offset,
@@ -167,8 +167,8 @@ class RecordsFace(CallFace):
         [{'boxes': 3}, {'boxes': 2}]
         """
         request = records.RecordHistoryRequest(
-            scope=arguments.scope_of(self.scope, user_id=user_id),
-            namespace=arguments.text_list(namespace, field="namespace"),
+            scope=calls.scope_of(self.scope, user_id=user_id),
+            namespace=calls.text_list(namespace, field="namespace"),
             key=key,
             include_private=include_private,
         )

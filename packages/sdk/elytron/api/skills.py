@@ -2,7 +2,7 @@
 
 from os import PathLike, fspath
 
-from elytron.api.base import BlockingCalls, CallFace, blocking_call, takes_request
+from elytron.api.calls import BlockingCalls, CallFace, blocking_call, takes_request
 from elytron_core.contracts import skills, tools
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.planes.tools import AgentToolRegistrySnapshot

@@ -5,9 +5,8 @@ from elytron_core.lazy import lazy_exports
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "elytron.embedding.embedders": "FastembedEmbedder LocalEmbedder OpenAIEmbedder",
+        "elytron.embedding.embedders": "FastembedEmbedder LocalEmbedder OpenAIEmbedder UseEmbedder",
         "elytron.embedding.model2vec": "Model2VecEmbedder",
         "elytron.embedding.model_files": "KeptModel kept_models model_folder",
-        "elytron.embedding.use_encoder": "UseEmbedder",
     },
 )

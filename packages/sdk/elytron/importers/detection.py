@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import IO, Self
 from zipfile import ZipFile
 
-from elytron.importers import chat_exports, message_shape, text_files
+from elytron.importers import formats, message_shape
 from elytron.importers.message_shape import DocumentFormat, LeftOut, OmissionReason, Reader, SaidMessage
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, PayloadTooLarge, UnreadableFile
@@ -188,13 +188,13 @@ KNOWN = (
 )
 """Readable formats, in words."""
 _READS: dict[TranscriptFormat, DocumentFormat] = {
-    TranscriptFormat.OPENAI_MESSAGES: chat_exports.read_openai_messages,
-    TranscriptFormat.CHATGPT: chat_exports.read_chatgpt_export,
-    TranscriptFormat.CLAUDE: chat_exports.read_claude_export,
-    TranscriptFormat.WHATSAPP: chat_exports.read_whatsapp_export,
-    TranscriptFormat.TELEGRAM: chat_exports.read_telegram_export,
-    TranscriptFormat.MARKDOWN: text_files.read_markdown,
-    TranscriptFormat.TEXT: text_files.read_plain_text,
+    TranscriptFormat.OPENAI_MESSAGES: formats.read_openai_messages,
+    TranscriptFormat.CHATGPT: formats.read_chatgpt_export,
+    TranscriptFormat.CLAUDE: formats.read_claude_export,
+    TranscriptFormat.WHATSAPP: formats.read_whatsapp_export,
+    TranscriptFormat.TELEGRAM: formats.read_telegram_export,
+    TranscriptFormat.MARKDOWN: formats.read_markdown,
+    TranscriptFormat.TEXT: formats.read_plain_text,
 }
 _PROSE = {
     "": TranscriptFormat.TEXT,
@@ -346,7 +346,7 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
     if not head.strip():
         raise _NoTranscript(name=name, problem="is empty")
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
-    if chat_exports.begins_chat(first):
+    if formats.begins_chat(first):
         return _prose_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
     match head.lstrip()[:1]:
         case b"[":
@@ -354,7 +354,7 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
         case b"{":
             parsed = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
             if parsed is None:
-                return partial(text_files.file_messages, file, name=name, size=size), TranscriptFormat.JSONL
+                return partial(formats.file_messages, file, name=name, size=size), TranscriptFormat.JSONL
             return _document_reader(parsed, name=name, size=size)
         case _:
             form = _PROSE.get(PurePosixPath(name).suffix.lower())

@@ -78,8 +78,7 @@ async def read_checkpoint(
     One whose units were labelled by another version than `labels` is not.
     """
     # Imported now: a process that searches nothing needs no numeric library.
-    from elytron_index.checkpoint import ArrivingCheckpoint
-    from elytron_index.space_index import SpaceIndex
+    from elytron_index.space_index import ArrivingCheckpoint, SpaceIndex
 
     arriving = ArrivingCheckpoint(limits.BLOB_BYTES, labels=labels)
     try:

@@ -10,10 +10,16 @@ from elytron.memories.links import home_scope
 from elytron.transcript import inspect_links, read_page, without_unfounded
 from elytron.writes.candidates import plan_candidates
 from elytron.writes.commit import Plan, commit_write
-from elytron.writes.continuity import plan_capsules, plan_execution, plan_garden, plan_notes, plan_summary
+from elytron.writes.continuity import (
+    plan_capsules,
+    plan_execution,
+    plan_garden,
+    plan_notes,
+    plan_subjects,
+    plan_summary,
+)
 from elytron.writes.facts import plan_facts
 from elytron.writes.skills import plan_skills, plan_tool_feedback
-from elytron.writes.subjects import plan_subjects
 from elytron.writes.transcript import TurnCompanion, TurnRules, plan_beside, plan_turns, turn_lives
 from elytron_core.contracts.continuity import (
     CapsulesWrite,

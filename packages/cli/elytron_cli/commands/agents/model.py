@@ -49,8 +49,8 @@ def add_command(*, name: str, yes: bool, source: Path | None) -> None:
     With --from a folder by Model2Vec (model.safetensors, tokenizer.json, config.json) is kept under any other NAME.
     The model `use` is in a package of the extra `use`: it is looked for, and nothing is downloaded.
     """
+    from elytron.embedding.embedders import WORD, use_model
     from elytron.embedding.installation import KNOWN, add_model, add_model2vec, known_model, require_tools
-    from elytron.embedding.use_encoder import WORD, use_model
 
     if name == WORD:
         if source is not None:
@@ -88,7 +88,7 @@ def _show_added(report: KeptModel) -> None:
 @common_options
 def list_models() -> None:
     """List the models on this machine."""
-    from elytron.embedding.use_encoder import installed_use
+    from elytron.embedding.embedders import installed_use
 
     found = KeptModels(models=(*kept_models(), *installed_use()))
     lines = [
@@ -106,7 +106,7 @@ def list_models() -> None:
 def remove_command(*, name: str, yes: bool) -> None:
     """Remove the model NAME from this machine. Vectors that it made stay in their stores."""
     confirm_question(f"Remove the model {name!r} from this machine?", yes=yes)
-    from elytron.embedding.use_encoder import refuse_removal
+    from elytron.embedding.embedders import refuse_removal
 
     refuse_removal(name)
     report = remove_model(name)
