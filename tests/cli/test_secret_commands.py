@@ -96,9 +96,12 @@ async def plant_cut_sealing() -> None:
     await store.close()
 
 
-def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(elytron: CommandLine) -> None:
+def test_a_space_whose_sealing_was_cut_short_is_erased_at_once(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     elytron("add", "the heronsnest key is under the oar")
     asyncio.run(plant_cut_sealing())
+    monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
     for command in (("recall", "key"), ("add", "more"), ("secret", "lock"), ("secret", "revoke")):
         refused = elytron.error(*command, expect=4)
         assert (refused["key"], "erasing the whole space is possible" in refused["reason"]) == (

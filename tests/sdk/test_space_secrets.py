@@ -201,6 +201,20 @@ async def test_a_changed_secret_opens_what_was_sealed_before(memory: MemoryRunti
     assert await found(memory) == before
 
 
+async def test_a_space_that_is_sealed_again_answers_as_before(memory: MemoryRuntime) -> None:
+    await tell(memory)
+    before = await found(memory)
+    await memory.secrets.seal("ada", words=WORDS)
+    assert (await memory.secrets.rotate("ada", words=WORDS)).state is SecretState.UNLOCKED
+    assert await found(memory) == before
+    await memory.add(f"{CANARY}, said later")
+    await memory.secrets.lock("ada")
+    await memory.secrets.unlock("ada", words=WORDS)
+    assert len(await found(memory)) == len(before) + 1
+    assert len(list(await memory.context.store.spaces(limit=10))) == 1
+    assert (await memory.context.store.check()).ok
+
+
 async def test_a_locked_space_is_erased_without_its_secret(memory: MemoryRuntime) -> None:
     await tell(memory)
     await memory.secrets.seal("ada", words=WORDS)

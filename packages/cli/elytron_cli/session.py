@@ -10,6 +10,7 @@ import elytron
 from elytron.indexing.checkpoints import Progress
 from elytron.registry import by_request
 from elytron.runtime import MemoryRuntime
+from elytron.secrets.forms import SecretState
 from elytron_adapter.dispatch import OperationDispatcher
 from elytron_adapter.envelope import (
     AcceptedAnswer,
@@ -138,7 +139,7 @@ async def _unlock_space(runtime: MemoryRuntime, settings: RunSettings) -> None:
     without_core_dumps()
     space, secret = settings.space.value, settings.space_secret.value
     status = await runtime.secrets.status(space)
-    if status.kind:
+    if status.kind and status.state is not SecretState.MAKING:
         is_words = status.kind == "words"
         words, passphrase = (secret, None) if is_words else (None, secret)
         await runtime.secrets.unlock(space, words=words, passphrase=passphrase)
