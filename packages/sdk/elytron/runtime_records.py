@@ -29,7 +29,7 @@ from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.ids import SpaceId, TurnId
 from elytron_core.model import invalid_input
 from elytron_core.planes.facts import FactPrivacy
-from elytron_core.planes.records import RUNTIME_RECORDS, Record, is_reserved
+from elytron_core.planes.records import RUNTIME_RECORDS, BoundedJson, Record, is_reserved
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import Turn
 from elytron_core.policy.admission.own_output import is_own_output, json_texts
@@ -54,6 +54,12 @@ class RecordDraft:
     text: str = ""
     ttl_s: int | None = None
     expected_version: int | None = None
+
+
+class _OwnPut(RecordPutRequest):
+    """A put of what a form of the runtime's own was dumped to, or read from JSON."""
+
+    value: BoundedJson
 
 
 RecordName = tuple[tuple[str, ...], str]
@@ -142,7 +148,7 @@ class RuntimeRecords:
         if not is_reserved(draft.namespace):
             raise InvalidInput(field="namespace", problem="is not one of the runtime's own")
         try:
-            request = RecordPutRequest(
+            request = _OwnPut(
                 scope=self._scope,
                 namespace=draft.namespace,
                 key=draft.key,

@@ -3,7 +3,7 @@
 Earlier versions are kept in their order, up to a bound.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated
 
 from pydantic import AfterValidator, Field, GetPydanticSchema, JsonValue
@@ -50,11 +50,15 @@ def is_copy(namespace: tuple[str, ...], /) -> bool:
     return first.startswith(copies_of_turn("", "")[0]) or first in {*COPIES_OF_BLOCKS, *copies_of_conversation("")[:1]}
 
 
+_HOLDERS = (dict, list)
+
+
 def _bounded_value(value: JsonValue) -> JsonValue:
     """Return `value`. Raises ValueError if it is too deep, too large, or holds what JSON cannot say."""
     level: list[JsonValue] = [value]
     for _ in range(limits.RECORD_VALUE_DEPTH):
-        level = [inner for outer in level if isinstance(outer, dict | list) for inner in _value_parts(outer)]
+        held = [outer.values() if isinstance(outer, dict) else outer for outer in level if isinstance(outer, _HOLDERS)]
+        level = [inner for parts in held for inner in parts]
         if not level:
             break
     else:
@@ -64,15 +68,13 @@ def _bounded_value(value: JsonValue) -> JsonValue:
     return value
 
 
-def _value_parts(value: dict[str, JsonValue] | list[JsonValue]) -> Iterable[JsonValue]:
-    return value.values() if isinstance(value, dict) else value
-
-
 Scalar = bool | int | float | str | None
 Namespace = Annotated[tuple[Name, ...], Field(min_length=1, max_length=limits.RECORD_NAMESPACE_PARTS)]
 NamespacePrefix = Annotated[tuple[Name, ...], Field(max_length=limits.RECORD_NAMESPACE_PARTS)]
 StoredJson = Annotated[JsonValue, GetPydanticSchema(lambda _, __: any_schema())]
-"""A JSON value that was checked before it was stored: checking it again costs a call for each of its parts."""
+"""A value that is known to be made of JSON: to check that costs a call for each of its parts."""
+BoundedJson = Annotated[StoredJson, AfterValidator(_bounded_value)]
+"""A value that is made of JSON, to be stored."""
 RecordValue = Annotated[JsonValue, AfterValidator(_bounded_value)]
 RecordText = Annotated[str, Field(max_length=limits.RECORD_TEXT_CHARS)]
 

@@ -32,6 +32,7 @@ KIND: Final = "agent_schedule"
 """Kind of the jobs of schedules that are due."""
 TERMS: Final = JobTerms(lease_ms=limits.SCHEDULE_LEASE_MS, wait_max_ms=limits.SCHEDULE_WAIT_MAX_MS)
 _WORDS: Final = f"{MARK}schedule."
+_OWN: Final = (AGENTS, MAIN, "schedule_words")
 
 
 class ScheduleRequest(Request):
@@ -165,8 +166,13 @@ class ScheduleShelf:
             (StoredSchedule.model_validate(each.value), each.version)
             async for each in self._user.records.below(_shelf_place())
         ]
-        known = [KnownSchedule(stored=stored, words=words, version=version)
-                 for stored, version in found if (words := await self._words(stored)) is not None]  # fmt: skip
+        # Those of the user are read at once, those of turns each with its turn.
+        own = {each.key: ScheduleWords.model_validate(each.value) async for each in self._user.records.below(_OWN)}
+        known: list[KnownSchedule] = []
+        for stored, version in found:
+            words = own.get(stored.id) if stored.source_run is None else await self._words(stored)
+            if words is not None:
+                known.append(KnownSchedule(stored=stored, words=words, version=version))
         return sorted(known, key=lambda each: (each.stored.next_due is None, each.stored.next_due or 0, each.stored.id))
 
     async def read(self, schedule_id: str, /) -> KnownSchedule:
@@ -305,7 +311,7 @@ class ScheduleShelf:
 
     def _words_place(self, stored: StoredSchedule) -> tuple[tuple[str, ...], str]:
         if stored.source_run is None:
-            return (AGENTS, MAIN, "schedule_words"), stored.id
+            return _OWN, stored.id
         return copies_of_turn(stored.source_run, stored.thread), f"{_WORDS}{stored.id}"
 
     async def _erase(self, *schedules: StoredSchedule) -> None:
@@ -315,6 +321,9 @@ class ScheduleShelf:
 
     async def _drop_oldest(self) -> None:
         """Erase the oldest of those that are over, if there are too many of them."""
+        count = len([each async for each in self._user.records.below(_shelf_place())])
+        if count <= limits.SCHEDULES_OVER:
+            return
         over = [each.stored for each in await self.list() if each.stored.state is ScheduleState.OVER]
         if len(over) > limits.SCHEDULES_OVER:
             oldest = sorted(over, key=lambda each: each.runs[-1].due_at if each.runs else each.made_at)

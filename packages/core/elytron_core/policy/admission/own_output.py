@@ -88,16 +88,16 @@ def of_others(part: object, /) -> Any:
 def json_texts(part: object, /) -> list[str]:
     """Return all texts of a JSON value, names too. Joined as lines, they have each mark that one of them has."""
     found: list[str] = []
-    left: list[object] = [part]
-    while left:
-        inner = left.pop()
+    parts: list[object] = [part]
+    for inner in parts:  # grows meanwhile
         if isinstance(inner, str):
             found.append(inner)
         elif isinstance(inner, dict):
-            members = cast("dict[object, object]", inner)
-            left += (*members, *members.values())
+            members = cast("dict[str, object]", inner)
+            found += members
+            parts += members.values()
         elif isinstance(inner, _LISTS):
-            left += cast("list[object]", inner)
+            parts += cast("list[object]", inner)
     return found
 
 
