@@ -32,7 +32,7 @@ from benchmarks.rigs.children import READY, Child, Voice
 from elytron_core.clock import SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, CommitReceipt, Store
-from elytron_gateway.accounts.users import SPACE
+from elytron_gateway.accounts import SPACE
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import MemoryGateway
 from elytron_http_shell.server import ServingSettings, StartedServer, serve_http

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from elytron_a2a_shell.messages import MigrationChunk
-from elytron_a2a_shell.uploads import PeerUploads
+from elytron_a2a_shell.peers import MigrationChunk, PeerUploads
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.errors import InvalidInput, LimitExceeded

@@ -18,7 +18,7 @@ from tests.cli.conftest import CommandLine
 from tests.cli.test_chat import RUN, WAIT_S, asked, said
 from tests.models.fake_server import FakeServer, serving_apart
 
-from elytron_cli.chat.line_input import HISTORY_LINES, LineHistory
+from elytron_cli.chat.conversation import HISTORY_LINES, LineHistory
 
 SCRIPT = str(Path(__file__).parents[1] / "agent/loop/mcp_note_server.py")
 CONTROLLED = "import os; os.open(os.ttyname(0), os.O_RDWR); "

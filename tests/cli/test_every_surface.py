@@ -24,8 +24,7 @@ from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, A
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.config import resolve_settings
-from elytron_cli.server.console_host import console_host
-from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
+from elytron_cli.server.extras import WantedSurfaces, console_host, surfaces_beside
 from elytron_console.sessions import ROOT
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds

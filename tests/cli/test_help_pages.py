@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from elytron_cli.help_pages import every_text, keep_pages
-from elytron_cli.terminal.command_page import kept_page
+from elytron_cli.terminal.help_page import kept_page
 
 
 def test_pages_are_written_and_those_of_commands_that_are_gone_removed(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from elytron_agent.runs.settings import ApprovalRequest
-from elytron_cli.chat.conversation import NONE, ApprovalMode, call_approver
-from elytron_cli.chat.line_input import LineHistory, LineInput
+from elytron_cli.chat.conversation import NONE, ApprovalMode, LineHistory, LineInput, call_approver
 from elytron_cli.chat.screen import ChatScreen
 from elytron_core.errors import InvalidInput
 

@@ -15,9 +15,16 @@ from tests.cli.conftest import CommandLine
 
 from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
-from elytron_cli.exit_codes import exit_code
-from elytron_cli.refusal import OperationRefused
-from elytron_cli.terminal.output import CommandOutput, ProgressBar, Unit, json_text, safe_line, safe_text
+from elytron_cli.app import exit_code
+from elytron_cli.terminal.output import (
+    CommandOutput,
+    OperationRefused,
+    ProgressBar,
+    Unit,
+    json_text,
+    safe_line,
+    safe_text,
+)
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem
 from elytron_core.errors import NotFound

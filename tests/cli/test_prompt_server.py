@@ -15,8 +15,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 from elytron_cli import main
-from elytron_cli.agents import prompt_client, prompt_server
-from elytron_cli.agents.prompt_server import PromptServer, start_resident
+from elytron_cli.agents import hooks, prompt_client
+from elytron_cli.agents.hooks import PromptServer, start_resident
 from elytron_cli.config import resolve_settings
 from elytron_cli.session import open_session
 
@@ -113,7 +113,7 @@ async def test_a_second_one_does_not_take_its_place(
 async def test_it_ends_when_its_store_is_another_one(
     boiler: CommandLine, ask: Ask, runtime_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(prompt_server, "CHECK_S", 0.001)
+    monkeypatch.setattr(hooks, "CHECK_S", 0.001)
     async with residing(boiler.folder) as serving:
         (boiler.folder / "m.db").rename(boiler.folder / "former.db")
         await serving
@@ -122,8 +122,8 @@ async def test_it_ends_when_its_store_is_another_one(
 
 
 async def test_it_ends_when_no_prompt_comes(boiler: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prompt_server, "CHECK_S", 0.001)
-    monkeypatch.setattr(prompt_server, "IDLE_S", 0.002)
+    monkeypatch.setattr(hooks, "CHECK_S", 0.001)
+    monkeypatch.setattr(hooks, "IDLE_S", 0.002)
     async with residing(boiler.folder) as serving:
         await serving
 

@@ -6,7 +6,7 @@ import pytest
 from tests.cli.conftest import CommandLine
 
 from elytron_cli.agents.hosts import TOOLS, RulesTarget
-from elytron_mcp_shell.tools.line_tools import line_tools
+from elytron_mcp_shell.tools import line_tools
 
 
 @pytest.mark.parametrize("target", list(RulesTarget))

@@ -15,7 +15,7 @@ from elytron_agent.runs.events import (
 )
 from elytron_cli.chat.screen import ChatScreen
 from elytron_cli.commands.servers.serve import StoreFigure, store_figures
-from elytron_cli.input.server_address import address_kept, address_kept_for
+from elytron_cli.input.server_options import address_kept, address_kept_for
 
 
 def test_each_event_of_a_run_is_said_in_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """What a person reads: the tables of commands whose reports other tests read as JSON."""
 
 import io
+from collections.abc import Callable
 
 import pytest
 from rich.console import Console
@@ -8,12 +9,43 @@ from tests.cli.conftest import CommandLine
 from tests.cli.test_facts import stated
 
 from elytron.flows.maintenance import BacklogReport, MaintenanceBacklog
-from elytron_cli.tables.common import show_controlled
+from elytron_cli.tables.common import account_text, show_controlled, show_recall, show_turns
 from elytron_cli.tables.jobs import worked_off
-from elytron_cli.tables.planes import show_changed_fact, show_forgotten, show_learning
+from elytron_cli.tables.planes import (
+    continuity_shown,
+    show_changed_fact,
+    show_forgotten,
+    show_found_records,
+    show_learning,
+    show_profile,
+)
+from elytron_core.clock import Instant
+from elytron_core.contracts.continuity import ContinuityReport
 from elytron_core.contracts.control import ControlDecision, ControlOutcome, MemoryControlReport
-from elytron_core.contracts.facts import FactAction, FactChangeReport, FactForgetReport, LearningReport
+from elytron_core.contracts.facts import (
+    FactAction,
+    FactChangeReport,
+    FactForgetReport,
+    LearningReport,
+    ProfileReport,
+    ProfileSentence,
+)
+from elytron_core.contracts.inspection import JournalAccount, MemoryReplayReport
+from elytron_core.contracts.recall import (
+    AbsenceReason,
+    MemoryRecallReport,
+    NearbyTurn,
+    RecallHit,
+    RecallOutcome,
+    RecallPlane,
+    RerankUse,
+    WhyNot,
+)
+from elytron_core.contracts.records import RecordSearchReport
+from elytron_core.planes.continuity import DailyNote
 from elytron_core.planes.facts import LearningRules
+from elytron_core.profiles import ErasureLayer, ErasurePlace, ErasureState
+from elytron_core.scope import ClipReason, ReportClip
 
 
 def read(elytron: CommandLine, *arguments: str) -> str:
@@ -144,3 +176,111 @@ def test_what_a_forget_changed_left_and_refused_is_said() -> None:
     for words in ("f: it has ended", "for another time: g", "rests on what is gone: d", "nothing was changed"):
         assert words in shown
     assert "would remove 2 from turns" in shown
+
+
+def printed(*shown: Callable[[Console], None]) -> str:
+    """Return what is printed on a wide terminal."""
+    file = io.StringIO()
+    for show in shown:
+        show(Console(file=file, width=200))
+    return file.getvalue()
+
+
+def test_an_erasure_on_a_server_says_where_bytes_still_are() -> None:
+    layers = (
+        ErasureLayer(place=ErasurePlace.ROWS, state=ErasureState.GONE),
+        ErasureLayer(place=ErasurePlace.LOG, state=ErasureState.OUT_OF_REACH, reason="its log is archived"),
+    )
+    report = MemoryControlReport(space="ada", decisions=(), changed=True, removed={"turns": 1}, layers=layers)
+    shown = printed(lambda console: show_controlled(console, report))
+    assert "rows: gone\n" in shown
+    assert "(its log is archived)" in shown
+    assert "removed 1 from turns" in shown
+
+
+@pytest.mark.parametrize("explain", [False, True])
+def test_a_recall_says_what_stands_beside_each_hit_what_was_cut_and_what_is_missing(*, explain: bool) -> None:
+    hit = RecallHit(
+        id="m2",
+        plane=RecallPlane.TRANSCRIPT,
+        text="Tea.",
+        score=0.5,
+        signals={"words": 0.5, "age": 0.0},
+        before=(NearbyTurn(id="m1", text="What do you drink?", speaker="Bo"),),
+        after=(NearbyTurn(id="m3", text="Noted."),),
+        newer="Coffee now.",
+    )
+    report = MemoryRecallReport(
+        space="ada",
+        query="drink",
+        outcome=RecallOutcome.DOUBTFUL,
+        hits=(hit,),
+        considered=3,
+        cut=0.25,
+        clipped=(ReportClip(what="hits", reason=ClipReason.LIMIT, limit=1, dropped=2),),
+        rerank=RerankUse.FAILED,
+        why_not=(
+            WhyNot(id="m9", absence=AbsenceReason.UNKNOWN),
+            WhyNot(id="m4", absence=AbsenceReason.LIMIT, score=0.2),
+        ),
+        next_cursor="more",
+    )
+    shown = printed(lambda console: show_recall(console, report, explain=explain))
+    for words in (
+        "Bo: What do you drink?",
+        ": Noted.",
+        "it is doubtful that these answer",
+        "2 more hits left out by limit 1",
+        "the reranker gave no order",
+        "no such memory here",
+        "0.200",
+        "--cursor more",
+    ):
+        assert words in shown
+    assert ("a newer word on it: Coffee now." in shown) is explain
+    assert ("the cut fell at 0.250" in shown) is explain
+
+
+def test_a_hit_alone_is_explained_without_a_cut() -> None:
+    hit = RecallHit(id="m", plane=RecallPlane.TRANSCRIPT, text="Tea.", score=0.5, signals={"words": 0.5})
+    report = MemoryRecallReport(space="ada", query="drink", outcome=RecallOutcome.FOUND, hits=(hit,), considered=1)
+    shown = printed(lambda console: show_recall(console, report, explain=True))
+    assert "1 passed the filters, as of sequence 0\n" in shown
+
+
+def test_a_profile_shows_sentences_and_why_a_model_wrote_none() -> None:
+    written = ProfileReport(
+        space="ada", person="ada", sentences=(ProfileSentence(text="Likes tea.", citations=("f",)),)
+    )
+    refused = ProfileReport(space="ada", person="ada", not_written="the model did not answer")
+    shown = printed(lambda console: show_profile(console, written), lambda console: show_profile(console, refused))
+    assert "Likes tea. [f]" in shown
+    assert "not written: the model did not answer" in shown
+
+
+def test_a_page_of_records_says_how_to_go_on() -> None:
+    page = RecordSearchReport(space="ada", items=(), has_more=True)
+    assert "there are more: --offset continues" in printed(lambda console: show_found_records(console, page))
+
+
+@pytest.mark.parametrize("has_note", [False, True])
+def test_the_state_of_a_conversation_has_its_notes_below(*, has_note: bool) -> None:
+    at = Instant(0)
+    note = DailyNote.model_construct(id="n", period="2026-08", text="A quiet month.", updated_at=at)
+    report = ContinuityReport(space="ada", channel="cli", conversation="kitchen", notes=(note,) if has_note else ())
+    shown = printed(lambda console: continuity_shown(console, report))
+    assert "cli/kitchen" in shown
+    assert ("A quiet month." in shown) is has_note
+
+
+def test_an_account_of_the_journal_names_what_is_not_as_it_was_written() -> None:
+    assert account_text(JournalAccount(told=3)) == "3 documents as of their last entries"
+    assert account_text(JournalAccount(told=3, compacted=2)).endswith("; 2 emptied entries are compacted")
+    shown = account_text(JournalAccount(told=3, altered=1, missing=2, unproven=1))
+    assert shown.startswith("2 of 3 documents")
+    assert "1 NOT, 2 not there, 1 runs of entries TAKEN AWAY" in shown
+
+
+def test_a_conversation_without_turns_says_where_others_are_listed() -> None:
+    report = MemoryReplayReport(space="ada", channel="cli", conversation="attic", turns=(), total_turns=0)
+    assert "no turns in the conversation 'attic'" in printed(lambda console: show_turns(console, report))

@@ -8,7 +8,7 @@ import pytest
 from tests.console.conftest import Keys, bearer
 from tests.transports.serving import Served
 
-from elytron_console.console_page import static_assets
+from elytron_console.surfaces import static_assets
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.planes.space import PrincipalKind
 

@@ -17,8 +17,8 @@ from tests.gates.tree import ROOT
 from elytron_cli.app import elytron_group
 from elytron_cli.config import SECRETS
 from elytron_core import limits
-from elytron_http_shell.app import LOOPBACK
 from elytron_http_shell.application import WATCHED
+from elytron_http_shell.server import LOOPBACK
 from elytron_store.postgres.address import parse_address
 
 DEPLOY = ROOT / "deploy"

@@ -15,7 +15,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
-from elytron_gateway.accounts.users import UserKeys
+from elytron_gateway.accounts import UserKeys
 from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio

@@ -11,9 +11,9 @@ import pytest
 
 from elytron_core.errors import MissingExtra, UnsupportedMedia
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.extraction import child
+from elytron_gateway.extraction import file_text
 from elytron_gateway.extraction.child_process import FileChunk, FileExtraction, UnreadableUpload, read_chunks
-from elytron_gateway.extraction.file_type import CHARSETS, DOCX, media_type
+from elytron_gateway.extraction.file_text import CHARSETS, DOCX, media_type
 
 pytestmark = pytest.mark.anyio
 
@@ -173,7 +173,7 @@ def test_a_page_is_read_in_the_encoding_that_it_says(capsys: pytest.CaptureFixtu
 def test_no_encoding_is_guessed_that_could_be_another(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UnsupportedMedia):
         media_type(data, name="a.txt")
-    assert child.print_chunks(data, "text/plain", chunk_chars=100, max_chunks=3, max_chars=100) == 3
+    assert file_text.print_chunks(data, "text/plain", chunk_chars=100, max_chunks=3, max_chars=100) == 3
     assert capsys.readouterr().out == ""
 
 
@@ -192,7 +192,7 @@ def test_no_encoding_is_guessed_that_could_be_another(data: bytes, capsys: pytes
 def test_a_western_text_of_one_byte_a_character_is_read(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     data = text.encode("cp1252")
     assert media_type(data, name="a.txt") == "text/plain"
-    assert child.print_chunks(data, "text/plain", chunk_chars=400, max_chunks=3, max_chars=400) == 0
+    assert file_text.print_chunks(data, "text/plain", chunk_chars=400, max_chunks=3, max_chars=400) == 0
     assert json.loads(capsys.readouterr().out)["text"] == text
 
 
@@ -216,7 +216,7 @@ def test_a_text_is_split_without_the_library_too(
 ) -> None:
     monkeypatch.setitem(sys.modules, "semantic_text_splitter", None)
     text = "# Terms\n\n" + "\n\n".join(f"Paragraph {number} of the terms." for number in range(20))
-    assert child.print_chunks(text.encode(), "text/markdown", chunk_chars=100, max_chunks=40, max_chars=9_000) == 0
+    assert file_text.print_chunks(text.encode(), "text/markdown", chunk_chars=100, max_chunks=40, max_chars=9_000) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert "".join(line["text"] for line in lines) == text
     assert {line["heading"] for line in lines} == {"Terms"}
@@ -237,7 +237,7 @@ def test_a_picture_in_a_text_of_another_encoding_is_none_too() -> None:
 def test_a_long_text_is_split_part_by_part_and_whole(
     between: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(child, "SPLIT_CHARS", 100)
+    monkeypatch.setattr(file_text, "SPLIT_CHARS", 100)
     words = [f"word{number:03}" for number in range(100)]
     chunks = told(f"# Top\n{between.join(words)}".encode(), "text/plain", capsys, chunk_chars=40, max_chunks=100)
     told_text = "".join(chunk.text for chunk in chunks)
@@ -252,7 +252,7 @@ HTML = b"<html><head><title>T</title></head><body><script>x()</script><h1>Big</h
 def told(data: bytes, kind: str, capsys: pytest.CaptureFixture[str], **bounds: int) -> list[FileChunk]:
     """Return the chunks of a file that can be read."""
     defaults = {"chunk_chars": 1_000, "max_chunks": 10, "max_chars": 10_000}
-    assert child.print_chunks(data, kind, **(defaults | bounds)) == 0
+    assert file_text.print_chunks(data, kind, **(defaults | bounds)) == 0
     return [FileChunk(**json.loads(line)) for line in capsys.readouterr().out.splitlines()]
 
 
@@ -278,10 +278,10 @@ def test_chunks_say_where_they_stand(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_what_is_no_such_file_or_holds_too_much_is_told_by_its_code(capsys: pytest.CaptureFixture[str]) -> None:
     bounds = {"chunk_chars": 10, "max_chunks": 3, "max_chars": 100}
-    assert child.print_chunks(b"%PDF-1.4", "application/pdf", **bounds) == 3
-    assert child.print_chunks(b"{", "application/json", **bounds) == 3
-    assert child.print_chunks(b"word " * 100, "text/plain", **bounds) == 4
-    assert child.print_chunks(b"word " * 18, "text/plain", **bounds) == 4
+    assert file_text.print_chunks(b"%PDF-1.4", "application/pdf", **bounds) == 3
+    assert file_text.print_chunks(b"{", "application/json", **bounds) == 3
+    assert file_text.print_chunks(b"word " * 100, "text/plain", **bounds) == 4
+    assert file_text.print_chunks(b"word " * 18, "text/plain", **bounds) == 4
 
 
 async def test_a_file_is_read_in_a_process_of_its_own() -> None:
@@ -348,6 +348,6 @@ def test_the_child_takes_its_limits_from_its_arguments(
     def confine(cpu_s: int, memory: int) -> None:
         asked.append((cpu_s, memory))
 
-    monkeypatch.setattr(child, "_confine_process", confine)
-    assert child.main(["text/plain", "100", "5", "1000", "7", "9"]) == 0
+    monkeypatch.setattr(file_text, "_confine_process", confine)
+    assert file_text.main(["text/plain", "100", "5", "1000", "7", "9"]) == 0
     assert (asked, capsys.readouterr().out) == ([(7, 9)], '{"text": "Hello."}\n')

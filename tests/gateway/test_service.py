@@ -18,7 +18,7 @@ from elytron_core.errors import (
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_gateway import wire
-from elytron_gateway.accounts.users import UserKeys, is_genuine
+from elytron_gateway.accounts import UserKeys, is_genuine
 from elytron_gateway.messages import MessageUpload
 from elytron_gateway.service import MemoryGateway
 

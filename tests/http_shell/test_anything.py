@@ -20,7 +20,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.operations import path_of
+from elytron_http_shell.operations import path_of
 
 pytestmark = pytest.mark.anyio
 

@@ -19,7 +19,7 @@ from elytron_core.ids import SeededIds
 from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import registry_fingerprint
 from elytron_http_shell import create_app
-from elytron_http_shell.telemetry.logs import LogLines, LogStyle, RepeatFilter, configure_logs
+from elytron_http_shell.telemetry import LogLines, LogStyle, RepeatFilter, configure_logs
 
 pytestmark = pytest.mark.anyio
 
@@ -234,7 +234,7 @@ class TestSpans:
         export = pytest.importorskip("opentelemetry.sdk.trace.export")
         memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
 
-        from elytron_http_shell.telemetry.logs import OtelSpans
+        from elytron_http_shell.telemetry import OtelSpans
 
         exporter = memory.InMemorySpanExporter()
         provider = trace.TracerProvider()

@@ -17,8 +17,7 @@ from tests.transports.live import Live
 from elytron import MemoryRuntime
 from elytron_adapter.identity.cookie_sessions import CookieSessions
 from elytron_core import limits
-from elytron_http_shell.streams.events import COOKIE, SESSION_COOKIE
-from elytron_http_shell.streams.subscriptions import StreamBounds
+from elytron_http_shell.events import COOKIE, SESSION_COOKIE, StreamBounds
 
 pytestmark = pytest.mark.anyio
 

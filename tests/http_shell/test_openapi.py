@@ -13,7 +13,7 @@ from jsonschema_rs import Draft202012Validator
 from elytron.registry import WIRE_OPERATIONS, CallerRole, RepeatGuard
 from elytron_adapter.failures import FAILURES
 from elytron_core.contracts.maintenance import PUTTING_OFF
-from elytron_http_shell import limits
+from elytron_http_shell.description import OPENAPI_BYTES
 
 pytestmark = pytest.mark.anyio
 
@@ -89,7 +89,7 @@ async def test_the_answer_to_what_went_wrong_is_told_once_with_every_key(documen
 
 
 async def test_it_is_small_and_valid_for_a_strict_reader(client: httpx.AsyncClient) -> None:
-    for path, most in (("/openapi.json", limits.OPENAPI_BYTES), ("/openapi/all.json", 2 * limits.OPENAPI_BYTES)):
+    for path, most in (("/openapi.json", OPENAPI_BYTES), ("/openapi/all.json", 2 * OPENAPI_BYTES)):
         answer = await client.get(path)
         assert len(answer.content) < most
         Draft202012Validator(json.loads(OPENAPI.read_text("utf-8"))).validate(answer.json())

@@ -26,7 +26,7 @@ from elytron_core.planes.tools import AgentToolRegistrySnapshot
 from elytron_core.policy.tools import registry_fingerprint
 from elytron_core.profiles import ProfileName
 from elytron_http_shell import create_app
-from elytron_http_shell.streams.subscriptions import ServerStreams
+from elytron_http_shell.events import ServerStreams
 
 pytestmark = pytest.mark.anyio
 

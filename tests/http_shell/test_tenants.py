@@ -15,7 +15,7 @@ from elytron_adapter import envelope
 from elytron_core.errors import ElytronError
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.scope import ScopedRequest
-from elytron_http_shell.surfaces.operations import path_of
+from elytron_http_shell.operations import path_of
 
 pytestmark = pytest.mark.anyio
 

@@ -16,7 +16,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell import create_app
-from elytron_http_shell.surfaces.webhooks import webhook_signature
+from elytron_http_shell.webhooks import webhook_signature
 
 pytestmark = pytest.mark.anyio
 

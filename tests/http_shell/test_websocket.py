@@ -18,8 +18,8 @@ from elytron_core.errors import Unauthorized
 from elytron_core.events import CloseCode, StreamKind
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind
-from elytron_http_shell.streams.subscriptions import ServerStreams, StreamBounds
-from elytron_http_shell.streams.websocket import websocket_surface
+from elytron_http_shell.events import ServerStreams, StreamBounds
+from elytron_http_shell.websocket import websocket_surface
 
 pytestmark = pytest.mark.anyio
 

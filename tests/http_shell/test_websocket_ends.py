@@ -10,8 +10,8 @@ from websockets.exceptions import ConnectionClosed
 
 from elytron_core import limits
 from elytron_core.events import CloseCode
-from elytron_http_shell.streams.subscriptions import StreamBounds
-from elytron_http_shell.telemetry.logs import RepeatFilter
+from elytron_http_shell.events import StreamBounds
+from elytron_http_shell.telemetry import RepeatFilter
 
 pytestmark = pytest.mark.anyio
 

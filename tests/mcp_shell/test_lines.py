@@ -12,7 +12,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_mcp_shell import mcp_server
 from elytron_mcp_shell.server import ERROR
-from elytron_mcp_shell.tools.line_tools import LINE_CHARS, TOOLS_LISTED_CHARS
+from elytron_mcp_shell.tools import LINE_CHARS, TOOLS_LISTED_CHARS
 
 pytestmark = pytest.mark.anyio
 

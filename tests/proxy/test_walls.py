@@ -11,7 +11,7 @@ from tests.proxy.proxy_setup import BOAT, PATHS, Proxied, asked, knowing, proxyi
 from elytron_adapter.identity.access_keys import AccessKeyRequest, AccessKeys
 from elytron_core.errors import InvalidInput
 from elytron_proxy import ProxyApp
-from elytron_proxy.dialects.prompt import without_blocks
+from elytron_proxy.dialects.dialect import without_blocks
 from elytron_proxy.settings import PASS_ROUTES, ModelUpstream, PassRoute, pass_routes_of, route_of
 from elytron_proxy.wire.upstream import url_of
 

@@ -14,8 +14,8 @@ from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
-from elytron_replay.engines import ReplayEngine
 from elytron_replay.fixture import Fixture, parse_fixture
+from elytron_replay.runner import ReplayEngine
 from elytron_store.memory import MemoryStore
 
 SHIPPED = sorted((Path(__file__).parents[2] / "fixtures").glob("*.json"))

@@ -9,9 +9,9 @@ from tests.replay import stories
 
 from elytron.models import ModelCassette, RecordingModel, ScriptedModel
 from elytron_core.errors import UnreadableFile
-from elytron_replay import engines, fixture, record_fingerprints, run_matrix
+from elytron_replay import fixture, record_fingerprints, run_matrix
 from elytron_replay.fixture import load_fixture
-from elytron_replay.runner import run_fixture
+from elytron_replay.runner import named_engine, run_fixture
 
 ANSWER = json.dumps(
     {
@@ -73,7 +73,7 @@ async def test_a_call_that_was_not_recorded_fails_its_job_and_the_story(tmp_path
 async def test_a_story_may_be_told_with_a_model_at_hand(tmp_path: Path) -> None:
     path = written(tmp_path)
     model = RecordingModel(ScriptedModel([ANSWER], name="m"))
-    assert (await run_fixture(load_fixture(path), engines.named_engine("memory"), beside=tmp_path, model=model)).ok
+    assert (await run_fixture(load_fixture(path), named_engine("memory"), beside=tmp_path, model=model)).ok
 
 
 @pytest.mark.parametrize(

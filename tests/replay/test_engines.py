@@ -2,8 +2,7 @@ import pytest
 from tests.replay.stories import read, say, story
 
 from elytron_core.errors import InvalidInput
-from elytron_replay.engines import named_engine
-from elytron_replay.runner import run_fixture
+from elytron_replay.runner import named_engine, run_fixture
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio

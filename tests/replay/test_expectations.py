@@ -1,8 +1,7 @@
 import pytest
 from pydantic import JsonValue
 
-from elytron_replay.comparison.expectations import find_mismatches, find_shortfalls, require_known
-from elytron_replay.comparison.json_diff import JsonDifference
+from elytron_replay.comparison import JsonDifference, find_mismatches, find_shortfalls, require_known
 
 REPORT: dict[str, JsonValue] = {
     "outcome": "found",

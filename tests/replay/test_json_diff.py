@@ -1,6 +1,6 @@
 from pydantic import JsonValue
 
-from elytron_replay.comparison.json_diff import JsonDifference, json_differences, shown_json
+from elytron_replay.comparison import JsonDifference, json_differences, shown_json
 
 
 def test_equal_values_do_not_differ() -> None:

@@ -7,9 +7,9 @@ from tests.replay.stories import SHIPPED, losing, say, story, written
 
 from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_replay import record_fingerprints, render_matrix, run_matrix
-from elytron_replay.engines import DEFAULT_STORES, named_engine
 from elytron_replay.fixture import write_out
 from elytron_replay.matrix import FingerprintRecording, FixtureVerdict, compare_stores
+from elytron_replay.runner import DEFAULT_STORES, named_engine
 
 pytestmark = pytest.mark.anyio
 

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from elytron_replay.comparison.json_diff import normalise_report
+from elytron_replay.comparison import normalise_report
 
 
 def test_what_differs_by_nature_is_left_out_and_paths_lose_their_folder() -> None:

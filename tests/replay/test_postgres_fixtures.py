@@ -23,9 +23,9 @@ from elytron_core.ports.models import LanguageModel
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
 from elytron_replay import render_matrix, render_wall, run_matrix, run_wall
-from elytron_replay.engines import ReplayEngine, passing_key
 from elytron_replay.gates import WallSize
 from elytron_replay.matrix import FixtureVerdict
+from elytron_replay.runner import ReplayEngine, passing_key
 
 pytestmark = pytest.mark.anyio
 

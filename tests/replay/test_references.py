@@ -2,7 +2,7 @@ import pytest
 from pydantic import JsonValue
 
 from elytron_core.errors import InvalidInput
-from elytron_replay.comparison.expectations import pick_value, resolve_references, used_names
+from elytron_replay.comparison import pick_value, resolve_references, used_names
 
 VALUES: dict[str, JsonValue] = {"turn": "t1", "count": 3, "tags": ["a", "b"], "flag": True, "tmp": "/somewhere"}
 

@@ -4,9 +4,8 @@ import pytest
 from pydantic import JsonValue
 from tests.replay.stories import read, say, story
 
-from elytron_replay.comparison.json_diff import JsonDifference
-from elytron_replay.engines import DEFAULT_STORES, ReplayEngine, named_engine
-from elytron_replay.runner import FixtureOutcome, run_fixture
+from elytron_replay.comparison import JsonDifference
+from elytron_replay.runner import DEFAULT_STORES, FixtureOutcome, ReplayEngine, named_engine, run_fixture
 
 pytestmark = pytest.mark.anyio
 

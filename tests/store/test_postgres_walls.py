@@ -19,7 +19,7 @@ from tests.store.postgres_server import PostgresServer
 from tests.store.served_nodes import served_nodes
 
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, by_name
-from elytron_http_shell.surfaces.operations import path_of
+from elytron_http_shell.operations import path_of
 from elytron_store.sealed.providers import FileKeys
 
 pytestmark = pytest.mark.anyio

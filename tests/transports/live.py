@@ -17,9 +17,9 @@ from elytron_adapter.identity.access_keys import Authenticator, DevelopmentCalle
 from elytron_adapter.surface import Family
 from elytron_core.ports.models import LanguageModel
 from elytron_http_shell import application, create_app
+from elytron_http_shell.events import StreamBounds
 from elytron_http_shell.server import server_of
-from elytron_http_shell.streams.subscriptions import StreamBounds
-from elytron_http_shell.streams.websocket import stream_surfaces
+from elytron_http_shell.websocket import stream_surfaces
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from elytron_adapter import envelope
 from elytron_cli.app import elytron_group
 from elytron_core.errors.tree import error_of
 from elytron_mcp_shell.server import ERROR
-from elytron_mcp_shell.tools.tool_sets import CONFIRM, tool_name
+from elytron_mcp_shell.tools import CONFIRM, tool_name
 from elytron_replay import runner
 
 Json = Any

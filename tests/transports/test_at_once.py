@@ -21,7 +21,7 @@ from elytron_adapter.envelope import (
     RejectedAnswer,
     Response,
 )
-from elytron_replay.comparison import expectations
+from elytron_replay import comparison
 from elytron_replay.fixture import FixtureStep
 from elytron_store.memory import MemoryStore
 
@@ -62,7 +62,7 @@ def asked(step: FixtureStep, values: dict[str, JsonValue], *, key: str | None) -
     scope: dict[str, JsonValue] = (
         {"scope": {"space": values["space"]}} if "scope" in operation.request.model_fields else {}
     )
-    body = expectations.resolve_references({**scope, **step.request}, values)
+    body = comparison.resolve_references({**scope, **step.request}, values)
     assert isinstance(body, dict)
     is_written = step.op == "export"
 
@@ -106,7 +106,7 @@ async def tell(
         first = next((answer for answer in answers if isinstance(answer, AcceptedAnswer)), None)
         if first is not None:
             report = first.report.model_dump(mode="json")
-            values.update({name: expectations.pick_value(report, path) for name, path in step.save.items()})
+            values.update({name: comparison.pick_value(report, path) for name, path in step.save.items()})
         told.append((step.op, answers))
     return told
 
@@ -118,7 +118,7 @@ OPERATIONS = [name for name in BODIES if name != CLOSING]
 async def test_callers_of_two_servers_do_not_trip_over_each_other(
     operation: str, servers: tuple[OperationDispatcher, OperationDispatcher], tmp_path: Path
 ) -> None:
-    values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} at once"}
+    values: dict[str, JsonValue] = {comparison.TMP: str(tmp_path), "space": f"{operation} at once"}
     await tell(operation, list(servers), values, key=None)
 
 
@@ -127,7 +127,7 @@ async def test_callers_under_one_key_are_given_one_answer(
     operation: str, servers: tuple[OperationDispatcher, OperationDispatcher], tmp_path: Path
 ) -> None:
     server, _ = servers
-    values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} under a key"}
+    values: dict[str, JsonValue] = {comparison.TMP: str(tmp_path), "space": f"{operation} under a key"}
     for name, answers in await tell(operation, [server], values, key="k"):
         reports = [
             answer.report.model_dump() for answer in answers if isinstance(answer, AcceptedAnswer | DuplicatedAnswer)

@@ -29,9 +29,9 @@ from elytron_core.events import StreamKind
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.server import ERROR
-from elytron_mcp_shell.tools.tool_sets import CONFIRM, tool_name
+from elytron_mcp_shell.tools import CONFIRM, tool_name
 from elytron_proxy import ModelUpstream, ProxySettings
-from elytron_replay.comparison import expectations
+from elytron_replay import comparison
 
 pytestmark = pytest.mark.anyio
 
@@ -88,9 +88,7 @@ class KnownNames(dict[str, Any]):
 def body_of(operation: AnyOperation, folder: str) -> dict[str, Any]:
     """Return a valid request of `operation` in the key's own space."""
     (step, *_) = [step for step in BODIES[operation.name] if step["op"] == operation.name]
-    found = expectations.resolve_references(
-        step.get("request", {}), KnownNames({"space": "ada", expectations.TMP: folder})
-    )
+    found = comparison.resolve_references(step.get("request", {}), KnownNames({"space": "ada", comparison.TMP: folder}))
     assert isinstance(found, dict)
     return found
 

@@ -16,10 +16,10 @@ from tests.transports.openers import OPENERS, Call
 
 from elytron.registry import OPERATIONS, WIRE_OPERATIONS, by_name
 from elytron_core.errors import ElytronError
-from elytron_http_shell.surfaces.operations import path_of
+from elytron_http_shell.operations import path_of
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.app import mcp_surfaces
-from elytron_replay.comparison import expectations
+from elytron_replay import comparison
 from elytron_replay.fixture import FixtureStep
 
 PROTOCOLS = (mcp_surfaces(frozenset({ToolSet.ALL, ToolSet.DESTRUCTIVE}), is_private=True),)
@@ -54,16 +54,16 @@ def own() -> Iterator[Live]:
 def tell(call: Call, step: FixtureStep, values: dict[str, JsonValue]) -> None:
     """Do one step and hold it to what it expects."""
     scope: dict[str, JsonValue] = {"scope": {"space": values["space"]}} if _is_scoped(step.op) else {}
-    request = expectations.resolve_references({**scope, **step.request}, values)
+    request = comparison.resolve_references({**scope, **step.request}, values)
     if step.error is not None:
         with pytest.raises(ElytronError) as refused:
             call(step.op, request)
         assert refused.value.key == step.error
         return
     report = call(step.op, request)
-    expected = expectations.resolve_references(step.expect, values)
-    assert list(expectations.find_mismatches(expected, report)) == []
-    values.update({name: expectations.pick_value(report, path) for name, path in step.save.items()})
+    expected = comparison.resolve_references(step.expect, values)
+    assert list(comparison.find_mismatches(expected, report)) == []
+    values.update({name: comparison.pick_value(report, path) for name, path in step.save.items()})
 
 
 def _is_scoped(operation: str) -> bool:
@@ -75,7 +75,7 @@ def _is_scoped(operation: str) -> bool:
 def test_an_operation_is_the_same_over_every_transport(
     operation: str, transport: str, calls: Callable[[str], Call], tmp_path: Path
 ) -> None:
-    values: dict[str, JsonValue] = {expectations.TMP: str(tmp_path), "space": f"{operation} over {transport}"}
+    values: dict[str, JsonValue] = {comparison.TMP: str(tmp_path), "space": f"{operation} over {transport}"}
     for step in BODIES[operation]:
         tell(calls(transport), FixtureStep.model_validate(step), values)
 

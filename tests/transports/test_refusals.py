@@ -15,7 +15,7 @@ from elytron.registry import WIRE_OPERATIONS, by_name
 from elytron_core.errors import ElytronError
 from elytron_mcp_shell import ToolSet
 from elytron_mcp_shell.app import mcp_surfaces
-from elytron_replay.comparison import expectations
+from elytron_replay import comparison
 
 NAMES = [operation.name for operation in WIRE_OPERATIONS]
 ABSENT = {"turn": "4b9186e8d23eba7bc8a75a43.000000000001", "fact": "01a201c3-1348-7000-982e-11363f0ee9a3"}
@@ -54,8 +54,8 @@ def asked(name: str, space: str) -> JsonValue:
     """Return the last request of an operation's body, about things that are not there."""
     (*_, step) = [step for step in BODIES[name] if step["op"] == name]
     scope: dict[str, JsonValue] = {"scope": {"space": space}} if "scope" in by_name(name).request.model_fields else {}
-    values: dict[str, JsonValue] = {expectations.TMP: "/nowhere", "space": space, "snapshot": {}, **ABSENT}
-    return expectations.resolve_references({**scope, **step.get("request", {})}, values)
+    values: dict[str, JsonValue] = {comparison.TMP: "/nowhere", "space": space, "snapshot": {}, **ABSENT}
+    return comparison.resolve_references({**scope, **step.get("request", {})}, values)
 
 
 @pytest.mark.parametrize("transport", [name for name in OPENERS if name != "in process"])

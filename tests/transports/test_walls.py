@@ -25,7 +25,7 @@ from elytron_core.events import StreamKind
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.planes.space import PrincipalKind
 from elytron_mcp_shell import ToolSet
-from elytron_mcp_shell.tools.tool_sets import CONFIRM, tool_name
+from elytron_mcp_shell.tools import CONFIRM, tool_name
 
 pytestmark = pytest.mark.anyio
 

@@ -8,9 +8,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from elytron_a2a_shell.bridge import PeerBridge
-from elytron_a2a_shell.messages import PeerAnswer, PeerMessage
-from elytron_a2a_shell.uploads import PeerUploads
+from elytron_a2a_shell.peers import PeerAnswer, PeerBridge, PeerMessage, PeerUploads
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription

@@ -1,45 +1,188 @@
-"""The ASGI applications of A2A. Loaded when they are asked for: here the SDK and starlette are imported."""
+"""The ASGI applications of A2A, and its requests, each answered at once. Here the SDK and starlette are imported."""
+
+# ruff: noqa: ARG002 - the signatures are the SDK's
 
 import asyncio
+import json
 import re
+from collections.abc import AsyncGenerator
 from functools import cache, lru_cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, cast
 
 from a2a.compat.v0_3.conversions import to_core_send_message_request
+from a2a.server.context import ServerCallContext
+from a2a.server.events.event_queue import Event
+from a2a.server.request_handlers import RequestHandler
 from a2a.server.request_handlers.response_helpers import build_error_response
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.routes import DefaultServerCallContextBuilder, create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.types import (
     AgentCapabilities,
     AgentCard,
     AgentInterface,
     AgentSkill,
+    CancelTaskRequest,
+    DeleteTaskPushNotificationConfigRequest,
+    GetExtendedAgentCardRequest,
+    GetTaskPushNotificationConfigRequest,
+    GetTaskRequest,
     HTTPAuthSecurityScheme,
+    ListTaskPushNotificationConfigsRequest,
+    ListTaskPushNotificationConfigsResponse,
+    ListTasksRequest,
+    ListTasksResponse,
+    Message,
+    Part,
+    Role,
     SecurityRequirement,
     SecurityScheme,
+    SendMessageRequest,
     StringList,
+    SubscribeToTaskRequest,
+    Task,
+    TaskPushNotificationConfig,
 )
 from a2a.utils.constants import PROTOCOL_VERSION_0_3, PROTOCOL_VERSION_1_0
-from a2a.utils.errors import InvalidParamsError, InvalidRequestError
-from google.protobuf.json_format import ParseDict, ParseError
+from a2a.utils.errors import (
+    ExtendedAgentCardNotConfiguredError,
+    InvalidParamsError,
+    InvalidRequestError,
+    PushNotificationNotSupportedError,
+    TaskNotFoundError,
+)
+from a2a.utils.proto_utils import validate_proto_required_fields
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message as AsgiMessage
 
-from elytron_a2a_shell.bridge import PeerBridge
-from elytron_a2a_shell.messages import JSON, SUMMARIES, TEXT, PeerMessage
-from elytron_a2a_shell.requests import PeerRequestHandler, PrincipalContext
+from elytron_a2a_shell.peers import JSON, SUMMARIES, TEXT, MessageName, PeerBridge, PeerMessage
 from elytron_adapter import envelope
 from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.idempotency import key_in
 from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits, strict_json
-from elytron_core.errors import InvalidInput, PayloadTooLarge
+from elytron_core.errors import ElytronError, InvalidInput, PayloadTooLarge
 from elytron_core.errors.tree import error_of
 from elytron_core.ids import IdSource
+
+_PRINCIPAL = "principal"
+
+
+class PrincipalContext(DefaultServerCallContextBuilder):
+    """Hands on who was let in."""
+
+    def build(self, request: Request) -> ServerCallContext:
+        """Return the context of a request, with its principal."""
+        context = super().build(request)
+        context.state[_PRINCIPAL] = request.scope["state"][_PRINCIPAL]
+        return context
+
+
+class PeerRequestHandler(RequestHandler):
+    """Answers messages from a bridge. There are no tasks, and nothing is pushed."""
+
+    def __init__(self, bridge: PeerBridge, /, *, ids: IdSource) -> None:
+        self._bridge = bridge
+        self._ids = ids
+
+    async def on_message_send(self, params: SendMessageRequest, context: ServerCallContext) -> Task | Message:
+        """Answer a message by a message. What cannot be read as one of ours is invalid params."""
+        validate_proto_required_fields(params)
+        try:
+            asked = peer_message(params.message)
+        except ElytronError as error:
+            raise InvalidParamsError(message=error.message) from None
+        principal = context.state[_PRINCIPAL]
+        assert isinstance(principal, Principal)
+        answer = await self._bridge.answer(
+            principal, asked, request_id=self._ids.new(), idempotency_key=params.message.message_id
+        )
+        told = json.loads(envelope.encode_value(answer))
+        part = ParseDict({"data": told, "mediaType": JSON}, Part())
+        return Message(
+            message_id=self._ids.new(), context_id=params.message.context_id, role=Role.ROLE_AGENT, parts=[part]
+        )
+
+    async def on_message_send_stream(
+        self, params: SendMessageRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event]:
+        """Yield the answer, which is one message."""
+        yield await self.on_message_send(params, context)
+
+    async def on_list_tasks(self, params: ListTasksRequest, context: ServerCallContext) -> ListTasksResponse:
+        """Return none: messages are answered at once."""
+        return ListTasksResponse()
+
+    async def on_get_task(self, params: GetTaskRequest, context: ServerCallContext) -> Task | None:
+        raise TaskNotFoundError
+
+    async def on_cancel_task(self, params: CancelTaskRequest, context: ServerCallContext) -> Task | None:
+        raise TaskNotFoundError
+
+    async def on_subscribe_to_task(
+        self, params: SubscribeToTaskRequest, context: ServerCallContext
+    ) -> AsyncGenerator[Event]:
+        raise TaskNotFoundError
+        yield
+
+    async def on_create_task_push_notification_config(
+        self, params: TaskPushNotificationConfig, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        raise PushNotificationNotSupportedError
+
+    async def on_get_task_push_notification_config(
+        self, params: GetTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> TaskPushNotificationConfig:
+        raise PushNotificationNotSupportedError
+
+    async def on_list_task_push_notification_configs(
+        self, params: ListTaskPushNotificationConfigsRequest, context: ServerCallContext
+    ) -> ListTaskPushNotificationConfigsResponse:
+        raise PushNotificationNotSupportedError
+
+    async def on_delete_task_push_notification_config(
+        self, params: DeleteTaskPushNotificationConfigRequest, context: ServerCallContext
+    ) -> None:
+        raise PushNotificationNotSupportedError
+
+    async def on_get_extended_agent_card(
+        self, params: GetExtendedAgentCardRequest, context: ServerCallContext
+    ) -> AgentCard:
+        raise ExtendedAgentCardNotConfiguredError
+
+
+def peer_message(message: Message, /) -> PeerMessage:
+    """Return the peer's message in an A2A message: its one data part, or its text as a recall. Raises InvalidInput."""
+    parts = list(message.parts)
+    if len(parts) != 1:
+        raise InvalidInput(field="parts", problem="are not one: send one data part {name, payload, hops}, or one text")
+    (part,) = parts
+    match part.WhichOneof("content"):
+        case "data":
+            return envelope.decode_as(PeerMessage, json.dumps(_whole_numbers(MessageToDict(part.data))).encode())
+        case "text":
+            return PeerMessage(name=MessageName.RECALL_REQUEST, payload={"query": part.text})
+        case _:
+            raise InvalidInput(field="parts", problem="hold neither data nor text: fetch files yourself")
+
+
+def _whole_numbers(value: Any) -> Any:
+    """Return `value` with whole numbers as such: protobuf's values know floats alone."""
+    match value:
+        case float() if value.is_integer():
+            return int(value)
+        case dict():
+            return {name: _whole_numbers(inner) for name, inner in cast("dict[str, Any]", value).items()}
+        case list():
+            return [_whole_numbers(inner) for inner in cast("list[Any]", value)]
+        case _:
+            return value
+
 
 _ADDRESSES_KEPT = 16
 _METHODS: dict[str, Any] = JsonRpcDispatcher.METHOD_TO_MODEL
@@ -180,7 +323,7 @@ def _repeat_body(data: bytes, receive: Receive) -> Receive:
     """Return a receiver that gives the body that was read already, and then each later message."""
     unread = [data]
 
-    async def given() -> Message:
+    async def given() -> AsgiMessage:
         if unread:
             return {"type": "http.request", "body": unread.pop(), "more_body": False}
         return await receive()

@@ -6,8 +6,7 @@
 
 from collections.abc import Iterator
 
-from elytron_cli.terminal.command_page import FOLDER, PARTING, Page, page_of
-from elytron_cli.terminal.help_page import COMMANDS
+from elytron_cli.terminal.help_page import COMMANDS, FOLDER, PARTING, Page, page_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -36,6 +36,6 @@ def _asked_page(arguments: Sequence[str]) -> str | None:
         from elytron_cli.terminal.help_page import command_page
 
         return command_page()
-    from elytron_cli.terminal.command_page import kept_page
+    from elytron_cli.terminal.help_page import kept_page
 
     return kept_page(arguments[:-1])

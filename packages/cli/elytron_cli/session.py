@@ -1,10 +1,13 @@
-"""A runtime opened for one command. Every operation goes through the dispatcher, as from any other transport."""
+"""A runtime opened for one command, from its command line to its output; operations go through the dispatcher."""
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+
+import click
 
 import elytron
 from elytron.indexing.checkpoints import Progress
@@ -24,11 +27,20 @@ from elytron_adapter.envelope import (
     RejectedAnswer,
     SourceKind,
 )
-from elytron_cli.config import RunSettings, default_store
-from elytron_cli.input.files import valid_value
-from elytron_cli.refusal import OperationRefused
+from elytron_cli.config import RunSettings, default_store, resolve_settings
+from elytron_cli.input.options import as_json, global_options
+from elytron_cli.input.values import valid_value
+from elytron_cli.terminal.output import CommandOutput, OperationRefused, ProgressBar
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
-from elytron_core.errors import StoreUnavailable, StoreUrlInvalid
+from elytron_core.errors import (
+    KeyDestroyed,
+    SpaceIncomplete,
+    SpaceLocked,
+    StoreCorrupt,
+    StoreUnavailable,
+    StoreUrlInvalid,
+)
+from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.model import OperationRequest, Value
 from elytron_core.ports.models import Embedder, LanguageModel
 from elytron_core.ports.store import KeyProvider
@@ -36,7 +48,10 @@ from elytron_core.scope import Scope
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from elytron_models import ModelClient
+
 
 ReportT = TypeVar("ReportT", bound=Value)
 
@@ -231,3 +246,91 @@ def _make_folder(folder: Path) -> None:
         raise StoreUnavailable(
             f"cannot make the folder of the default store: {error.strerror}; give --store"
         ) from error
+
+
+SPACES_NAMED = 5
+
+
+def run_settings() -> RunSettings:
+    """Return the settings of this run."""
+    return resolve_settings(global_options(click.get_current_context()), environment=os.environ, folder=Path.cwd())
+
+
+def run_output() -> CommandOutput:
+    """Return where this run prints."""
+    return CommandOutput(as_json(click.get_current_context()))
+
+
+def run_work(
+    work: Callable[[CommandSession, CommandOutput], Awaitable[int | None]],
+    /,
+    *,
+    when_missing: WhenMissing = WhenMissing.REFUSE,
+    hints: bool = True,
+) -> int | None:
+    """Open the store, do `work`, close; return its exit code. Raises StoreMissing.
+
+    A command that only reads gives a hint if its space is empty and the store has others.
+    """
+    found, out = run_settings(), run_output()
+
+    async def whole() -> int | None:
+        with ProgressBar("indexing", unit="entries", shown=not out.is_json, unasked=True) as bar:
+            async with open_session(found, when_missing=when_missing, progress=bar.at, loads_search=False) as session:
+                session.runtime.context.entries.add("cli")
+                hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
+                code = await work(session, out)
+                if hint is not None:
+                    out.hint(hint)
+                return code
+
+    return asyncio.run(whole())
+
+
+def answer_request(
+    request: OperationRequest[ReportT],
+    show: Callable[["Console", ReportT], None],
+    /,
+    *,
+    code: Callable[[ReportT], int | None] | None = None,
+    when_missing: WhenMissing = WhenMissing.REFUSE,
+    hints: bool = True,
+) -> int | None:
+    """Perform `request` and print its report, which `show` does at a terminal; return the exit code it has by `code`.
+
+    Raises StoreMissing.
+    """
+
+    async def work(session: CommandSession, out: CommandOutput) -> int | None:
+        report = await session.call(request)
+        out.report(report, show)
+        return code(report) if code is not None else None
+
+    return run_work(work, when_missing=when_missing, hints=hints)
+
+
+def scope_of(conversation: str | None, /) -> Scope:
+    """Return the scope of this run, in the conversation that is named."""
+    named = {"conversation": conversation, "chat": None} if conversation is not None else {}
+    return valid_value(Scope, **(scope_fields(run_settings()) | named))
+
+
+def storing_missing(*, dry_run: bool) -> WhenMissing:
+    """Return how a command that writes opens a missing store: it makes one, and a dry run only pretends to."""
+    return WhenMissing.PRETEND if dry_run else WhenMissing.MAKE
+
+
+async def _other_spaces(session: CommandSession) -> str | None:
+    """Return a hint that names a few other spaces if the session's own was never written to."""
+    context = session.runtime.context
+    try:
+        if session.scope is None or await context.spaces.find(session.scope.space) is not None:
+            return None
+    except (StoreCorrupt, SpaceLocked, SpaceIncomplete, KeyDestroyed):
+        return None  # the command says so itself, or is one that needs not read it
+    found = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
+    if not found:
+        return None
+    told = ", ".join(repr(space) for space in found[:SPACES_NAMED])
+    more = " and others (`elytron spaces`)" if len(found) > SPACES_NAMED else ""
+    return f"the space {session.scope.space!r} is empty; this store has {told}{more}: name one with --space"

@@ -1,12 +1,19 @@
-"""The host of a console: the program that serves it, and what that program lets it show and change."""
+"""The host of a console: the program that serves it, what it lets be shown and changed, and its smoke checks."""
 
-from collections.abc import Callable
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
 from elytron.context import RuntimeModels
 from elytron_adapter.surface import Family
+from elytron_console import limits
 from elytron_core.clock import Instant
+from elytron_core.errors import NotFound, Overloaded, StoreUnavailable
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name
 
@@ -94,3 +101,105 @@ class ConsoleHost:
     """Commands that export rules for agents, for people to copy."""
     agents: Family | None = None
     """The routes of agents, if the program serves them; they are the same surfaces at each call."""
+
+
+_READ_BYTES = 65_536
+
+
+class SmokeCheckReport(Value):
+    """Outcome of a smoke check. Of a longer output, its end is shown."""
+
+    id: str
+    exit_code: int | None = None
+    """None if it was ended at its deadline."""
+    stdout: str = ""
+    stderr: str = ""
+    clipped: bool = False
+    duration_ms: int
+    timed_out: bool = False
+
+
+class SmokeRunner:
+    """Runs the checks of a host, a few at once."""
+
+    def __init__(self, host: ConsoleHost, /, *, deadline_s: float = limits.SMOKE_DEADLINE_S) -> None:
+        self._command = host.command
+        self._checks = {check.id: check for check in host.checks} if host.command else {}
+        self._deadline_s = deadline_s
+        self._running = 0
+
+    @property
+    def checks(self) -> Mapping[str, SmokeCheck]:
+        """Return the checks that there are, by id."""
+        return self._checks
+
+    async def run(self, check_id: str, /) -> SmokeCheckReport:
+        """Run the check of this id. Raises NotFound for another, Overloaded if enough run already."""
+        check = self._checks.get(check_id)
+        if check is None:
+            raise NotFound(what="smoke check", name=check_id)
+        if self._running >= limits.SMOKE_RUNS:
+            raise Overloaded
+        self._running += 1
+        try:
+            return await self._run(check)
+        finally:
+            self._running -= 1
+
+    async def _run(self, check: SmokeCheck) -> SmokeCheckReport:
+        began = time.monotonic()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                *check.arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,
+                env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100"},
+            )
+        except OSError as error:
+            raise StoreUnavailable(f"the check cannot be started: {error.strerror}") from error
+        assert process.stdout is not None
+        assert process.stderr is not None
+        reading = asyncio.gather(_last_bytes(process.stdout), _last_bytes(process.stderr))
+        timed_out = False
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await asyncio.shield(reading)
+                await process.wait()
+        except TimeoutError:
+            timed_out = True
+        finally:
+            if process.returncode is None:
+                _kill_group(process)
+                await process.wait()
+        (out, out_clipped), (err, err_clipped) = await reading
+        return SmokeCheckReport(
+            id=check.id,
+            exit_code=None if timed_out else process.returncode,
+            stdout=out,
+            stderr=err,
+            clipped=out_clipped or err_clipped,
+            duration_ms=round((time.monotonic() - began) * 1_000),
+            timed_out=timed_out,
+        )
+
+
+def _kill_group(process: asyncio.subprocess.Process) -> None:
+    """End the check with what it started, which may hold its outputs open."""
+    with suppress(ProcessLookupError):
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+
+
+async def _last_bytes(stream: asyncio.StreamReader) -> tuple[str, bool]:
+    """Return the end of what a stream says, and whether more came before."""
+    kept, is_clipped = b"", False
+    while piece := await stream.read(_READ_BYTES):
+        kept += piece
+        is_clipped = is_clipped or len(kept) > limits.SMOKE_OUTPUT_BYTES
+        kept = kept[-limits.SMOKE_OUTPUT_BYTES :]
+    return kept.decode("utf-8", "replace"), is_clipped

@@ -22,7 +22,7 @@ from elytron_adapter.http.requests import (
     read_body,
 )
 from elytron_console import limits
-from elytron_console.routes.transfers import ARCHIVE, TRANSCRIPTS
+from elytron_console.routes.memory_routes import ARCHIVE, TRANSCRIPTS
 from elytron_console.sessions import ROOT
 from elytron_core.errors import InvalidInput, PayloadTooLarge
 

@@ -1,29 +1,121 @@
-"""The console as a family of surfaces: its page and parts, and the routes that they ask."""
+"""The console as a family of surfaces: its page and parts, under a policy that lets nothing else in, and its routes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
+from elytron_adapter.http.responses import shown_surface
 from elytron_adapter.identity.access_keys import AccessKeys
-from elytron_adapter.surface import Family, Surface
-from elytron_console.console_page import page_surfaces
+from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol
 from elytron_console.host import ConsoleHost
 from elytron_console.journal import JournalReader
-from elytron_console.routes.agent_pages import agent_page_surfaces
-from elytron_console.routes.ego_graph import ego_graph_surface
-from elytron_console.routes.erasures import erasure_surface
 from elytron_console.routes.member_routes import (
+    agent_page_surfaces,
     journal_surfaces,
     operation_surfaces,
     path_surfaces,
     session_surfaces,
     skill_surfaces,
 )
-from elytron_console.routes.model_costs import spending_surfaces
-from elytron_console.routes.operator_routes import device_surfaces, server_surfaces, smoke_surfaces
-from elytron_console.routes.transfers import transfer_surfaces
-from elytron_console.sessions import ConsoleDoor
+from elytron_console.routes.memory_routes import ego_graph_surface, erasure_surface, transfer_surfaces
+from elytron_console.routes.operator_routes import device_surfaces, server_surfaces, smoke_surfaces, spending_surfaces
+from elytron_console.sessions import ROOT, ConsoleDoor
+
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; base-uri 'none';"
+    " form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+_INDEX: Final = "index.html"
+
+
+def page_surfaces() -> tuple[Surface, ...]:
+    """Return the page and its parts. They are public: what is stored is behind the routes that they ask."""
+    told = SurfaceDescription(
+        "console", "The page of the console.", given="text/html", headers=("If-None-Match",), answer="The page.",
+        group="pages",
+    )  # fmt: skip
+    home = SurfaceDescription(
+        "console_home", "Lead to the page of the console.", status=307, answer="It is there.", group="pages"
+    )
+    return (
+        shown_surface(ROOT, _index_page, access=SurfaceAccess.PUBLIC, methods=("GET",), told=told),
+        shown_surface(f"{ROOT}/", _slash_page, access=SurfaceAccess.PUBLIC, methods=("GET",), told=home),
+        Surface(f"{ROOT}/static", _static_app, SurfaceAccess.PUBLIC, kind=SurfaceProtocol.MOUNT),
+    )
+
+
+async def _index_page(request: Request) -> Response:
+    return _asset_response(_INDEX, request.headers)
+
+
+async def _slash_page(_request: Request) -> Response:
+    return RedirectResponse(ROOT)
+
+
+async def _static_app(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["type"] != "http":
+        await send({"type": "websocket.close", "code": 1008, "reason": "no socket is here"})
+        return
+    name = scope["path"].removeprefix(scope.get("root_path", "")).lstrip("/")
+    is_there = scope["method"] in {"GET", "HEAD"} and name in static_assets() and name != _INDEX
+    answer = _asset_response(name, Headers(scope=scope)) if is_there else Response(status_code=404)
+    await answer(scope, receive, send)
+
+
+def _asset_response(name: str, headers: Headers) -> Response:
+    """Return a part under its ETag, or 304 for a caller that has it."""
+    body = static_assets()[name]
+    etag = f'"{sha256(body).hexdigest()[:32]}"'
+    told = {**_HEADERS, "ETag": etag}
+    if headers.get("if-none-match") == etag:
+        return Response(status_code=304, headers=told)
+    return Response(body, media_type=_TYPES[_file_ending(name)], headers=told)
+
+
+@cache
+def static_assets() -> Mapping[str, bytes]:
+    """Return every part of the page by its path below the folder of the parts."""
+    return dict(_assets_below(files("elytron_console") / "static", ""))
+
+
+def _assets_below(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found: list[tuple[str, bytes]] = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            found += _assets_below(entry, f"{prefix}{entry.name}/")
+        elif _file_ending(entry.name) in _TYPES:
+            found.append((f"{prefix}{entry.name}", entry.read_bytes()))
+    return found
+
+
+def _file_ending(name: str) -> str:
+    return f".{name.rpartition('.')[2]}"
 
 
 def console_surfaces(host: ConsoleHost | None = None, /) -> Family:

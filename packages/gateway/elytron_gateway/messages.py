@@ -18,7 +18,7 @@ from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.collection import CollectionShelf, commit_changes, record_of
 from elytron_gateway.extraction.child_process import FileExtraction, UnreadableUpload
-from elytron_gateway.extraction.file_type import media_type
+from elytron_gateway.extraction.file_text import media_type
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.resources import AllowedSources, read_source
 from elytron_gateway.upstream.port import UpstreamItem, UpstreamMessage

@@ -7,7 +7,7 @@ from elytron_core.planes.transcript import Message
 from elytron_core.text.similarity import is_blank
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import names
-from elytron_gateway.accounts.quotas import PlannedChange, SpaceCounting
+from elytron_gateway.accounts import PlannedChange, SpaceCounting
 from elytron_gateway.collection import CollectionShelf, ShelvedDocument, record_of
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.sessions import OwnerSessions

@@ -38,10 +38,10 @@ from elytron_core.planes.gateway import (
 from elytron_core.planes.transcript import Message, Metadata
 from elytron_gateway import collection, names
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.accounts.quotas import PlannedChange, Room, SpaceCounting
+from elytron_gateway.accounts import PlannedChange, Room, SpaceCounting
 from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
 from elytron_gateway.extraction.child_process import FileChunk, FileExtraction, UnreadableUpload
-from elytron_gateway.extraction.file_type import MEDIA, media_type, readable_types
+from elytron_gateway.extraction.file_text import MEDIA, media_type, readable_types
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.overrides import RESOURCE_TAG, MemoryEdits
 from elytron_gateway.sessions import OwnerSessions

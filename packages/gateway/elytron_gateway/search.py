@@ -8,7 +8,7 @@ from typing import Any
 from elytron.context import OperationContext
 from elytron_core.planes.gateway import EditKind, MemoryOverride, UploadedResource
 from elytron_gateway import names
-from elytron_gateway.accounts.quotas import SpaceCounting
+from elytron_gateway.accounts import SpaceCounting
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.overrides import EDIT_OF, EDIT_SESSION, RESOURCE_TAG, MemoryEdits, edit_tag
 from elytron_gateway.resources import OwnedResources

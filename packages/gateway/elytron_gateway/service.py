@@ -20,8 +20,15 @@ from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import messages, names, wire
-from elytron_gateway.accounts.quotas import SpaceCounting, UserQuotas
-from elytron_gateway.accounts.users import SPACE, ErasedUser, GatewayUsers, SignedReport, sign_report
+from elytron_gateway.accounts import (
+    SPACE,
+    ErasedUser,
+    GatewayUsers,
+    SignedReport,
+    SpaceCounting,
+    UserQuotas,
+    sign_report,
+)
 from elytron_gateway.collection import record_of
 from elytron_gateway.extraction.child_process import FileExtraction
 from elytron_gateway.messages import MessageUpload

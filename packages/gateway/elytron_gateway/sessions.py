@@ -6,7 +6,7 @@ from elytron_core.errors import PermissionRefused
 from elytron_core.planes.gateway import SESSIONS, GatewaySession, SpaceCounts
 from elytron_core.ports.store import BatchKey, PutChange
 from elytron_gateway import names
-from elytron_gateway.accounts.quotas import PlannedChange, Room, SpaceCounting
+from elytron_gateway.accounts import PlannedChange, Room, SpaceCounting
 from elytron_gateway.collection import CollectionShelf, ShelvedDocument, record_of
 from elytron_gateway.names import MemoryOwner, SessionKind
 

@@ -29,15 +29,13 @@ from elytron_adapter.identity.access_keys import AccessKeys, DevelopmentCallers
 from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_adapter.transport_switches import ServedPath
 from elytron_core.errors import ElytronError
-from elytron_http_shell.description.docs_pages import describing_surfaces, watching_surfaces
+from elytron_http_shell.description import describing_surfaces, watching_surfaces
 from elytron_http_shell.doors import HostGuard, standing_headers, surface_route
-from elytron_http_shell.streams.websocket import stream_surfaces
-from elytron_http_shell.surfaces.compat_routes import seed_routes
-from elytron_http_shell.surfaces.keys import access_routes, shutdown_route
-from elytron_http_shell.surfaces.operations import flat_routes, operation_surfaces
-from elytron_http_shell.surfaces.webhooks import webhook_surfaces
-from elytron_http_shell.telemetry.logs import RequestSpans, RequestWatch
-from elytron_http_shell.telemetry.metrics import ServerMetrics
+from elytron_http_shell.keys import access_routes, shutdown_route
+from elytron_http_shell.operations import flat_routes, operation_surfaces, seed_routes
+from elytron_http_shell.telemetry import RequestSpans, RequestWatch, ServerMetrics
+from elytron_http_shell.webhooks import webhook_surfaces
+from elytron_http_shell.websocket import stream_surfaces
 
 
 class DirectRouter:

@@ -1,7 +1,6 @@
 """The operations as an MCP server, over stdio and streamable HTTP. Imports nothing heavy before it is used."""
 
-from elytron_mcp_shell.app import McpApp, mcp_app, mcp_server, serve_stdio
-from elytron_mcp_shell.stdio import require_message
-from elytron_mcp_shell.tools.tool_sets import DEFAULT_SETS, ToolSet
+from elytron_mcp_shell.app import McpApp, mcp_app, mcp_server, require_message, serve_stdio
+from elytron_mcp_shell.tools import DEFAULT_SETS, ToolSet
 
 __all__ = ["DEFAULT_SETS", "McpApp", "ToolSet", "mcp_app", "mcp_server", "require_message", "serve_stdio"]

@@ -31,16 +31,19 @@ from elytron_core.errors import ElytronError
 from elytron_core.errors.tree import error_of
 from elytron_core.model import Value
 from elytron_core.scope import Scope
-from elytron_mcp_shell.tools.line_tools import LineTool, line_tools
-from elytron_mcp_shell.tools.plain_tools import everyday_tools, mem0_tools, text_of
-from elytron_mcp_shell.tools.reference_tools import reference_tools
-from elytron_mcp_shell.tools.tool_sets import (
+from elytron_mcp_shell.reference_tools import reference_tools
+from elytron_mcp_shell.tools import (
+    LineTool,
     ToolSet,
+    everyday_tools,
     line_tool,
+    line_tools,
+    mem0_tools,
     operation_tool,
     operations_of,
     plain_tool,
     require_confirmed,
+    text_of,
     tool_name,
 )
 

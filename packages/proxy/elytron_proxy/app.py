@@ -20,11 +20,10 @@ from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Un
 from elytron_models.stream_parser import Fields, fields_of, json_text, object_fields, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller, caller_of
-from elytron_proxy.commit import ProxyParts
 from elytron_proxy.conversation import ConversationFinder
 from elytron_proxy.dialects import CHAT, DIALECTS, MESSAGES, OLLAMA, CallRefusal, PromptDialect
 from elytron_proxy.dialects.dialect import items_of
-from elytron_proxy.exchange import ProxyExchange, refusal_of
+from elytron_proxy.exchange import ProxyExchange, ProxyParts, refusal_of
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import MemoryDown, ProxyMemory
 from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response

@@ -18,7 +18,7 @@ from elytron_core.ports.models import LanguageModel
 from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope, Space
 from elytron_core.strict_json import Json
-from elytron_replay.comparison import expectations
+from elytron_replay import comparison
 
 V = TypeVar("V", bound=Value)
 
@@ -78,18 +78,18 @@ def _short_profile(value: object) -> object:
 
 
 def _parse_expectation(value: Object) -> Object:
-    expectations.require_known(value)
+    comparison.require_known(value)
     return value
 
 
 def _parse_name(value: str) -> str:
-    if value == expectations.TMP:
+    if value == comparison.TMP:
         raise ValueError(f"{value!r} is the name of the story's folder: take another")
     return value
 
 
 Moment = Annotated[Instant, BeforeValidator(_parse_moment)]
-SavedName = Annotated[str, Field(pattern=expectations.NAME_PATTERN), AfterValidator(_parse_name)]
+SavedName = Annotated[str, Field(pattern=comparison.NAME_PATTERN), AfterValidator(_parse_name)]
 Expectation = Annotated[Object, AfterValidator(_parse_expectation)]
 
 
@@ -200,7 +200,7 @@ def _fixture_problems(fixture: Fixture, *, stem: str) -> Iterator[str]:
         yield f"spaces: lacks {space!r}, which the fixture uses"
     saved: set[str] = set()
     for number, step in enumerate(fixture.steps, 1):
-        for reference in sorted(expectations.used_names(step.request) | expectations.used_names(step.expect)):
+        for reference in sorted(comparison.used_names(step.request) | comparison.used_names(step.expect)):
             if reference not in saved:
                 yield f"step {number}: ${{{reference}}} is saved by no earlier step"
         space = _space_of(step)

@@ -13,11 +13,9 @@ from elytron_core.errors import InvalidInput, UnreadableFile
 from elytron_core.model import Value
 from elytron_core.ports.store import KeyProvider
 from elytron_core.scope import Scope
-from elytron_replay import engines, runner
-from elytron_replay.comparison import expectations
-from elytron_replay.engines import ReplayEngine
+from elytron_replay import comparison, runner
 from elytron_replay.fixture import Fixture, FixtureStep, Object, ReportPath, Slug, StoryClock, load_fixture, value_in
-from elytron_replay.runner import FixtureOutcome, ToldStep, run_fixture
+from elytron_replay.runner import FixtureOutcome, ReplayEngine, ToldStep, run_fixture
 
 NOISE = {"compact": 8, "full": 160}
 """Messages of another conversation that stand around a case's own, by size."""
@@ -176,10 +174,10 @@ async def run_wall(
 ) -> WallReport:
     """Tell every case to a fresh store of each of `stores` at each size, and hold the answers against the bar.
 
-    Stores are named as `engines.engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
+    Stores are named as `named_engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
     anything runs where a case is not well formed, InvalidInput for an unknown store.
     """
-    used = engines.named_engines(stores, keys=keys)
+    used = runner.named_engines(stores, keys=keys)
     bar = thresholds or CaseThresholds()
     loaded = [(path, load_case(path)) for path in cases]
     rows = [
@@ -308,7 +306,7 @@ class _ProbeAnswer:
     def __init__(self, probe: MemoryProbe, told: ToldStep, /) -> None:
         self.probe = probe
         self._whole = json.dumps(told.report, ensure_ascii=False)
-        place = expectations.pick_value(told.report, probe.place)
+        place = comparison.pick_value(told.report, probe.place)
         self.is_list = isinstance(place, list)
         self._items = [_part_text(part) for part in place] if isinstance(place, list) else [_part_text(place)]
         checks = told.report.get("checks") if isinstance(told.report, dict) else None

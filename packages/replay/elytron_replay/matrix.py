@@ -13,12 +13,11 @@ from elytron_core.model import Value
 from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import KeyProvider
 from elytron_core.strict_json import canonical_bytes, sha256_digest
-from elytron_replay import engines, fixture, runner
-from elytron_replay.comparison import json_diff
-from elytron_replay.engines import ReplayEngine
+from elytron_replay import fixture, runner
+from elytron_replay.comparison import JsonDifference, json_differences
 from elytron_replay.fixture import Fixture, load_cassette, load_fixture, save_cassette
 from elytron_replay.gates import GateReport
-from elytron_replay.runner import FixtureOutcome, run_fixture
+from elytron_replay.runner import FixtureOutcome, ReplayEngine, run_fixture
 
 EXPECTED = "expected"
 """Name of a difference's left side if the fixture itself demands it."""
@@ -93,17 +92,17 @@ class MatrixReport(Value):
 
 async def run_matrix(
     fixtures: Sequence[Path],
-    stores: Sequence[str | ReplayEngine] = engines.DEFAULT_STORES,
+    stores: Sequence[str | ReplayEngine] = runner.DEFAULT_STORES,
     /,
     *,
     keys: KeyProvider | None = None,
 ) -> MatrixReport:
     """Tell every fixture to every store and compare step by step; the first store is what others are held against.
 
-    Stores are named as `engines.engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
+    Stores are named as `named_engine` knows them, or are engines of the caller's own. Raises UnreadableFile before
     anything runs where a fixture is not well formed, InvalidInput for a store that is none.
     """
-    return await compare_stores(fixtures, engines.named_engines(stores, keys=keys))
+    return await compare_stores(fixtures, runner.named_engines(stores, keys=keys))
 
 
 async def compare_stores(fixtures: Sequence[Path], stores: Sequence[ReplayEngine], /) -> MatrixReport:
@@ -116,7 +115,7 @@ async def compare_stores(fixtures: Sequence[Path], stores: Sequence[ReplayEngine
 
 async def record_fingerprints(
     fixtures: Sequence[Path],
-    stores: Sequence[str | ReplayEngine] = engines.DEFAULT_STORES,
+    stores: Sequence[str | ReplayEngine] = runner.DEFAULT_STORES,
     /,
     *,
     keys: KeyProvider | None = None,
@@ -127,7 +126,7 @@ async def record_fingerprints(
     A fixture with an unmet demand or a difference between stores keeps what was recorded before. With `model`, what a
     fixture's cassette lacks is asked of it first, and the cassette then holds just the calls of the story.
     """
-    named = engines.named_engines(stores, keys=keys)
+    named = runner.named_engines(stores, keys=keys)
     _require_stores(named)
     for path in fixtures:
         fixture = _load_named(path)
@@ -214,12 +213,12 @@ def _store_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) -> 
     for first, other in ((outcomes[0], other) for other in outcomes[1:]):
         # A run that broke off is compared up to its end; the early end is itself a difference.
         for one, two in zip(first.steps, other.steps, strict=False):
-            for found in json_diff.json_differences(one.report, two.report):
+            for found in json_differences(one.report, two.report):
                 yield _step_difference(fixture, one.number, found, first.store, other.store)
         ends: list[JsonValue] = [
             {"ended_at": outcome.ended_at, "fingerprints": _outcome_fingerprints(outcome)} for outcome in (first, other)
         ]
-        for found in json_diff.json_differences(*ends):
+        for found in json_differences(*ends):
             yield _step_difference(fixture, None, found, first.store, other.store)
 
 
@@ -228,7 +227,7 @@ def _recorded_differences(fixture: Fixture, outcomes: Sequence[FixtureOutcome]) 
     recorded: dict[str, JsonValue] = {space: kept.model_dump() for space, kept in fixture.expected.items()}
     for outcome in outcomes:
         ended = {space: found for space, found in _outcome_fingerprints(outcome).items() if space in recorded}
-        for found in json_diff.json_differences(recorded, ended, path="fingerprints"):
+        for found in json_differences(recorded, ended, path="fingerprints"):
             yield _step_difference(fixture, None, found, RECORDED, outcome.store)
 
 
@@ -237,7 +236,7 @@ def _outcome_fingerprints(outcome: FixtureOutcome) -> dict[str, JsonValue]:
 
 
 def _step_difference(
-    fixture: Fixture, step: int | None, found: json_diff.JsonDifference, left_side: str, right_side: str
+    fixture: Fixture, step: int | None, found: JsonDifference, left_side: str, right_side: str
 ) -> StoreDifference:
     return StoreDifference(
         step=step,

@@ -1,31 +1,36 @@
-"""Run of a fixture on one store: each step's report, its unmet expectations, and the fingerprints at the end."""
+"""Run of a fixture on one store: the stores by name, each step's report, its unmet expectations, the fingerprints."""
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import AsyncExitStack
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from pydantic import JsonValue
 
+import elytron
 from elytron import MemoryRuntime
 from elytron.registry import OPERATIONS, by_name
 from elytron.writes.facts import keep_all_uses
 from elytron_adapter import envelope
+from elytron_core.clock import Clock
 from elytron_core.contracts.archive import ImportMode, MemoryImportRequest, MemorySpaceExportRequest
 from elytron_core.contracts.inspection import MemoryInspectionRequest
 from elytron_core.errors import ElytronError, InvalidInput
-from elytron_core.ids import SpaceId
+from elytron_core.ids import IdSource, SpaceId
 from elytron_core.model import Value
+from elytron_core.policy.host import profile_of
 from elytron_core.ports.models import LanguageModel
+from elytron_core.ports.store import KeyProvider
+from elytron_core.profiles import ProfileName
 from elytron_core.scope import Scope
-from elytron_replay.comparison import expectations
-from elytron_replay.comparison.json_diff import ABSENT, JsonDifference, normalise_report, shown_json
-from elytron_replay.engines import ReplayEngine
+from elytron_replay import comparison
+from elytron_replay.comparison import ABSENT, JsonDifference, normalise_report, shown_json
 from elytron_replay.fixture import (
     Fixture,
     FixtureStep,
@@ -35,6 +40,98 @@ from elytron_replay.fixture import (
     StoreReopening,
     model_of,
 )
+
+SEALED = "+sealed"
+URLS: Mapping[str, Callable[[Path], str]] = {
+    "memory": lambda _: "memory:",
+    "file": lambda folder: f"file://{folder}/store",
+    "sqlite": lambda folder: f"sqlite:///{folder}/store.db",
+    "embedded": lambda folder: f"embedded://{folder}/store",
+}
+DEFAULT_STORES = tuple(URLS)
+
+
+class StoreOpener(Protocol):
+    """Opens the store in a folder, and makes it if it is not there."""
+
+    def __call__(
+        self,
+        folder: Path,
+        /,
+        *,
+        scope: Scope | None,
+        clock: Clock,
+        ids: IdSource,
+        language_model: LanguageModel | None = None,
+        profile: ProfileName | None = None,
+    ) -> AbstractAsyncContextManager[MemoryRuntime]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayEngine:
+    """A store by its name. One that is not `durable` ends with its runtime and is carried over by archive.
+
+    `kind` is what profiles call it: some of them admit few kinds of stores.
+    """
+
+    name: str
+    open: StoreOpener
+    durable: bool = True
+    kind: str = "given"
+
+    def is_in(self, profile: ProfileName | None, /) -> bool:
+        """Return whether `profile` has such a store."""
+        admitted = profile_of(profile).engines if profile is not None else ()
+        return not admitted or self.kind in admitted
+
+
+def named_engine(name: str, /, *, keys: KeyProvider | None = None) -> ReplayEngine:
+    """Return the engine called `name`; a sealed one is sealed with `keys`, else with a key that is not stored.
+
+    Raises InvalidInput for an unknown name.
+    """
+    plain = name.removesuffix(SEALED)
+    if plain not in URLS:
+        known = ", ".join((*URLS, *(f"{store}{SEALED}" for store in URLS)))
+        raise InvalidInput(field="store", problem=f"{name!r} cannot be replayed on; there are {known}")
+    sealing = (keys or passing_key()) if plain != name else None
+
+    def opener(
+        folder: Path,
+        /,
+        *,
+        scope: Scope | None,
+        clock: Clock,
+        ids: IdSource,
+        language_model: LanguageModel | None = None,
+        profile: ProfileName | None = None,
+    ) -> AbstractAsyncContextManager[MemoryRuntime]:
+        url = URLS[plain](folder)
+        return elytron.open(
+            url,
+            space=None,
+            scope=scope,
+            keys=sealing,
+            clock=clock,
+            ids=ids,
+            language_model=language_model,
+            profile=profile,
+        )
+
+    return ReplayEngine(name, opener, durable=plain != "memory", kind=plain)
+
+
+def named_engines(stores: Sequence[str | ReplayEngine], /, *, keys: KeyProvider | None = None) -> list[ReplayEngine]:
+    """Return the engine of each of `stores`, whether it is one or the name of one. Raises InvalidInput."""
+    return [named_engine(store, keys=keys) if isinstance(store, str) else store for store in stores]
+
+
+def passing_key() -> KeyProvider:
+    """Return a key that is not stored."""
+    from elytron_store.sealed.providers import LocalKeys
+
+    return LocalKeys({"replay": secrets.token_bytes(32)}, current="replay")
+
 
 MANDATORY = ("write", "recall", "project", "inspect")
 """Operations that every set of fixtures must exercise."""
@@ -76,7 +173,7 @@ class FixtureOutcome:
 
     @property
     def ok(self) -> bool:
-        """Return whether every step met its expectations."""
+        """Return whether every step met its comparison."""
         return self.ended_at is None and not any(step.problems for step in self.steps)
 
 
@@ -209,7 +306,7 @@ async def _begin_with(stage: _FixtureStage, archive: StartingArchive, beside: Pa
 async def _tell_steps(
     fixture: Fixture, stage: _FixtureStage, telling: FixtureTelling, folder: Path
 ) -> tuple[tuple[ToldStep, ...], int | None]:
-    values: dict[str, JsonValue] = {expectations.TMP: str(folder)}
+    values: dict[str, JsonValue] = {comparison.TMP: str(folder)}
     told: list[ToldStep] = []
     for number, step in enumerate(fixture.steps, 1):
         telling.begin(number, step)
@@ -228,7 +325,7 @@ async def _tell_steps(
             return tuple(told), number
         for name, path in step.save.items():
             try:
-                values[name] = expectations.pick_value(report, path)
+                values[name] = comparison.pick_value(report, path)
             except KeyError:
                 told[-1] = ToldStep(number, told[-1].report, (*problems, JsonDifference(f"save.{name}", path, ABSENT)))
                 return tuple(told), number
@@ -240,7 +337,7 @@ async def _do_step(
 ) -> tuple[JsonValue, str | None]:
     """Do one step; return its report, or what its error says, and that error's key."""
     try:
-        request = expectations.resolve_references(step.request, values)
+        request = comparison.resolve_references(step.request, values)
         assert isinstance(request, dict)
         return await call_operation(runtime, step.op, request), None
     except ElytronError as error:
@@ -255,9 +352,9 @@ def _step_problems(
         yield JsonDifference("", asked, shown_json(report))
         return
     try:
-        expected = expectations.resolve_references(step.expect, values)
+        expected = comparison.resolve_references(step.expect, values)
     except InvalidInput as problem:
         yield JsonDifference("expect", "references that fit", str(problem))
         return
-    yield from expectations.find_mismatches(expected, report)
-    yield from expectations.find_shortfalls(step.minimum, report)
+    yield from comparison.find_mismatches(expected, report)
+    yield from comparison.find_shortfalls(step.minimum, report)

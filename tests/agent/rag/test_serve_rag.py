@@ -8,8 +8,8 @@ from tests.transports.serving import served
 import elytron
 from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent.service.companion import ServiceSettings
+from elytron_cli.input.server_options import rag_settings
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
-from elytron_cli.server.service_limits import rag_settings
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.server import ServingSettings, served_http
 

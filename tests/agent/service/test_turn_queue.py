@@ -16,7 +16,7 @@ from tests.models.fake_server import Asked, Sent, serving
 from elytron_agent.context.compaction import tokens_of
 from elytron_agent.runs.settings import RunBudget
 from elytron_agent.service import limits
-from elytron_cli.server.service_limits import RAG_LIMITS, NamedLimits, rag_settings, run_budget
+from elytron_cli.input.server_options import RAG_LIMITS, NamedLimits, rag_settings, run_budget
 
 pytestmark = pytest.mark.anyio
 

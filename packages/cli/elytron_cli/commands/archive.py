@@ -15,7 +15,6 @@ from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport
 from elytron.importers.detection import MAGIC, is_export
 from elytron.transfer.migration import CopiedSpace, migrate_store
 from elytron_adapter.failures import failure_of
-from elytron_cli.input.files import STANDARD_INPUT, as_file, require_free
 from elytron_cli.input.options import (
     OneOf,
     PageGroup,
@@ -26,11 +25,20 @@ from elytron_cli.input.options import (
     page_command,
     yes_option,
 )
-from elytron_cli.runner import answer_request, run_output, run_settings, run_work, scope_of, storing_missing
-from elytron_cli.session import CommandSession, keys_of, open_session
+from elytron_cli.input.values import STANDARD_INPUT, as_file, require_free
+from elytron_cli.session import (
+    CommandSession,
+    answer_request,
+    keys_of,
+    open_session,
+    run_output,
+    run_settings,
+    run_work,
+    scope_of,
+    storing_missing,
+)
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.confirmation import confirm_question
-from elytron_cli.terminal.output import CommandOutput, ProgressBar, safe_line
+from elytron_cli.terminal.output import CommandOutput, ProgressBar, confirm_question, safe_line
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.archive import (
     ErasuresOutcome,

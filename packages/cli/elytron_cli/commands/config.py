@@ -4,7 +4,7 @@ import click
 
 from elytron_cli.config import OPTIONS, OTHER_VARIABLES, SECRETS, ways_to_set
 from elytron_cli.input.options import PageGroup, common_options, page_command
-from elytron_cli.runner import run_output, run_settings
+from elytron_cli.session import run_output, run_settings
 from elytron_cli.tables import common as tables_common
 from elytron_core.model import Value
 

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from elytron_cli.input.files import read_value, require_free, valid_value, write_file
 from elytron_cli.input.options import (
     OneOf,
     PageGroup,
@@ -14,8 +13,8 @@ from elytron_cli.input.options import (
     force_option,
     in_conversation,
 )
-from elytron_cli.runner import answer_request, run_work, scope_of, storing_missing
-from elytron_cli.session import CommandSession
+from elytron_cli.input.values import read_value, require_free, valid_value, write_file
+from elytron_cli.session import CommandSession, answer_request, run_work, scope_of, storing_missing
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import planes
 from elytron_cli.terminal.output import CommandOutput, json_text

@@ -5,7 +5,6 @@ from typing import Any
 
 import click
 
-from elytron_cli.input.files import read_value, valid_value
 from elytron_cli.input.options import (
     OneOf,
     PageGroup,
@@ -22,13 +21,12 @@ from elytron_cli.input.options import (
     time_option,
     yes_option,
 )
-from elytron_cli.runner import answer_request, run_work, scope_of, storing_missing
-from elytron_cli.session import CommandSession
+from elytron_cli.input.values import read_value, valid_value
+from elytron_cli.session import CommandSession, answer_request, run_work, scope_of, storing_missing
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import planes
 from elytron_cli.tables import planes as tables_facts
-from elytron_cli.terminal.confirmation import at_terminal, confirm_question
-from elytron_cli.terminal.output import CommandOutput
+from elytron_cli.terminal.output import CommandOutput, at_terminal, confirm_question
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.facts import (

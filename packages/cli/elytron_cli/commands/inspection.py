@@ -18,15 +18,21 @@ from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.failures import EXIT_DAMAGE, failure_of, reject_error
 from elytron_cli.commands.config import ConfigItem
 from elytron_cli.config import RunSettings
-from elytron_cli.input.files import read_value, replace_file, valid_value
-from elytron_cli.input.filters import profile_option
 from elytron_cli.input.options import PageGroup, common_but_profile, common_options, page_command, page_options
-from elytron_cli.refusal import OperationRefused
-from elytron_cli.runner import answer_request, run_output, run_settings, run_work
-from elytron_cli.session import CommandSession, keys_of, open_session, scope_fields
+from elytron_cli.input.values import profile_option, read_value, replace_file, valid_value
+from elytron_cli.session import (
+    CommandSession,
+    answer_request,
+    keys_of,
+    open_session,
+    run_output,
+    run_settings,
+    run_work,
+    scope_fields,
+)
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables.common import show_pairs
-from elytron_cli.terminal.output import CommandOutput, safe_line
+from elytron_cli.terminal.output import CommandOutput, OperationRefused, safe_line
 from elytron_core import limits
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.inspection import (

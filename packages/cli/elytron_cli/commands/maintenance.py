@@ -16,12 +16,10 @@ from elytron_cli.input.options import (
     page_command,
     yes_option,
 )
-from elytron_cli.runner import answer_request, run_work, scope_of
-from elytron_cli.session import CommandSession
+from elytron_cli.session import CommandSession, answer_request, run_work, scope_of
 from elytron_cli.tables import jobs
 from elytron_cli.tables import jobs as tables_jobs
-from elytron_cli.terminal.confirmation import confirm_question
-from elytron_cli.terminal.output import CommandOutput, ProgressBar
+from elytron_cli.terminal.output import CommandOutput, ProgressBar, confirm_question
 from elytron_core import limits
 from elytron_core.contracts.maintenance import (
     ExtractionMethod,

@@ -15,9 +15,9 @@ from elytron_cli.input.options import (
     reason_option,
     yes_option,
 )
-from elytron_cli.runner import answer_request, storing_missing
+from elytron_cli.session import answer_request, storing_missing
 from elytron_cli.tables import planes as tables_records
-from elytron_cli.terminal.confirmation import confirm_question
+from elytron_cli.terminal.output import confirm_question
 from elytron_core.contracts.records import (
     RecordDeleteRequest,
     RecordGetRequest,

@@ -8,7 +8,6 @@ from typing import Any
 import click
 
 from elytron.state.directories import SkillDirs
-from elytron_cli.input.files import read_file, skill_writes, valid_value
 from elytron_cli.input.options import (
     OneOf,
     PageGroup,
@@ -18,12 +17,19 @@ from elytron_cli.input.options import (
     reason_option,
     yes_option,
 )
-from elytron_cli.runner import answer_request, run_output, run_settings, run_work, storing_missing
-from elytron_cli.session import CommandSession, skill_dirs_of
+from elytron_cli.input.values import read_file, skill_writes, valid_value
+from elytron_cli.session import (
+    CommandSession,
+    answer_request,
+    run_output,
+    run_settings,
+    run_work,
+    skill_dirs_of,
+    storing_missing,
+)
 from elytron_cli.tables import common as tables_common
 from elytron_cli.tables import planes as tables_skills
-from elytron_cli.terminal.confirmation import confirm_question
-from elytron_cli.terminal.output import CommandOutput
+from elytron_cli.terminal.output import CommandOutput, confirm_question
 from elytron_core.clock import SystemClock
 from elytron_core.contracts.skills import (
     RuntimeSkillDeleteRequest,

@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from elytron_cli.config import OPTIONS as SETTINGS
-from elytron_cli.terminal.command_page import page_of
-from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS
+from elytron_cli.terminal.help_page import ALIASES, FLAGS, OPTIONS, page_of
 from elytron_core import limits
 from elytron_core.clock import Instant, format_instant, instant
 from elytron_core.errors import InvalidInput

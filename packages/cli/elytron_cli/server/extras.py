@@ -1,24 +1,42 @@
-"""Surfaces of a server beside the operations: the gateway, MCP, A2A, and the store on request."""
+"""Surfaces of a server beside the operations: the gateway, MCP, A2A, the store on request, and the console's host."""
 
+import os
+import re
+import shutil
+import sys
+import tempfile
 from collections.abc import AsyncGenerator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from elytron.flows.worker import JobWorker
 from elytron.ops.inspection import catalog_of
 from elytron.runtime import MemoryRuntime
 from elytron_a2a_shell.app import a2a_surfaces
 from elytron_adapter.identity.access_keys import Authenticator
+from elytron_cli.agents.hosts import McpHost
+from elytron_cli.config import FILE, FoundSetting, RunSettings, file_settings, ways_to_set
+from elytron_console import (
+    ConsoleHost,
+    ModelConfig,
+    ModelConfigChange,
+    ModelSetting,
+    SmokeCheck,
+    StorageReport,
+    models_in_use,
+)
 from elytron_core.contracts.inspection import CapabilityState
-from elytron_core.errors import InvalidInput, Unsupported
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, StoreUnavailable, Unsupported
 from elytron_core.planes.jobs import MAINTENANCE
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
 from elytron_mcp_shell.app import mcp_surfaces
+from elytron_store import parse_url
+from elytron_store.backup import latest_backup, size_on_disk
 
 if TYPE_CHECKING:
     from elytron.context import OperationContext
@@ -26,7 +44,6 @@ if TYPE_CHECKING:
     from elytron_adapter.surface import Family, Surface
     from elytron_agent.rag.rag_surfaces import RagSettings
     from elytron_agent.service.companion import ServiceSettings
-    from elytron_console import ConsoleHost
     from elytron_gateway.service import MemoryGateway
     from elytron_proxy import ProxySettings
 
@@ -76,7 +93,7 @@ class WantedSurfaces:
     """Address of this server in the store's list of nodes."""
     work: bool = False
     projection_events: bool = False
-    console: "ConsoleHost | None" = None
+    console: ConsoleHost | None = None
     agent: "ServiceSettings | None" = None
     rag: "RagSettings | None" = None
 
@@ -98,7 +115,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
     """
     from elytron_adapter.http.secrets import secret_surfaces
     from elytron_adapter.http.store import store_surfaces
-    from elytron_gateway.accounts.users import UserKeys
+    from elytron_gateway.accounts import UserKeys
     from elytron_gateway.routes.surfaces import gateway_surfaces
     from elytron_proxy.app import llm_surfaces
 
@@ -148,7 +165,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
 
 async def _opened_gateway(runtime: MemoryRuntime, wanted: WantedSurfaces, stack: AsyncExitStack) -> "MemoryGateway":
     """Return the gateway, whose upstream `stack` closes."""
-    from elytron_gateway.extraction.file_type import readable_types
+    from elytron_gateway.extraction.file_text import readable_types
     from elytron_gateway.resources import AllowedSources
     from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings, UpstreamCatchUp
     from elytron_gateway.upstream.everos import EverOsUpstream
@@ -178,7 +195,7 @@ def _node_family(runtime: MemoryRuntime, url: str) -> "Family":
     return node_surfaces(leases_of(runtime.context.store), url)
 
 
-def _console_family(host: "ConsoleHost", protocols: tuple[str, ...], agents: "Family | None" = None) -> "Family":
+def _console_family(host: ConsoleHost, protocols: tuple[str, ...], agents: "Family | None" = None) -> "Family":
     from elytron_console import console_surfaces
 
     return console_surfaces(replace(host, protocols=protocols, agents=agents))
@@ -233,3 +250,142 @@ def _spoken_protocols(wanted: WantedSurfaces) -> tuple[_SpokenProtocol, ...]:
     )
     a2a = (_SpokenProtocol("a2a", "a2a_bridge", a2a_surfaces(wanted.public_url)),) if speaks_a2a() else ()
     return (*mcp, *a2a)
+
+
+_START: Final = "from elytron_cli.main import run_command_line; run_command_line()"
+_TARGET: Final = "claude-code"
+
+
+def console_host(settings: RunSettings, runtime: MemoryRuntime, /) -> ConsoleHost:
+    """Return what a server with these settings lets its console show."""
+    return ConsoleHost(
+        store=settings.store.shown,
+        storage=lambda: _storage_report(settings.store.value),
+        models=FileModelSettings(settings, runtime, Path.cwd() / FILE),
+        command=(sys.executable, "-c", _START),
+        checks=_smoke_checks(settings),
+        rule_commands=(
+            f"elytron rules export --target {_TARGET}",
+            f"elytron mcp config --host {McpHost.CLAUDE_CODE.value}",
+        ),
+    )
+
+
+def _smoke_checks(settings: RunSettings) -> tuple[SmokeCheck, ...]:
+    store = ("--store", settings.store.value)
+    sealed = ("--key-file", settings.key_file.value) if settings.key_file is not None else ()
+    is_shared = parse_url(settings.store.value).path is not None
+    doctor = (SmokeCheck("store", "The store opens and is sound", ("doctor", *store, *sealed, "--no-json")),)
+    return (
+        SmokeCheck("version", "The command line starts", ("version",)),
+        *(doctor if is_shared else ()),
+        SmokeCheck("model-api", "A conversation goes through the model APIs and is remembered", ("demo", "proxy")),
+        SmokeCheck("rules", "Rules for agents are exported", ("rules", "export", "--target", _TARGET)),
+        SmokeCheck(
+            "capabilities", "This version says what it can do", ("platform", "capability-snapshot", "--no-json")
+        ),
+    )
+
+
+def _storage_report(url: str) -> StorageReport:
+    path = parse_url(url).path
+    if path is None:
+        return StorageReport()
+    try:
+        device = shutil.disk_usage(path if path.exists() else path.parent)
+    except OSError:
+        return StorageReport(store_bytes=size_on_disk(path), backed_up_at=latest_backup(path))
+    return StorageReport(
+        store_bytes=size_on_disk(path),
+        free_bytes=device.free,
+        device_bytes=device.total,
+        backed_up_at=latest_backup(path),
+    )
+
+
+class FileModelSettings:
+    """The settings of models in `elytron.toml`. A change counts at the next start; options and variables win."""
+
+    def __init__(self, settings: RunSettings, runtime: MemoryRuntime, file: Path, /) -> None:
+        self._settings = settings
+        self._runtime = runtime
+        self._file = file
+
+    def read(self) -> ModelConfig:
+        """Return the models in use, and the settings of the next start."""
+        found = models_in_use(self._runtime.context.models)
+        written = file_settings(self._file)
+        return ModelConfig(
+            embedder=_model_setting("embedder", found.embedder.in_use, self._settings.embedder, written),
+            language_model=_model_setting(
+                "language_model", found.language_model.in_use, self._settings.language_model, written
+            ),
+            file=FILE,
+            note=(
+                "A change is written to the file in the server's folder and counts at its next start. Vectors of"
+                " another embedder are made then by elytron model switch; until they are complete, recall"
+                " compares the former ones."
+            ),
+        )
+
+    def change(self, change: ModelConfigChange, /) -> None:
+        """Write the settings to the file.
+
+        Raises InvalidInput for a model that is none, PermissionRefused for a setting that an option or a variable
+        gives, StoreUnavailable if the file cannot be written.
+        """
+        wanted = {name: text.strip() for name, text in change if text is not None}
+        for name, text in wanted.items():
+            found: FoundSetting | None = getattr(self._settings, name)
+            if found is not None and found.origin != FILE:
+                raise PermissionRefused(f"{name} is set by {found.origin}, which outweighs {FILE}: change it there")
+            if text:
+                _require_model(name, text)
+        if wanted:
+            _write_settings(self._file, wanted)
+
+
+def _model_setting(name: str, in_use: str | None, found: FoundSetting | None, written: dict[str, str]) -> ModelSetting:
+    if found is not None and found.origin != FILE:
+        return ModelSetting(in_use=in_use, setting=found.shown, origin=found.origin)
+    text = written.get(name)
+    return ModelSetting(
+        in_use=in_use,
+        setting=FoundSetting(text, FILE).shown if text is not None else None,
+        origin=FILE if text is not None else f"not set ({ways_to_set(name)})",
+        is_changeable=True,
+    )
+
+
+def _require_model(name: str, text: str) -> None:
+    """Raise InvalidInput unless `text` names a model. It is not loaded, and no server is asked."""
+    if re.search(r"[\x00-\x1f\x7f\"\\]", text):
+        raise InvalidInput(field=name, problem="has a quote, a backslash or a control character")
+    if name == "language_model":
+        from elytron_models import address_of
+
+        address_of(text, field=name)
+        return
+    from elytron.embedding.embedders import embedder_of
+
+    try:
+        embedder_of(text)
+    except ElytronError as error:
+        raise InvalidInput(field=name, problem=f"names no embedder that can be had here: {error.message}") from None
+
+
+def _write_settings(file: Path, wanted: dict[str, str]) -> None:
+    """Put the settings into the file, whole or not at all; its other lines stay. An empty text takes one out."""
+    try:
+        lines = file.read_text("utf-8").splitlines() if file.exists() else []
+        for name, text in wanted.items():
+            lines = [line for line in lines if not re.match(rf"\s*{name}\s*=", line)]
+            if text:
+                lines.append(f'{name} = "{text}"')
+        with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as beside:
+            beside.write("".join(f"{line}\n" for line in lines))
+        if file.exists():
+            shutil.copymode(file, beside.name)
+        os.replace(beside.name, file)  # noqa: PTH105 - both are names
+    except OSError as error:
+        raise StoreUnavailable(f"{FILE} cannot be written: {error.strerror}") from error

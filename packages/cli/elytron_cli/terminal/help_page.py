@@ -4,6 +4,13 @@ Nothing is imported for it that takes long: `elytron --help` answers as quickly 
 """
 
 import os
+from collections.abc import Iterator, Sequence
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    import click
+
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Keep and find": {
@@ -12,13 +19,13 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "agents.chat:agent_group",
             "Take agents in from agent files (.af), write such files, delete an agent.",
         ),
-        "add": ("transcript:add_command", "Store a text as evidence."),
+        "add": ("memories:add_command", "Store a text as evidence."),
         "import": ("archive:import_file", "Read a transcript or an archive into the space."),
-        "recall": ("recall:recall_command", "Find what answers a question."),
-        "project": ("recall:project_command", "Show the block a model would see."),
-        "list": ("transcript:list_memories", "List memories in the order in which they were stored."),
-        "get": ("transcript:get_command", "Show one memory."),
-        "history": ("transcript:history_command", "Show what happened to one memory."),
+        "recall": ("memories:recall_command", "Find what answers a question."),
+        "project": ("memories:project_command", "Show the block a model would see."),
+        "list": ("memories:list_memories", "List memories in the order in which they were stored."),
+        "get": ("memories:get_command", "Show one memory."),
+        "history": ("memories:history_command", "Show what happened to one memory."),
     },
     "Facts, skills and the rest": {
         "facts": ("facts:facts_group", "Read and change facts, forget them by query, and say what is not learned."),
@@ -34,9 +41,9 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "evolve": ("agents.evaluation:evolve_group", "Try proposed changes on a copy, and submit them."),
     },
     "Correct and erase": {
-        "correct": ("control:correct_command", "Replace a fact's content; history stays."),
-        "forget": ("control:forget_command", "Hide memories from recall; --undo brings them back."),
-        "erase": ("control:erase_command", "Remove memories physically; there is no way back."),
+        "correct": ("memories:correct_command", "Replace a fact's content; history stays."),
+        "forget": ("memories:forget_command", "Hide memories from recall; --undo brings them back."),
+        "erase": ("memories:erase_command", "Remove memories physically; there is no way back."),
         "erasures": ("archive:erasures_group", "Keep what was erased in a file, and erase it again in an older copy."),
     },
     "Keep in order": {
@@ -54,7 +61,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
             "Say whether the store still holds what it held: heads kept elsewhere.",
         ),
         "transcript": (
-            "transcript:transcript_group",
+            "memories:transcript_group",
             "Show a conversation through a view; put its text away or delete it.",
         ),
         "replay": ("agents.evaluation:replay_command", "Show a conversation's turns, or replay fixtures on stores."),
@@ -71,12 +78,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Serve and connect": {
         "serve": ("servers.serve:serve_command", "Serve the store over HTTP."),
-        "console": ("servers.console:console_command", "Show the store in a browser: see, search, correct, erase."),
+        "console": ("servers.server:console_command", "Show the store in a browser: see, search, correct, erase."),
         "proxy": ("servers.server:proxy_command", "Serve a model server's API with memory added."),
         "server": ("servers.server:server_group", "End a server that runs on this machine."),
         "mcp": ("servers.serve:mcp_group", "Serve the space to an MCP host; print what to paste into it."),
         "hooks": ("agents.hooks:hooks_group", "Recall and keep without being asked, as hooks of a coding agent."),
-        "rules": ("agents.rules:rules_group", "Tell agents how to use this memory: rules for twelve programs."),
+        "rules": ("agents.hooks:rules_group", "Tell agents how to use this memory: rules for twelve programs."),
         "client": ("servers.client:client_group", "Call a memory on a server: every operation by its name."),
         "gateway": ("servers.gateway:gateway_group", "Call a Memory Gateway: memories, resources, searches."),
         "access": ("servers.access:access_group", "Make and revoke the keys with which a server is called."),
@@ -158,3 +165,65 @@ def wrap_text(text: str, left: int, /) -> list[str]:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".lstrip()
     return [" " * left + line for line in lines]
+
+
+Page = tuple[str, str]
+"""A command's words, joined by spaces, and its page."""
+PARTING = "\f"
+"""Separator of two pages in a kept file."""
+FOLDER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "help")  # noqa: PTH118, PTH120 - pathlib takes long to load
+"""Folder of the kept pages, a file for each command."""
+_COMMON = frozenset(name for name, _, _ in OPTIONS) | {"--json", "--help"}
+_SPELT = ", ".join("/".join((name, *ALIASES.get(name, ()))) for name, _, _ in OPTIONS)
+_EVERYWHERE = f"Options of every command, see `elytron --help`: {_SPELT}, --json."
+_OWN_LEFT = 26
+
+
+def kept_page(words: Sequence[str], /) -> str | None:
+    """Return the kept page of the command that `words` name, None if there is none."""
+    if not words or words[0] not in COMMANDS:
+        return None
+    try:
+        with open(os.path.join(FOLDER, f"{words[0]}.txt"), encoding="utf-8") as file:  # noqa: PTH118, PTH123 - quicker
+            return dict(_parted_pages(file.read())).get(" ".join(words))
+    except FileNotFoundError:
+        return None
+
+
+def page_of(context: "click.Context", /) -> str:
+    """Return the page of the command of `context`."""
+    command = context.command
+    lines = [" ".join(["Usage:", context.command_path, *command.collect_usage_pieces(context)]), ""]
+    for paragraph in (command.help or "").partition("\f")[0].strip().split("\n\n"):
+        lines += [*wrap_text(" ".join(paragraph.split()), 2), ""]
+    own = [record for one in command.get_params(context) if (record := _option_told(one, context)) is not None]
+    parts = {"Commands": list(_listed_subcommands(command, context)), "Options": own}
+    for title, found in parts.items():
+        if found:
+            lines += [f"{title}:", *(line for name, told in found for line in table_rows(name, told, _OWN_LEFT)), ""]
+    if any("--store" in one.opts for one in command.get_params(context)):
+        lines += wrap_text(_EVERYWHERE, 0)
+    return "\n".join(lines).rstrip()
+
+
+def _option_told(parameter: "click.Parameter", context: "click.Context") -> tuple[str, str] | None:
+    if not _COMMON.isdisjoint(parameter.opts):
+        return None
+    record = parameter.get_help_record(context)
+    return record if record is not None and record[1] else None
+
+
+def _listed_subcommands(command: "click.Command", context: "click.Context") -> Iterator[tuple[str, str]]:
+    import click
+
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            if found is not None and not found.hidden:
+                yield name, found.get_short_help_str(limit=200)
+
+
+def _parted_pages(text: str) -> Iterator[Page]:
+    for page in text.split(PARTING):
+        words, _, told = page.partition("\n")
+        yield words, told.rstrip("\n")

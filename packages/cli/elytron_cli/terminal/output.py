@@ -1,4 +1,4 @@
-"""Output of commands: results on stdout, errors on stderr; tables at a terminal, JSON elsewhere."""
+"""Output of commands and questions at a terminal: results on stdout, errors on stderr; tables, elsewhere JSON."""
 
 import json
 import sys
@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, cast
 
+import click
+
 from elytron_core.clock import Instant, format_instant
 
 if TYPE_CHECKING:
@@ -15,6 +17,20 @@ if TYPE_CHECKING:
 
     from elytron_adapter.envelope import RejectedAnswer
     from elytron_core.model import Value
+
+
+class QuestionDeclined(Exception):
+    """A question at the terminal was answered with no."""
+
+    key = "declined"
+
+
+class OperationRefused(Exception):
+    """An operation was rejected."""
+
+    def __init__(self, rejected: "RejectedAnswer", /) -> None:
+        super().__init__(rejected.reason)
+        self.rejected = rejected
 
 
 ValueT = TypeVar("ValueT", bound="Value")
@@ -181,3 +197,20 @@ class ProgressBar:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._end()
+
+
+def at_terminal() -> bool:
+    """Return whether a person can be asked."""
+    return sys.stdin.isatty()
+
+
+def confirm_question(question: str, /, *, yes: bool) -> None:
+    """Ask `question` at a terminal, unless `yes` was said. Raises Declined for a no, and for Ctrl-C."""
+    if yes or not at_terminal():
+        return
+    try:
+        answer = click.confirm(question, err=True)
+    except click.exceptions.Abort:
+        raise QuestionDeclined from None
+    if not answer:
+        raise QuestionDeclined

@@ -11,7 +11,7 @@ from elytron_core.errors import PayloadTooLarge, UnreadableFile
 from elytron_core.model import Value
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway import wire
-from elytron_gateway.accounts.users import SignedReport
+from elytron_gateway.accounts import SignedReport
 from elytron_gateway.names import DEFAULT
 
 AnswerT = TypeVar("AnswerT", bound=Value)

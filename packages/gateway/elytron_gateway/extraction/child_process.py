@@ -102,7 +102,7 @@ _START = """
 import sys
 end = sys.argv.index("--")
 sys.path[:] = sys.argv[1:end]
-from elytron_gateway.extraction.child import main
+from elytron_gateway.extraction.file_text import main
 sys.exit(main(sys.argv[end + 1:]))
 """
 """Started without the environment and the user's site, the child gets the paths of modules."""

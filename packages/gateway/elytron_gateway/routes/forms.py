@@ -20,7 +20,7 @@ from elytron_adapter.http.requests import next_message, read_body, require_lengt
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, PayloadTooLarge, Unauthorized
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.accounts.users import PREFIX
+from elytron_gateway.accounts import PREFIX
 from elytron_gateway.messages import MessageUpload
 
 _FORM = "multipart/form-data"

@@ -25,7 +25,7 @@ from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Un
 from elytron_core.model import Value
 from elytron_core.strict_json import Json, parse_json
 from elytron_gateway import wire
-from elytron_gateway.accounts.users import SignedReport, principal_of
+from elytron_gateway.accounts import SignedReport, principal_of
 from elytron_gateway.resources import GivenFile
 from elytron_gateway.routes.forms import (
     CUT,

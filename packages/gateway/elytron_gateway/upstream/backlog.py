@@ -27,8 +27,7 @@ from elytron_core.planes.gateway import (
 from elytron_core.ports.store import DocumentRef
 from elytron_gateway import collection
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.accounts.quotas import PlannedChange, SpaceCounting
-from elytron_gateway.accounts.users import SPACE
+from elytron_gateway.accounts import SPACE, PlannedChange, SpaceCounting
 from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.upstream.port import AddedMessages, FlushedSession, UpstreamItem, UpstreamMemory, UpstreamMessage

@@ -3,12 +3,18 @@
 from collections.abc import Mapping
 from typing import Final
 
-from elytron_proxy.dialects.chat import CHAT
-from elytron_proxy.dialects.dialect import AnswerWitness, CallRefusal, PromptDialect
+from elytron_proxy.dialects.dialect import (
+    AnswerWitness,
+    CallPrompt,
+    CallRefusal,
+    PromptDialect,
+    SaidTurn,
+    ToolUse,
+    spoken_answer,
+)
 from elytron_proxy.dialects.messages import MESSAGES
 from elytron_proxy.dialects.ollama import COMPLETION, OLLAMA
-from elytron_proxy.dialects.prompt import CallPrompt, SaidTurn, ToolUse, spoken_answer
-from elytron_proxy.dialects.responses import RESPONSES
+from elytron_proxy.dialects.openai import CHAT, RESPONSES
 
 DIALECTS: Final[Mapping[str, PromptDialect]] = {
     "/v1/chat/completions": CHAT,

@@ -8,6 +8,7 @@ from elytron_proxy.dialects.dialect import (
     BETWEEN,
     AnswerWitness,
     Body,
+    CallPrompt,
     CallRefusal,
     PromptDialect,
     before_history,
@@ -15,9 +16,10 @@ from elytron_proxy.dialects.dialect import (
     items_of,
     named_event,
     offered_tools,
+    prompt_of,
+    steps_of,
     with_message,
 )
-from elytron_proxy.dialects.prompt import CallPrompt, prompt_of, steps_of
 from elytron_proxy.settings import BlockPlacement
 
 _KINDS = {

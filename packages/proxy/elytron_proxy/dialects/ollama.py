@@ -5,18 +5,21 @@ from dataclasses import replace
 from elytron_models.chat_messages import message_items
 from elytron_models.dialects.ollama import OllamaAnswer
 from elytron_models.stream_parser import Fields, json_text, object_list, text_field
-from elytron_proxy.dialects import chat
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
     AnswerWitness,
     Body,
+    CallPrompt,
     CallRefusal,
     PromptDialect,
     functions_of,
     items_of,
+    prompt_of,
+    steps_of,
     with_part,
+    without_blocks,
 )
-from elytron_proxy.dialects.prompt import CallPrompt, prompt_of, steps_of, without_blocks
+from elytron_proxy.dialects.openai import place_in_chat
 from elytron_proxy.settings import BlockPlacement
 
 
@@ -61,7 +64,7 @@ def cut_event(refusal: CallRefusal, _witness: AnswerWitness, /) -> bytes:
 OLLAMA = PromptDialect(
     name="ollama",
     read=read_prompt,
-    place=chat.place_block,
+    place=place_in_chat,
     answer=lambda: OllamaAnswer(""),
     streamed=stream_whole,
     refused=refusal_body,

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from elytron_cli.chat.conversation import ApprovalMode, call_approver
-from elytron_cli.input.files import read_file, require_free, write_file
 from elytron_cli.input.options import OneOf, PageGroup, common_options, force_option, page_command, yes_option
-from elytron_cli.runner import run_settings, run_work
-from elytron_cli.session import CommandSession
+from elytron_cli.input.values import read_file, require_free, write_file
+from elytron_cli.session import CommandSession, run_settings, run_work
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.confirmation import confirm_question
-from elytron_cli.terminal.output import CommandOutput, safe_line
+from elytron_cli.terminal.output import CommandOutput, confirm_question, safe_line
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_store import WhenMissing
@@ -68,8 +66,7 @@ def chat_command(
     from elytron_agent.loop.tools.web_search import open_web_search
     from elytron_agent.runs.journal import MAIN
     from elytron_agent.runs.settings import AgentSettings
-    from elytron_cli.chat.conversation import ChatConversation
-    from elytron_cli.chat.line_input import PROMPT, LineHistory, LineInput, history_path
+    from elytron_cli.chat.conversation import PROMPT, ChatConversation, LineHistory, LineInput, history_path
     from elytron_cli.chat.screen import ChatScreen
     from elytron_models import address_of, require_key
 

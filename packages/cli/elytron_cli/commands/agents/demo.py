@@ -19,8 +19,7 @@ from pydantic import SerializeAsAny, TypeAdapter, ValidationError
 from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
 from elytron_cli.config import FoundSetting, RunSettings, called_as
 from elytron_cli.input.options import PageGroup, as_json, common_options, global_options
-from elytron_cli.runner import run_settings
-from elytron_cli.session import CommandSession, open_session
+from elytron_cli.session import CommandSession, open_session, run_settings
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, ProgressBar, safe_text
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest

@@ -1,14 +1,19 @@
-"""Evaluation: rates that say how well memory does its work, measured on what ships."""
+"""Evaluation: rates of how well memory works, proposals tried on a copy, and fixtures replayed on several stores."""
 
 import asyncio
 import os
+import socket
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from elytron_cli.exit_codes import FAILURE
-from elytron_cli.input.filters import profile_option
+import elytron
+from elytron import MemoryRuntime
+from elytron_cli.app import FAILURE
 from elytron_cli.input.options import (
     PageCommand,
     PageGroup,
@@ -17,22 +22,37 @@ from elytron_cli.input.options import (
     limit_option,
     page_command,
 )
-from elytron_cli.runner import answer_request, run_output, run_settings, run_work, scope_of
-from elytron_cli.session import CommandSession, keys_of, model_of, text_model_of
+from elytron_cli.input.values import profile_option
+from elytron_cli.session import (
+    CommandSession,
+    answer_request,
+    keys_of,
+    model_of,
+    run_output,
+    run_settings,
+    run_work,
+    scope_of,
+    text_model_of,
+)
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, safe_line, safe_text
 from elytron_core import limits
+from elytron_core.clock import Clock
 from elytron_core.contracts.inspection import MemoryReplayRequest
+from elytron_core.errors import MissingExtra
+from elytron_core.ids import IdSource
+from elytron_core.ports.models import LanguageModel
 from elytron_core.ports.store import KeyProvider
 from elytron_core.profiles import ProfileName
+from elytron_core.scope import Scope
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from elytron_agent.hooks.evaluation.rates import HookRates
-    from elytron_replay.engines import ReplayEngine
     from elytron_replay.evolve import SandboxReport
+    from elytron_replay.runner import ReplayEngine
 
 
 @click.group("evaluate", cls=PageGroup)
@@ -239,9 +259,7 @@ def _measure_wall(files: tuple[Path, ...], stores: tuple[str, ...]) -> int | Non
 
 def _told_to(stores: tuple[str, ...], keys: KeyProvider | None) -> "list[str | ReplayEngine]":
     """Return the stores by their names, and servers' shared ones as engines."""
-    from elytron_cli.server.shared_store import is_shared, shared_engine
-
-    return [shared_engine(name, keys=keys) if is_shared(name) else name for name in stores]
+    return [_shared_engine(name, keys=keys) if _is_shared(name) else name for name in stores]
 
 
 def _fixture_files(given: tuple[Path, ...]) -> tuple[Path, ...]:
@@ -250,3 +268,84 @@ def _fixture_files(given: tuple[Path, ...]) -> tuple[Path, ...]:
     if not found:
         raise click.UsageError("there are no fixtures in that folder")
     return tuple(found)
+
+
+_LOOPBACK = "127.0.0.1"
+_SHARED = "gateway"
+"""A store behind a server, which the command starts; also `+sealed`, so that the server sees no word."""
+
+
+def _is_shared(name: str) -> bool:
+    """True if `name` is a store behind a server."""
+    from elytron_replay.runner import SEALED
+
+    return name.removesuffix(SEALED) == _SHARED
+
+
+def _shared_engine(name: str, *, keys: KeyProvider | None) -> "ReplayEngine":
+    """Return the engine called `name`: a runtime here whose store is an SQLite file behind a server that shares it.
+
+    A sealed one is sealed here with `keys`, else with a random key that is thrown away.
+    """
+    from elytron_replay.runner import SEALED, ReplayEngine, passing_key
+
+    sealing = (keys or passing_key()) if name.endswith(SEALED) else None
+    return ReplayEngine(name, partial(_open_shared, keys=sealing), kind=_SHARED)
+
+
+@asynccontextmanager
+async def _open_shared(
+    folder: Path,
+    /,
+    *,
+    keys: KeyProvider | None,
+    scope: Scope | None,
+    clock: Clock,
+    ids: IdSource,
+    language_model: LanguageModel | None = None,
+    profile: ProfileName | None = None,
+) -> AsyncGenerator[MemoryRuntime]:
+    async with (
+        elytron.open(f"sqlite:///{folder}/store.db", space=None, clock=clock) as behind,
+        _serve_shared(behind) as port,
+        elytron.open(
+            f"gateway+http://{_LOOPBACK}:{port}",
+            space=None,
+            scope=scope,
+            keys=keys,
+            clock=clock,
+            ids=ids,
+            language_model=language_model,
+            profile=profile,
+        ) as memory,
+    ):
+        yield memory
+
+
+@asynccontextmanager
+async def _serve_shared(memory: MemoryRuntime) -> AsyncGenerator[int]:
+    """Share the store of `memory` on a port of its own, and give the port."""
+    try:
+        import uvicorn
+
+        from elytron_adapter.http.store import store_surfaces
+        from elytron_adapter.identity.access_keys import DevelopmentCallers
+        from elytron_http_shell import create_app
+    except ImportError as error:
+        raise MissingExtra(extra="server", purpose="stories on a store behind a server") from error
+
+    app = create_app(memory, authenticator=DevelopmentCallers(), further=(store_surfaces,))
+    # Named as TCP: asyncio lets answers out at once only on sockets that say so.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        listening.bind((_LOOPBACK, 0))
+        listening.listen()
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, timeout_keep_alive=limits.HTTP_IDLE_S)
+        )
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            # Connections are queued from here on, and answered when the server has started.
+            yield listening.getsockname()[1]
+        finally:
+            server.should_exit = True
+            await serving

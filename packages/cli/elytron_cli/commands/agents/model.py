@@ -8,10 +8,8 @@ import click
 
 from elytron.embedding.model_files import KeptModel, kept_models, models_folder, remove_model
 from elytron_cli.input.options import PageGroup, common_options, yes_option
-from elytron_cli.runner import run_output, run_settings, run_work
-from elytron_cli.session import CommandSession, open_session
-from elytron_cli.terminal.confirmation import confirm_question
-from elytron_cli.terminal.output import CommandOutput, ProgressBar
+from elytron_cli.session import CommandSession, open_session, run_output, run_settings, run_work
+from elytron_cli.terminal.output import CommandOutput, ProgressBar, confirm_question
 from elytron_core.contracts.maintenance import (
     EmbeddingOutcome,
     MemoryEmbedReport,

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import click
 
-from elytron_cli.input.files import read_value
 from elytron_cli.input.options import PageGroup, common_options, dry_run_option, yes_option
-from elytron_cli.runner import answer_request, run_output, storing_missing
+from elytron_cli.input.values import read_value
+from elytron_cli.session import answer_request, run_output, storing_missing
 from elytron_cli.tables import jobs as tables_tools
-from elytron_cli.terminal.confirmation import confirm_question
+from elytron_cli.terminal.output import confirm_question
 from elytron_core import limits
 from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.contracts.tools import (

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from elytron_cli.input.files import valid_value
 from elytron_cli.input.options import PageGroup, common_options, yes_option
-from elytron_cli.runner import run_output, run_settings
-from elytron_cli.session import open_session, require_own_store
+from elytron_cli.input.values import valid_value
+from elytron_cli.session import open_session, require_own_store, run_output, run_settings
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.confirmation import confirm_question
-from elytron_cli.terminal.output import CommandOutput
+from elytron_cli.terminal.output import CommandOutput, confirm_question
 from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.model import Value
 from elytron_store import WhenMissing

@@ -13,12 +13,11 @@ import elytron
 from elytron import RemoteMemory
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, by_request
 from elytron_adapter import envelope
-from elytron_cli.input.files import spoken_text, standard_input
 from elytron_cli.input.options import PageGroup, common_options, global_options, limit_option, page_command, size_option
-from elytron_cli.input.server_address import NamedServer, server_options
-from elytron_cli.runner import run_output
+from elytron_cli.input.server_options import NamedServer, server_options
+from elytron_cli.input.values import spoken_text, standard_input
+from elytron_cli.session import run_output
 from elytron_cli.tables import common as tables_common
-from elytron_cli.tables import recall
 from elytron_cli.terminal.output import json_text
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest
@@ -101,7 +100,7 @@ def _generic_command(operation: AnyOperation, /) -> click.Command:
 @server_options
 def _recall_remotely(*, given: str | None, server: NamedServer, **plain: Any) -> None:
     """Find what answers QUERY, best first."""
-    _perform_request(server, _plain_or_json(MemoryRecallRequest(query=""), plain, given), recall.show_recall)
+    _perform_request(server, _plain_or_json(MemoryRecallRequest(query=""), plain, given), tables_common.show_recall)
 
 
 @page_command("project")

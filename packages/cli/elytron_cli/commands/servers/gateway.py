@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from elytron_cli.input.options import PageGroup, common_options, yes_option
-from elytron_cli.refusal import QuestionDeclined
-from elytron_cli.terminal.confirmation import confirm_question
-from elytron_cli.terminal.output import json_text
+from elytron_cli.terminal.output import QuestionDeclined, confirm_question, json_text
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
 from elytron_gateway import limits as gateway_limits
 
@@ -310,7 +308,7 @@ def erase_user(client: "SyncMemoryGatewayClient", *, user_id: str, confirm: str)
 @click.option("--public-key", metavar="HEX", required=True, help="The gateway's, from a report that you trust.")
 def check_report(*, path: Path, public_key: str) -> None:
     """Say whether the gateway with this key signed a report of an erased user; asks no server."""
-    from elytron_gateway.accounts.users import SignedReport, is_genuine
+    from elytron_gateway.accounts import SignedReport, is_genuine
 
     signed = SignedReport.from_bytes(_read_file(path, "a signed report").encode())
     if not is_genuine(signed, public_key):

@@ -10,11 +10,9 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from elytron.secrets.forms import SecretStatus, SecretWords
 from elytron_cli.input.options import PageGroup, common_options
-from elytron_cli.runner import run_output, run_settings
-from elytron_cli.session import open_session, without_core_dumps
+from elytron_cli.session import open_session, run_output, run_settings, without_core_dumps
 from elytron_cli.tables import common as tables_common
-from elytron_cli.terminal.confirmation import at_terminal
-from elytron_cli.terminal.output import CommandOutput
+from elytron_cli.terminal.output import CommandOutput, at_terminal
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Value
 from elytron_store import WhenMissing

@@ -14,14 +14,28 @@ import click
 
 from elytron_cli.agents.hosts import McpHost, config_of
 from elytron_cli.config import RunSettings
-from elytron_cli.input.options import Body, OneOf, PageGroup, common_options, page_command
-from elytron_cli.input.server_address import address_kept
-from elytron_cli.runner import run_output, run_settings
-from elytron_cli.server.console_host import console_host
-from elytron_cli.server.extras import SurfacesBeside, WantedSurfaces, require_entry, surfaces_beside
-from elytron_cli.server.service_limits import AGENT_LIMITS, RAG_LIMITS, NamedLimits, rag_settings, run_budget
+from elytron_cli.input.options import OneOf, PageGroup, common_options, page_command
+from elytron_cli.input.server_options import (
+    AGENT_LIMITS,
+    RAG_LIMITS,
+    NamedLimits,
+    address_kept,
+    listening_options,
+    logging_options,
+    rag_settings,
+    run_budget,
+    several_options,
+)
+from elytron_cli.server.extras import SurfacesBeside, WantedSurfaces, console_host, require_entry, surfaces_beside
 from elytron_cli.server.workers import end_with_input, require_workers, run_workers
-from elytron_cli.session import CommandSession, open_session, require_own_store, without_core_dumps
+from elytron_cli.session import (
+    CommandSession,
+    open_session,
+    require_own_store,
+    run_output,
+    run_settings,
+    without_core_dumps,
+)
 from elytron_cli.terminal.output import CommandOutput, safe_text
 from elytron_core import limits
 from elytron_core.errors import MissingExtra
@@ -219,36 +233,6 @@ _REACH: Final = (
         "--public-openapi", "is_public", is_flag=True, help="Show /openapi.json and /v1/operations without a key."
     ),
 )
-
-
-def several_options(*several: Callable[[Body], Body]) -> Callable[[Body], Body]:
-    """Give a command several options, in their order."""
-
-    def give(body: Body) -> Body:
-        for option in reversed(several):
-            body = option(body)
-        return body
-
-    return give
-
-
-def listening_options(port: int, /) -> Callable[[Body], Body]:
-    """Give a server the options that say where it listens; without them, on `port` of this machine alone."""
-    return several_options(
-        click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
-        click.option(
-            "--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="Port; 0: any free one."
-        ),
-    )
-
-
-def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
-    """Give a server the options that say how it logs, from the level `usual` on without them."""
-    levels = click.Choice(["debug", "info", "warning", "error"])
-    return several_options(
-        click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal."),
-        click.option("--log-level", type=levels, default=usual, show_default=True, help=told),
-    )
 
 
 @page_command("serve")
@@ -492,7 +476,7 @@ def _agent_settings(
 def log_to_stderr(style: str | None, level: str, /) -> None:
     """Log what this process does, as JSON or for people. Raises MissingExtra."""
     try:
-        from elytron_http_shell.telemetry.logs import LogStyle, configure_logs
+        from elytron_http_shell.telemetry import LogStyle, configure_logs
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
 

@@ -1,0 +1,439 @@
+"""Messages of other agents about memory: what each carries, archives in pieces, and the answers. Knows no wire."""
+
+import asyncio
+import hashlib
+import json
+import logging
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated, Literal, assert_never
+
+from pydantic import Field, JsonValue
+
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import CallerEntrance, word_of
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    CallSource,
+    CallTransport,
+    DuplicatedAnswer,
+    Json,
+    Response,
+    SourceKind,
+    asked_of,
+    is_seed_write,
+)
+from elytron_adapter.failures import reject_error
+from elytron_adapter.identity.access_keys import Principal
+from elytron_core import limits
+from elytron_core.clock import Clock
+from elytron_core.contracts.archive import ImportMode, MemoryImportRequest
+from elytron_core.contracts.facts import FactDraft
+from elytron_core.contracts.inspection import MemoryCapabilitiesRequest, MemoryCapabilityCatalog
+from elytron_core.contracts.transcript import (
+    LongTermExtraction,
+    MemoryWriteRequest,
+    ProcedureSource,
+    RuntimeSkillWrite,
+    TranscriptWrite,
+    TurnDraft,
+)
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
+from elytron_core.evidence import EvidenceRole
+from elytron_core.ids import IdSource
+from elytron_core.model import Request, Value
+from elytron_core.planes import facts
+from elytron_core.planes.facts import FactAuthority, FactOperation
+from elytron_core.planes.skills import SkillSource
+from elytron_core.planes.space import PrincipalKind
+from elytron_core.planes.transcript import Message
+from elytron_core.scope import IdempotencyKey, Name, Reason, ScopedRequest
+
+JSON = "application/json"
+TEXT = "text/plain"
+
+
+class MessageName(StrEnum):
+    """Subject of a message."""
+
+    PEER_CAPABILITY = "peer_capability"
+    WRITE_CANDIDATE = "memory_write_candidate"
+    RECALL_REQUEST = "memory_recall_request"
+    PROJECTION_REQUEST = "memory_projection_request"
+    REPORT = "memory_report"
+    MIGRATION_CHUNK = "memory_migration_chunk"
+    LIFECYCLE_EVENT = "runtime_lifecycle_event"
+
+
+SUMMARIES: dict[MessageName, str] = {
+    MessageName.PEER_CAPABILITY: "Say what this memory can do for a peer, and hear what the peer shows of its own.",
+    MessageName.WRITE_CANDIDATE: "Propose a fact or a procedure; admission judges it and says why.",
+    MessageName.RECALL_REQUEST: "Find what answers a query, best first.",
+    MessageName.PROJECTION_REQUEST: "Build the bounded block of memory that a model may see.",
+    MessageName.REPORT: "Keep a peer's report of its work as evidence; it becomes no belief by itself.",
+    MessageName.MIGRATION_CHUNK: "Take in a piece of an archive; the last piece imports it.",
+    MessageName.LIFECYCLE_EVENT: "Hear that a peer's runtime began, recovered or ends; nothing is changed by it.",
+}
+"""One line for each message: the agent card's skills are made of them."""
+
+
+class PeerMessage(Request):
+    """A message: what it is about, what it carries, and how many runtimes have handed it on."""
+
+    name: MessageName
+    payload: dict[str, JsonValue] = {}
+    hops: Annotated[int, Field(ge=0)] = 0
+    idempotency_key: IdempotencyKey | None = None
+
+
+class PeerAnswer(Value):
+    """The answer to a message. It grants a report about memory and nothing else."""
+
+    kind: Literal[MessageName.REPORT, MessageName.PEER_CAPABILITY] = MessageName.REPORT
+    payload: Response
+    permissions: tuple[Literal["MemoryReport"], ...] = ("MemoryReport",)
+    hops: int
+
+
+class PeerCapability(Request):
+    """Features that a peer offers."""
+
+    memory_report_visible: bool = True
+
+
+class PeerCapabilityReport(Value):
+    """Features that are offered here. Reports are visible if both sides show theirs."""
+
+    memory_report_visible: bool
+    messages: tuple[MessageName, ...]
+    hops: int
+    catalog: MemoryCapabilityCatalog
+
+
+class FactCandidate(ScopedRequest):
+    """A proposed fact. It counts as coming from outside, also if the peer vouches for it."""
+
+    topic: facts.Topic
+    content: Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
+    fact_kind: facts.FactKind = facts.FactKind.FACT
+    confidence: facts.FactConfidence = facts.FactConfidence.MEDIUM
+    citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
+    reason: Reason = ""
+
+
+class ProcedureCandidate(ScopedRequest):
+    """A proposed procedure."""
+
+    procedure: RuntimeSkillWrite
+
+
+class PeerNote(ScopedRequest):
+    """A peer's report of its work."""
+
+    text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
+    peer: Name | None = None
+
+
+class PeerLifecycleEvent(Request):
+    """An event of a peer's runtime."""
+
+    event: Literal["started", "recovered", "degraded", "closing", "closed"]
+    peer: Name | None = None
+    reason: Reason = ""
+
+
+class HeardAnswer(Value):
+    """It was heard; nothing was changed."""
+
+    changed: bool = False
+
+
+class MigrationChunk(ScopedRequest):
+    """A piece of an archive in base64. Pieces come in order; `sha256` is the whole archive's."""
+
+    upload: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+    index: Annotated[int, Field(ge=0)]
+    count: Annotated[int, Field(ge=1, le=limits.A2A_CHUNKS)]
+    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    data: Annotated[str, Field(min_length=1, max_length=limits.A2A_CHUNK_BYTES * 4 // 3 + 4)]
+    mode: ImportMode = ImportMode.BOOTSTRAP
+    dry_run: bool = False
+
+
+class MigrationProgress(Value):
+    """Number of an archive's pieces that arrived; nothing is changed before the last."""
+
+    received: int
+    count: int
+    changed: bool = False
+
+
+Whose = tuple[str, str]
+"""A principal's id and its name for the archive."""
+
+
+@dataclass(slots=True)
+class _PeerUpload:
+    path: Path
+    count: int
+    sha256: str
+    touched_ms: int
+    received: int = 0
+    size: int = 0
+    last: bytes = b""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+
+class PeerUploads:
+    """Puts pieces together, each principal's apart from all others', while its folder is `kept`."""
+
+    def __init__(self, *, clock: Clock, ids: IdSource, archive_bytes: int = limits.HTTP_ARCHIVE_BYTES) -> None:
+        self._folder: Path | None = None
+        self._clock = clock
+        self._ids = ids
+        self._archive_bytes = archive_bytes
+        self._waiting: dict[Whose, _PeerUpload] = {}
+
+    @contextmanager
+    def kept(self) -> Generator[None]:
+        """Have a folder for the block; it is gone afterwards with all that is in it."""
+        with TemporaryDirectory(prefix="elytron-a2a-") as folder:
+            self._folder = Path(folder)
+            try:
+                yield
+            finally:
+                self._folder = None
+                self._waiting.clear()
+
+    async def take(self, principal: str, chunk: MigrationChunk, /) -> Path | None:
+        """Keep a piece and return the file of the whole archive after its last one, else None.
+
+        A piece that came already is no error. Raises InvalidInput for a piece out of order or a broken archive,
+        LimitExceeded.
+        """
+        whose = principal, chunk.upload
+        upload = self._waiting.get(whose) or self._begin(whose, chunk)
+        async with upload.lock:
+            data = _chunk_bytes(chunk)
+            if (chunk.count, chunk.sha256) != (upload.count, upload.sha256):
+                raise InvalidInput(field="count and sha256", problem="are not those of the pieces before")
+            if chunk.index == upload.received - 1 and hashlib.sha256(data).digest() == upload.last:
+                return None
+            if chunk.index != upload.received:
+                raise InvalidInput(field="index", problem=f"is not the next one, {upload.received}")
+            if upload.size + len(data) > self._archive_bytes:
+                self.drop(principal, chunk.upload)
+                raise LimitExceeded(
+                    what="bytes of an archive", limit=self._archive_bytes, found=upload.size + len(data)
+                )
+            await asyncio.to_thread(_append_chunk, upload.path, data)
+            upload.received += 1
+            upload.size += len(data)
+            upload.last = hashlib.sha256(data).digest()
+            upload.touched_ms = self._clock.now()
+            if upload.received < upload.count:
+                return None
+            if await asyncio.to_thread(_file_digest, upload.path) != upload.sha256:
+                self.drop(principal, chunk.upload)
+                raise InvalidInput(field="sha256", problem="is not that of the pieces: send the archive again")
+            return upload.path
+
+    def received(self, principal: str, name: str, /) -> int:
+        """Return how many pieces of an archive are here."""
+        found = self._waiting.get((principal, name))
+        return found.received if found is not None else 0
+
+    def drop(self, principal: str, name: str, /) -> None:
+        """Forget an archive and remove its file."""
+        found = self._waiting.pop((principal, name), None)
+        if found is not None:
+            found.path.unlink(missing_ok=True)
+
+    def _begin(self, whose: Whose, chunk: MigrationChunk) -> _PeerUpload:
+        if chunk.index != 0:
+            raise InvalidInput(field="index", problem="is not the next one, 0")
+        oldest = self._clock.now() - limits.A2A_UPLOAD_KEEP_MS
+        for stale in [key for key, found in self._waiting.items() if found.touched_ms < oldest]:
+            self.drop(*stale)
+        each = sum(1 for principal, _ in self._waiting if principal == whose[0])
+        for found, limit in ((len(self._waiting), limits.A2A_UPLOADS), (each, limits.A2A_UPLOADS_EACH)):
+            if found >= limit:
+                raise LimitExceeded(what="archives under way", limit=limit, found=found + 1)
+        assert self._folder is not None
+        path = self._folder / self._ids.new()
+        upload = _PeerUpload(path, chunk.count, chunk.sha256, self._clock.now())
+        self._waiting[whose] = upload
+        return upload
+
+
+def _chunk_bytes(chunk: MigrationChunk) -> bytes:
+    try:
+        return b64decode(chunk.data, validate=True)
+    except NotBase64:
+        raise InvalidInput(field="data", problem="is not base64") from None
+
+
+def _append_chunk(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)
+
+
+def _file_digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+logger = logging.getLogger(__name__)
+
+_PEER = CallSource(kind=SourceKind.PEER)
+
+
+class PeerBridge:
+    """Answers the messages of peers, each as the principal that its credential proved."""
+
+    def __init__(self, entrance: CallerEntrance, /, *, uploads: PeerUploads) -> None:
+        self._entrance = entrance
+        self._uploads = uploads
+
+    @property
+    def hops(self) -> int:
+        """Return how many runtimes may have handed a message on before this one refuses it."""
+        return self._entrance.dispatcher.runtime.context.profile.budget.hops
+
+    async def answer(
+        self, principal: Principal, message: PeerMessage, /, *, request_id: str, idempotency_key: str | None = None
+    ) -> PeerAnswer:
+        """Do what `message` asks for and say what became of it; what went wrong comes back as Rejected."""
+        try:
+            if message.hops > self.hops:
+                raise LimitExceeded(what="hops of a message", limit=self.hops, found=message.hops)
+            payload = await self._done(
+                principal, message, request_id=request_id, key=message.idempotency_key or idempotency_key
+            )
+        except ElytronError as error:
+            payload = reject_error(error, request_id=request_id)
+        is_catalog = message.name is MessageName.PEER_CAPABILITY and isinstance(payload, AcceptedAnswer)
+        kind = MessageName.PEER_CAPABILITY if is_catalog else MessageName.REPORT
+        return PeerAnswer(kind=kind, payload=payload, hops=message.hops + 1)
+
+    async def _done(self, principal: Principal, message: PeerMessage, *, request_id: str, key: str | None) -> Response:
+        match message.name:
+            case MessageName.RECALL_REQUEST:
+                return await self._call(principal, "recall", _encode_payload(message.payload), request_id)
+            case MessageName.PROJECTION_REQUEST:
+                return await self._call(principal, "project", _encode_payload(message.payload), request_id)
+            case MessageName.WRITE_CANDIDATE:
+                return await self._call(principal, "write", _peer_candidate(message.payload), request_id, key=key)
+            case MessageName.REPORT:
+                return await self._call(principal, "write", _peer_evidence(message.payload), request_id, key=key)
+            case MessageName.PEER_CAPABILITY:
+                return await self._capable(principal, message.payload, request_id)
+            case MessageName.MIGRATION_CHUNK:
+                return await self._migrated(principal, message.payload, request_id)
+            case MessageName.LIFECYCLE_EVENT:
+                event = envelope.decode_as(PeerLifecycleEvent, _encode_payload(message.payload))
+                logger.info("request %s: a peer's runtime %s", request_id, event.event)
+                return AcceptedAnswer(request_id=request_id, report=HeardAnswer())
+            case _:
+                assert_never(message.name)
+
+    async def _call(
+        self, principal: Principal, operation: str, payload: bytes | Value, request_id: str, *, key: str | None = None
+    ) -> Response:
+        return await self._entrance.call(
+            principal,
+            transport=CallTransport.A2A,
+            operation=operation,
+            request_id=request_id,
+            payload=payload,
+            idempotency_key=key,
+            source=_PEER,
+            may_disclose=False,
+        )
+
+    async def _capable(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
+        peer = envelope.decode_as(PeerCapability, _encode_payload(payload))
+        answer = await self._call(principal, "capabilities", MemoryCapabilitiesRequest(), request_id)
+        if not isinstance(answer, AcceptedAnswer | DuplicatedAnswer):
+            return answer
+        assert isinstance(answer.report, MemoryCapabilityCatalog)
+        report = PeerCapabilityReport(
+            memory_report_visible=peer.memory_report_visible,
+            messages=tuple(MessageName),
+            hops=self.hops,
+            catalog=answer.report,
+        )
+        return AcceptedAnswer(request_id=request_id, report=report)
+
+    async def _migrated(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
+        chunk = envelope.decode_as(MigrationChunk, _encode_payload(payload))
+        word = word_of(principal.kind, chunk.mode)
+        archive = await self._uploads.take(principal.id, chunk)
+        if archive is None:
+            received = self._uploads.received(principal.id, chunk.upload)
+            return AcceptedAnswer(request_id=request_id, report=MigrationProgress(received=received, count=chunk.count))
+        request = MemoryImportRequest(
+            path=str(archive), mode=chunk.mode, word=word, dry_run=chunk.dry_run, scope=chunk.scope
+        )
+        try:
+            # In the caller's space alone, and with an operator's right to the server's own file.
+            return await self._call(replace(principal, kind=PrincipalKind.OPERATOR), "import", request, request_id)
+        finally:
+            self._uploads.drop(principal.id, chunk.upload)
+
+
+def _encode_payload(payload: dict[str, JsonValue]) -> bytes:
+    return json.dumps(payload).encode()
+
+
+def _peer_candidate(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
+    """Return the write that proposes what a peer does; nothing of it says that a user did.
+
+    A fact comes from outside, so that it is marked and can be set aside.
+    """
+    if is_seed_write(payload):
+        return _first_hosts_candidate(payload)
+    if "procedure" in payload:
+        asked = envelope.decode_as(ProcedureCandidate, _encode_payload(payload))
+        learned = ProcedureSource(writes=(asked.procedure,), source=SkillSource.EXTRACTION)
+        return MemoryWriteRequest(scope=asked.scope, write=learned)
+    fact = envelope.decode_as(FactCandidate, _encode_payload(payload))
+    draft = FactDraft(
+        topic=fact.topic,
+        content=fact.content,
+        fact_kind=fact.fact_kind,
+        authority=FactAuthority.IMPORTED,
+        confidence=fact.confidence,
+        citations=fact.citations,
+        reason=fact.reason,
+    )
+    return MemoryWriteRequest(scope=fact.scope, write=LongTermExtraction(facts=(draft,)))
+
+
+def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
+    """Return the same of a payload in the form of the protocol's first hosts."""
+    asked = envelope.decode_as(MemoryWriteRequest, _encode_payload(asked_of("write", payload, space=None).request))
+    match asked.write:
+        case LongTermExtraction() as write:
+            if any(fact.operation is FactOperation.DELETE for fact in write.facts):
+                raise InvalidInput(field="extraction.facts", problem="take something away: a peer proposes alone")
+            facts = tuple(fact.model_copy(update={"authority": FactAuthority.IMPORTED}) for fact in write.facts)
+            return asked.model_copy(update={"write": LongTermExtraction(facts=facts)})
+        case ProcedureSource() as write:
+            return asked.model_copy(
+                update={"write": ProcedureSource(writes=write.writes, source=SkillSource.EXTRACTION)}
+            )
+        case _:
+            return asked
+
+
+def _peer_evidence(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
+    note = envelope.decode_as(PeerNote, _encode_payload(payload))
+    turn = TurnDraft(messages=(Message(role=EvidenceRole.TOOL, text=note.text, speaker=note.peer),))
+    return MemoryWriteRequest(scope=note.scope, write=TranscriptWrite(turns=(turn,)))

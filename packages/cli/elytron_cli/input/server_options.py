@@ -1,0 +1,182 @@
+"""Options of commands that call a server or start one: its address, the caller's key, its log, limits by name."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from elytron_cli.input.options import Body, common_options
+from elytron_store import parse_url
+
+if TYPE_CHECKING:
+    from elytron_agent.rag.rag_surfaces import RagSettings
+    from elytron_agent.runs.settings import RunBudget
+
+
+DEFAULT_URL = "http://127.0.0.1:8010"
+_ADDRESS = (
+    click.option("--url", envvar="ELYTRON_URL", default=DEFAULT_URL, show_default=True, help="http(s):// or ws(s)://"),
+    click.option("--key", envvar="ELYTRON_API_KEY", metavar="KEY", help="An access key; better in ELYTRON_API_KEY."),
+    click.option("--proxy", envvar="ELYTRON_PROXY", metavar="URL", help="The HTTP proxy to go by, and no other."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedServer:
+    """The address of a server, the caller's key, and the proxy in between."""
+
+    url: str
+    key: str | None = field(repr=False)
+    proxy: str | None = field(repr=False)
+
+
+def server_options(body: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options that say which server, and `body` that server."""
+
+    @wraps(body)
+    def given(*, url: str, key: str | None, proxy: str | None, **rest: Any) -> Any:
+        return body(server=NamedServer(url, key, proxy), **rest)
+
+    decorated: Callable[..., Any] = given
+    for option in reversed(_ADDRESS):
+        decorated = option(decorated)
+    return common_options(decorated)
+
+
+def several_options(*several: Callable[[Body], Body]) -> Callable[[Body], Body]:
+    """Give a command several options, in their order."""
+
+    def give(body: Body) -> Body:
+        for option in reversed(several):
+            body = option(body)
+        return body
+
+    return give
+
+
+def listening_options(port: int, /) -> Callable[[Body], Body]:
+    """Give a server the options that say where it listens; without them, on `port` of this machine alone."""
+    return several_options(
+        click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on."),
+        click.option(
+            "--port", type=click.IntRange(0, 65_535), default=port, show_default=True, help="Port; 0: any free one."
+        ),
+    )
+
+
+def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
+    """Give a server the options that say how it logs, from the level `usual` on without them."""
+    levels = click.Choice(["debug", "info", "warning", "error"])
+    return several_options(
+        click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal."),
+        click.option("--log-level", type=levels, default=usual, show_default=True, help=told),
+    )
+
+
+@contextmanager
+def address_kept(store: str, address: str, /) -> Generator[None]:
+    """Keep the address of a server beside its store while it runs; not for a store that is no file or folder here."""
+    path = _address_file(store)
+    with suppress(OSError):
+        if path is not None:
+            path.write_text(address, "utf-8")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if path is not None and path.read_text("utf-8") == address:
+                path.unlink()
+
+
+def address_kept_for(store: str, /) -> str | None:
+    """Return the address of the server that runs over a store; None if none is known."""
+    path = _address_file(store)
+    try:
+        return path.read_text("utf-8") if path is not None else None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _address_file(store: str) -> Path | None:
+    path = parse_url(store).path
+    return path.with_name(f"{path.name}.server") if path is not None else None
+
+
+AGENT_LIMITS: Final = ("steps", "calls", "tokens", "seconds", "tool-seconds")
+_QUOTAS: Final = ("user-rows", "user-bytes", "project-rows", "project-bytes", "inserts-per-hour")
+_CACHE: Final = {
+    "cache-users": "users",
+    "cache-bytes": "size_bytes",
+    "cache-user-bytes": "user_bytes",
+    "cache-seconds": "ttl_ms",
+    "cache-wait-seconds": "wait_s",
+}
+_ALERTS: Final = {
+    "alert-search-seconds": "cached_search_s",
+    "alert-load-seconds": "load_s",
+    "alert-cache-share": "cache_share",
+}
+RAG_LIMITS: Final = (*_QUOTAS, *_CACHE, *_ALERTS)
+_FRACTIONS: Final = frozenset({"seconds", "tool-seconds", "cache-seconds", "cache-wait-seconds", *_ALERTS})
+"""Names whose numbers may have a fraction."""
+_MOST: Final = 10**18
+
+
+class NamedLimits:
+    """Reads limits by their names, as the callback of an option."""
+
+    def __init__(self, names: Sequence[str], /) -> None:
+        self._names = tuple(names)
+
+    def __call__(
+        self, _context: click.Context, _parameter: click.Parameter, values: Sequence[str], /
+    ) -> tuple[tuple[str, Any], ...]:
+        return tuple(map(self.read, values))
+
+    def read(self, text: str, /) -> tuple[str, Any]:
+        """Return a name and its number. Raises BadParameter for an unknown name, and for what is no number above 0."""
+        name, _, given = text.partition("=")
+        if name not in self._names:
+            raise click.BadParameter(f"{name!r} is no limit: there are {', '.join(self._names)}")
+        try:
+            number = float(given) if name in _FRACTIONS else int(given)
+        except ValueError:
+            number = 0
+        if not 0 < number < _MOST:
+            raise click.BadParameter(f"{name} has to be a number above 0, as in {name}=100")
+        return name, number
+
+
+def run_budget(given: Sequence[tuple[str, Any]], /) -> "RunBudget":
+    """Return the budget of a turn."""
+    from elytron_agent.runs.settings import RunBudget
+
+    return RunBudget(**{_field_name(name): number for name, number in given})
+
+
+def rag_settings(given: Sequence[tuple[str, Any]], /, *, is_off: bool) -> "RagSettings":
+    """Return the settings of embeddings."""
+    from elytron_agent.rag.rag_surfaces import RagSettings
+
+    usual = RagSettings(is_off=is_off)
+    known = dict(given)
+    if "cache-seconds" in known:
+        known["cache-seconds"] = round(known["cache-seconds"] * 1000)
+    return replace(
+        usual,
+        quotas=replace(usual.quotas, **{_field_name(name): known[name] for name in _QUOTAS if name in known}),
+        cache=replace(usual.cache, **_renamed_limits(_CACHE, known)),
+        alerts=replace(usual.alerts, **_renamed_limits(_ALERTS, known)),
+    )
+
+
+def _renamed_limits(names: Mapping[str, str], known: Mapping[str, Any]) -> dict[str, Any]:
+    return {field: known[name] for name, field in names.items() if name in known}
+
+
+def _field_name(name: str) -> str:
+    return name.replace("-", "_")

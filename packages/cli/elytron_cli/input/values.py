@@ -1,0 +1,238 @@
+"""Values of the core that a command is given: in files, on standard input, and by options that narrow what is read."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+import click
+from pydantic import ValidationError
+
+from elytron_adapter.envelope import decode_as
+from elytron_cli.input.options import Body, OneOf, time_option
+from elytron_core import limits, strict_json
+from elytron_core.clock import Instant
+from elytron_core.contracts.recall import RecallFilters
+from elytron_core.contracts.transcript import RuntimeSkillWrite
+from elytron_core.errors import InvalidInput, InvalidJson, PayloadTooLarge, UnreadableFile
+from elytron_core.evidence import TrustLevel
+from elytron_core.model import Value, invalid_input
+from elytron_core.policy.skills import SkillFile, read_skill_file
+from elytron_core.profiles import ProfileName
+from elytron_core.strict_json import canonical_bytes
+
+ValueT = TypeVar("ValueT", bound=Value)
+
+STANDARD_INPUT = Path("-")
+
+
+@contextmanager
+def as_file(path: Path, /) -> Generator[Path]:
+    """Yield `path`; for "-" a temporary file with all of standard input.
+
+    Raises UnreadableFile.
+    """
+    if path != STANDARD_INPUT:
+        yield path
+        return
+    with TemporaryDirectory(prefix="elytron-") as folder:
+        copy = Path(folder, "stdin")
+        try:
+            with copy.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        except OSError as error:
+            raise UnreadableFile(name=str(path), problem=f"cannot be taken in: {error.strerror}") from error
+        yield copy
+
+
+def standard_input(limit: int, /) -> bytes:
+    """Return all of standard input. Raises PayloadTooLarge for more than `limit` bytes."""
+    data = sys.stdin.buffer.read(limit + 1)
+    if len(data) > limit:
+        raise PayloadTooLarge(limit=limit, what="standard input", way_out="give it in parts")
+    return data
+
+
+def spoken_text(given: str, /) -> str:
+    """Return the text of a message: `given`, or for "-" that of standard input. Raises PayloadTooLarge."""
+    if given != "-":
+        return given
+    try:
+        return standard_input(limits.MESSAGE_CHARS * 4).decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise click.UsageError("standard input is not UTF-8") from None
+
+
+def read_file(path: Path, /, *, limit: int = limits.JSON_BYTES) -> str:
+    """Return the text of a file of at most `limit` bytes. Raises UnreadableFile."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limit + 1)
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name, error) from error
+    if len(data) > limit:
+        raise UnreadableFile(name=path.name, problem=f"is larger than {limit} bytes")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise UnreadableFile(name=path.name, problem="is not UTF-8") from None
+
+
+def read_value(kind: type[ValueT], path: Path, /) -> ValueT:
+    """Return the `kind` that a JSON file holds. Raises UnreadableFile."""
+    try:
+        return decode_as(kind, read_file(path).encode("utf-8"))
+    except UnreadableFile:
+        raise
+    except InvalidInput as error:
+        raise UnreadableFile(name=path.name, problem=f"is not what is wanted: {error.message}") from None
+
+
+def require_free(path: Path, /, *, force: bool) -> None:
+    """Raise InvalidInput if something is at `path` and `force` is false."""
+    # Asked of `os`, which answers also for what is no name of a file.
+    if not force and os.path.lexists(path):
+        raise InvalidInput(field=path.name, problem="is there already: name a new file, or replace it with --force")
+
+
+def write_file(path: Path, text: str, /, *, force: bool) -> None:
+    """Leave `text` in a new file, or with `force` in place of what was there. Raises InvalidInput."""
+    require_free(path, force=force)
+    try:
+        with path.open("w" if force else "x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise InvalidInput(field=path.name, problem=f"cannot be written: {error.strerror}") from error
+
+
+def replace_file(path: Path, data: bytes, /) -> None:
+    """Leave `data` in a file that its owner alone may read, in place of what was there. Raises InvalidInput."""
+    beside = path.with_name(f"{path.name}.new")
+    try:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except (OSError, ValueError) as error:
+        raise InvalidInput(field=path.name, problem="cannot be written: name a file in a folder of yours") from error
+
+
+ValueTValues = TypeVar("ValueTValues", bound=Value)
+
+
+def valid_value(kind: type[ValueTValues], /, **fields: object) -> ValueTValues:
+    """Return the value of `fields`. Raises InvalidInput, as requests themselves do."""
+    try:
+        return kind(**fields)
+    except ValidationError as error:
+        raise invalid_input(error, model=kind) from None
+
+
+def skill_writes(name: str, text: str, /) -> Iterator[RuntimeSkillWrite]:
+    """Yield the procedures in the file `name` with this text. Raises UnreadableFile, InvalidInput."""
+    document = read_skill_file(text)
+    if document is not None:
+        yield _from_markdown(name, document)
+    elif text.lstrip().startswith(("[", "{")):
+        yield from _from_json(name, text)
+    else:
+        problem = "is neither Markdown with front matter (name, topic, title, summary) nor JSON"
+        raise UnreadableFile(name=name, problem=problem)
+
+
+def _from_markdown(name: str, document: SkillFile) -> RuntimeSkillWrite:
+    fields = document.fields
+    missing = [field for field in ("name", "topic", "title") if not fields.get(field)]
+    if missing:
+        way_out = "is no runtime skill: a SKILL.md is read in place, see --agent-skill-dirs"
+        raise UnreadableFile(name=name, problem=f"has no {missing[0]} in its front matter and {way_out}")
+    return valid_value(
+        RuntimeSkillWrite,
+        name=fields["name"],
+        topic=fields["topic"],
+        title=fields["title"],
+        summary=fields.get("summary", ""),
+        content=document.body.strip(),
+        citations=tuple(fields.get("citations", "").split()),
+    )
+
+
+def _from_json(name: str, text: str) -> Iterator[RuntimeSkillWrite]:
+    """Yield the objects of a JSON list, of one object, or of one object a line."""
+    data = text.encode("utf-8")
+    try:
+        whole = strict_json.parse_json(data)
+    except InvalidJson:
+        lines = [line for line in data.splitlines() if line.strip()]
+        if len(lines) < 2:
+            raise
+        yield from (decode_as(RuntimeSkillWrite, line) for line in lines)
+        return
+    items = whole if isinstance(whole, list) else [whole]
+    if not all(isinstance(item, dict) for item in items):
+        raise UnreadableFile(name=name, problem="is not a list of objects")
+    yield from (decode_as(RuntimeSkillWrite, canonical_bytes(item)) for item in items)
+
+
+ResultT = TypeVar("ResultT")
+
+_FILTERS = (
+    click.option("--speaker", "speakers", multiple=True, metavar="NAME", help="Only what NAME said; may be repeated."),
+    click.option("--conversation", "conversations", multiple=True, metavar="NAME", help="Only in that conversation."),
+    click.option("--tag", "tags", multiple=True, metavar="TAG", help="Only what has one of the tags."),
+    time_option("--since", "Not before WHEN: in ISO 8601 or in words (yesterday, 2 hours ago), UTC."),
+    time_option("--until", "Before WHEN."),
+    click.option(
+        "--trust", type=OneOf(TrustLevel), help="Only what may be relied on so far at least, by where it came from."
+    ),
+)
+
+
+def filter_options(body: Callable[..., ResultT]) -> Callable[..., ResultT]:
+    """Give a command the options that narrow what is read, as one argument `filters`."""
+
+    @wraps(body)
+    def call(
+        *,
+        speakers: tuple[str, ...],
+        conversations: tuple[str, ...],
+        tags: tuple[str, ...],
+        since: Instant | None,
+        until: Instant | None,
+        trust: TrustLevel | None,
+        **more: Any,
+    ) -> ResultT:
+        filters = valid_value(
+            RecallFilters,
+            speakers=speakers,
+            conversations=conversations,
+            tags_any=tags,
+            since=since,
+            until=until,
+            trust=trust,
+        )
+        return body(filters=filters, **more)
+
+    for option in reversed(_FILTERS):
+        call = option(call)
+    return call
+
+
+class _ProfileChoice(OneOf[ProfileName]):
+    """The name of a profile, also with the prefix `profile-`, by which some hosts call it."""
+
+    def normalize_choice(self, choice: object, ctx: click.Context | None) -> str:
+        """Return the short name."""
+        return super().normalize_choice(choice, ctx).removeprefix("profile-")
+
+
+def profile_option(told: str, /) -> Callable[[Body], Body]:
+    """Give a command a `--profile` of its own."""
+    usual = ProfileName.SERVER_DEV_FULL.value
+    return click.option("--profile", type=_ProfileChoice(ProfileName), default=usual, show_default=True, help=told)

@@ -1,0 +1,306 @@
+"""Routes of a space's memories: the surroundings of one, erasure by count, and export and import by files."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from pathlib import PurePosixPath
+from typing import Annotated, Final, TypeVar
+
+from pydantic import Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from elytron.flows.transcript_import import TranscriptImportReport, import_transcript
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
+from elytron_adapter.envelope import Response as Answer
+from elytron_adapter.http.archives import MEDIA_TYPE, ArchiveHandlers, query_flag, receive_file, work_folder
+from elytron_adapter.http.requests import AUDIT_ID, query_scope, read_body, require_json
+from elytron_adapter.http.responses import principal_of, render_answer, request_id_of
+from elytron_adapter.surface import Surface, SurfaceDescription
+from elytron_console import limits
+from elytron_console.journal import JournalReader
+from elytron_console.sessions import GROUP, ROOT, ConsoleDoor, value_response
+from elytron_core import limits as core_limits
+from elytron_core.contracts.archive import MemoryImportReport
+from elytron_core.contracts.control import (
+    MemoryControlReport,
+    MemoryEraseRequest,
+    MemoryForgetRequest,
+    MemoryGetRequest,
+    MemoryHistoryReport,
+    MemoryHistoryRequest,
+    MemoryId,
+)
+from elytron_core.contracts.facts import FactDetailReport, FactDetailRequest
+from elytron_core.contracts.recall import RecallHit
+from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
+from elytron_core.errors import InvalidInput
+from elytron_core.model import Request as OperationRequest
+from elytron_core.model import Value
+from elytron_core.scope import Reason, Scope, ScopedRequest, Space
+
+ReportT = TypeVar("ReportT", bound=Value)
+
+
+class EgoNode(Value):
+    """A memory beside another one: the beginning of its text, empty if it may not be read or is gone."""
+
+    id: str
+    text: str = ""
+
+
+class EgoGraph(Value):
+    """A memory's surroundings, of at most 200 memories; `clipped` if there are more."""
+
+    id: str
+    rests: tuple[EgoNode, ...] = ()
+    """Memories that it rests on."""
+    versions: tuple[EgoNode, ...] = ()
+    """Versions of the fact, oldest first, itself included."""
+    derived: tuple[EgoNode, ...] = ()
+    """Memories that rest on it."""
+    clipped: bool = False
+
+
+def ego_graph_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
+    """Return the surface of a memory's surroundings."""
+
+    async def shown(request: Request) -> Response:
+        reading = _EgoReading(entrance, request, query_scope(request.query_params))
+        found = await reading.graph(request.query_params.get("id", ""))
+        return render_answer(found) if isinstance(found, RejectedAnswer) else value_response(found)
+
+    told = SurfaceDescription(
+        "console_around", "Show what one memory rests on, its versions, and what rests on it.", None, EgoGraph, (),
+        ("space", "id"), group=GROUP,
+    )  # fmt: skip
+    return door.surface("GET", "/around", shown, told)
+
+
+class _EgoReading:
+    """Reads the surroundings by operations, each a call of the principal who asks."""
+
+    def __init__(self, entrance: CallerEntrance, request: Request, scope: Scope | None, /) -> None:
+        self._entrance = entrance
+        self._request = request
+        self._scope = scope
+        self._left = limits.EGO_NODES
+
+    async def graph(self, name: str) -> EgoGraph | RejectedAnswer:
+        """Return the surroundings of the memory `name`, or why it cannot be read."""
+        scope = self._scope
+        own = await self._call("get", MemoryGetRequest(id=name, include_private=True, scope=scope))
+        detail = await self._fact(name)
+        if isinstance(own, RejectedAnswer) and detail is None:
+            return own
+        told = MemoryHistoryRequest(id=name, include_private=True, scope=scope)
+        past = await self._report("history", told, MemoryHistoryReport)
+        # A preview of an erasure names what rests on a memory; nothing is hidden or erased.
+        asked = MemoryForgetRequest(ids=(name,), dry_run=True, scope=scope)
+        preview = await self._report("forget", asked, MemoryControlReport)
+        evidence = detail.fact.evidence if detail is not None else ()
+        derived = preview.derived if preview is not None else ()
+        events = past.items if past is not None and detail is not None else ()
+        texts = {item.id: item.text for item in events if item.text}
+        ids = tuple(dict.fromkeys((*(item.id for item in events), name))) if detail is not None else ()
+        return EgoGraph(
+            id=name,
+            versions=tuple(_ego_node(each, texts.get(each, "")) for each in self._taken(ids)),
+            rests=tuple([await self._node(each) for each in self._taken(evidence)]),
+            derived=tuple([await self._node(each) for each in self._taken(derived)]),
+            clipped=len(evidence) + len(ids) + len(derived) > limits.EGO_NODES,
+        )
+
+    def _taken(self, ids: Sequence[str]) -> Sequence[str]:
+        """Return those of `ids` that there is room for."""
+        taken = ids[: self._left]
+        self._left -= len(taken)
+        return taken
+
+    async def _node(self, name: str) -> EgoNode:
+        hit = await self._report("get", MemoryGetRequest(id=name, include_private=True, scope=self._scope), RecallHit)
+        return _ego_node(name, hit.text if hit is not None else "")
+
+    async def _fact(self, name: str) -> FactDetailReport | None:
+        """Return the fact of this id, None if the id is of another memory."""
+        try:
+            asked = FactDetailRequest(id=name, include_private=True, scope=self._scope)
+        except InvalidInput:
+            return None
+        return await self._report("get_fact", asked, FactDetailReport)
+
+    async def _report(self, operation: str, asked: ScopedRequest, kind: type[ReportT]) -> ReportT | None:
+        answer = await self._call(operation, asked)
+        report = None if isinstance(answer, RejectedAnswer) else answer.report
+        return report if isinstance(report, kind) else None
+
+    async def _call(self, operation: str, asked: ScopedRequest) -> Answer:
+        return await self._entrance.call(
+            principal_of(self._request.scope),
+            transport=CallTransport.CONSOLE,
+            operation=operation,
+            request_id=request_id_of(self._request.scope),
+            payload=asked,
+        )
+
+
+def _ego_node(name: str, text: str) -> EgoNode:
+    return EgoNode(id=name, text=text[: limits.EGO_TEXT_CHARS])
+
+
+class CountedErasure(OperationRequest):
+    """Erase memories, or a whole space, whose documents were counted before.
+
+    Without `count` nothing is erased: the answer is the preview with its count. With another count than that of now, it
+    is refused.
+    """
+
+    ids: Annotated[tuple[MemoryId, ...], Field(max_length=core_limits.WRITES_PER_REQUEST)] = ()
+    whole_space: Space | None = None
+    count: Annotated[int, Field(ge=0)] | None = None
+    reason: Reason = ""
+    scope: Scope | None = None
+
+
+class CountedReceipt(Value):
+    """Result of an erasure, or its preview, and the number of documents that it removes."""
+
+    count: int
+    report: MemoryControlReport
+
+
+def erasure_surface(entrance: CallerEntrance, door: ConsoleDoor, /) -> Surface:
+    """Return the surface that counts an erasure, and erases what was counted."""
+
+    async def erased(request: Request) -> Response:
+        require_json(request.headers)
+        body = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES)
+        asked = envelope.decode_as(CountedErasure, body)
+        previewed = await _erase_memories(entrance, request, asked, dry_run=True)
+        if isinstance(previewed, RejectedAnswer):
+            return render_answer(previewed)
+        preview = _counted_report(previewed)
+        if asked.count is None:
+            return value_response(preview)
+        if asked.count != preview.count:
+            raise InvalidInput(field="count", problem=f"is {preview.count} now: look at the preview again")
+        done = await _erase_memories(entrance, request, asked, dry_run=False)
+        return render_answer(done) if isinstance(done, RejectedAnswer) else value_response(_counted_report(done))
+
+    told = SurfaceDescription(
+        "console_erasure",
+        "Count what an erasure removes, or erase what was counted.",
+        CountedErasure,
+        CountedReceipt,
+        group=GROUP,
+    )
+    return door.surface("POST", "/erasures", erased, told)
+
+
+async def _erase_memories(
+    entrance: CallerEntrance, request: Request, asked: CountedErasure, *, dry_run: bool
+) -> Answer:
+    erasure = MemoryEraseRequest(
+        scope=asked.scope, ids=asked.ids, whole_space=asked.whole_space, reason=asked.reason, dry_run=dry_run
+    )
+    return await entrance.call(
+        principal_of(request.scope),
+        transport=CallTransport.CONSOLE,
+        operation="erase",
+        request_id=request_id_of(request.scope),
+        payload=erasure,
+        audit_id=request.headers.get(AUDIT_ID),
+    )
+
+
+def _counted_report(answer: AcceptedAnswer | DuplicatedAnswer | QueuedAnswer) -> CountedReceipt:
+    report = answer.report
+    assert isinstance(report, MemoryControlReport)
+    return CountedReceipt(count=sum(report.removed.values()), report=report)
+
+
+ARCHIVE: Final = f"{ROOT}/archive"
+TRANSCRIPTS: Final = f"{ROOT}/transcripts"
+_FILE_TYPE: Final = "application/octet-stream"
+_NAME_BYTES: Final = 200
+
+
+class WriteRefused(Exception):
+    """A write of an import was refused; `answer` says why."""
+
+    def __init__(self, answer: RejectedAnswer, /) -> None:
+        super().__init__(answer.reason)
+        self.answer = answer
+
+
+class CallerWrites:
+    """The writes of an import, each a call of the principal who sent the file."""
+
+    def __init__(self, entrance: CallerEntrance, request: Request, scope: Scope, /) -> None:
+        self._entrance = entrance
+        self._request = request
+        self.scope = scope
+
+    async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
+        """Commit `request`. Raises WriteRefused."""
+        answer = await self._entrance.call(
+            principal_of(self._request.scope),
+            transport=CallTransport.CONSOLE,
+            operation="write",
+            request_id=request_id_of(self._request.scope),
+            payload=request,
+        )
+        if isinstance(answer, RejectedAnswer):
+            raise WriteRefused(answer)
+        assert isinstance(answer.report, MemoryWriteReport)
+        return answer.report
+
+
+def transfer_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: JournalReader, /) -> Iterable[Surface]:
+    """Return the surfaces that export and import a space."""
+    archives = ArchiveHandlers(entrance, CallTransport.CONSOLE)
+    places = asyncio.Semaphore(limits.TRANSCRIPTS_AT_ONCE)
+
+    async def sent(request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FILE_TYPE:
+            raise HTTPException(415, headers={"Accept": _FILE_TYPE})
+        name, dry_run = _file_name(request), query_flag(request, "dry_run")
+        scope = Scope(space=journal.space_of(principal_of(request.scope), query_scope(request.query_params)))
+        async with places, work_folder() as folder:
+            path = folder / name
+            await receive_file(request, path, limit=limits.TRANSCRIPT_BYTES)
+            writes = CallerWrites(entrance, request, scope)
+            try:
+                report = await import_transcript(writes, path, dry_run=dry_run, place=name)
+            except WriteRefused as refused:
+                return render_answer(refused.answer)
+        return value_response(report)
+
+    fetch = SurfaceDescription(
+        "console_fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None,
+        MEDIA_TYPE, ("If-None-Match",), ("space", "include_private"), group=GROUP, answer="The archive.",
+    )  # fmt: skip
+    send = SurfaceDescription(
+        "console_send_archive", "Read an archive file into the space, or say what that would bring.", MEDIA_TYPE,
+        MemoryImportReport, ("If-Match",), ("space", "mode", "dry_run"), group=GROUP,
+    )  # fmt: skip
+    messages = SurfaceDescription(
+        "console_send_transcript", "Read the messages of another program's export, or say what that would bring.",
+        _FILE_TYPE, TranscriptImportReport, (), ("space", "name", "dry_run"), group=GROUP,
+    )  # fmt: skip
+    return (
+        door.surface("GET", "/archive", archives.fetch, fetch),
+        door.surface("PUT", "/archive", archives.send, send, is_repeatable=True),
+        door.surface("PUT", "/transcripts", sent, messages, is_repeatable=True),
+    )
+
+
+def _file_name(request: Request) -> str:
+    """Return the name of the file that is sent; a file of the same name is the same one."""
+    name = request.query_params.get("name", "")
+    is_one = name == PurePosixPath(name).name and name not in {"", ".", ".."} and "\\" not in name
+    if not is_one or not name.isprintable() or len(name.encode("utf-8", "replace")) > _NAME_BYTES:
+        raise InvalidInput(field="name", problem=f"is no name of a file, of at most {_NAME_BYTES} bytes")
+    return name

@@ -1,1 +1,0 @@
-"""Users, their keys, what they hold and may hold, and reports of their erasure."""

@@ -1,1 +1,0 @@
-"""The server's own description: OpenAPI, its schemas and examples, and pages."""

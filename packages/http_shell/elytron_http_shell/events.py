@@ -1,0 +1,345 @@
+"""Events of a space: subscriptions of its journal or of a report, and the journal as server-sent events.
+
+A report is made again each time the journal has grown and covers all that was committed up to its sequence, so a burst
+of commits is one report. It comes out of the same door as a command's: decoded, judged, under the caller's limits.
+
+An EventSource can send no header of its own, and a key in an address ends in logs. So a page first asks for a session
+with its key (`POST /v1/events/session`); the cookie that it gets opens this one route, is sent by pages of this origin
+alone, cannot be read by scripts, and ends after an hour, with the key, or with the server.
+"""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import assert_never, cast
+
+from pydantic import JsonValue, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive, Send
+from starlette.types import Scope as AsgiScope
+
+from elytron.journal.follower import Follower, StoreJournals, entry_pages
+from elytron.registry import WIRE_OPERATIONS
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer
+from elytron_adapter.failures import reject_error
+from elytron_adapter.http.requests import query_scope
+from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
+from elytron_adapter.identity.access_keys import Principal
+from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_core import limits
+from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, Unauthorized
+from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent, StreamKind
+from elytron_core.model import Value, invalid_input
+from elytron_core.scope import Scope
+
+REPORTS: dict[StreamKind, str] = {
+    StreamKind.PROJECTION: "project",
+    StreamKind.INSPECTION: "inspect",
+    StreamKind.REPLAY: "replay",
+    StreamKind.CAPABILITY: "capabilities",
+}
+"""The operation whose report a kind of subscription sends."""
+QUIET = frozenset({"projection"})
+"""Actions that change nothing which a report shows: a note that something was shown must not show it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamBounds:
+    """Limits of a stream, and the interval of its checks."""
+
+    frame_bytes: int = limits.FRAME_BYTES
+    at_once: int = limits.FRAMES_AT_ONCE
+    waiting: int = limits.FRAMES_WAITING
+    waiting_bytes: int = limits.FRAMES_WAITING_BYTES
+    send_s: float = limits.FRAME_SEND_S
+    subscriptions: int = limits.SUBSCRIPTIONS
+    each: int = limits.STREAMS_PER_PRINCIPAL
+    recheck_s: float = limits.STREAM_RECHECK_S
+    heartbeat_s: float = limits.EVENTS_HEARTBEAT_S
+    poll_s: float = limits.EVENTS_POLL_S
+
+
+class ServerStreams:
+    """State that the streams of one server share: the entrance, the journals, and a count per principal."""
+
+    def __init__(self, entrance: CallerEntrance, /, *, bounds: StreamBounds | None = None) -> None:
+        context = entrance.dispatcher.runtime.context
+        self.entrance = entrance
+        budget = context.profile.budget
+        self.bounds = bounds or StreamBounds(frame_bytes=budget.http_body_bytes, subscriptions=budget.subscriptions)
+        self.journals = StoreJournals(context.store, context.commits, poll_s=self.bounds.poll_s)
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, principal: Principal, /) -> Generator[None]:
+        """Count a stream of `principal` while it is open. Raises LimitExceeded."""
+        if self._open[principal.id] >= self.bounds.each:
+            raise LimitExceeded(what="open streams of one caller", limit=self.bounds.each)
+        self._open[principal.id] += 1
+        self.entrance.streams += 1
+        try:
+            yield
+        finally:
+            self.entrance.streams -= 1
+            self._open[principal.id] -= 1
+            self._open += Counter()  # forgets who has none
+
+    async def ended(self, authorization: str | None, /) -> Unauthorized | None:
+        """Return when the server begins to end (None), or the credential holds no longer."""
+        return await self.entrance.ended(authorization, recheck_s=self.bounds.recheck_s)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedState:
+    """A report as JSON, and the journal's sequence that it covers."""
+
+    sequence: int
+    report: bytes
+
+
+def operation_of(kind: StreamKind, /) -> str | None:
+    """Return the operation of `kind`, or None where this server has none."""
+    named = REPORTS.get(kind)
+    return named if any(operation.name == named for operation in WIRE_OPERATIONS) else None
+
+
+async def subscribed_reports(
+    streams: ServerStreams,
+    principal: Principal,
+    /,
+    *,
+    operation: str,
+    payload: dict[str, JsonValue],
+    request_id: str,
+    after: int,
+) -> AsyncIterator[ReportedState | RejectedAnswer]:
+    """Yield the report of `operation` now, where the journal is beyond `after`, and each time it has grown.
+
+    A refusal is the last that is yielded.
+    """
+    entrance = streams.entrance
+    follower = streams.journals.follow(entrance.space_of(principal, _payload_scope(payload)))
+    await follower.begin(None)
+    # A space that nothing was written to yet has its report too.
+    is_due = follower.sequence > after or after == 0
+    while True:
+        if is_due:
+            # The place first, then the report: it may know more than it is said to cover, never less.
+            covered = follower.sequence
+            answer = await entrance.call(
+                principal,
+                transport=CallTransport.WSS,
+                operation=operation,
+                request_id=request_id,
+                payload=json.dumps(payload).encode(),
+            )
+            match answer:
+                case AcceptedAnswer(report=report) | DuplicatedAnswer(report=report):
+                    if _says_something(report):
+                        yield ReportedState(covered, envelope.encode_value(report))
+                    payload = _next_request(payload, report)
+                    is_due = isinstance(report, MemoryReplayReport) and report.has_more
+                case RejectedAnswer():
+                    yield answer
+                    return
+                case _:
+                    return
+            continue
+        found = await follower.next()
+        is_due = isinstance(found, EventGap) or any(event.action not in QUIET for event in found)
+
+
+async def follower_entries(follower: Follower, gap: EventGap | None, /) -> AsyncGenerator[JournalEvent | EventGap]:
+    """Yield the entries behind the place of a reader that has begun, and the gaps; `gap` opened as it began."""
+    async for page in entry_pages(follower, gap):
+        if isinstance(page, EventGap):
+            yield page
+            continue
+        for event in page:
+            yield event
+
+
+def _payload_scope(payload: dict[str, JsonValue]) -> Scope | None:
+    try:
+        return Scope.model_validate(payload["scope"]) if payload.get("scope") is not None else None
+    except ValidationError as error:
+        raise invalid_input(error, model=Scope, known=Scope.model_fields) from None
+
+
+def _says_something(report: Value) -> bool:
+    return not isinstance(report, MemoryReplayReport) or bool(report.turns)
+
+
+def _next_request(payload: dict[str, JsonValue], report: Value) -> dict[str, JsonValue]:
+    """Return the next request: a replay goes on behind the last turn that was sent."""
+    if isinstance(report, MemoryReplayReport) and report.turns:
+        return {**payload, "cursor": cast("str", report.turns[-1].id), "order": LedgerOrder.FIRST.value}
+    return payload
+
+
+COOKIE = "elytron_events"
+PATH = "/v1/events"
+_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+_TOLD = SurfaceDescription(
+    name="events",
+    summary="Follow a space's journal as server-sent events.",
+    given="text/event-stream",
+    headers=("Last-Event-ID",),
+    query=("after", "space"),
+    answer="Events `entry`, `gap` and `error`, for as long as they are read.",
+)
+_SESSION_TOLD = SurfaceDescription(
+    name="events_session",
+    summary="Get the cookie by which a page's EventSource is let in.",
+    answer="The cookie, which opens the stream of events alone.",
+    status=204,
+)
+SESSION_COOKIE = SessionCookie(COOKIE, PATH, limits.EVENT_SESSION_S, limits.EVENT_SESSIONS, limits.EVENT_SESSIONS_EACH)
+_EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
+
+
+def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
+    """Return the stream of events, and the session that lets an EventSource in."""
+    sessions = CookieSessions(streams.entrance.dispatcher.runtime.context.ids, SESSION_COOKIE)
+
+    async def session(request: Request) -> Response:
+        answer = Response(status_code=204)
+        authorization = request.headers.get("authorization")
+        if authorization is not None:
+            answer.set_cookie(
+                COOKIE,
+                sessions.open(principal_of(request.scope).id, authorization),
+                max_age=int(limits.EVENT_SESSION_S),
+                path=PATH,
+                secure=request.url.scheme == "https",
+                httponly=True,
+                samesite="strict",
+            )
+        return answer
+
+    return (
+        Surface(
+            PATH,
+            EventStream(streams, sessions),
+            SurfaceAccess.MEMBER,
+            ("GET",),
+            credential=sessions.credential,
+            told=_TOLD,
+            transport=CallTransport.HTTP.value,
+        ),
+        shown_surface(f"{PATH}/session", session, access=SurfaceAccess.MEMBER, methods=("POST",), told=_SESSION_TOLD),
+    )
+
+
+class EventStream:
+    """Answers with the journal behind `Last-Event-ID` (or `?after=`), and then with what comes."""
+
+    def __init__(self, streams: ServerStreams, sessions: CookieSessions, /) -> None:
+        self._streams = streams
+        self._sessions = sessions
+
+    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
+        request = Request(scope)
+        after = _begin_after(request)
+        space = self._streams.entrance.space_of(principal_of(scope), query_scope(request.query_params))
+        with self._streams.place(principal_of(scope)):
+            # Begun before anything is answered: who hears that the stream is open misses nothing from then on.
+            follower = self._streams.journals.follow(space)
+            items = follower_entries(follower, await follower.begin(after))
+            place = after or follower.place
+            credential = self._sessions.credential(request.headers)
+            ends = {
+                asyncio.create_task(_client_gone(receive)),
+                asyncio.create_task(self._streams.ended(credential)),
+            }
+            try:
+                opening = b"retry: %d\nid: %b\n\n" % (limits.EVENTS_RETRY_MS, place.encode())
+                await self._send(send, opening, begins=True)
+                await self._stream(send, items, ends, request_id=request_id_of(scope))
+            except TimeoutError:
+                return  # no reader: the server closes the connection
+            finally:
+                for task in ends:
+                    task.cancel()
+                await asyncio.gather(*ends, return_exceptions=True)
+                await items.aclose()
+
+    async def _stream(
+        self,
+        send: Send,
+        items: AsyncGenerator[JournalEvent | EventGap],
+        ends: set[asyncio.Task[None] | asyncio.Task[Unauthorized | None]],
+        *,
+        request_id: str,
+    ) -> None:
+        """Send each event, and a keep-alive if there is none, until one of `ends` is met."""
+        told: ElytronError | None = None
+        coming = asyncio.ensure_future(anext(items))
+        try:
+            while True:
+                await asyncio.wait(
+                    {coming, *ends}, timeout=self._streams.bounds.heartbeat_s, return_when=asyncio.FIRST_COMPLETED
+                )
+                if done := [task for task in ends if task.done()]:
+                    told = done[0].result()
+                    break
+                if not coming.done():
+                    await self._send(send, b": still here\n\n")
+                    continue
+                try:
+                    item = coming.result()
+                except ElytronError as error:
+                    told = error
+                    break
+                await self._send(send, _event_line(item))
+                coming = asyncio.ensure_future(anext(items))
+        finally:
+            coming.cancel()
+            await asyncio.gather(coming, return_exceptions=True)
+        if told is not None:
+            rejected = reject_error(told, request_id=request_id)
+            await self._send(send, b"event: error\ndata: %b\n\n" % envelope.encode_value(problem_document(rejected)))
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send(self, send: Send, data: bytes, *, begins: bool = False) -> None:
+        """Send `data`. Raises TimeoutError where the reader takes nothing for too long."""
+        async with asyncio.timeout(self._streams.bounds.send_s):
+            if begins:
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+
+
+async def _client_gone(receive: Receive) -> None:
+    """Return when the client is gone; what it still sends is thrown away."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _event_line(item: JournalEvent | EventGap) -> bytes:
+    """Return the event of `item`; its data is JSON on one line, so nothing in it can end the event."""
+    match item:
+        case JournalEvent():
+            return b"id: %b\nevent: entry\ndata: %b\n\n" % (item.id.encode(), envelope.encode_value(item))
+        case EventGap():
+            # After a gap, a reader who comes again goes on behind it.
+            behind = 0 if item.reason is GapReason.ERASED else item.last
+            return b"id: %d\nevent: gap\ndata: %b\n\n" % (behind, envelope.encode_value(item))
+        case _:
+            assert_never(item)
+
+
+def _begin_after(request: Request) -> str | None:
+    """Return where to begin: what the browser saw last, else what the page asks for, else from now on."""
+    given = request.headers.get("last-event-id") or request.query_params.get("after")
+    if given is not None and not _EVENT_ID.fullmatch(given):
+        raise InvalidInput(field="after", problem="is not an id that an event had")
+    return given

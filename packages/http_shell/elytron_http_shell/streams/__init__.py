@@ -1,1 +1,0 @@
-"""Server-sent events and the WebSocket."""

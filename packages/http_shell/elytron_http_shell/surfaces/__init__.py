@@ -1,1 +1,0 @@
-"""The routes of a server, a module for each family."""

@@ -1,0 +1,420 @@
+"""Commands, subscriptions and events over one WebSocket, on the port of everything else.
+
+The caller is known before the handshake is answered, and checked again while the socket is open. Commands run up to
+a bounded number at once; later frames are read when one is done. Nothing piles up for a slow reader: a frame waits
+until there is room, and a reader that takes none for too long is cut off.
+"""
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, assert_never
+
+from pydantic import TypeAdapter, ValidationError
+from starlette.types import Receive, Scope, Send
+from starlette.websockets import WebSocket, WebSocketDisconnect
+
+from elytron_adapter import envelope
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.envelope import (
+    AcceptedAnswer,
+    CallTransport,
+    DuplicatedAnswer,
+    QueuedAnswer,
+    RejectedAnswer,
+    asked_of,
+)
+from elytron_adapter.failures import reject_error
+from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.http.requests import AUDIT_ID
+from elytron_adapter.http.responses import principal_of, request_id_of
+from elytron_adapter.identity.access_keys import Principal
+from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
+from elytron_core import limits, strict_json
+from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
+from elytron_core.events import (
+    CloseCode,
+    ErrorEvent,
+    EventGap,
+    EventProblem,
+    FrameError,
+    FrameId,
+    InFrame,
+    LifecycleEvent,
+    OutFrame,
+    StreamKind,
+    SubscriptionPhase,
+)
+from elytron_core.model import invalid_input
+from elytron_http_shell.events import (
+    ServerStreams,
+    StreamBounds,
+    event_surfaces,
+    follower_entries,
+    operation_of,
+    subscribed_reports,
+)
+
+logger = logging.getLogger(__name__)
+
+PATH = "/v1/ws"
+COMMAND = "command."
+SUBSCRIBE = "subscribe."
+UNSUBSCRIBE = "unsubscribe"
+_ID: TypeAdapter[str] = TypeAdapter(FrameId)
+
+
+def websocket_surface(streams: ServerStreams, /) -> Surface:
+    """Return the WebSocket's place."""
+
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        with streams.place(principal_of(scope)):
+            await SocketConnection(WebSocket(scope, receive, send), streams).run()
+
+    return Surface(PATH, serve, SurfaceAccess.MEMBER, kind=SurfaceProtocol.WEBSOCKET, transport=CallTransport.WSS.value)
+
+
+class SocketConnection:
+    """One WebSocket, from its handshake to its end."""
+
+    def __init__(self, socket: WebSocket, streams: ServerStreams, /) -> None:
+        self._socket = socket
+        self._streams = streams
+        self._bounds = streams.bounds
+        self._principal: Principal = principal_of(socket.scope)
+        self._request_id = request_id_of(socket.scope)
+        self._places = asyncio.Semaphore(streams.bounds.at_once)
+        self._commands: set[asyncio.Task[None]] = set()
+        self._subscriptions: dict[str, asyncio.Task[None]] = {}
+        self._credential = socket.headers.get("authorization")
+        self._revoked = asyncio.Event()
+        self._out = _FrameOutbox(waiting=streams.bounds.waiting, waiting_bytes=streams.bounds.waiting_bytes)
+
+    async def run(self) -> None:
+        """Serve the socket until its client leaves, its credential ends, or the server does."""
+        await self._socket.accept()
+        await self._say(LifecycleEvent(phase=SubscriptionPhase.OPENED, principal=self._principal.id))
+        writing = asyncio.create_task(self._write())
+        ends = [asyncio.create_task(self._read()), writing, asyncio.create_task(self._watch())]
+        done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        code = _close_code(next(iter(done)))
+        for task in (ends[0], ends[2], *self._subscriptions.values()):
+            task.cancel()
+        if code is CloseCode.UNAUTHORIZED:
+            for command in self._commands:
+                command.cancel()
+        if code in {None, CloseCode.SLOW_READER}:
+            # No client reads the answers; a started command is finished all the same.
+            await self._out.abandon()
+        await asyncio.gather(*self._commands, return_exceptions=True)
+        await self._say(LifecycleEvent(phase=SubscriptionPhase.CLOSING))
+        await self._out.end()
+        await asyncio.gather(*ends, *self._subscriptions.values(), return_exceptions=True)
+        if code is not None:
+            await self._close(code)
+
+    async def _close(self, code: CloseCode) -> None:
+        try:
+            async with asyncio.timeout(self._bounds.send_s):
+                await self._socket.close(code, code.name.lower())
+        except (TimeoutError, RuntimeError, WebSocketDisconnect):
+            return  # it has gone, or takes nothing more
+
+    async def _watch(self) -> CloseCode:
+        """Return why the server ends the connection."""
+        ends = {
+            asyncio.create_task(self._streams.ended(self._credential)),
+            asyncio.create_task(self._revoked.wait()),
+        }
+        try:
+            done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in ends:
+                task.cancel()
+        return CloseCode.GOING_AWAY if next(iter(done)).result() is None else CloseCode.UNAUTHORIZED
+
+    async def _write(self) -> CloseCode | None:
+        """Send what is to be sent, in its order, until there is no more to come."""
+        while (frame := await self._out.take()) is not None:
+            try:
+                async with asyncio.timeout(self._bounds.send_s):
+                    await self._socket.send_text(frame)
+            except TimeoutError:
+                return CloseCode.SLOW_READER
+            except (WebSocketDisconnect, RuntimeError):
+                return None
+        return None
+
+    async def _read(self) -> CloseCode | None:
+        """Take frames until the client leaves, or sends one that is too big."""
+        while True:
+            await self._places.acquire()
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                return None
+            data = message.get("text")
+            given = data.encode() if data is not None else message.get("bytes") or b""
+            try:
+                task = self._begin(_parse_frame(given, limit=self._bounds.frame_bytes))
+            except PayloadTooLarge:
+                await self._refuse("", FrameError.FRAME_BUDGET_EXCEEDED, f"at most {self._bounds.frame_bytes} bytes")
+                return CloseCode.FRAME_TOO_BIG
+            except ElytronError as error:
+                self._places.release()
+                await self._say(_error_event(_id_of(given), reject_error(error, request_id=self._request_id)))
+                continue
+            self._commands.add(task)
+            task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._commands.discard(task)
+        self._places.release()
+
+    def _begin(self, frame: InFrame) -> asyncio.Task[None]:
+        """Return the work that `frame` asks for. Raises Unsupported."""
+        work: Coroutine[Any, Any, None]
+        if frame.type.startswith(COMMAND):
+            work = self._command(frame, frame.type.removeprefix(COMMAND))
+        elif frame.type.startswith(SUBSCRIBE):
+            work = self._subscribe(frame, frame.type.removeprefix(SUBSCRIBE))
+        elif frame.type == UNSUBSCRIBE:
+            work = self._unsubscribe(frame)
+        else:
+            raise Unsupported("there is no such frame: command.<operation>, subscribe.<kind>, unsubscribe")
+        return asyncio.create_task(work)
+
+    async def _command(self, frame: InFrame, operation: str) -> None:
+        """Do what a frame asks for, if its sender is still let in: a key may end at any time."""
+        try:
+            await self._streams.entrance.authenticate(self._credential)
+        except ElytronError as error:
+            await self._say(_error_event(frame.id, reject_error(error, request_id=frame.id)))
+            if isinstance(error, Unauthorized):
+                self._revoked.set()
+            return
+        entrance = self._streams.entrance
+        own = own_scope(self._principal.space, entrance.dispatcher.runtime.scope)
+        asked = asked_of(operation, frame.payload, space=own.space if own is not None else None)
+        answer = await entrance.call(
+            self._principal,
+            transport=CallTransport.WSS,
+            operation=asked.operation,
+            request_id=frame.id,
+            payload=json.dumps(asked.request).encode(),
+            idempotency_key=frame.idempotency_key,
+            audit_id=self._socket.headers.get(AUDIT_ID),
+        )
+        match answer:
+            case AcceptedAnswer() | DuplicatedAnswer() | QueuedAnswer():
+                await self._out.put(
+                    _report_frame(frame.id, operation, answer.kind, envelope.encode_value(answer.report))
+                )
+            case RejectedAnswer():
+                await self._say(_error_event(frame.id, answer))
+            case _:
+                assert_never(answer)
+
+    async def _subscribe(self, frame: InFrame, kind: str) -> None:
+        if frame.id in self._subscriptions:
+            told = InvalidInput(field="id", problem="is that of an open subscription: take another")
+            await self._say(_error_event(frame.id, reject_error(told, request_id=frame.id)))
+            return
+        if len(self._subscriptions) >= self._bounds.subscriptions:
+            most = f"at most {self._bounds.subscriptions} subscriptions at once: end one first"
+            await self._refuse(frame.id, FrameError.SUBSCRIPTION_BUDGET_EXCEEDED, most)
+            return
+        named = next((known for known in StreamKind if known == kind), None)
+        if named is None or (named is not StreamKind.EVENTS and operation_of(named) is None):
+            there = ", ".join(known for known in StreamKind if known is StreamKind.EVENTS or operation_of(known))
+            await self._refuse(frame.id, FrameError.UNSUPPORTED_SUBSCRIPTION, f"this server has {there}")
+            return
+        self._subscriptions[frame.id] = asyncio.create_task(self._follow(frame, named))
+
+    async def _unsubscribe(self, frame: InFrame) -> None:
+        task = self._subscriptions.pop(frame.id, None)
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.UNSUBSCRIBED))
+
+    async def _follow(self, frame: InFrame, kind: StreamKind) -> None:
+        """Send what a subscription gives until it is ended, or refused."""
+        try:
+            if kind is StreamKind.EVENTS:
+                await self._send_entries(frame)
+            else:
+                await self._send_reports(frame, kind)
+        except Exception as error:  # noqa: BLE001 - the border: every end of a subscription is reported
+            _log_fault(error, frame.id)
+            await self._say(_error_event(frame.id, reject_error(error, request_id=frame.id)))
+        finally:
+            if self._subscriptions.get(frame.id) is asyncio.current_task():
+                del self._subscriptions[frame.id]
+
+    async def _send_entries(self, frame: InFrame) -> None:
+        space = self._streams.entrance.space_of(self._principal, frame.scope)
+        after = str(frame.after) if frame.after is not None else None
+        follower = self._streams.journals.follow(space)
+        gap = await follower.begin(after)
+        place = after if after is not None else follower.place
+        await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED, after=place))
+        async for item in follower_entries(follower, gap):
+            if isinstance(item, EventGap):
+                await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.GAP, gap=item))
+                continue
+            await self._out.put(
+                _report_frame(
+                    frame.id,
+                    "events",
+                    "accepted",
+                    envelope.encode_value(item),
+                    sequence=item.sequence,
+                    event_id=item.id,
+                )
+            )
+
+    async def _send_reports(self, frame: InFrame, kind: StreamKind) -> None:
+        operation = operation_of(kind)
+        assert operation is not None
+        if not isinstance(frame.after, int | None):
+            raise InvalidInput(field="after", problem="is a sequence, a number, for reports")
+        await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED))
+        async for item in subscribed_reports(
+            self._streams,
+            self._principal,
+            operation=operation,
+            payload=frame.payload,
+            request_id=frame.id,
+            after=frame.after or 0,
+        ):
+            if isinstance(item, RejectedAnswer):
+                await self._say(_error_event(frame.id, item))
+                return
+            await self._out.put(_report_frame(frame.id, operation, "accepted", item.report, sequence=item.sequence))
+
+    async def _refuse(self, frame_id: str, key: FrameError, detail: str) -> None:
+        await self._say(ErrorEvent(id=frame_id, error=EventProblem(code=key, detail=detail)))
+
+    async def _say(self, frame: OutFrame) -> None:
+        await self._out.put(envelope.encode_value(frame).decode())
+
+
+def _log_fault(error: Exception, frame_id: str) -> None:
+    """Note a fault of ours; not its message, which may repeat what a caller gave."""
+    if not isinstance(error, ElytronError):
+        logger.error("request %s: a subscription broke: %s", frame_id, type(error).__name__)
+
+
+def _close_code(ended: "asyncio.Task[CloseCode | None]") -> CloseCode | None:
+    """Return why a connection ends; a fault of ours is logged and ends it too."""
+    error = ended.exception()
+    if error is None:
+        return ended.result()
+    logger.error("a WebSocket broke: %s", type(error).__name__)
+    return CloseCode.INTERNAL
+
+
+class _FrameOutbox:
+    """Frames on their way out, in order, within bounds: who has more waits."""
+
+    def __init__(self, *, waiting: int, waiting_bytes: int) -> None:
+        self._frames: deque[str] = deque()
+        self._bytes = 0
+        self._most = waiting
+        self._most_bytes = waiting_bytes
+        self._changed = asyncio.Condition()
+        self._is_abandoned = False
+        self._is_ended = False
+
+    async def put(self, frame: str, /) -> None:
+        """Queue `frame` when there is room; if no client takes them any more it is dropped."""
+        async with self._changed:
+            await self._changed.wait_for(self._has_room)
+            if not self._is_abandoned:
+                self._frames.append(frame)
+                self._bytes += len(frame)
+                self._changed.notify_all()
+
+    async def take(self) -> str | None:
+        """Return the next frame, or None when the last has been taken."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: bool(self._frames) or self._is_ended or self._is_abandoned)
+            if not self._frames:
+                return None
+            frame = self._frames.popleft()
+            self._bytes -= len(frame)
+            self._changed.notify_all()
+            return frame
+
+    async def abandon(self) -> None:
+        """Drop what waits and what will come."""
+        async with self._changed:
+            self._frames.clear()
+            self._is_abandoned = True
+            self._changed.notify_all()
+
+    async def end(self) -> None:
+        """Let `take` return None once what waits has been taken."""
+        async with self._changed:
+            self._is_ended = True
+            self._changed.notify_all()
+
+    def _has_room(self) -> bool:
+        return self._is_abandoned or (len(self._frames) < self._most and self._bytes < self._most_bytes)
+
+
+def _parse_frame(data: bytes, *, limit: int) -> InFrame:
+    """Return the frame in `data`, read as strictly as a request. Raises PayloadTooLarge, InvalidJson, InvalidInput."""
+    parsed = strict_json.parse_json(data, limit=limit, depth=limits.FRAME_DEPTH)
+    if not isinstance(parsed, dict):
+        raise InvalidJson(problem="is no object")
+    try:
+        return InFrame.__pydantic_validator__.validate_json(data, strict=True)
+    except ValidationError as error:
+        raise invalid_input(error, model=InFrame, known=InFrame.model_fields) from None
+
+
+def _id_of(data: bytes) -> str:
+    """Return the id of a message that is not a frame, so that its sender knows which; empty if it has none."""
+    try:
+        parsed = strict_json.parse_json(data, depth=limits.FRAME_DEPTH)
+        return _ID.validate_python(parsed["id"]) if isinstance(parsed, dict) else ""
+    except (ElytronError, ValidationError, KeyError):
+        return ""
+
+
+def _error_event(frame_id: str, rejected: RejectedAnswer) -> ErrorEvent:
+    problem = EventProblem(
+        code=rejected.error_key,
+        seed_key=rejected.seed_key,
+        detail=rejected.reason,
+        retryable=rejected.retryable,
+        details=rejected.details,
+    )
+    return ErrorEvent(id=frame_id, error=problem)
+
+
+def _report_frame(
+    frame_id: str,
+    operation: str,
+    outcome: str,
+    report: bytes,
+    *,
+    sequence: int | None = None,
+    event_id: str | None = None,
+) -> str:
+    """Return a report's frame as JSON. `report` is JSON already and is not read again."""
+    head: dict[str, str | int] = {"type": "event.report", "id": frame_id, "operation": operation, "outcome": outcome}
+    if sequence is not None:
+        head["sequence"] = sequence
+    if event_id is not None:
+        head["event_id"] = event_id
+    return f'{json.dumps(head)[:-1]}, "report": {report.decode()}}}'
+
+
+def stream_surfaces(entrance: CallerEntrance, /, *, bounds: StreamBounds | None = None) -> tuple[Surface, ...]:
+    """Return the surfaces at `/v1/events` and `/v1/ws`."""
+    shared = ServerStreams(entrance, bounds=bounds)
+    return (*event_surfaces(shared), websocket_surface(shared))

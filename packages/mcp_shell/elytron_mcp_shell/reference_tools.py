@@ -1,0 +1,288 @@
+"""The nine tools of the MCP project's reference memory server, over facts: entities, what was observed, relations.
+
+An entity is a fact about the topic `entity/<name>`, an observation one about `entity/<name>/<digest>`, and a relation
+one about `relation/<digest>`. They are admitted, recalled, forgotten and erased as every other fact is.
+"""
+
+import hashlib
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field
+
+from elytron_core import limits
+from elytron_core.model import Request, Value
+from elytron_mcp_shell.tools import Perform, PlainTool
+
+_ENTITY, _RELATION = "entity/", "relation/"
+Text = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
+Named = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^/]+$")]
+_CAMEL = ConfigDict(populate_by_name=True)
+
+
+class GraphEntity(Value):
+    """A thing, of what type it is, and what was observed of it."""
+
+    model_config = _CAMEL
+
+    name: Named
+    entity_type: Text = Field(alias="entityType")
+    observations: tuple[Text, ...] = ()
+
+
+class GraphRelation(Value):
+    """A relation of one entity to another, in the active voice."""
+
+    model_config = _CAMEL
+
+    source: Named = Field(alias="from")
+    target: Named = Field(alias="to")
+    relation_type: Text = Field(alias="relationType")
+
+
+class ObservedEntity(Value):
+    """Observations of one entity."""
+
+    model_config = _CAMEL
+
+    entity_name: Named = Field(alias="entityName")
+    contents: tuple[Text, ...]
+
+
+class UnobservedEntity(Value):
+    """Observations of one entity to delete."""
+
+    model_config = _CAMEL
+
+    entity_name: Named = Field(alias="entityName")
+    observations: tuple[Text, ...]
+
+
+class EntitiesRequest(Request):
+    entities: tuple[GraphEntity, ...]
+
+
+class RelationsRequest(Request):
+    relations: tuple[GraphRelation, ...]
+
+
+class ObservationsRequest(Request):
+    observations: tuple[ObservedEntity, ...]
+
+
+class EntityNames(Request):
+    model_config = _CAMEL
+
+    entity_names: tuple[Named, ...] = Field(alias="entityNames")
+
+
+class DeletionsRequest(Request):
+    deletions: tuple[UnobservedEntity, ...]
+
+
+class GraphReadRequest(Request):
+    """Ask for everything."""
+
+
+class GraphSearchRequest(Request):
+    query: str
+
+
+class EntityNameList(Request):
+    names: tuple[Named, ...]
+
+
+class MemoryGraph(Value):
+    """Entities with their observations, and the relations between them."""
+
+    entities: tuple[GraphEntity, ...] = ()
+    relations: tuple[GraphRelation, ...] = ()
+
+
+class ChangedCount(Value):
+    """Number of facts that were stored or erased."""
+
+    count: int
+
+
+def reference_tools() -> tuple[PlainTool, ...]:
+    """Return the nine tools under the names that the reference server gives them."""
+    return (
+        PlainTool("create_entities", "Store entities.", EntitiesRequest, ChangedCount, _create_entities, mutates=True),
+        PlainTool("create_relations", "Store relations.", RelationsRequest, ChangedCount, _create_relations,
+                  mutates=True),
+        PlainTool("add_observations", "Add observations to entities.", ObservationsRequest, ChangedCount,
+                  _observe_entities, mutates=True),
+        PlainTool("delete_entities", "Erase entities and their relations.", EntityNames, ChangedCount, _delete_entities,
+                  mutates=True, destroys=True),
+        PlainTool("delete_observations", "Erase observations.", DeletionsRequest, ChangedCount, _delete_observations,
+                  mutates=True, destroys=True),
+        PlainTool("delete_relations", "Erase relations.", RelationsRequest, ChangedCount, _delete_relations,
+                  mutates=True, destroys=True),
+        PlainTool("read_graph", "Read every entity and relation.", GraphReadRequest, MemoryGraph, _read_graph),
+        PlainTool("search_nodes", "Find entities that answer a query.", GraphSearchRequest, MemoryGraph, _search_graph),
+        PlainTool("open_nodes", "Read entities by their names.", EntityNameList, MemoryGraph, _open_entities),
+    )  # fmt: skip
+
+
+async def _create_entities(perform: Perform, asked: EntitiesRequest) -> Any:
+    drafts = [
+        draft
+        for entity in asked.entities
+        for draft in (
+            _fact_draft(_ENTITY + entity.name, entity.entity_type),
+            *(_fact_draft(_observation_draft(entity.name, told), told) for told in entity.observations),
+        )
+    ]
+    return await _store_drafts(perform, drafts)
+
+
+async def _create_relations(perform: Perform, asked: RelationsRequest) -> Any:
+    return await _store_drafts(
+        perform, [_fact_draft(_relation_topic(one), _relation_content(one)) for one in asked.relations]
+    )
+
+
+async def _observe_entities(perform: Perform, asked: ObservationsRequest) -> Any:
+    drafts = [
+        _fact_draft(_observation_draft(one.entity_name, told), told)
+        for one in asked.observations
+        for told in one.contents
+    ]
+    return await _store_drafts(perform, drafts)
+
+
+async def _delete_entities(perform: Perform, asked: EntityNames) -> Any:
+    gone = [
+        fact_id
+        async for fact_id, topic, content in _graph_facts(perform)
+        if _entity_of(topic) in asked.entity_names
+        or (topic.startswith(_RELATION) and {*_relation_ends(content)} & {*asked.entity_names})
+    ]
+    return await _erase_facts(perform, gone)
+
+
+async def _delete_observations(perform: Perform, asked: DeletionsRequest) -> Any:
+    topics = {_observation_draft(one.entity_name, told) for one in asked.deletions for told in one.observations}
+    return await _erase_facts(
+        perform, [fact_id async for fact_id, topic, _ in _graph_facts(perform) if topic in topics]
+    )
+
+
+async def _delete_relations(perform: Perform, asked: RelationsRequest) -> Any:
+    topics = {_relation_topic(one) for one in asked.relations}
+    return await _erase_facts(
+        perform, [fact_id async for fact_id, topic, _ in _graph_facts(perform) if topic in topics]
+    )
+
+
+async def _read_graph(perform: Perform, _asked: GraphReadRequest) -> Any:
+    return _facts_graph([(topic, content) async for _, topic, content in _graph_facts(perform)])
+
+
+async def _search_graph(perform: Perform, asked: GraphSearchRequest) -> Any:
+    found = await perform(
+        "recall",
+        {
+            "query": asked.query,
+            "limit": limits.RECALL_DEFAULT,
+            "min_score": limits.PROJECTED_SCORE,
+            "filters": {"planes": ["long_term"]},
+        },
+    )
+    names = {name for hit in found.get("hits", ()) for name in _fact_names(hit.get("title") or "", hit["text"])}
+    return await _open_entities(perform, EntityNameList(names=tuple(sorted(names))))
+
+
+async def _open_entities(perform: Perform, asked: EntityNameList) -> Any:
+    kept = [(topic, content) async for _, topic, content in _graph_facts(perform)]
+    return _facts_graph(
+        [(topic, content) for topic, content in kept if {*_fact_names(topic, content)} & {*asked.names}]
+    )
+
+
+async def _store_drafts(perform: Perform, drafts: list[dict[str, Any]]) -> Any:
+    count = 0
+    for start in range(0, len(drafts), limits.WRITES_PER_REQUEST):
+        facts = drafts[start : start + limits.WRITES_PER_REQUEST]
+        report = await perform("write", {"write": {"kind": "long_term", "facts": facts}})
+        count += sum(decision["outcome"] in {"stored", "updated", "confirmed"} for decision in report["decisions"])
+    return {"count": count}
+
+
+async def _erase_facts(perform: Perform, ids: list[str]) -> Any:
+    count = 0
+    for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
+        report = await perform("erase", {"ids": ids[start : start + limits.WRITES_PER_REQUEST]})
+        count += sum(decision["outcome"] == "changed" for decision in report["decisions"])
+    return {"count": count}
+
+
+async def _graph_facts(perform: Perform) -> AsyncIterator[tuple[str, str, str]]:
+    """Yield the id, topic and content of every fact that is of the graph."""
+    cursor: str | None = None
+    while True:
+        asked: dict[str, Any] = {"limit": limits.PAGE_MAX, "filters": {"planes": ["long_term"]}}
+        page = await perform("list", asked | ({"cursor": cursor} if cursor is not None else {}))
+        for item in page.get("items", ()):
+            topic = item.get("title") or ""
+            if topic.startswith((_ENTITY, _RELATION)):
+                yield item["id"], topic, item["text"]
+        cursor = page.get("next_cursor")
+        if cursor is None:
+            return
+
+
+def _facts_graph(facts: list[tuple[str, str]]) -> Any:
+    types = {topic.removeprefix(_ENTITY): text for topic, text in facts if _is_entity(topic)}
+    observed: dict[str, list[str]] = {name: [] for name in types}
+    relations: list[dict[str, str]] = []
+    for topic, text in facts:
+        if topic.startswith(_RELATION):
+            source, relation, target = json.loads(text)
+            relations.append({"from": source, "to": target, "relationType": relation})
+        elif not _is_entity(topic):
+            observed.setdefault(_entity_of(topic), []).append(text)
+    entities = [
+        {"name": name, "entityType": types.get(name, "unknown"), "observations": told}
+        for name, told in observed.items()
+    ]
+    return {"entities": entities, "relations": relations}
+
+
+def _fact_draft(topic: str, content: str) -> dict[str, Any]:
+    return {"topic": topic, "content": content, "fact_kind": "fact"}
+
+
+def _is_entity(topic: str) -> bool:
+    return topic.startswith(_ENTITY) and topic.count("/") == 1
+
+
+def _entity_of(topic: str) -> str:
+    return topic.split("/")[1] if topic.startswith(_ENTITY) else ""
+
+
+def _fact_names(topic: str, content: str) -> list[str]:
+    return _relation_ends(content) if topic.startswith(_RELATION) else [_entity_of(topic)]
+
+
+def _relation_ends(content: str) -> list[str]:
+    source, _, target = json.loads(content)
+    return [source, target]
+
+
+def _observation_draft(name: str, told: str) -> str:
+    return f"{_ENTITY}{name}/{_text_digest(told)}"
+
+
+def _relation_topic(relation: GraphRelation) -> str:
+    return _RELATION + _text_digest(_relation_content(relation))
+
+
+def _relation_content(relation: GraphRelation) -> str:
+    return json.dumps([relation.source, relation.relation_type, relation.target], ensure_ascii=False)
+
+
+def _text_digest(text: str) -> str:
+    return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()

@@ -1,0 +1,515 @@
+"""Tools that a host is shown, in sets: operations, plain calls of one, and those that answer in short lines."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+from pydantic import Field
+
+from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole, RepeatGuard, by_name
+from elytron_adapter import envelope
+from elytron_adapter.flat_calls import ADD, CONTEXT, FACTS, SEARCH, AddRequest, ContextRequest, FactRequest
+from elytron_adapter.flat_calls import SearchRequest as FlatSearch
+from elytron_core import limits
+from elytron_core.clock import as_datetime
+from elytron_core.contracts.control import (
+    ControlDecision,
+    ControlOutcome,
+    ListOrder,
+    MemoryControlReport,
+    MemoryForgetRequest,
+    MemoryListReport,
+    MemoryListRequest,
+)
+from elytron_core.contracts.inspection import MemoryInspectionReport, MemoryInspectionRequest
+from elytron_core.contracts.recall import MemoryRecallReport, NothingReason, RecallFilters, RecallHit, RecallOutcome
+from elytron_core.contracts.transcript import MemoryWriteReport
+from elytron_core.errors import InvalidInput, PermissionRefused
+from elytron_core.model import Request, Value
+from elytron_core.scope import Name, Scope, Tags
+
+if TYPE_CHECKING:
+    import mcp_types as types
+
+
+Perform = Callable[[str, dict[str, Any]], Awaitable[Any]]
+"""Performs an operation by its name with a request in JSON and returns its report as JSON. Raises what it raises."""
+
+
+class AddText(Request):
+    """Store a text as evidence."""
+
+    text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
+    speaker: str | None = None
+    conversation: str | None = None
+    tags: Tags = ()
+
+
+class PlainProposal(Request):
+    """Propose a fact; admission judges it."""
+
+    topic: str
+    content: str
+    reason: str = ""
+
+
+class PlainQuery(Request):
+    """Find what answers a question."""
+
+    query: str
+    limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+
+
+class PlainListing(Request):
+    """Read memories in the order in which they were stored."""
+
+    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = 100
+    cursor: str | None = None
+
+
+class OneMemory(Request):
+    """Name one memory by its id."""
+
+    memory_id: str
+
+
+class UpdateMemory(Request):
+    """Replace a fact's content."""
+
+    memory_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlainTool:
+    """A tool that is no operation's own: its name, what it takes and gives, and the call that it makes."""
+
+    name: str
+    description: str
+    taken: type[Request]
+    given: type[Value]
+    call: Callable[[Perform, Any], Awaitable[Any]]
+    mutates: bool = False
+    destroys: bool = False
+
+
+async def _add_memory(perform: Perform, asked: AddText) -> Any:
+    message = {"text": asked.text} | ({"speaker": asked.speaker} if asked.speaker else {})
+    turn = {"messages": [message], "tags": list(asked.tags)}
+    request: dict[str, Any] = {"write": {"kind": "transcript", "turns": [turn]}}
+    if asked.conversation is not None:
+        request["conversation"] = asked.conversation
+    return await perform("write", request)
+
+
+async def _propose_fact(perform: Perform, asked: PlainProposal) -> Any:
+    fact = {"topic": asked.topic, "content": asked.content, "reason": asked.reason}
+    return await perform("write", {"write": {"kind": "long_term", "facts": [fact]}})
+
+
+async def _recall_memories(perform: Perform, asked: PlainQuery) -> Any:
+    return await perform("recall", {"query": asked.query, "limit": asked.limit})
+
+
+async def _list_memories(perform: Perform, asked: PlainListing) -> Any:
+    return await perform("list", {"limit": asked.limit} | ({"cursor": asked.cursor} if asked.cursor else {}))
+
+
+async def _get_memory(perform: Perform, asked: OneMemory) -> Any:
+    return await perform("get", {"id": asked.memory_id})
+
+
+async def _delete_memory(perform: Perform, asked: OneMemory) -> Any:
+    return await perform("erase", {"ids": [asked.memory_id]})
+
+
+async def _update_memory(perform: Perform, asked: UpdateMemory) -> Any:
+    return await perform("correct", {"id": asked.memory_id, "content": asked.text})
+
+
+async def _memory_history(perform: Perform, asked: OneMemory) -> Any:
+    return await perform("history", {"id": asked.memory_id})
+
+
+def everyday_tools() -> tuple[PlainTool, ...]:
+    """Return the two that the sets `core` and `all` have: store a text, propose a fact."""
+    return (
+        PlainTool("memory_add", "Store a text as evidence; it can be recalled at once.", AddText, MemoryWriteReport,
+                  _add_memory, mutates=True),
+        PlainTool("memory_write_candidate", "Propose a fact; admission judges it and says why.", PlainProposal,
+                  MemoryWriteReport, _propose_fact, mutates=True),
+    )  # fmt: skip
+
+
+def mem0_tools() -> tuple[PlainTool, ...]:
+    """Return the tools that mem0's hosts know."""
+    from elytron_core.contracts.control import MemoryHistoryReport
+    from elytron_core.contracts.recall import RecallHit
+
+    return (
+        PlainTool("add_memory", "Store a text as a memory.", AddText, MemoryWriteReport, _add_memory, mutates=True),
+        PlainTool("search_memories", "Find memories that answer a query.", PlainQuery, MemoryRecallReport,
+                  _recall_memories),
+        PlainTool("get_memories", "List memories.", PlainListing, MemoryListReport, _list_memories),
+        PlainTool("get_memory", "Read one memory.", OneMemory, RecallHit, _get_memory),
+        PlainTool("update_memory", "Replace a fact's content.", UpdateMemory, MemoryControlReport, _update_memory,
+                  mutates=True),
+        PlainTool("get_memory_history", "Read what happened to a memory.", OneMemory, MemoryHistoryReport,
+                  _memory_history),
+        PlainTool("delete_memory", "Erase one memory for good.", OneMemory, MemoryControlReport, _delete_memory,
+                  mutates=True, destroys=True),
+    )  # fmt: skip
+
+
+def text_of(value: Any, /) -> str:
+    """Return a JSON value as the text that a model reads."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+LISTED_RECENT: Final = 10
+LINE_CHARS: Final = 1_000
+"""Characters of a memory in a line of a tool's answer; a longer one ends with an ellipsis."""
+SPEAKERS_NAMED: Final = 12
+TOOLS_LISTED_CHARS: Final = 6_000
+"""Characters of the whole list of tools that a host is shown without asking for more."""
+
+
+Told = Annotated[str, Field(min_length=1)]
+
+
+class AddLineRequest(Request):
+    text: Annotated[str, Field(min_length=1, max_length=limits.MESSAGE_CHARS)]
+    speaker: Name | None = None
+    conversation: Name | None = None
+    tags: Tags = ()
+
+
+class SearchLineRequest(Request):
+    query: Told
+    limit: Annotated[int, Field(ge=1, le=limits.RECALL_MAX)] = limits.RECALL_DEFAULT
+    conversation: Name | None = None
+
+
+class ContextLineRequest(Request):
+    query: Told
+    max_chars: Annotated[int, Field(ge=0, le=limits.PROJECTION_CHARS_MAX)] = limits.PROJECTION_CHARS_DEFAULT
+
+
+class RememberFact(Request):
+    topic: Told
+    content: Told
+
+
+class ForgetRequest(Request):
+    ids: Annotated[tuple[Name, ...], Field(min_length=1, max_length=limits.WRITES_PER_REQUEST)]
+
+
+class ListRecent(Request):
+    limit: Annotated[int, Field(ge=1, le=limits.PAGE_MAX)] = LISTED_RECENT
+    conversation: Name | None = None
+
+
+class StatusRequest(Request):
+    """Takes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineTool:
+    """A tool that makes one call of an operation and answers in lines.
+
+    `ask` makes the request over the caller's own scope, `tell` reads the report.
+    """
+
+    name: str
+    description: str
+    taken: type[Request]
+    operation: str
+    ask: Callable[[Any, Scope | None], Value]
+    tell: Callable[[Any], str]
+
+
+def line_tools() -> tuple[LineTool, ...]:
+    """Return the seven tools."""
+    return (
+        LineTool("add", "Store what was said or decided. It can be found at once.", AddLineRequest, ADD.operation,
+                 _ask_add, _tell_write),
+        LineTool("search", "Find what was said before, best first, one memory a line: [date speaker] text (id).",
+                 SearchLineRequest, SEARCH.operation, _ask_search, _tell_search),
+        LineTool("context", "Get one block about a question, for the prompt.", ContextLineRequest, CONTEXT.operation,
+                 _ask_context, lambda report: CONTEXT.tell(report).text or _NOTHING),
+        LineTool("remember_fact", "Store a fact that holds. A new one replaces the old one of its topic.",
+                 RememberFact, FACTS.operation, _ask_fact, _tell_write),
+        LineTool("forget", "Hide memories by their ids. This can be undone.", ForgetRequest, "forget",
+                 lambda asked, _own: MemoryForgetRequest(ids=asked.ids), _tell_control),
+        LineTool("list_recent", "List what was stored last, latest first.", ListRecent, "list",
+                 _ask_list, _tell_list),
+        LineTool("status", "Say how much the memory holds.", StatusRequest, "inspect",
+                 lambda _asked, _own: MemoryInspectionRequest(), _tell_status),
+    )  # fmt: skip
+
+
+_NOTHING = "Nothing relevant is stored."
+_DOUBT = "Doubtful: these are the nearest memories, and perhaps none of them answers."
+
+
+def _ask_add(asked: AddLineRequest, own: Scope | None) -> Value:
+    flat = AddRequest(text=asked.text, speaker=asked.speaker, conversation=asked.conversation, tags=asked.tags)
+    return ADD.ask(flat, own)
+
+
+def _ask_search(asked: SearchLineRequest, own: Scope | None) -> Value:
+    return SEARCH.ask(FlatSearch(query=asked.query, limit=asked.limit, conversation=asked.conversation), own)
+
+
+def _ask_context(asked: ContextLineRequest, own: Scope | None) -> Value:
+    return CONTEXT.ask(ContextRequest(query=asked.query, max_chars=asked.max_chars), own)
+
+
+def _ask_fact(asked: RememberFact, own: Scope | None) -> Value:
+    return FACTS.ask(FactRequest(topic=asked.topic, content=asked.content), own)
+
+
+def _ask_list(asked: ListRecent, _own: Scope | None) -> Value:
+    conversations = (asked.conversation,) if asked.conversation is not None else ()
+    filters = RecallFilters(conversations=conversations) if conversations else RecallFilters()
+    return MemoryListRequest(limit=asked.limit, order=ListOrder.LATEST, filters=filters)
+
+
+def _tell_write(report: MemoryWriteReport) -> str:
+    return "\n".join(
+        _join_lines(decision.outcome.value, f"({decision.id})" if decision.id is not None else "", decision.reason)
+        for decision in report.decisions
+    )
+
+
+def _tell_search(report: MemoryRecallReport) -> str:
+    if report.reason is NothingReason.EMPTY_SPACE:
+        return "Nothing was stored here yet."
+    # A model takes lines for answers: it gets none that do not answer, and doubt comes before the others.
+    if report.outcome is RecallOutcome.NOTHING:
+        return _NOTHING
+    doubt = f"{_DOUBT}\n" if report.outcome is RecallOutcome.DOUBTFUL else ""
+    return f"{doubt}{_hit_lines(report.hits)}"
+
+
+def _tell_list(report: MemoryListReport) -> str:
+    return _hit_lines(report.items) or "Nothing is stored."
+
+
+def _tell_control(report: MemoryControlReport) -> str:
+    return "\n".join(_decision_line(decision) for decision in report.decisions)
+
+
+def _decision_line(decision: ControlDecision) -> str:
+    if decision.outcome is ControlOutcome.NOT_FOUND:
+        return f"not_found ({decision.id}) no memory has this id: search shows ids"
+    return _join_lines(decision.outcome.value, f"({decision.id})", decision.reason or "")
+
+
+def _tell_status(report: MemoryInspectionReport) -> str:
+    held = ", ".join(f"{count} {plane.value}" for plane, count in report.planes.items() if count) or "nothing"
+    spoken = ", ".join(report.speakers[:SPEAKERS_NAMED])
+    more = len(report.speakers) - SPEAKERS_NAMED
+    return "\n".join(
+        (
+            f"memories: {held}",
+            f"conversations: {len(report.conversations)}{' or more' if report.conversations_clipped else ''}",
+            f"speakers: {spoken or 'none'}{f' and {more} more' if more > 0 else ''}",
+            f"last stored: {as_datetime(report.last_at).date() if report.last_at is not None else 'never'}",
+        )
+    )
+
+
+def _hit_lines(hits: Iterable[RecallHit]) -> str:
+    return "\n".join(map(_hit_line, hits))
+
+
+def _hit_line(hit: RecallHit) -> str:
+    day = str(as_datetime(hit.at).date()) if hit.at is not None else ""
+    head = _join_lines(day, hit.speaker or hit.title or "")
+    # One memory is one line: what a text holds of line ends would look like another memory.
+    text = " ".join(hit.text.split())
+    if len(text) > LINE_CHARS:
+        text = f"{text[: LINE_CHARS - 1]}…"
+    return _join_lines(f"[{head}]" if head else "", text, f"({hit.id})")
+
+
+def _join_lines(*parts: str) -> str:
+    return " ".join(part for part in parts if part)
+
+
+PREFIX = "memory_"
+
+
+class ToolSet(StrEnum):
+    """A set of tools; a server may show several."""
+
+    SIMPLE = "simple"
+    """Seven flat tools that answer in short lines: a list of tools that costs a model little."""
+    CORE = "core"
+    """Tools that an assistant needs from turn to turn, with typed requests and whole reports."""
+    ALL = "all"
+    """Every operation but those that a model is not to call unasked."""
+    DESTRUCTIVE = "destructive"
+    """Tools that erase, export, or agree in the owner's place. Each such call needs a confirmation."""
+    REFERENCE = "reference"
+    """The nine tools of the MCP project's own memory server, kept as facts."""
+    MEM0 = "mem0"
+    """The tools by which mem0's hosts know a memory."""
+
+
+DEFAULT_SETS = frozenset({ToolSet.SIMPLE})
+
+_CORE = frozenset(
+    {
+        "write",
+        "recall",
+        "project",
+        "inspect",
+        "replay",
+        "get",
+        "list",
+        "history",
+        "forget",
+        "correct",
+        "capabilities",
+        "import",
+    }
+)
+
+
+def operations_of(sets: frozenset[ToolSet], /, *, is_operator: bool) -> tuple[AnyOperation, ...]:
+    """Return the operations that are tools in `sets`, an operator's own only for operators."""
+    return tuple(
+        operation
+        for operation in WIRE_OPERATIONS
+        if _is_in(operation, sets) and (is_operator or operation.role is CallerRole.MEMBER)
+    )
+
+
+def _is_in(operation: AnyOperation, sets: frozenset[ToolSet]) -> bool:
+    if operation.grave is not None and ToolSet.DESTRUCTIVE in sets:
+        return True
+    is_everyday = ToolSet.ALL in sets or (ToolSet.CORE in sets and operation.name in _CORE)
+    return is_everyday and (operation.grave is None or bool(operation.grave_values))
+
+
+def tool_name(operation: AnyOperation, /) -> str:
+    """Return the name under which an operation is a tool."""
+    return PREFIX + operation.name
+
+
+CONFIRM = "confirm"
+
+
+def asked_for(operation: AnyOperation, schema: dict[str, Any], /) -> dict[str, Any]:
+    """Return the schema of what `operation` takes, with the confirmation that a grave call needs."""
+    if operation.grave is None:
+        return schema
+    told = f"Needed where the call {operation.grave.value}. Ask the owner of the memory first."
+    return schema | {
+        "properties": schema.get("properties", {}) | {CONFIRM: {"const": operation.name, "description": told}}
+    }
+
+
+def require_confirmed(
+    operation: AnyOperation, arguments: dict[str, Any], /, *, sets: frozenset[ToolSet]
+) -> dict[str, Any]:
+    """Return the request in `arguments`. Raises if a grave one is not shown here or not confirmed."""
+    if operation.grave is None:
+        return arguments
+    request = {name: value for name, value in arguments.items() if name != CONFIRM}
+    if operation.is_grave(request):
+        told = f"it {operation.grave.value}"
+        if ToolSet.DESTRUCTIVE not in sets:
+            tool = tool_name(operation)
+            raise PermissionRefused(f"{tool} is not called so here, for {told}: show the set of tools 'destructive'")
+        if arguments.get(CONFIRM) != operation.name:
+            problem = f"must be {operation.name!r}, for {told}: ask the owner of the memory first"
+            raise InvalidInput(field=CONFIRM, problem=problem)
+    return request
+
+
+@cache
+def operation_tool(name: str) -> "types.Tool":
+    """Return the operation as a tool, with the schemas of its request and report."""
+    import mcp_types as types
+
+    operation = by_name(name)
+    schema = envelope.operation_schemas(operation)
+    return types.Tool(
+        name=tool_name(operation),
+        description=operation.summary,
+        input_schema=_object_schema(asked_for(operation, schema["request"])),
+        output_schema=_object_schema(schema["report"]),
+        annotations=types.ToolAnnotations(
+            read_only_hint=not operation.mutates,
+            destructive_hint=operation.mutates and operation.repeat is not RepeatGuard.STORE,
+            idempotent_hint=operation.repeat is not RepeatGuard.HARMLESS or not operation.mutates,
+            open_world_hint=False,
+        ),
+    )
+
+
+@cache
+def plain_tool(tool: PlainTool) -> "types.Tool":
+    """Return the tool with the schemas of what it takes and gives."""
+    import mcp_types as types
+
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema=_object_schema(tool.taken.model_json_schema(mode="validation")),
+        output_schema=_object_schema(tool.given.model_json_schema(mode="serialization")),
+        annotations=types.ToolAnnotations(
+            read_only_hint=not tool.mutates, destructive_hint=tool.destroys, open_world_hint=False
+        ),
+    )
+
+
+@cache
+def line_tool(tool: LineTool) -> "types.Tool":
+    """Return the tool without what a model can do without: titles, bounds, and the shape of its answer."""
+    import mcp_types as types
+
+    schema = tool.taken.model_json_schema(mode="validation")
+    fields = {name: _brief_field(field) for name, field in schema.get("properties", {}).items()}
+    required = {"required": schema["required"]} if "required" in schema else {}
+    return types.Tool(
+        name=tool.name,
+        description=tool.description,
+        input_schema={"type": "object", "properties": fields, **required, "additionalProperties": False},
+        annotations=types.ToolAnnotations(
+            read_only_hint=not by_name(tool.operation).mutates, destructive_hint=False, open_world_hint=False
+        ),
+    )
+
+
+def _brief_field(field: dict[str, Any]) -> dict[str, Any]:
+    found = next((form for form in field.get("anyOf", ()) if form.get("type") != "null"), field)
+    kept = {name: found[name] for name in ("type", "minimum", "maximum", "default") if name in found}
+    return kept | {"items": {"type": "string"}} if kept["type"] == "array" else kept
+
+
+def _object_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return `schema` as one of an object, without patterns of Unicode classes, which some clients cannot read."""
+    found = _portable_schema(schema)
+    return found if found.get("type") == "object" else found | {"type": "object"}
+
+
+def _portable_schema(schema: Any) -> Any:
+    match schema:
+        case dict():
+            found = dict(cast("dict[str, Any]", schema))
+            if r"\p{" in str(found.get("pattern")):
+                del found["pattern"]
+            for value in found.pop("patternProperties", {}).values():
+                found["additionalProperties"] = value
+            return {name: _portable_schema(value) for name, value in found.items()}
+        case list():
+            return [_portable_schema(item) for item in cast("list[Any]", schema)]
+        case _:
+            return schema

@@ -1,0 +1,153 @@
+"""Prompts of OpenAI's chat completions and Responses, and of Open Responses."""
+
+from dataclasses import replace
+
+from elytron_core.errors import InvalidInput
+from elytron_models.chat_messages import message_items
+from elytron_models.dialects.chat import ChatAnswer
+from elytron_models.dialects.responses import ResponsesAnswer
+from elytron_models.stream_parser import Fields, count_field, inner_object, object_fields, object_list, text_field
+from elytron_proxy.dialects.dialect import (
+    BETWEEN,
+    AnswerWitness,
+    Body,
+    CallPrompt,
+    CallRefusal,
+    PromptDialect,
+    before_history,
+    encode_events,
+    functions_of,
+    in_system,
+    items_of,
+    named_event,
+    offered_tools,
+    prompt_of,
+    steps_of,
+    with_message,
+    with_part,
+)
+from elytron_proxy.settings import BlockPlacement
+
+_POLICIES = ("system", "developer")
+
+
+def _read_chat(body: Fields, /) -> CallPrompt | None:
+    """Return the prompt of a chat's request."""
+    steps = steps_of(object_list(body, "messages"), message_items)
+    return prompt_of(steps, tools=functions_of(body), is_single=count_field(body, "n") <= 1)
+
+
+def place_in_chat(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:
+    """Return the request with the block in it."""
+    messages = items_of(body, "messages")
+    match placement:
+        case BlockPlacement.TAIL:
+            placed = with_message(messages, prompt.at, block, kind="text", placement=placement)
+        case BlockPlacement.SYSTEM:
+            placed = in_system(messages, block, roles=_POLICIES)
+        case BlockPlacement.BEFORE:
+            placed = before_history(messages, block, kind="text", roles=_POLICIES)
+    return {**body, "messages": placed}
+
+
+def _stream_chat(answer: Fields, /) -> bytes:
+    """Return a whole answer as the stream that it could have been."""
+    choices = [
+        {
+            "index": count_field(choice, "index"),
+            "delta": inner_object(choice, "message"),
+            "finish_reason": choice.get("finish_reason"),
+        }
+        for choice in object_list(answer, "choices")
+    ]
+    return encode_events({**answer, "choices": choices}) + b"data: [DONE]\n\n"
+
+
+def _refusal_body(refusal: CallRefusal, /) -> Fields:
+    """Return the error object of OpenAI's APIs."""
+    kind = "invalid_request_error" if refusal.status < 500 else "server_error"
+    return {"error": {"message": refusal.message, "type": kind, "param": None, "code": refusal.code}}
+
+
+def _cut_chat(refusal: CallRefusal, _witness: AnswerWitness, /) -> bytes:
+    """Return the event that ends a stream which broke off: the vendor's client raises it."""
+    return encode_events(_refusal_body(refusal))
+
+
+CHAT = PromptDialect(
+    name="chat",
+    read=_read_chat,
+    place=place_in_chat,
+    answer=ChatAnswer,
+    streamed=_stream_chat,
+    refused=_refusal_body,
+    cut=_cut_chat,
+)
+
+
+_STATUS = {"completed": "response.completed", "incomplete": "response.incomplete", "failed": "response.failed"}
+
+
+def _read_responses(body: Fields, /) -> CallPrompt | None:
+    """Return the prompt of a request; None for one that is answered in the background."""
+    if body.get("background"):
+        return None
+    tools, told = offered_tools(object_list(body, "tools")), body.get("input")
+    messages = [{"role": "user", "content": told}] if isinstance(told, str) else object_list(body, "input")
+    found = prompt_of(steps_of(messages, message_items), tools=tools)
+    return replace(found, at=-1) if found is not None and isinstance(told, str) else found
+
+
+def _place_in_responses(body: Body, prompt: CallPrompt, block: str, placement: BlockPlacement, /) -> Body:
+    """Return the request with the block in it. Raises InvalidInput where `instructions` are no text."""
+    if placement is BlockPlacement.SYSTEM:
+        instructions = body.get("instructions")
+        if instructions is None:
+            return {**body, "instructions": block}
+        if not isinstance(instructions, str):
+            raise InvalidInput(field="instructions", problem="is no text: memory is appended to it")
+        return {**body, "instructions": f"{instructions}{BETWEEN}{block}"}
+    told = body.get("input")
+    if isinstance(told, str):
+        return {**body, "input": with_part(told, block, kind="input_text", placement=placement)}
+    items = items_of(body, "input")
+    if placement is BlockPlacement.BEFORE:
+        return {**body, "input": before_history(items, block, kind="input_text", roles=_POLICIES)}
+    return {**body, "input": with_message(items, prompt.at, block, kind="input_text", placement=placement)}
+
+
+def unseal_request(body: Body, /) -> Body | None:
+    """Return the request without sealed reasoning; None if it has none."""
+    items = items_of(body, "input")
+    left = [item for item in items if not _is_sealed(object_fields(item))]
+    return {**body, "input": left} if len(left) < len(items) else None
+
+
+def _is_sealed(item: Fields) -> bool:
+    return text_field(item, "type") == "reasoning" and bool(item.get("encrypted_content"))
+
+
+def _stream_responses(answer: Fields, /) -> bytes:
+    """Return a whole answer as the stream that it could have been; one under way is none."""
+    kind = _STATUS.get(text_field(answer, "status"))
+    return encode_events({"type": kind, "response": answer}) if kind is not None else b""
+
+
+def _cut_responses(refusal: CallRefusal, witness: AnswerWitness, /) -> bytes:
+    """Return the event that ends a stream which broke off: the response that began, failed."""
+    error = {"code": "server_error", "message": refusal.message}
+    begun: Fields = {"object": "response", "id": "", "model": "", "created_at": 0, **witness.begun}
+    nothing: list[object] = []
+    response: Fields = {**begun, "output": nothing, "tools": nothing, "status": "failed", "error": error}
+    return named_event({"type": "response.failed", "sequence_number": witness.number + 1, "response": response})
+
+
+RESPONSES = PromptDialect(
+    name="responses",
+    read=_read_responses,
+    place=_place_in_responses,
+    answer=lambda: ResponsesAnswer(""),
+    streamed=_stream_responses,
+    refused=_refusal_body,
+    cut=_cut_responses,
+)

@@ -1,0 +1,362 @@
+"""Comparison of steps' reports: differences for people, and partial expectations, which leave open what they omit."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import JsonValue
+
+from elytron_core.clock import instant
+from elytron_core.errors import InvalidInput
+
+ABSENT = "(absent)"
+SHOWN_CHARS = 160
+CONTEXT_CHARS = 24
+
+
+class JsonDifference(NamedTuple):
+    """A path, and the values there on both sides, as text and cut to the difference."""
+
+    path: str
+    left: str
+    right: str
+
+
+def json_differences(left: JsonValue, right: JsonValue, /, *, path: str = "") -> Iterator[JsonDifference]:
+    """Yield each path at which `left` and `right` differ, as deep as possible."""
+    match left, right:
+        case dict(), dict():
+            for key in sorted(left.keys() | right.keys()):
+                if key in left and key in right:
+                    yield from json_differences(left[key], right[key], path=path_below(path, key))
+                else:
+                    there = (shown_json(side[key]) if key in side else ABSENT for side in (left, right))
+                    yield JsonDifference(path_below(path, key), *there)
+        case list(), list():
+            for place, (one, other) in enumerate(zip_longest(left, right, fillvalue=_END)):
+                if one is _END:
+                    yield JsonDifference(path_below(path, place), ABSENT, shown_json(other))
+                elif other is _END:
+                    yield JsonDifference(path_below(path, place), shown_json(one), ABSENT)
+                else:
+                    yield from json_differences(one, other, path=path_below(path, place))
+        case _ if left != right or isinstance(left, bool) != isinstance(right, bool):
+            yield cut_difference(path, left, right)
+        case _:
+            return
+
+
+def cut_difference(path: str, left: JsonValue, right: JsonValue, /) -> JsonDifference:
+    """Return the difference at `path`; of long texts, the stretch around the first character that differs."""
+    one, other = _written_json(left), _written_json(right)
+    if max(len(one), len(other)) <= SHOWN_CHARS:
+        return JsonDifference(path, one, other)
+    start = max(0, _first_difference(one, other) - CONTEXT_CHARS)
+    return JsonDifference(path, _text_window(one, start), _text_window(other, start))
+
+
+def shown_json(value: JsonValue, /) -> str:
+    """Return `value` as one line of JSON, cut if it is long."""
+    return _text_window(_written_json(value), 0)
+
+
+def path_below(path: str, part: str | int, /) -> str:
+    """Return the path of `part` in the value at `path`."""
+    return f"{path}.{part}" if path else str(part)
+
+
+# A mutable object is equal to no other value, and `is` finds it.
+_END: dict[str, JsonValue] = {}
+
+
+def _written_json(value: JsonValue) -> str:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+
+
+def _first_difference(one: str, other: str) -> int:
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _text_window(text: str, start: int) -> str:
+    cut = text[start : start + SHOWN_CHARS]
+    return f"{'…' if start else ''}{cut}{'…' if start + SHOWN_CHARS < len(text) else ''}"
+
+
+MAY_DIFFER: Mapping[str, str] = {
+    "engine": "the store's own name (inspect)",
+    "store": "what the store can promise (inspect)",
+    "size_bytes": "an archive's size on disk (export)",
+    "index_bytes": "what the index happens to hold in memory (inspect)",
+    "checkpoints_written": "a store that was opened again writes them again (recover, close)",
+    "capabilities.capacity": "what the store may hold at most (inspect)",
+    "capacity": "the same (capabilities)",
+    "store_check.blobs": "index checkpoints, which a store may or may not have at that moment (inspect, recover)",
+}
+"""Path in a report, and why. Such a field must be there; its value is not compared."""
+
+LEFT_OUT = "(differs by nature)"
+TMP = "tmp"
+"""The reference to the story's own folder, for archives."""
+
+
+def normalise_report(report: JsonValue, /, *, folder: Path) -> JsonValue:
+    """Return `report` without what differs by nature; paths in the story's folder begin with `${tmp}`."""
+    return _normalise_value(report, path="", folder=str(folder))
+
+
+def _normalise_value(value: JsonValue, *, path: str, folder: str) -> JsonValue:
+    if path in MAY_DIFFER:
+        return LEFT_OUT
+    match value:
+        case dict():
+            return {
+                key: _normalise_value(part, path=path_below(path, key), folder=folder) for key, part in value.items()
+            }
+        case list():
+            return [
+                _normalise_value(part, path=path_below(path, place), folder=folder) for place, part in enumerate(value)
+            ]
+        case str():
+            return value.replace(folder, f"${{{TMP}}}")
+        case _:
+            return value
+
+
+NAME_PATTERN = r"^[a-z][a-z0-9_]{0,39}$"
+_REFERENCE = re.compile(r"\$\{([^{}]*)\}")
+_TIME = "time "
+
+
+def used_names(value: JsonValue, /) -> set[str]:
+    """Return the names that `value` refers to; `tmp` and times are always there and are not among them."""
+    return {name for text in _value_texts(value) for name in _REFERENCE.findall(text) if not _is_given(name)}
+
+
+def resolve_references(value: JsonValue, values: Mapping[str, JsonValue], /) -> JsonValue:
+    """Return `value` with every reference replaced by its value.
+
+    A text that is one reference and nothing else becomes the value itself, of any type; inside a longer text,
+    texts and whole numbers are written in. Raises InvalidInput for an unknown name, a bad time, or any other type.
+    """
+    match value:
+        case dict():
+            return {key: resolve_references(part, values) for key, part in value.items()}
+        case list():
+            return [resolve_references(part, values) for part in value]
+        case str():
+            whole = _REFERENCE.fullmatch(value)
+            if whole is not None:
+                return _named_value(whole[1], values)
+            return _REFERENCE.sub(lambda found: _written_text(found[1], values), value)
+        case _:
+            return value
+
+
+def pick_value(report: JsonValue, path: str, /) -> JsonValue:
+    """Return the value at the dotted `path` of `report`. Raises KeyError if there is none."""
+    found = report
+    for part in path.split("."):
+        match found:
+            case dict() if part in found:
+                found = found[part]
+            case list() if part.isdecimal() and int(part) < len(found):
+                found = found[int(part)]
+            case _:
+                raise KeyError(path)
+    return found
+
+
+def _is_given(name: str) -> bool:
+    return name == TMP or name.startswith(_TIME)
+
+
+def _value_texts(value: JsonValue) -> Iterator[str]:
+    match value:
+        case dict():
+            for part in value.values():
+                yield from _value_texts(part)
+        case list():
+            for part in value:
+                yield from _value_texts(part)
+        case str():
+            yield value
+        case _:
+            return
+
+
+def _named_value(name: str, values: Mapping[str, JsonValue]) -> JsonValue:
+    if name.startswith(_TIME):
+        return instant(name.removeprefix(_TIME), field=f"${{{name}}}")
+    if name not in values:
+        raise InvalidInput(field=f"${{{name}}}", problem="is saved by no earlier step")
+    return values[name]
+
+
+def _written_text(name: str, values: Mapping[str, JsonValue]) -> str:
+    value = _named_value(name, values)
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidInput(field=f"${{{name}}}", problem="is no text or whole number and cannot stand inside a text")
+    return str(value)
+
+
+class _ExpectationOperator(NamedTuple):
+    """A `$word` of an expectation: `faults` yields each part of its argument that fails, and the value there."""
+
+    faults: Callable[[JsonValue, JsonValue], Iterator[tuple[JsonValue, JsonValue]]]
+    takes: Callable[[JsonValue], bool]
+
+
+def find_mismatches(expected: JsonValue, found: JsonValue, /, *, path: str = "") -> Iterator[JsonDifference]:
+    """Yield each place where `found` is not what `expected` demands.
+
+    An object demands its own keys and no others; a list demands these items in this order, each partially; an object
+    of `$words` demands what they say (see OPERATORS); anything else demands equality.
+    """
+    match expected, found:
+        case dict(), _ if any(key.startswith("$") for key in expected):
+            for word, argument in expected.items():
+                for part, there in OPERATORS[word].faults(argument, found):
+                    yield cut_difference(path, {word: part}, there)
+        case dict(), dict():
+            for key, part in expected.items():
+                if key in found:
+                    yield from find_mismatches(part, found[key], path=path_below(path, key))
+                else:
+                    yield JsonDifference(path_below(path, key), shown_json(part), ABSENT)
+        case list(), list() if len(expected) == len(found):
+            for place, (part, there) in enumerate(zip(expected, found, strict=True)):
+                yield from find_mismatches(part, there, path=path_below(path, place))
+        # JSON knows true and 1 apart; Python does not.
+        case _ if expected != found or isinstance(expected, bool) != isinstance(found, bool):
+            yield cut_difference(path, expected, found)
+        case _:
+            return
+
+
+def find_shortfalls(minimum: Mapping[str, float], report: JsonValue, /) -> Iterator[JsonDifference]:
+    """Yield each path of `minimum` where the report has less: a smaller number, or fewer items or characters."""
+    for path, least in minimum.items():
+        try:
+            found = pick_value(report, path)
+        except KeyError:
+            yield JsonDifference(path, f"at least {least:g}", ABSENT)
+            continue
+        size = _value_size(found)
+        if size is None or size < least:
+            yield JsonDifference(path, f"at least {least:g}", shown_json(found) if size is None else f"{size:g}")
+
+
+def require_known(expected: JsonValue, /) -> None:
+    """Raise ValueError for an unknown `$word`, a wrong argument, or one beside plain keys."""
+    match expected:
+        case dict():
+            words = [key for key in expected if key.startswith("$")]
+            for word in words:
+                if word not in OPERATORS:
+                    raise ValueError(f"{word!r} is no operator; there are {', '.join(OPERATORS)}")
+                if not OPERATORS[word].takes(expected[word]):
+                    raise ValueError(f"{word!r} does not take such an argument")
+            if words and len(words) < len(expected):
+                raise ValueError(f"{words[0]!r} is beside plain keys: an object holds either")
+            for part in expected.values():
+                require_known(part)
+        case list():
+            for part in expected:
+                require_known(part)
+        case _:
+            return
+
+
+def _is_match(expected: JsonValue, found: JsonValue) -> bool:
+    return next(find_mismatches(expected, found), None) is None
+
+
+def _argument_parts(argument: JsonValue) -> Sequence[JsonValue]:
+    return argument if isinstance(argument, list) else [argument]
+
+
+def _matching_items(part: JsonValue, found: JsonValue) -> Iterator[JsonValue]:
+    """Yield what in `found` is `part`: the items it matches, the key, or the stretch of text that begins with it."""
+    match found:
+        case str() if isinstance(part, str) and part in found:
+            yield found[found.index(part) :]
+        case dict() if isinstance(part, str) and part in found:
+            yield {part: found[part]}
+        case list():
+            yield from (there for there in found if _is_match(part, there))
+        case _:
+            return
+
+
+def _contains_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    for part in _argument_parts(argument):
+        if next(_matching_items(part, found), None) is None:
+            yield part, found
+
+
+def _lacks_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    # A number or null lacks everything, but a demand on it is more likely a wrong path.
+    if not isinstance(found, str | list | dict):
+        yield argument, found
+        return
+    for part in _argument_parts(argument):
+        for there in _matching_items(part, found):
+            yield part, there
+
+
+def _first_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    match argument, found:
+        case str(), str() if found.startswith(argument):
+            return
+        case list(), list() if _is_match(argument, found[: len(argument)]):
+            return
+        case _:
+            yield argument, found
+
+
+def _count_faults(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    size = _value_size(found) if isinstance(found, str | list | dict) else None
+    if size != argument:
+        yield argument, found if size is None else size
+
+
+def _at_most(argument: JsonValue, found: JsonValue) -> Iterator[tuple[JsonValue, JsonValue]]:
+    size = _value_size(found)
+    assert isinstance(argument, int | float)
+    if size is None or size > argument:
+        yield argument, found if size is None else size
+
+
+def _value_size(found: JsonValue) -> float | None:
+    match found:
+        case bool() | None:
+            return None
+        case int() | float():
+            return found
+        case str() | list() | dict():
+            return len(found)
+
+
+def _is_number(argument: JsonValue) -> bool:
+    return isinstance(argument, int | float) and not isinstance(argument, bool)
+
+
+def _is_text_or_list(argument: JsonValue) -> bool:
+    return isinstance(argument, str | list)
+
+
+def _is_something(argument: JsonValue) -> bool:
+    return argument is not None
+
+
+OPERATORS: Mapping[str, _ExpectationOperator] = {
+    "$contains": _ExpectationOperator(_contains_faults, _is_something),
+    "$lacks": _ExpectationOperator(_lacks_faults, _is_something),
+    "$first": _ExpectationOperator(_first_faults, _is_text_or_list),
+    "$count": _ExpectationOperator(_count_faults, _is_number),
+    "$at_most": _ExpectationOperator(_at_most, _is_number),
+}
+"""Words of expectations beside plain values; docs/fixtures.md has a line for each."""

@@ -1,1 +1,0 @@
-"""Comparison of steps' reports: expectations, references and differences."""
