@@ -2,7 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,22 @@ from elytron.flows.worker import JobWorker, run_next
 from elytron.jobs.queue import find_job, schedule_job
 from elytron.runtime import MemoryRuntime
 from elytron_core.clock import FrozenClock, Instant
-from elytron_core.errors import SpaceLocked
+from elytron_core.errors import SpaceIncomplete, SpaceLocked
 from elytron_core.ids import SpaceId
 from elytron_core.planes.jobs import JobState
 from elytron_core.ports.store import PutChange
 from elytron_core.scope import Scope
 from elytron_store.sealed.providers import LocalKeys
-from elytron_store.secret.records import GRANT, GrantRecord, secret_batch
+from elytron_store.secret.holds import fresh_until
+from elytron_store.secret.records import (
+    GRANT,
+    SEAT,
+    GrantRecord,
+    SeatRenewal,
+    SeatState,
+    fresh_inner,
+    secret_batch,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -84,13 +94,13 @@ class Reminders:
     def __init__(self, memory: MemoryRuntime) -> None:
         self.memory = memory
         self.said: list[str] = []
-        self.is_locked_once = False
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
         memory.context.runners["remind"] = self.run
 
     async def run(self, scope: Scope, payload: str, beat: Beat) -> None:
-        if self.is_locked_once:
-            self.is_locked_once = False
-            await self.memory.secrets.lock("ada")
+        work, self.meanwhile = self.meanwhile, None
+        if work is not None:
+            await work()
         await beat()
         hits = (await self.memory.search("boat key", user_id=scope.space)).hits
         self.said.append(f"{payload}: {hits[0].text}")
@@ -107,6 +117,40 @@ async def state(memory: MemoryRuntime, name: str) -> tuple[JobState, int]:
     known = await find_job(memory.context, ADA, "remind", name)
     assert known is not None
     return known.job.state, known.job.attempts
+
+
+async def test_a_job_goes_on_over_a_new_data_key(memory: MemoryRuntime) -> None:
+    reminders = Reminders(memory)
+    await schedule(memory, "one")
+    reminders.meanwhile = partial(memory.secrets.rotate, "ada", words=WORDS)
+    await run_next(memory.context, ADA, kinds=("remind",))
+    assert reminders.said == ["one: the boat key is under the oar"]
+    assert await state(memory, "one") == (JobState.SUCCEEDED, 1)
+
+
+async def test_a_job_that_a_sealing_broke_off_begins_again_as_if_it_had_not_begun(
+    memory: MemoryRuntime, clock: FrozenClock
+) -> None:
+    reminders = Reminders(memory)
+    await schedule(memory, "one")
+
+    async def begin_sealing() -> None:
+        """Leave what another process leaves that is killed while it seals the space again."""
+        found = await memory.secrets.store.seats.read(ADA)
+        assert found is not None
+        renewal = SeatRenewal(inner=fresh_inner())
+        put = {"state": SeatState.RENEWING, "renewal": renewal, "until": fresh_until(clock)}
+        seat = found[0].model_copy(update=put)
+        await memory.store.commit(secret_batch(ADA, clock, PutChange(SEAT, seat.to_bytes(), found[1])))
+
+    reminders.meanwhile = begin_sealing
+    for _ in range(2):
+        with pytest.raises(SpaceIncomplete):
+            await run_next(memory.context, ADA, kinds=("remind",))
+    clock.advance(30_000)
+    await run_next(memory.context, ADA, kinds=("remind",))
+    assert reminders.said == ["one: the boat key is under the oar"]
+    assert await state(memory, "one") == (JobState.SUCCEEDED, 1)
 
 
 async def test_jobs_of_a_locked_space_wait_and_go_on_after_an_unlock(memory: MemoryRuntime) -> None:
@@ -126,7 +170,7 @@ async def test_jobs_of_a_locked_space_wait_and_go_on_after_an_unlock(memory: Mem
 
 async def test_a_job_that_a_lock_broke_off_counts_no_attempt(memory: MemoryRuntime) -> None:
     reminders = Reminders(memory)
-    reminders.is_locked_once = True
+    reminders.meanwhile = partial(memory.secrets.lock, "ada")
     await schedule(memory, "one")
     with pytest.raises(SpaceLocked):
         await run_next(memory.context, ADA, kinds=("remind",))
