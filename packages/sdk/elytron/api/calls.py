@@ -142,7 +142,8 @@ class _CallArguments:
         """
         request = next((value for value in (*args, *kwargs.values()) if isinstance(value, Request)), None)
         if request is None:
-            require_keywords(self._name, kwargs, self._keywords)
+            if not kwargs.keys() <= self._keywords:
+                require_keywords(self._name, kwargs, self._keywords)
             return None
         shown = type(request).__name__
         given = [*zip_longest(self._names[: len(args)], args, fillvalue="values"), *kwargs.items()]

@@ -9,7 +9,7 @@ from elytron.context import OperationContext
 from elytron.intake import rendered_chars
 from elytron.memories.links import meant_conversation, with_last
 from elytron.recall.filters import message_passes, wants_plane
-from elytron.recall.retrieval import GatheredHits, gather_hits
+from elytron.recall.retrieval import GatheredHits, gather_hits, note_shown
 from elytron.standing_items import (
     ConversationWork,
     PrivateItems,
@@ -24,7 +24,6 @@ from elytron.standing_items import (
     work_of,
 )
 from elytron.state.spaces import REF
-from elytron.writes.skills import note_shown
 from elytron_core import limits
 from elytron_core.contracts.projection import (
     MemoryProjectionReport,

@@ -29,6 +29,7 @@ from elytron.recall.order import (
     turns_of,
 )
 from elytron.transcript import recent_talk
+from elytron.writes.skills import touch_skills
 from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import (
@@ -470,3 +471,17 @@ def _shown_nearby(
                 )
             )
     return tuple(found)
+
+
+async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /) -> None:
+    """Count one use of each likely skill among `hits`, and remember that of each likely fact; within six hours, as one.
+
+    Recall is never refused over it.
+    """
+    likely = [hit for hit in hits if hit.score >= limits.PROJECTED_SCORE]
+    facts = [hit.id for hit in likely if hit.plane is RecallPlane.LONG_TERM]
+    if facts:
+        ctx.fact_uses.note(scope.space, facts, at=ctx.clock.now())
+    names = tuple(hit.id for hit in likely if hit.plane is RecallPlane.PROCEDURAL)
+    if names:
+        await touch_skills(ctx, scope, names)

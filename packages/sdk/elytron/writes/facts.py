@@ -34,7 +34,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.facts import FactAction, FactChangeReport, FactChangeRequest, FactDraft
-from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import LongTermExtraction, WriteDecision, WriteOutcome
 from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed, StoreError
 from elytron_core.ids import FactId, SpaceId
@@ -419,13 +419,6 @@ def _tighten_privacy(batch: _SpaceBatch, fact: Fact) -> None:
         stricter = tighten_privacy(version, fact.privacy) if version.id != fact.id and ref not in later else None
         if stricter is not None:
             batch.changes.put(ref, stricter, expects=revision, action=JournalAction.OPERATOR)
-
-
-def note_uses(ctx: OperationContext, space: SpaceId, hits: Iterable[RecallHit], /) -> None:
-    """Remember that the facts among `hits` were shown now."""
-    facts = [hit.id for hit in hits if hit.plane is RecallPlane.LONG_TERM]
-    if facts:
-        ctx.fact_uses.note(space, facts, at=ctx.clock.now())
 
 
 async def uses_of(ctx: OperationContext, space: SpaceId, facts: Iterable[FactId], /) -> dict[FactId, Instant]:

@@ -3,17 +3,16 @@
 There is one skill per name: its newest revision is recalled, and duplicates are merged.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 from elytron.context import OperationContext
 from elytron.documents.planes import id_of
 from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes, settle_report
-from elytron.writes.facts import note_uses
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.contracts.recall import RecallHit, RecallPlane
+from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.skills import RuntimeSkillReuseReport
 from elytron_core.contracts.tools import AgentToolUsageFeedback, AgentToolUsageFeedbackWrite, ExperienceDecision
 from elytron_core.contracts.transcript import ProcedureSource, RuntimeSkillWrite, WriteDecision, WriteOutcome
@@ -245,17 +244,12 @@ async def record_reuse(
     return await settle_report(ctx, scope.space, plan)
 
 
-async def note_shown(ctx: OperationContext, scope: Scope, hits: Sequence[RecallHit], /) -> None:
-    """Count one use of each likely skill among `hits`, and remember that of each likely fact; within six hours, as one.
+async def touch_skills(ctx: OperationContext, scope: Scope, names: tuple[str, ...], /) -> None:
+    """Count one use of each of the named skills; within six hours, as one.
 
-    Recall is never refused over it: where the store takes no write now, or others keep winning the race, the use is
-    counted another time.
+    Nothing is refused over it: where the store takes no write now, or others keep winning the race, the use is counted
+    another time.
     """
-    likely = [hit for hit in hits if hit.score >= limits.PROJECTED_SCORE]
-    note_uses(ctx, scope.space, likely)
-    names = tuple(hit.id for hit in likely if hit.plane is RecallPlane.PROCEDURAL)
-    if not names:
-        return
     try:
         await settle_changes(ctx, scope.space, partial(_touch_skills, ctx, scope, names))
     except (Conflict, StoreError):
