@@ -211,12 +211,6 @@ class SkippingScores:
         return np.sort(found)
 
 
-def is_skipping_valid(state: IndexState, query: IndexQuery, /) -> bool:
-    """Return whether skipping pays in this space and is valid with these weights: no word may have a negative gain."""
-    weights = query.weights
-    return state.columns.size >= LARGE and min(weights.title, weights.name) > 0.0
-
-
 def read_skipping(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> SkippingScores:
     """Return what `terms` say of every row."""
     weights = query.weights

@@ -172,7 +172,7 @@ class ReadingCache:
 
     def of(self, state: IndexState, query: IndexQuery, /) -> ReadQuery:
         """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
-        is_large = max_score.is_skipping_valid(state, query)
+        is_large = _is_skipping_valid(state, query)
         asked = (is_large, query.text, query.weights, query.bm25)
         kept = self._kept
         if kept is None or kept.asked != asked:
@@ -184,6 +184,12 @@ class ReadingCache:
     def forget(self) -> None:
         """Keep nothing."""
         self._kept = None
+
+
+def _is_skipping_valid(state: IndexState, query: IndexQuery) -> bool:
+    """Return whether skipping pays in this space and is valid with these weights: no word may have a negative gain."""
+    weights = query.weights
+    return state.columns.size >= max_score.LARGE and min(weights.title, weights.name) > 0.0
 
 
 _POOL: Final = 256
