@@ -30,7 +30,7 @@ import numpy as np
 import elytron
 from benchmarks.agent_overhead import serving_model
 from benchmarks.rigs import tables
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent import Agent, AgentSettings, RunEnded
 from elytron_agent.rag.rows import EmbeddingRow
 from elytron_agent.rag.vector_table import RowFilter, VectorKind, VectorTable

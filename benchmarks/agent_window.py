@@ -19,7 +19,7 @@ from pathlib import Path
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, CallKey, RunBudget, Tool, TurnsCompacted
-from elytron_agent.context.compaction import bytes_of
+from elytron_agent.runs.compaction import bytes_of
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.ports.chat import (
     FinishReason,

@@ -203,8 +203,8 @@ def talk(turns: int) -> tuple[list[str], list[str], list[str]]:
 async def chat_requests(placement: str | None, *, turns: int, max_chars: int = CHARS) -> list[str]:
     """Return what reaches the model in a chat of so many turns; None: without memory."""
     import elytron
+    from elytron_adapter.access_keys import DevelopmentCallers
     from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-    from elytron_adapter.identity.access_keys import DevelopmentCallers
     from elytron_proxy import BlockPlacement, MemoryUse, ModelUpstream, ProxyApp, ProxySettings
 
     seen: list[str] = []

@@ -23,10 +23,9 @@ from tests.transports.listener import listening
 
 import elytron
 from benchmarks.rigs import tables
-from elytron_agent.service import limits
+from elytron_agent import limits
 from elytron_agent.service.companion import ServiceSettings, UserAgents
-from elytron_agent.service.schedules.schedule_shelf import ScheduleRequest, ScheduleShelf
-from elytron_agent.service.schedules.schedule_times import OneOffRule
+from elytron_agent.service.schedules.schedule_shelf import OneOffRule, ScheduleRequest, ScheduleShelf
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_agent.service.wire import InitRequest
 from elytron_core.clock import FrozenClock, Instant, format_instant

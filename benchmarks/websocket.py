@@ -24,7 +24,7 @@ import elytron
 from elytron import MemoryRecallRequest
 from elytron.registry import by_name
 from elytron_adapter import envelope
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_http_shell import create_app
 
 CALLS = 1_000

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from openai import AsyncOpenAI
 
 import elytron
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent.service.companion import ServiceSettings
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.ids import SpaceId

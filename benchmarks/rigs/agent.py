@@ -36,7 +36,7 @@ from elytron_core.ports.chat import (
 from elytron_core.ports.store import Batch, CommitReceipt, Store
 from elytron_core.scope import Scope
 from elytron_store import open_store
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore
 
 _CONTEXT = get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["elytron_agent.loop.agent", "benchmarks.rigs.warm"])

@@ -27,7 +27,7 @@ import elytron
 from benchmarks.rigs import tables
 from elytron import MemoryListRequest, RemoteMemory
 from elytron.remote.memory import WAITED_FOR
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app
 

@@ -35,9 +35,9 @@ from tests.transports.listener import listening
 
 import elytron
 from benchmarks.rigs import tables
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
+from elytron_agent import limits
 from elytron_agent.limits import LEASE_SECONDS
-from elytron_agent.service import limits
 from elytron_agent.service.companion import ServiceSettings
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import Instant, SystemClock, format_instant

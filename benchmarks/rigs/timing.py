@@ -27,9 +27,9 @@ from typing import Literal
 import elytron
 from benchmarks.http import answer, elytron_server, request
 from benchmarks.rigs import tables
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.envelope import CallTransport
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_core import limits
 from elytron_core.clock import Instant, SystemClock
 from elytron_core.errors import Unauthorized

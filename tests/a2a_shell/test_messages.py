@@ -17,8 +17,8 @@ from tests.transports.serving import Served, served
 
 import elytron
 from elytron_a2a_shell import MessageName, a2a_app
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_core import limits
 from elytron_core.errors import PayloadTooLarge

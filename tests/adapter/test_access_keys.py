@@ -9,7 +9,7 @@ import pytest
 import elytron
 from elytron import MemoryRuntime
 from elytron.state import spaces
-from elytron_adapter.identity.access_keys import (
+from elytron_adapter.access_keys import (
     AccessAddRequest,
     AccessKeyIssued,
     AccessKeyRequest,
@@ -24,7 +24,7 @@ from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureTarget
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore
 
 pytestmark = pytest.mark.anyio
 

@@ -5,8 +5,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.admission_control import FairPlaces, LoadBounds, NoShedding
-from elytron_adapter.identity.access_keys import Principal
 from elytron_core.errors import Overloaded, RateLimited
 from elytron_core.planes.space import PrincipalKind
 

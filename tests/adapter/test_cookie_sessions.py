@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
+from elytron_adapter.access_keys import CookieSessions, SessionCookie
 from elytron_core.ids import SeededIds
 
 NAME = "session"

@@ -32,7 +32,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import Document, DocumentRef
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore
 
 pytestmark = pytest.mark.anyio
 

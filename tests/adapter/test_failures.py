@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from elytron_adapter.envelope import RejectedAnswer
-from elytron_adapter.failures import (
+from elytron_adapter.envelope import (
     EXIT_OK,
     FAILURES,
     HEADERS_TOO_LARGE,
@@ -11,6 +10,7 @@ from elytron_adapter.failures import (
     METHOD_NOT_ALLOWED,
     REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
+    RejectedAnswer,
     failure_of,
     reject_error,
 )

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_adapter.failures import reject_error
+from elytron_adapter.envelope import reject_error
 from elytron_adapter.http.requests import body_pieces, heads_of, is_own_page, read_body, require_length
 from elytron_adapter.http.responses import turn_away
 from elytron_core.errors import ElytronError, PayloadTooLarge, PermissionRefused, Unauthorized

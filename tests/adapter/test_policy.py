@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from elytron import MemoryRuntime
+from elytron_adapter.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.envelope import AcceptedAnswer, CallAuth, CallTransport, Envelope, RejectedAnswer, Response
-from elytron_adapter.identity.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.planes.space import PrincipalKind
 

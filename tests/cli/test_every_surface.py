@@ -18,9 +18,9 @@ from tests.gateway.test_admission import holds_text
 from tests.http_shell.test_tenants import example
 
 import elytron
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, AnyAuthenticator
 from elytron_adapter.admission_control import FairPlaces
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, AnyAuthenticator
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.config import resolve_settings

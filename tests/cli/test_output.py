@@ -13,8 +13,7 @@ import click
 import pytest
 from tests.cli.conftest import CommandLine
 
-from elytron_adapter.envelope import RejectedAnswer
-from elytron_adapter.failures import EXIT_INTERRUPTED, FAILURES
+from elytron_adapter.envelope import EXIT_INTERRUPTED, FAILURES, RejectedAnswer
 from elytron_cli.app import exit_code
 from elytron_cli.terminal.output import (
     CommandOutput,

@@ -7,8 +7,8 @@ import pytest
 from tests.cli.conftest import CommandLine
 from tests.transports.live import Live
 
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.http.secrets import secret_surfaces
-from elytron_adapter.identity.access_keys import Principal
 from elytron_core.clock import SystemClock
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind

@@ -22,8 +22,8 @@ from tests.sdk.encoders import WordEmbedder
 from tests.transports.serving import Served, served
 
 from elytron.registry import WIRE_OPERATIONS, CallerRole
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.surface import Family, Surface
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces

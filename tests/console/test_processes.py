@@ -18,7 +18,7 @@ from playwright.async_api import Browser
 from tests.console.conftest import Watched, bearer, browser_page
 
 import elytron
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind

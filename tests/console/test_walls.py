@@ -12,7 +12,7 @@ from tests.transports.serving import Served
 
 import elytron
 from elytron.registry import WIRE_OPERATIONS
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_console import console_surfaces
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_http_shell import create_app

@@ -16,7 +16,7 @@ from tests.gates.tree import ROOT, pages, shown
 
 import elytron
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.failures import FAILURES
+from elytron_adapter.envelope import FAILURES
 from elytron_cli.app import elytron_group
 from elytron_cli.help_pages import every_text
 from elytron_core import errors

@@ -23,7 +23,7 @@ from tests.gates.test_public_names import types_of_requests
 import elytron
 from elytron.api.calls import CallFace
 from elytron.registry import OPERATIONS
-from elytron_adapter.failures import FAILURES
+from elytron_adapter.envelope import FAILURES
 from elytron_agent import AgentSettings
 from elytron_cli.app import LazyCommands, elytron_group, load_command
 from elytron_cli.terminal.help_page import COMMANDS

@@ -8,7 +8,7 @@ from tests.gateway.asking import add, said, texts
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
 from elytron_core.errors import InvalidInput, NotFound, PermissionRefused
 from elytron_core.evidence import TrustLevel

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 import elytron
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_core.errors import GatewayRefused, InvalidInput, PayloadTooLarge, Unreachable, UnreadableFile
 from elytron_gateway.client import MemoryGatewayClient, SyncMemoryGatewayClient
 from elytron_gateway.routes.surfaces import gateway_surfaces

@@ -8,7 +8,7 @@ from tests.gateway.asking import add
 
 import elytron
 from elytron.erasure.reapplication import FileErasures, erase_all_again, gather_all
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId

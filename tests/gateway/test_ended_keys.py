@@ -10,7 +10,7 @@ from tests.gateway.asking import add, texts
 
 import elytron
 from elytron import FileKeys
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import Unauthorized
 from elytron_core.ids import SpaceId

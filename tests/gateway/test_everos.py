@@ -10,7 +10,7 @@ import pytest
 from tests.gateway.everos import EverOs
 
 import elytron
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import GatewayRefused, InvalidInput, Unreachable, Unsupported, UnsupportedMedia

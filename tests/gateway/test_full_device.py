@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import elytron
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import StoreBudgetExceeded
 from elytron_core.ids import SpaceId

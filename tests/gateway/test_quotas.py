@@ -15,7 +15,7 @@ from elytron_core.ports.store import Batch, CommitReceipt, Store
 from elytron_gateway import accounts, wire
 from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings
 from elytron_store import open_store
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore
 
 pytestmark = pytest.mark.anyio
 

@@ -15,8 +15,8 @@ from elytron_gateway.collection import CollectionShelf, commit_changes
 from elytron_gateway.names import MemoryOwner
 from elytron_gateway.resources import GivenFile
 from elytron_gateway.service import GatewayOptions, MemoryGateway, QuotaSettings
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

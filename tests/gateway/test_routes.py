@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 import elytron
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_gateway.routes.surfaces import gateway_surfaces
 from elytron_gateway.service import MemoryGateway

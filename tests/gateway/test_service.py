@@ -7,7 +7,7 @@ import pytest
 from tests.gateway.asking import CHAT, add, said, texts
 
 import elytron
-from elytron_adapter.identity.access_keys import AnyAuthenticator, Principal
+from elytron_adapter.access_keys import AnyAuthenticator, Principal
 from elytron_core.errors import (
     InvalidInput,
     NotFound,

@@ -11,8 +11,8 @@ from tests.transports.live import Live
 
 import elytron
 from elytron import runtime_records
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.http.store import store_surfaces
-from elytron_adapter.identity.access_keys import Principal
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, PermissionRefused, StoreUrlInvalid, Unauthorized, Unreachable
 from elytron_core.ids import SpaceId

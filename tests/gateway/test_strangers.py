@@ -13,9 +13,9 @@ from starlette.types import Message
 
 import elytron
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson
 from elytron_gateway import wire

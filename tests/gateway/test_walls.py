@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import elytron
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.planes.space import PrincipalKind

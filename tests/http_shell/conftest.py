@@ -7,7 +7,7 @@ import pytest
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, DevelopmentCallers
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, DevelopmentCallers
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_core.model import Value

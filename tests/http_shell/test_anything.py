@@ -15,7 +15,7 @@ from tests.http_shell.conftest import bearer
 
 import elytron
 from elytron.registry import OPERATIONS
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, DevelopmentCallers
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, DevelopmentCallers
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.space import PrincipalKind

@@ -8,9 +8,9 @@ import pytest
 from tests.http_shell.conftest import Keys, bearer
 
 from elytron import EvidenceRole, FactAuthority, MemoryRuntime, Message, TrustLevel
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.http.archives import archive_surfaces
-from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.evidence import EvidenceAuthority
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,7 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds

@@ -15,7 +15,7 @@ from tests.http_shell.test_websocket import TEA, Doormen
 from tests.transports.live import Live
 
 from elytron import MemoryRuntime
-from elytron_adapter.identity.cookie_sessions import CookieSessions
+from elytron_adapter.access_keys import CookieSessions
 from elytron_core import limits
 from elytron_http_shell.events import COOKIE, SESSION_COOKIE, StreamBounds
 

@@ -11,7 +11,7 @@ import pytest
 from jsonschema_rs import Draft202012Validator
 
 from elytron.registry import WIRE_OPERATIONS, CallerRole, RepeatGuard
-from elytron_adapter.failures import FAILURES
+from elytron_adapter.envelope import FAILURES
 from elytron_core.contracts.maintenance import PUTTING_OFF
 from elytron_http_shell.description import OPENAPI_BYTES
 

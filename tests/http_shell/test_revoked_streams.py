@@ -9,8 +9,8 @@ import pytest
 from tests.transports.listener import listening
 
 import elytron
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_adapter.surface import Surface, SurfaceAccess
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind

@@ -13,10 +13,9 @@ import elytron
 from elytron import MemoryRuntime
 from elytron.registry import WIRE_OPERATIONS, AnyOperation, CallerRole
 from elytron_a2a_shell.app import a2a_surfaces
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.envelope import Envelope, QueuedAnswer
-from elytron_adapter.failures import FAILURES, reject_error
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.envelope import FAILURES, Envelope, QueuedAnswer, reject_error
 from elytron_core import limits
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import MissingExtra, StoreBusy

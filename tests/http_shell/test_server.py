@@ -13,8 +13,8 @@ from tests.http_shell.conftest import bearer
 
 import elytron
 from elytron import MemoryRuntime
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.admission_control import LoadBounds
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.surface import Family
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused

@@ -8,8 +8,8 @@ from tests.transports.live import Live
 from elytron import MemoryRuntime
 from elytron.remote.memory import shut_down
 from elytron.remote.wire import address_of
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.errors import ElytronError
 from elytron_http_shell import create_app
 

@@ -10,7 +10,7 @@ from tests.http_shell.conftest import Keys, bearer
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyIssued, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeyIssued, AccessKeys
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds, SpaceId
@@ -136,7 +136,7 @@ async def test_what_is_no_write_is_named(
 
 
 async def test_a_server_in_development_takes_signed_deliveries_too() -> None:
-    from elytron_adapter.identity.access_keys import DevelopmentCallers
+    from elytron_adapter.access_keys import DevelopmentCallers
 
     async with elytron.open("memory:", clock=FrozenClock(), ids=SeededIds()) as runtime:
         request = AccessAddRequest(kind=PrincipalKind.USER, space=SpaceId("ada"), label="host")

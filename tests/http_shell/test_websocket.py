@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from elytron.registry import OPERATIONS
-from elytron_adapter.identity.access_keys import Principal
+from elytron_adapter.access_keys import Principal
 from elytron_core.errors import Unauthorized
 from elytron_core.events import CloseCode, StreamKind
 from elytron_core.ids import SpaceId

@@ -5,7 +5,7 @@ import pytest
 from elytron_core.errors import InvalidInput, ModelRefused
 from elytron_core.ports.chat import ChatRole, FailureReason, InputMessage, ModelRequest, ReplyFailed, TextPart
 from elytron_models import ModelAddress, address_of, ask, error_of, key_of, open_model, require_key
-from elytron_models.address import VENDORS
+from elytron_models.server import VENDORS
 
 CANARY = "canary-9d41"
 

@@ -17,8 +17,8 @@ from elytron_core.ports.chat import (
     ToolCall,
 )
 from elytron_models import DIALECTS, StreamParser, parse_answer
+from elytron_models.dialect import EventFrames
 from elytron_models.dialects.chat import ChatAnswer
-from elytron_models.stream_parser import EventFrames
 
 EACH = pytest.mark.parametrize("name", RECORDED)
 CUT = ReplyFailed(reason=FailureReason.CUT)

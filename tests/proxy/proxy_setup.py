@@ -13,8 +13,8 @@ from tests.transports.listener import listening
 
 import elytron
 from elytron import MemoryRuntime
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, Authenticator, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys, Authenticator, DevelopmentCallers
 from elytron_core.contracts.control import MemoryListRequest
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds, SpaceId

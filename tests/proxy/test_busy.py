@@ -6,9 +6,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 import pytest
 
 import elytron
+from elytron_adapter.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_adapter.admission_control import NoShedding
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import DEVELOPER, DevelopmentCallers, Principal
 from elytron_core.errors import Overloaded
 from elytron_core.ids import SpaceId
 from elytron_proxy import MemoryUse, limits

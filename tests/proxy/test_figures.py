@@ -10,8 +10,8 @@ from tests.models.streams import RECORDED
 from tests.proxy.proxy_setup import PATHS, Proxied, asked, proxying, recorded
 from tests.transports.listener import listening
 
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.application import WatchedApplication
 from elytron_proxy.figures import ProxyFigures

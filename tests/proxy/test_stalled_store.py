@@ -8,8 +8,8 @@ from tests.proxy.proxy_setup import BOAT, EACH, PATHS, asked, knowing, messages_
 from tests.proxy.test_tool_loops import tool_loop
 
 import elytron
+from elytron_adapter.access_keys import DEVELOPER, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import DEVELOPER, DevelopmentCallers
 from elytron_core.errors import StoreUnavailable
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, CommitReceipt
@@ -17,8 +17,8 @@ from elytron_proxy import MemoryUse, limits
 from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.figures import ProxyFigure
 from elytron_proxy.memory import MemoryDown, ProxyMemory
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 ADA = ProxyCaller(principal=DEVELOPER, space=SpaceId("ada"), request_id="r", use=MemoryUse.ON)

@@ -11,8 +11,8 @@ from tests.proxy.proxy_setup import KEY, PATHS, Proxied, asked, proxying, record
 from tests.transports.listener import listening
 
 import elytron
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.errors import InvalidInput
 from elytron_core.ids import SYSTEM_SPACE
 from elytron_proxy import ModelUpstream, ProxyApp, ProxySettings, upstreams_of

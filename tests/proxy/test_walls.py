@@ -8,7 +8,7 @@ from starlette.types import Message, Scope
 from tests.models.fake_server import Sent
 from tests.proxy.proxy_setup import BOAT, PATHS, Proxied, asked, knowing, proxying, recorded
 
-from elytron_adapter.identity.access_keys import AccessKeyRequest, AccessKeys
+from elytron_adapter.access_keys import AccessKeyRequest, AccessKeys
 from elytron_core.errors import InvalidInput
 from elytron_proxy import ProxyApp
 from elytron_proxy.dialects.dialect import without_blocks

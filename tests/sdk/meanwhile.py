@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from elytron_core.errors import StoreReadOnly
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, CommitReceipt, Document, DocumentRef, ErasureReceipt, ErasureTarget, Store
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore
 
 Then = Callable[[], Awaitable[object]]
 

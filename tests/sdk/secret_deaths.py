@@ -18,8 +18,8 @@ from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import ElytronError, SecretRefused
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget
 from elytron_store import limits
+from elytron_store.engine import PassingStore
 from elytron_store.sqlite import SqliteStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
 PASSPHRASE = "the tide table hangs in the kitchen"

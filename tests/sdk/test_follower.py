@@ -17,8 +17,8 @@ from elytron_core.events import EventAction, EventGap, GapReason, JournalEvent
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import JournalAction, JournalEntry
 from elytron_core.profiles import StoreCapabilities
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

@@ -13,7 +13,7 @@ from elytron import MemoryRuntime
 from elytron.context import Beat
 from elytron.flows.worker import JobWorker
 from elytron.jobs.queue import QUEUE_REF, BackgroundTask, claim_job, schedule_job
-from elytron_agent.service.job_desk import JobDesk
+from elytron_agent.service.agent_service import JobDesk
 from elytron_core import limits
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.errors import InvalidInput, StoreUnavailable, Unreachable
@@ -183,7 +183,7 @@ def working(kind: str, memory: MemoryRuntime, do: Callable[[Scope], None], /) ->
 async def test_a_space_with_many_jobs_holds_up_no_other(
     kind: str, clock: FrozenClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elytron_agent.service.limits.SCHEDULES_AT_ONCE", 1)
+    monkeypatch.setattr("elytron_agent.limits.SCHEDULES_AT_ONCE", 1)
     store, names = MemoryStore(), ("ada", "bob")
     async with elytron.open(store, scope=SCOPE, clock=clock) as memory:
         done: list[str] = []

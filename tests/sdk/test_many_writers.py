@@ -12,8 +12,8 @@ from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes import transcript
 from elytron_core.planes.skills import SkillSource
 from elytron_core.ports.store import Batch, CommitReceipt, Document, DocumentRef, Store
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

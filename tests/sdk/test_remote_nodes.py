@@ -14,7 +14,7 @@ from tests.transports.serving import served
 
 import elytron
 from elytron.remote.memory import rank_nodes
-from elytron_adapter.http.nodes import leases_of, node_host, node_surfaces
+from elytron_adapter.http.store import leases_of, node_host, node_surfaces
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, Unreachable, Unsupported

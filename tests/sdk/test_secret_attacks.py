@@ -26,9 +26,9 @@ from elytron_core.ports.store import (
     PutChange,
     Store,
 )
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
 from elytron_store.secret.records import SEAT, SeatState, read_seat
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

@@ -15,9 +15,9 @@ from elytron_core.errors import Conflict, ElytronError, NotFound, SecretRefused,
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import KEY, TAG_LINKS
 from elytron_core.ports.store import Batch, CommitReceipt, Store, scan_documents, scan_spaces
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
 from elytron_store.secret.records import INNER_PREFIX, SEAT, SecretSeat, read_seat
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

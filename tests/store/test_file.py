@@ -35,9 +35,10 @@ from elytron_core.ports.store import (
 from elytron_store import manifest
 from elytron_store.conformance import ReopenSuite, SecondHandleSuite, StoreSuite
 from elytron_store.conformance.examples import ADA, AT, batch, documents, fact, journal, one, put, write_blob
-from elytron_store.file import FileStore, frame
+from elytron_store.file import FileStore
 from elytron_store.file.disk import StorePaths, folder_name
 from elytron_store.file.folder import prepare_folder
+from elytron_store.file.log import HEADER_BYTES
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
 
 
@@ -314,7 +315,7 @@ class TestFailures:
         self, store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = StorePaths(tmp_path / "store").log_of(folder_name(ADA))
-        header = log.read_bytes()[: frame.HEADER_BYTES]
+        header = log.read_bytes()[:HEADER_BYTES]
         await put(store, fact(2))
         with log.open("r+b") as file:
             file.write(header)  # as if the writer had died before its last word became durable

@@ -39,8 +39,8 @@ from elytron_store.engine import LOST_REF, DocumentPage
 from elytron_store.file import FileStore, repair
 from elytron_store.file.blobs import WINDOW_CHUNKS
 from elytron_store.file.disk import StorePaths, folder_name
-from elytron_store.file.frame import ACKNOWLEDGED_AT, HEADER_BYTES
-from elytron_store.file.space import FileSpace
+from elytron_store.file.log import ACKNOWLEDGED_AT, HEADER_BYTES
+from elytron_store.file.store import FileSpace
 
 pytestmark = pytest.mark.anyio
 NAME = folder_name(ADA)

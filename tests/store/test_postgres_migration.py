@@ -13,8 +13,8 @@ from elytron.transfer.migration import copy_store
 from elytron_cli.app import elytron_group
 from elytron_core.ids import SeededIds
 from elytron_core.ports.store import Batch, CommitReceipt
+from elytron_store.engine import PassingStore
 from elytron_store.engines import open_store
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

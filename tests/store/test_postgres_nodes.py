@@ -16,9 +16,9 @@ from tests.store.served_nodes import served_nodes
 
 import elytron
 from elytron import MemoryRuntime
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.http.nodes import lease_kept, leases_of
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.http.store import lease_kept, leases_of
 from elytron_core import limits
 from elytron_core.contracts.recall import MemoryRecallRequest
 from elytron_core.errors import SequenceAhead

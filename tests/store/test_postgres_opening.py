@@ -28,8 +28,7 @@ from elytron_store.engines import WhenMissing, open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.postgres.address import parse_address
 from elytron_store.postgres.connections import connect_once
-from elytron_store.postgres.server import ServerFacts, examine_server
-from elytron_store.postgres.tables import WantedTables, prepare_tables
+from elytron_store.postgres.tables import ServerFacts, WantedTables, examine_server, prepare_tables
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio

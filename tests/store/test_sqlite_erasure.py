@@ -13,7 +13,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import BatchKey, DocumentRef, ErasureReceipt, ErasureTarget, PutChange
 from elytron_store import limits as store_limits
 from elytron_store.conformance.examples import ADA, AT, BOB, batch, delete, fact, journal, put, spaces, write_blob
-from elytron_store.sqlite import SqliteStore, erasure, setup
+from elytron_store.sqlite import SqliteStore, setup, writes
 from elytron_store.sqlite.driver import FileAccess, sqlite_library
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +63,7 @@ async def crowd(store: SqliteStore, *, seed: int) -> dict[DocumentRef, int]:
 async def test_an_erasure_of_more_than_is_looked_up_at_once_takes_every_digest(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erasure, "_REFS_AT_ONCE", 2)
+    monkeypatch.setattr(writes, "_REFS_AT_ONCE", 2)
     named = [fact(number) for number in range(5)]
     await store.commit(batch(*(PutChange(ref, b"", 0) for ref in named)))
     assert (await store.erase(ErasureTarget(space=ADA, at=AT, refs=tuple(named)))).entries_scrubbed == 5
@@ -152,7 +152,7 @@ async def test_a_purge_that_meets_a_commit_of_others_has_waited_for_it(tmp_path:
     with closing(setup.connect_writer(OLD, path)) as ours, closing(setup.connect_writer(OLD, path)) as theirs:
         theirs.execute("BEGIN EXCLUSIVE")
         with pytest.raises(StoreBusy):
-            erasure.purge_file(ours, FileAccess("delete", busy_wait_s=0.0), ErasureTarget(space=ADA, at=AT))
+            writes.purge_file(ours, FileAccess("delete", busy_wait_s=0.0), ErasureTarget(space=ADA, at=AT))
 
 
 async def test_a_store_made_with_other_pages_keeps_them_and_is_purged_by_its_true_size(

@@ -11,7 +11,7 @@ import pytest
 from tests.store.sqlite_rig import AT, REF, SPACE, batch, opened
 
 from elytron_core.ports.store import Document, DocumentRef, ErasureTarget, JournalEntry
-from elytron_store.sqlite import SqliteStore, erasure, reads, writes
+from elytron_store.sqlite import SqliteStore, reads, writes
 
 pytestmark = pytest.mark.anyio
 
@@ -136,7 +136,7 @@ async def test_an_erasure_whose_caller_went_away_is_seen(tmp_path: Path, monkeyp
     await store.commit(batch(b"0", 0))
     await look(store)
     await store.commit(batch(b"0", 0, DocumentRef("turns", "bb")))
-    held = Held(monkeypatch, erasure, "erase_rows")
+    held = Held(monkeypatch, writes, "erase_rows")
     await held.left(store.erase(ErasureTarget(space=SPACE, at=AT, refs=(REF,))))
     assert await sequences(store, 1) == [2]
     assert await store.get(SPACE, (REF,)) == [Document(REF, 1, b"0")]

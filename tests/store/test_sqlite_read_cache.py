@@ -24,7 +24,7 @@ from elytron_core.ports.store import (
     PutChange,
 )
 from elytron_store import limits as store_limits
-from elytron_store.sqlite import SqliteStore, read_cache, reads
+from elytron_store.sqlite import SqliteStore, reads
 from elytron_store.sqlite.driver import Raw
 from elytron_store.sqlite.reads import get_documents
 
@@ -165,12 +165,12 @@ async def test_what_others_stand_in_the_way_of_and_what_is_large_is_read_by_a_th
 async def test_what_takes_too_long_is_broken_off_and_behind_a_disk_threads_read_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waits: Iterator[int | None], steps: int, hops: int
 ) -> None:
-    monkeypatch.setattr(read_cache, "_STEPS", steps)
+    monkeypatch.setattr(reads, "_STEPS", steps)
     mine, others = await opened(tmp_path), await opened(tmp_path)
     refs = (REF, DocumentRef("turns", "bb"))
     for ref in refs:
         await others.commit(batch(b"x", 0, ref))
-    monkeypatch.setattr(read_cache, "_disk_waits", lambda: next(waits))
+    monkeypatch.setattr(reads, "_disk_waits", lambda: next(waits))
     monkeypatch.setattr(store_limits, "MEMO_HELD_S", 0.0)
     counted = Hops(mine, monkeypatch)
     for ref in refs:

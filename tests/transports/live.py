@@ -12,8 +12,8 @@ from typing import Any, Self, TypeVar
 from unittest.mock import patch
 
 import elytron
+from elytron_adapter.access_keys import Authenticator, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import Authenticator, DevelopmentCallers
 from elytron_adapter.surface import Family
 from elytron_core.ports.models import LanguageModel
 from elytron_http_shell import application, create_app

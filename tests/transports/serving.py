@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.surface import Family
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
 from elytron_core.clock import FrozenClock

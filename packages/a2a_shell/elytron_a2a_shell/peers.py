@@ -17,6 +17,7 @@ from typing import Annotated, Literal, assert_never
 from pydantic import Field, JsonValue
 
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance, word_of
 from elytron_adapter.envelope import (
     AcceptedAnswer,
@@ -28,9 +29,8 @@ from elytron_adapter.envelope import (
     SourceKind,
     asked_of,
     is_seed_write,
+    reject_error,
 )
-from elytron_adapter.failures import reject_error
-from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.contracts.archive import ImportMode, MemoryImportRequest

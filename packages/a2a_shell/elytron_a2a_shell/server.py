@@ -62,9 +62,9 @@ from starlette.types import Message as AsgiMessage
 
 from elytron_a2a_shell.peers import JSON, SUMMARIES, TEXT, MessageName, PeerBridge, PeerMessage
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.idempotency import key_in
-from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, PayloadTooLarge
 from elytron_core.errors.tree import error_of

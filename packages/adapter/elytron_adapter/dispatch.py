@@ -12,7 +12,8 @@ from typing import assert_never
 from elytron.registry import AnyOperation, CallerRole, by_name
 from elytron.runtime import MemoryRuntime
 from elytron_adapter import envelope
-from elytron_adapter.admission_control import LoadShedding, NoShedding
+from elytron_adapter.access_keys import Authenticator, Principal
+from elytron_adapter.admission_control import KeyQuotas, LoadShedding, NoShedding, WrongAttempts
 from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.envelope import (
     LOCAL,
@@ -23,11 +24,9 @@ from elytron_adapter.envelope import (
     Envelope,
     RejectedAnswer,
     Response,
+    reject_error,
 )
-from elytron_adapter.failures import reject_error
 from elytron_adapter.idempotency import RepeatedCalls
-from elytron_adapter.identity.access_keys import Authenticator, Principal
-from elytron_adapter.identity.key_quotas import KeyQuotas, WrongAttempts
 from elytron_adapter.transport_switches import TransportSwitches
 from elytron_core import limits
 from elytron_core.contracts.archive import ArchiveWord, ImportMode

@@ -9,25 +9,25 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "elytron_agent.agent_file.document": "AgentFile read_agent_file",
-        "elytron_agent.agent_file.exporter": "export_agent_file",
-        "elytron_agent.agent_file.importer": "AgentImport import_agent_file",
+        "elytron_agent.agent_file.transfer": "AgentImport export_agent_file import_agent_file",
         "elytron_agent.blocks.archive": "ArchivalMemory",
-        "elytron_agent.blocks.memory_files": "MemoryFiles",
         "elytron_agent.blocks.shelf": "BlockDraft BlockShelf MemoryBlock",
-        "elytron_agent.blocks.toolset": "BlockTools ToolNaming",
-        "elytron_agent.context.compaction": "CompactionPlan",
-        "elytron_agent.context.request": "WindowSummary",
-        "elytron_agent.hooks.contract": "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookSettings HookState",
+        "elytron_agent.blocks.toolset": "BlockTools MemoryFiles ToolNaming",
+        "elytron_agent.context": "WindowSummary",
+        "elytron_agent.hooks.contract": (
+            "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookSettings HookState TurnCode TurnInvalid"
+        ),
         "elytron_agent.hooks.facts": "FactInsight",
-        "elytron_agent.hooks.session": "TurnCode TurnInvalid",
         "elytron_agent.hooks.tree": "MemoryTree TreeEntry TreeListing",
+        "elytron_agent.hooks.turn": "HookMetrics",
         "elytron_agent.hooks.turn_hooks": "HookedTurn TurnHooks",
-        "elytron_agent.hooks.turn_record": "HookMetrics",
         "elytron_agent.loop.agent": "Agent",
         "elytron_agent.loop.removal": "AgentRemoval SharedMemory delete_agent",
-        "elytron_agent.loop.tools.mcp_tools": "McpToolServer mcp_tools",
-        "elytron_agent.loop.tools.run_tools": "MemoryMode Subagent SubagentCreator",
-        "elytron_agent.loop.tools.web_search": "SearxngSearch WebResult WebSearch open_web_search",
+        "elytron_agent.loop.tools": (
+            "McpToolServer MemoryMode SearxngSearch Subagent SubagentCreator WebResult WebSearch mcp_tools "
+            "open_web_search"
+        ),
+        "elytron_agent.runs.compaction": "CompactionPlan",
         "elytron_agent.runs.events": (
             "AgentEvent AnswerDropped ContextGiven ReasoningSaid RunEnded RunStarted StepTaken StopReason "
             "TextSaid ThreadAwaited ToolAnswered ToolCalled TurnsCompacted"
@@ -35,8 +35,9 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_agent.runs.settings": "AgentSettings ApprovalRequest Approve HostApproval RunBudget UserPreferences",
         "elytron_agent.strategies.curated_memory": "CuratedSettings CuratedStrategy",
         "elytron_agent.strategies.gateway": "GatewayPlace GatewayStrategy RunEvent RunEventKind stored_events",
-        "elytron_agent.strategies.loader": "LoadedStrategy MemorySection StrategyMode load_strategy strategy_of",
-        "elytron_agent.strategies.runtime": "RuntimeSettings RuntimeStrategy",
+        "elytron_agent.strategies.loader": (
+            "LoadedStrategy MemorySection RuntimeSettings RuntimeStrategy StrategyMode load_strategy strategy_of"
+        ),
         "elytron_agent.strategies.strategy": (
             "MemoryStrategy ReferencePlacement RunEnding RunMemory TurnExchange session_search"
         ),

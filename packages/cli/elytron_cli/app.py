@@ -81,7 +81,7 @@ def _tell_interrupted(what: str, *, as_json: bool | None) -> None:
 
 def _tell_error(error: Exception, *, as_json: bool | None) -> int:
     # Imported now: a run that goes well, and the help, need none of it.
-    from elytron_adapter.failures import failure_of
+    from elytron_adapter.envelope import failure_of
     from elytron_cli.terminal.output import CommandOutput
 
     rejected = _error_rejection(error)
@@ -90,8 +90,7 @@ def _tell_error(error: Exception, *, as_json: bool | None) -> int:
 
 
 def _error_rejection(error: Exception) -> "RejectedAnswer":
-    from elytron_adapter.envelope import RejectedAnswer
-    from elytron_adapter.failures import INTERNAL, reject_error
+    from elytron_adapter.envelope import INTERNAL, RejectedAnswer, reject_error
     from elytron_cli.terminal.output import OperationRefused, QuestionDeclined
     from elytron_core.errors import ElytronError
 

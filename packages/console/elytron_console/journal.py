@@ -9,8 +9,8 @@ from elytron.jobs.queue import work_of
 from elytron.journal.follower import StoreJournals, WrittenRun, event_of
 from elytron.memories.audit_trail import audit_trails
 from elytron.state.spaces import read_heads
+from elytron_adapter.access_keys import AccessKeyRequest, AccessKeys, Principal
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.identity.access_keys import AccessKeyRequest, AccessKeys, Principal
 from elytron_console import limits
 from elytron_core import limits as core_limits
 from elytron_core.clock import DAY_MS, Instant

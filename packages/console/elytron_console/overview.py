@@ -8,14 +8,14 @@ from importlib.metadata import version
 from pathlib import Path
 
 from elytron.ops.inspection import catalog_of
-from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.identity.access_keys import (
+from elytron_adapter.access_keys import (
     AccessKeyList,
     AccessKeys,
     AccessListRequest,
     DevelopmentCallers,
     Principal,
 )
+from elytron_adapter.dispatch import CallerEntrance
 from elytron_console import limits
 from elytron_console.host import ConsoleHost, StorageReport
 from elytron_console.journal import JournalRow, TodayFigures

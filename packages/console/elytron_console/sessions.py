@@ -10,9 +10,9 @@ from starlette.responses import Response
 from starlette.routing import request_response
 from starlette.types import Scope
 
+from elytron_adapter.access_keys import CookieSessions, SessionCookie
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.http.requests import SAFE_METHODS, heads_of, is_own_page
-from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_console import limits
 from elytron_core.errors import InvalidInput, PermissionRefused, Unauthorized

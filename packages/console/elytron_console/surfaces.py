@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.http.responses import shown_surface
-from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol
 from elytron_console.host import ConsoleHost
 from elytron_console.journal import JournalReader

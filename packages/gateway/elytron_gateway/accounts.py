@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 
 from elytron.context import OperationContext
 from elytron.state.spaces import RACES, LostRaces
-from elytron_adapter.identity.access_keys import Principal
+from elytron_adapter.access_keys import Principal
 from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized

@@ -11,7 +11,7 @@ from typing import Self
 
 from elytron.jobs.queue import BackgroundTask
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.identity.access_keys import AccessKeys
+from elytron_adapter.access_keys import AccessKeys
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
 from elytron_core.ids import SpaceId

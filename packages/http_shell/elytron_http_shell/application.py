@@ -13,19 +13,20 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from elytron_adapter.access_keys import AccessKeys, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.envelope import CallTransport, RejectedAnswer
-from elytron_adapter.failures import (
+from elytron_adapter.envelope import (
     INTERNAL,
     METHOD_NOT_ALLOWED,
     REQUEST_TIMEOUT,
     UNSUPPORTED_MEDIA_TYPE,
+    CallTransport,
+    RejectedAnswer,
     failure_of,
     reject_error,
 )
 from elytron_adapter.http.archives import archive_surfaces
 from elytron_adapter.http.responses import refused_response, request_id_of
-from elytron_adapter.identity.access_keys import AccessKeys, DevelopmentCallers
 from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_adapter.transport_switches import ServedPath
 from elytron_core.errors import ElytronError

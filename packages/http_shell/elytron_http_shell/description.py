@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 from elytron.memories.lookup import READS
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.failures import FAILURES
+from elytron_adapter.envelope import FAILURES
 from elytron_adapter.http.responses import MEDIA_TYPE, ProblemDocument, refused_response, request_id_of, shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription, SurfaceProtocol
 from elytron_core import limits

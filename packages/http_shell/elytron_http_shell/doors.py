@@ -9,9 +9,9 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.routing import BaseRoute, Mount, Route, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from elytron_adapter.access_keys import OPERATORS, Principal
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.envelope import RejectedAnswer
-from elytron_adapter.failures import HEADERS_TOO_LARGE, reject_error
+from elytron_adapter.envelope import HEADERS_TOO_LARGE, RejectedAnswer, reject_error
 from elytron_adapter.http.requests import (
     AUDIT_ID,
     IDEMPOTENCY_KEY,
@@ -22,7 +22,6 @@ from elytron_adapter.http.requests import (
     strict_json_app,
 )
 from elytron_adapter.http.responses import request_id_of, turn_away
-from elytron_adapter.identity.access_keys import OPERATORS, Principal
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, TransportOff, Unauthorized

@@ -26,13 +26,11 @@ from starlette.types import Scope as AsgiScope
 from elytron.journal.follower import Follower, StoreJournals, entry_pages
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import CookieSessions, Principal, SessionCookie
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer
-from elytron_adapter.failures import reject_error
+from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer, reject_error
 from elytron_adapter.http.requests import query_scope
 from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
-from elytron_adapter.identity.access_keys import Principal
-from elytron_adapter.identity.cookie_sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport

@@ -10,10 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.http.requests import read_body, require_json
-from elytron_adapter.http.responses import shown_surface
-from elytron_adapter.identity.access_keys import (
+from elytron_adapter.access_keys import (
     AccessAddRequest,
     AccessKeyIssued,
     AccessKeyList,
@@ -23,6 +20,9 @@ from elytron_adapter.identity.access_keys import (
     AccessListRequest,
     AccessQuotaRequest,
 )
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.http.requests import read_body, require_json
+from elytron_adapter.http.responses import shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.contracts.inspection import ShutdownReport, ShutdownRequest
 from elytron_core.errors import InvalidInput, PermissionRefused, Unsupported

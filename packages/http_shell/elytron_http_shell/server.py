@@ -14,16 +14,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from elytron.runtime import MemoryRuntime
-from elytron_adapter.admission_control import FairPlaces, LoadBounds
-from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import (
+from elytron_adapter.access_keys import (
     AccessAddRequest,
     AccessKeys,
     AnyAuthenticator,
     Authenticator,
     DevelopmentCallers,
 )
-from elytron_adapter.identity.key_quotas import WrongAttempts
+from elytron_adapter.admission_control import FairPlaces, LoadBounds, WrongAttempts
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
 from elytron_core.planes.space import PrincipalKind

@@ -17,6 +17,7 @@ from starlette.responses import Response
 
 from elytron.registry import by_name
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import (
     AcceptedAnswer,
@@ -30,7 +31,6 @@ from elytron_adapter.envelope import (
 )
 from elytron_adapter.http.requests import AUDIT_ID, read_body, require_json
 from elytron_adapter.http.responses import refused_response, request_id_of, shown_surface
-from elytron_adapter.identity.access_keys import AccessKeys
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.clock import Clock

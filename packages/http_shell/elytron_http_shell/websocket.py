@@ -17,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import (
     AcceptedAnswer,
@@ -25,12 +26,11 @@ from elytron_adapter.envelope import (
     QueuedAnswer,
     RejectedAnswer,
     asked_of,
+    reject_error,
 )
-from elytron_adapter.failures import reject_error
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import AUDIT_ID
 from elytron_adapter.http.responses import principal_of, request_id_of
-from elytron_adapter.identity.access_keys import Principal
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
 from pydantic import ValidationError
 
 from elytron.runtime import MemoryRuntime
+from elytron_adapter.access_keys import DevelopmentCallers, Principal
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.envelope import AuthKind, CallTransport
-from elytron_adapter.identity.access_keys import DevelopmentCallers, Principal
 from elytron_adapter.surface import Family, JsonBody, Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, MissingExtra

@@ -12,6 +12,7 @@ from mcp.shared.exceptions import MCPError
 
 from elytron.registry import AnyOperation, by_name
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import OPERATORS, Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import (
     AcceptedAnswer,
@@ -22,11 +23,10 @@ from elytron_adapter.envelope import (
     QueuedAnswer,
     RejectedAnswer,
     SourceKind,
+    failure_of,
     seed_key,
 )
-from elytron_adapter.failures import failure_of
 from elytron_adapter.flat_calls import own_scope
-from elytron_adapter.identity.access_keys import OPERATORS, Principal
 from elytron_core.errors import ElytronError
 from elytron_core.errors.tree import error_of
 from elytron_core.model import Value

@@ -8,10 +8,9 @@ from elytron_core.lazy import lazy_exports
 __getattr__, __dir__ = lazy_exports(
     __name__,
     {
-        "elytron_models.address": "ModelAddress address_of key_of require_key",
         "elytron_models.answer": "ModelAnswer StructuredAnswer TextModel answer_of ask ask_for",
         "elytron_models.client": "DIALECTS ModelClient StructuredOutput open_model",
-        "elytron_models.server": "error_of",
-        "elytron_models.stream_parser": "StreamParser parse_answer",
+        "elytron_models.dialect": "StreamParser parse_answer",
+        "elytron_models.server": "ModelAddress address_of error_of key_of require_key",
     },
 )

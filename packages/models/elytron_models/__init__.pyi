@@ -1,7 +1,3 @@
-from elytron_models.address import ModelAddress as ModelAddress
-from elytron_models.address import address_of as address_of
-from elytron_models.address import key_of as key_of
-from elytron_models.address import require_key as require_key
 from elytron_models.answer import ModelAnswer as ModelAnswer
 from elytron_models.answer import StructuredAnswer as StructuredAnswer
 from elytron_models.answer import TextModel as TextModel
@@ -12,6 +8,10 @@ from elytron_models.client import DIALECTS as DIALECTS
 from elytron_models.client import ModelClient as ModelClient
 from elytron_models.client import StructuredOutput as StructuredOutput
 from elytron_models.client import open_model as open_model
+from elytron_models.dialect import StreamParser as StreamParser
+from elytron_models.dialect import parse_answer as parse_answer
+from elytron_models.server import ModelAddress as ModelAddress
+from elytron_models.server import address_of as address_of
 from elytron_models.server import error_of as error_of
-from elytron_models.stream_parser import StreamParser as StreamParser
-from elytron_models.stream_parser import parse_answer as parse_answer
+from elytron_models.server import key_of as key_of
+from elytron_models.server import require_key as require_key

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Final
 
 from elytron_core import limits
 from elytron_core.ports import chat
-from elytron_models.address import VENDORS, ModelAddress, address_of, checked_key, key_of
-from elytron_models.dialect import EVENT_STREAM, JSON_LINES, ModelDialect, ModelTarget
+from elytron_models.dialect import EVENT_STREAM, JSON_LINES, ModelDialect, ModelTarget, count_field
 from elytron_models.dialects import dialect_named
-from elytron_models.server import ModelServer, Pause, chunks_of, drain_answer
-from elytron_models.stream_parser import count_field
+from elytron_models.server import (
+    VENDORS,
+    ModelAddress,
+    ModelServer,
+    Pause,
+    address_of,
+    checked_key,
+    chunks_of,
+    drain_answer,
+    key_of,
+)
 
 if TYPE_CHECKING:
     import httpx

@@ -1,13 +1,255 @@
-"""A dialect of model APIs, as data: where and how a request is written, and how its answer is read."""
+"""A dialect of model APIs, as data: how a request is written, and how its answer is parsed into typed events."""
 
-from collections.abc import Callable, Collection
+import json
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol, cast
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.ports import chat
-from elytron_models.stream_parser import EventFrames, Fields, LineFrames, StreamParser, UnfinishedAnswer, fields_of
+from elytron_core.ports.chat import FailureReason, ModelEvent, ReplyFailed, ReplyFinished
+
+_BOM = b"\xef\xbb\xbf"
+_LINE_COST = 64
+"""Size that a line of an event counts beside its bytes: empty ones take memory too."""
+
+
+class FrameTooLarge(Exception):
+    """A line or an event has more bytes than one may have."""
+
+
+class FrameCutter(Protocol):
+    """Cuts chunks of bytes into the payloads of frames."""
+
+    def feed(self, chunk: bytes, /) -> list[bytes]:
+        """Return the payloads that `chunk` completes. Raises FrameTooLarge."""
+        ...
+
+    def end(self) -> list[bytes]:
+        """Return the payload that only lacked its last line ending. Raises FrameTooLarge."""
+        ...
+
+
+class LineCutter:
+    """Lines without their endings, of which there are three: LF, CR LF and CR."""
+
+    def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
+        self._limit = limit
+        self._rest = bytearray()
+        self._after_cr = False
+        self._is_first = True
+
+    def feed(self, chunk: bytes, /) -> list[bytes]:
+        """Return the lines that `chunk` completes. Raises FrameTooLarge."""
+        if self._after_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._after_cr = False
+        if b"\n" not in chunk and b"\r" not in chunk:
+            self._keep(chunk)
+            return []
+        self._after_cr = chunk.endswith(b"\r")
+        *lines, rest = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+        lines[0] = self._begun() + lines[0]
+        if max(map(len, lines)) > self._limit:
+            raise FrameTooLarge
+        self._keep(rest)
+        return [self._bare(line) for line in lines]
+
+    def end(self) -> list[bytes]:
+        """Return the line that has no ending, if there is one."""
+        rest = self._begun()
+        return [self._bare(rest)] if rest else []
+
+    def _begun(self) -> bytes:
+        rest = bytes(self._rest)
+        self._rest.clear()
+        return rest
+
+    def _bare(self, line: bytes) -> bytes:
+        if self._is_first:
+            self._is_first = False
+            return line.removeprefix(_BOM)
+        return line
+
+    def _keep(self, rest: bytes) -> None:
+        self._rest += rest
+        if len(self._rest) > self._limit:
+            raise FrameTooLarge
+
+
+class EventFrames:
+    """The data of server-sent events. Names, ids and comments are passed over: each dialect's data names itself."""
+
+    def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
+        self._limit = limit
+        self._lines = LineCutter(limit)
+        self._data: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes, /) -> list[bytes]:
+        """Return the data of the events that `chunk` completes. Raises FrameTooLarge."""
+        return [data for line in self._lines.feed(chunk) if (data := self._take(line))]
+
+    def end(self) -> list[bytes]:
+        """Return the data of an event that only lacked its empty line. Raises FrameTooLarge."""
+        return [data for line in [*self._lines.end(), b""] if (data := self._take(line))]
+
+    def _take(self, line: bytes) -> bytes:
+        if not line:
+            data, self._data, self._size = b"\n".join(self._data), [], 0
+            return data
+        field, _, value = line.partition(b":")
+        if field == b"data":
+            self._size += len(value) + _LINE_COST
+            if self._size > self._limit:
+                raise FrameTooLarge
+            self._data.append(value.removeprefix(b" "))
+        return b""
+
+
+class LineFrames:
+    """Lines of JSON; empty ones are passed over."""
+
+    def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
+        self._lines = LineCutter(limit)
+
+    def feed(self, chunk: bytes, /) -> list[bytes]:
+        """Return the lines that `chunk` completes. Raises FrameTooLarge."""
+        return [line for line in self._lines.feed(chunk) if line.strip()]
+
+    def end(self) -> list[bytes]:
+        """Return the last line if it lacks its ending."""
+        return [line for line in self._lines.end() if line.strip()]
+
+
+Fields = Mapping[str, object]
+
+
+def fields_of(data: bytes | str, /) -> Fields | None:
+    """Return the object that `data` is as JSON, or None."""
+    try:
+        found: object = json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+    return cast("Fields", found) if isinstance(found, dict) else None
+
+
+def object_fields(value: object, /) -> Fields:
+    """Return `value` if it is an object, else an empty one."""
+    return cast("Fields", value) if isinstance(value, dict) else {}
+
+
+def inner_object(of: Fields, name: str, /) -> Fields:
+    """Return the object at `name`, else an empty one."""
+    return object_fields(of.get(name))
+
+
+def object_list(of: Fields, name: str, /) -> list[Fields]:
+    """Return the objects in the list at `name`."""
+    found = of.get(name)
+    return [object_fields(one) for one in cast("list[object]", found)] if isinstance(found, list) else []
+
+
+def text_field(of: Fields, name: str, /) -> str:
+    """Return the text at `name`; half of a surrogate pair becomes a replacement character."""
+    found = of.get(name)
+    if not isinstance(found, str):
+        return ""
+    if found.isascii():
+        return found
+    return found.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def count_field(of: Fields, name: str, /) -> int:
+    """Return the number at `name` if it counts something, else 0."""
+    found = of.get(name)
+    return found if isinstance(found, int) and found > 0 else 0
+
+
+def json_text(value: object, /) -> str:
+    """Return the JSON text of `value`, short."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+_DONE: Final = b"[DONE]"
+Events = Iterable[ModelEvent]
+
+
+class UnfinishedAnswer(Protocol):
+    """State of a dialect's parser in an unfinished answer."""
+
+    def take(self, event: Fields, /) -> Events:
+        """Return the events of one server event of the stream."""
+        ...
+
+    def done(self) -> Events:
+        """Return the events of `[DONE]`: none if it ends nothing, since some servers append it."""
+        return ()
+
+
+class StreamParser:
+    """Reads one answer, of any dialect, however its bytes are cut.
+
+    The last event is a Finished if the provider's end marker was seen, else a Failed; what comes after is not read.
+    """
+
+    def __init__(
+        self, frames: FrameCutter, answer: UnfinishedAnswer, /, *, limit: int = limits.MODEL_STREAM_BYTES
+    ) -> None:
+        self._frames = frames
+        self._answer = answer
+        self._left = limit
+        self.is_over = False
+
+    def feed(self, chunk: bytes, /) -> list[ModelEvent]:
+        """Return the events that `chunk` completes."""
+        if self.is_over:
+            return []
+        self._left -= len(chunk)
+        try:
+            frames = self._frames.feed(chunk)
+        except FrameTooLarge:
+            return self._fail(FailureReason.TOO_LARGE)
+        found = self._taken(frames)
+        if self._left < 0 and not self.is_over:
+            return [*found, *self._fail(FailureReason.TOO_LARGE)]
+        return found
+
+    def end(self) -> list[ModelEvent]:
+        """Return the events of the end of the bytes: a Failed, unless the answer has ended."""
+        if self.is_over:
+            return []
+        found = self._taken(self._frames.end(), is_last=True)
+        return found if self.is_over else [*found, *self._fail(FailureReason.CUT)]
+
+    def _taken(self, frames: list[bytes], *, is_last: bool = False) -> list[ModelEvent]:
+        found: list[ModelEvent] = []
+        for frame in frames:
+            if frame.strip() == _DONE:
+                events = self._answer.done()
+            elif (event := fields_of(frame)) is not None:
+                events = self._answer.take(event)
+            else:
+                # Half an event at the end of the bytes is a cut, and anywhere else it is no stream of the dialect.
+                return [*found, *(() if is_last else self._fail(FailureReason.MALFORMED))]
+            for told in events:
+                found.append(told)
+                if isinstance(told, ReplyFinished | ReplyFailed):
+                    self.is_over = True
+                    return found
+        return found
+
+    def _fail(self, reason: FailureReason) -> list[ModelEvent]:
+        self.is_over = True
+        return [ReplyFailed(reason=reason)]
+
+
+def parse_answer(parser: StreamParser, chunks: Iterable[bytes], /) -> list[ModelEvent]:
+    """Return the events of a whole answer."""
+    found = [event for chunk in chunks for event in parser.feed(chunk)]
+    return [*found, *parser.end()]
+
 
 EVENT_STREAM: Final = "text/event-stream"
 JSON_LINES: Final = "application/x-ndjson"

@@ -9,15 +9,14 @@ from urllib.parse import unquote
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope, Send
 
+from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.envelope import CallTransport
-from elytron_adapter.failures import failure_of
+from elytron_adapter.envelope import CallTransport, failure_of
 from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page, is_plain_path, raw_path
-from elytron_adapter.identity.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
-from elytron_models.stream_parser import Fields, fields_of, json_text, object_fields, text_field
+from elytron_models.dialect import Fields, fields_of, json_text, object_fields, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller, caller_of
 from elytron_proxy.conversation import ConversationFinder

@@ -6,8 +6,8 @@ from typing import Final, cast
 
 from starlette.datastructures import Headers
 
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.identity.access_keys import Principal
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused
 from elytron_core.ids import SpaceId, is_reserved, require_name

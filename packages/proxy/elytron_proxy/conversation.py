@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.records import COPIES_OF_BLOCKS, Record
-from elytron_models.stream_parser import Fields, object_fields, text_field
+from elytron_models.dialect import Fields, object_fields, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller
 from elytron_proxy.dialects import CallPrompt, spoken_answer

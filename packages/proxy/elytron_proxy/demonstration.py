@@ -7,10 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
-from elytron_adapter.identity.access_keys import DevelopmentCallers
 from elytron_core.model import Value
-from elytron_models.stream_parser import fields_of, inner_object, object_list, text_field
+from elytron_models.dialect import fields_of, inner_object, object_list, text_field
 from elytron_proxy.app import ProxyApp
 from elytron_proxy.settings import ModelUpstream, ProxySettings
 

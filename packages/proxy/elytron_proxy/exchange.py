@@ -17,7 +17,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.records import COPIES_OF_BLOCKS
 from elytron_core.planes.transcript import PRIVATE, Message, ToolObservation, TurnDelivery, TurnSource
 from elytron_core.ports.chat import FailureReason, FinishReason
-from elytron_models.stream_parser import fields_of, inner_object, json_text, text_field
+from elytron_models.dialect import fields_of, inner_object, json_text, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import CHANNEL, ProxyCaller, is_name
 from elytron_proxy.conversation import ConversationFinder, RequestThread, continued_by, end_of

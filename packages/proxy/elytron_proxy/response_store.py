@@ -9,7 +9,7 @@ from pydantic import JsonValue
 
 from elytron_core.planes.records import copies_of_conversation
 from elytron_core.policy.admission.own_output import of_others
-from elytron_models.stream_parser import Fields, inner_object, json_text, object_fields, object_list, text_field
+from elytron_models.dialect import Fields, inner_object, json_text, object_fields, object_list, text_field
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller, is_name
 from elytron_proxy.dialects import CallRefusal

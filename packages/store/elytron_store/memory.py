@@ -22,8 +22,15 @@ from elytron_core.ports.store import (
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import engine
-from elytron_store.engine import DocumentPage, Engine, blob_pieces
-from elytron_store.ledger import AnsweredRequest, HeldDocument, LedgerStage, SpaceLedger
+from elytron_store.engine import (
+    AnsweredRequest,
+    DocumentPage,
+    Engine,
+    HeldDocument,
+    LedgerStage,
+    SpaceLedger,
+    blob_pieces,
+)
 
 
 class _MemorySpace:

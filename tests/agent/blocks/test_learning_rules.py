@@ -20,7 +20,7 @@ from elytron_agent import (
     Tool,
     ToolAnswer,
 )
-from elytron_agent.text_checks import learning_refusal
+from elytron_agent.blocks.shelf import learning_refusal
 from elytron_core.contracts.records import RecordHistoryRequest
 from elytron_core.policy.admission.facts import FORGOTTEN_BEFORE, PAUSED, SUPPRESSED
 

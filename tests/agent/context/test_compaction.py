@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elytron_agent import limits
-from elytron_agent.context.compaction import TurnSize, WindowSummaryDraft, extract_summary, plan_compaction, problem_of
-from elytron_agent.context.request import (
+from elytron_agent.context import (
     NO_RESULT,
     ThreadHead,
     WindowSummary,
@@ -16,6 +15,7 @@ from elytron_agent.context.request import (
     turn_messages,
     uncompact_head,
 )
+from elytron_agent.runs.compaction import TurnSize, WindowSummaryDraft, extract_summary, plan_compaction, problem_of
 from elytron_core.clock import Instant
 from elytron_core.ports.chat import InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 

@@ -4,16 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_agent.context.compaction import bytes_of, factor_of, tokens_of
-from elytron_agent.context.reference import (
+from elytron_agent.context import (
     RecalledMemory,
     ShownBlock,
     StableContext,
     TailParts,
     changed_blocks,
+    clip_words,
     context_tail,
+    fence_text,
+    fenced_outside,
+    guard_text,
+    local_time,
+    zone_of,
 )
-from elytron_agent.context.request import clip_words, fence_text, fenced_outside, guard_text, local_time, zone_of
+from elytron_agent.runs.compaction import bytes_of, factor_of, tokens_of
 from elytron_core.clock import instant
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.chat import (

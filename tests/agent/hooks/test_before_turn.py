@@ -9,7 +9,7 @@ from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
 from elytron_agent import BeforeTurn, HookSettings, HookState, TurnCode, TurnHooks, TurnInvalid
-from elytron_agent.hooks.reference import POLICY
+from elytron_agent.hooks.window import POLICY
 
 pytestmark = pytest.mark.anyio
 

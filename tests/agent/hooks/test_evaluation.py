@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from elytron_agent.hooks.evaluation.rates import HookRate, HookRates
-from elytron_agent.hooks.evaluation.scripted_turns import evaluate_hooks
+from elytron_agent.hooks.evaluation import HookRate, HookRates, evaluate_hooks
 
 pytestmark = pytest.mark.anyio
 

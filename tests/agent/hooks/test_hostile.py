@@ -10,8 +10,8 @@ from tests.agent.hooks.turns import asked, parts, reference, said, told
 
 import elytron
 from elytron_agent import HookState, TurnHooks
-from elytron_agent.hooks.items import form_of, items_of, read_messages, reply_of
-from elytron_agent.hooks.reference import POLICY, is_policy, is_reference
+from elytron_agent.hooks.contract import form_of, items_of, read_messages, reply_of
+from elytron_agent.hooks.window import POLICY, is_policy, is_reference
 from elytron_models.chat_messages import chat_of, responses_of
 
 pytestmark = pytest.mark.anyio

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from elytron_agent.hooks.evaluation.rates import CEILINGS, FLOORS, HookRates
-from elytron_agent.hooks.evaluation.turn_file import read_script
-from elytron_agent.hooks.evaluation.turn_rates import evaluate_turns
+from elytron_agent.hooks.evaluation import CEILINGS, FLOORS, HookRates, evaluate_turns, read_script
 from elytron_core.errors import UnreadableFile
 
 pytestmark = pytest.mark.anyio

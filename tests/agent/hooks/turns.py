@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from elytron_agent import AfterTurnReport, BeforeTurnReport, TurnHooks
-from elytron_agent.hooks.items import HostMessages, items_of
-from elytron_agent.hooks.reference import is_policy, is_reference
+from elytron_agent.hooks.contract import HostMessages, items_of
+from elytron_agent.hooks.window import is_policy, is_reference
 from elytron_models.chat_messages import Json
 
 

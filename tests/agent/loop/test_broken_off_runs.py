@@ -27,8 +27,8 @@ from elytron_core.contracts.transcript import MemoryTranscriptReplayRequest
 from elytron_core.ports.chat import ModelEvent, ModelReply, ModelRequest
 from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_core.scope import Scope
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

@@ -25,8 +25,7 @@ from elytron_agent import (
     TurnExchange,
     WebResult,
 )
-from elytron_agent.loop.tools.run_tools import SubagentCreator
-from elytron_agent.loop.tools.web_search import Freshness
+from elytron_agent.loop.tools import Freshness, SubagentCreator
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.ports.chat import ChatRole, FailureReason, ImagePart, InputMessage
 

@@ -18,7 +18,7 @@ from elytron_agent import (
     TurnsCompacted,
 )
 from elytron_agent.blocks.archive import search_conversations
-from elytron_agent.runs.parts import TurnRecall
+from elytron_agent.runs.source import TurnRecall
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
 from elytron_core.contracts.recall import RecallPlane

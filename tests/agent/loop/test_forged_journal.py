@@ -7,7 +7,7 @@ from tests.transports.live import Live
 import elytron
 from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings, CallKey, Tool
-from elytron_agent.context.request import ThreadHead
+from elytron_agent.context import ThreadHead
 from elytron_agent.runs.journal import AGENTS, RunInput, StepReply
 from elytron_agent.runs.thread import AgentThread
 from elytron_core.clock import Instant

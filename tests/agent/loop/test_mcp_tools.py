@@ -9,7 +9,7 @@ from tests.agent.chat_script import ScriptedChat, calls, heard, results, text
 
 import elytron
 from elytron_agent import Agent, AgentSettings, ApprovalRequest, McpToolServer, ToolAnswered, mcp_tools
-from elytron_agent.loop.tools.mcp_tools import mcp_server_of, mcp_servers_of
+from elytron_agent.loop.tools import mcp_server_of, mcp_servers_of
 from elytron_core.errors import InvalidInput
 
 pytestmark = pytest.mark.anyio

@@ -20,8 +20,8 @@ from elytron_core.clock import Clock, FrozenClock, Instant, SystemClock
 from elytron_core.errors import Conflict, IdempotencyConflict, Overloaded, ThreadBusy
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, CommitReceipt
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 SCHEMA = {"type": "object"}

@@ -11,7 +11,7 @@ from tests.transports.listener import listening
 
 import elytron
 from elytron import MemoryRuntime
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent.rag.rag_surfaces import RagSettings, rag_surfaces
 from elytron_core.clock import FrozenClock, Instant
 from elytron_core.ids import SpaceId

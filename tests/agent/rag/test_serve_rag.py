@@ -6,7 +6,7 @@ from tests.sdk.encoders import WordEmbedder
 from tests.transports.serving import served
 
 import elytron
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.input.server_options import rag_settings
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside

@@ -29,10 +29,10 @@ from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import TAG_LINKS
 from elytron_core.planes.transcript import TURNS
 from elytron_core.ports.store import Batch, CommitReceipt, Document, DocumentRef, Store, scan_documents
+from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sqlite import SqliteStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,7 @@ from elytron.runtime import MemoryRuntime
 from elytron_agent import Agent
 from elytron_agent.runs.journal import AGENTS, MAIN
 from elytron_agent.service.companion import ServiceSettings, UserAgents
-from elytron_agent.service.event_log import EventLog
-from elytron_agent.service.turn_events import FeedEvent
+from elytron_agent.service.events import EventLog, FeedEvent
 from elytron_agent.service.wire import AgentEventData, AgentEventKind
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SpaceId

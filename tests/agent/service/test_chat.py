@@ -11,7 +11,7 @@ import pytest
 from tests.agent.service.served import Event, ServedUser, called, echo, last_words, said, served
 from tests.models.fake_server import Asked, Sent
 
-from elytron_agent.service import limits
+from elytron_agent import limits
 
 pytestmark = pytest.mark.anyio
 PNG = "data:image/png;base64," + base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(16)).decode()

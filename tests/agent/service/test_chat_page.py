@@ -7,7 +7,7 @@ import pytest
 from tests.agent.service.served import served
 from tests.transports.chromium import NO_BROWSER, PROGRAM, Page, page
 
-from elytron_agent.service.page.chat_page import page_policy
+from elytron_agent.service.routes.agent_routes import page_policy
 
 pytestmark = pytest.mark.anyio
 SHOWN = "JSON.stringify([...document.querySelectorAll('.message')].map((box) => [box.className, box.textContent]))"

@@ -18,10 +18,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from tests.agent.service.served import AT, ServedAgents, ServedUser, said, served
 from tests.models.fake_server import Asked, FakeServer, Sent, serving
 
-from elytron_agent.service import limits
-from elytron_agent.service.push.push_runner import clip_bytes
-from elytron_agent.service.push.push_target import checked_address
-from elytron_agent.service.push.web_push import encrypt_push, public_point
+from elytron_agent import limits
+from elytron_agent.service.push import checked_address, clip_bytes, encrypt_push, public_point
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import PermissionRefused
 

@@ -7,7 +7,7 @@ from tests.agent.service.served import AT, Event, ServedUser, served
 from tests.models.fake_server import Asked, Sent
 from tests.models.streams import data
 
-from elytron_adapter.identity.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
+from elytron_adapter.access_keys import AccessAddRequest, AccessKeyRequest, AccessKeys
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import PrincipalKind

@@ -8,10 +8,12 @@ from tests.agent.service.served import AT, served
 
 import elytron
 from elytron.jobs.queue import find_job, move_job
-from elytron_agent.service import limits
+from elytron_agent import limits
 from elytron_agent.service.companion import KnownAgent, ServiceSettings, UserAgents
 from elytron_agent.service.schedules.schedule_shelf import (
     KIND,
+    IntervalRule,
+    OneOffRule,
     RunState,
     ScheduleRequest,
     ScheduleRun,
@@ -19,7 +21,6 @@ from elytron_agent.service.schedules.schedule_shelf import (
     ScheduleState,
     job_name,
 )
-from elytron_agent.service.schedules.schedule_times import IntervalRule, OneOffRule
 from elytron_agent.service.wire import InitRequest
 from elytron_core import limits as core_limits
 from elytron_core.clock import FrozenClock, Instant, format_instant

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from elytron_agent.service import limits
-from elytron_agent.service.schedules.schedule_times import (
+from elytron_agent import limits
+from elytron_agent.service.schedules.schedule_shelf import (
     CronRule,
     DailyRule,
     IntervalRule,

@@ -9,9 +9,8 @@ import pytest
 from tests.agent.service.served import AT, ServedAgents, ServedUser, called, echo, last_words, said, served
 from tests.models.fake_server import Asked, Sent, refusal
 
-from elytron_agent import WebResult
-from elytron_agent.loop.tools.web_search import Freshness
-from elytron_agent.service import limits
+from elytron_agent import WebResult, limits
+from elytron_agent.loop.tools import Freshness
 from elytron_core.clock import FrozenClock, Instant, format_instant
 from elytron_core.contracts.maintenance import JobListRequest
 from elytron_core.scope import Scope

@@ -9,7 +9,7 @@ from tests.agent.places import AT
 from tests.agent.strategies.host import Road
 
 import elytron
-from elytron_adapter.identity.access_keys import DevelopmentCallers
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_core.clock import FrozenClock
 from elytron_core.ids import SeededIds
 from elytron_gateway.routes.surfaces import gateway_surfaces

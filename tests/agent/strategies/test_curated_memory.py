@@ -12,7 +12,7 @@ from tests.agent.places import AT, EVERYWHERE
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import CallKey, CuratedSettings, CuratedStrategy, RunMemory, Tool, TurnExchange
-from elytron_agent.strategies.entries import DELIMITER
+from elytron_agent.strategies.curated_memory import DELIMITER
 from elytron_core.clock import FrozenClock
 
 pytestmark = pytest.mark.anyio

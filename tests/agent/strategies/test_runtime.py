@@ -17,7 +17,7 @@ from elytron_agent import (
     Tool,
     TurnExchange,
 )
-from elytron_agent.strategies.runtime import RULE
+from elytron_agent.strategies.loader import RULE
 from elytron_core.clock import Instant
 from elytron_core.policy.projection.builder import POLICY
 

@@ -10,10 +10,9 @@ from starlette.routing import request_response
 from starlette.types import Message, Receive, Scope, Send
 
 from elytron_adapter import envelope
-from elytron_adapter.envelope import AcceptedAnswer, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
+from elytron_adapter.access_keys import Principal
+from elytron_adapter.envelope import AcceptedAnswer, DuplicatedAnswer, QueuedAnswer, RejectedAnswer, failure_of
 from elytron_adapter.envelope import Response as Answer
-from elytron_adapter.failures import failure_of
-from elytron_adapter.identity.access_keys import Principal
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core.model import Value
 

@@ -1,33 +1,52 @@
-"""The store port as surfaces, for runtimes elsewhere that keep their memory here. Mounted only if asked for.
+"""The store port as surfaces, for runtimes elsewhere that keep their memory here, and the list of a store's servers.
 
 A user reaches its own space alone, an operator every space but the server's own. Documents written here have
 passed the rules of the runtime that wrote it, not those of this one.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from elytron.erasure.removal import every_copy
+from elytron_adapter.access_keys import OPERATORS, Principal
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.failures import reject_error
+from elytron_adapter.envelope import encode_value, reject_error
 from elytron_adapter.http.requests import body_pieces, read_body, require_json
 from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
-from elytron_adapter.identity.access_keys import OPERATORS, Principal
-from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
+from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
-from elytron_core.errors import ElytronError, InvalidJson, PermissionRefused
+from elytron_core.contracts.inspection import ServerNodes
+from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PermissionRefused, Unsupported
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.planes.records import RUNTIME_RECORDS
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.ports.store import DocumentRef, Store
-from elytron_store.gateway import wire
-from elytron_store.gateway.wire import ANSWERS, HEALTH_ANSWERS, Handler, PortRoute, SpaceWall, WireValue
+from elytron_store.engine import innermost_store
+from elytron_store.gateway import (
+    ANSWERS,
+    BLOBS,
+    CHUNK,
+    END,
+    FRAMES,
+    HEALTH_ANSWERS,
+    PROBLEM,
+    BlobAnswer,
+    Handler,
+    PortRoute,
+    SpaceWall,
+    WireValue,
+    encode_frame,
+)
 from elytron_store.sealed.records import KEYRING, SHARED
 from elytron_store.secret.records import SEAT
 
@@ -45,14 +64,14 @@ def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
     async def put_blob(request: Request) -> Response:
         space, key = _named_blob(request)
         sent = body_pieces(request.scope, request.receive, limit=limits.BLOB_BYTES)
-        return _json_response(wire.BlobAnswer(size=await store.write_blob(space, key, sent)))
+        return _json_response(BlobAnswer(size=await store.write_blob(space, key, sent)))
 
     async def get_blob(request: Request) -> Response:
         chunks = store.read_blob(*_named_blob(request))
         # The first chunk is read before anything is answered, so that what is missing is said in the status.
         first = await anext(chunks, None)
         return StreamingResponse(
-            _framed_blob(first, chunks, request_id=request_id_of(request.scope)), media_type=wire.FRAMES
+            _framed_blob(first, chunks, request_id=request_id_of(request.scope)), media_type=FRAMES
         )
 
     octets = "application/octet-stream"
@@ -63,14 +82,14 @@ def store_surfaces(entrance: CallerEntrance, /) -> Iterable[Surface]:
             for route, handler in HEALTH_ANSWERS
         ),
         shown_surface(
-            wire.BLOBS, put_blob, access=SurfaceAccess.MEMBER, methods=("PUT",),
-            told=SurfaceDescription("store_write_blob", "Replace a blob.", octets, wire.BlobAnswer,
+            BLOBS, put_blob, access=SurfaceAccess.MEMBER, methods=("PUT",),
+            told=SurfaceDescription("store_write_blob", "Replace a blob.", octets, BlobAnswer,
                                    query=("space", "key"),
                       group=_GROUP),
         ),
         shown_surface(
-            wire.BLOBS, get_blob, access=SurfaceAccess.MEMBER, methods=("GET",),
-            told=SurfaceDescription("store_read_blob", "Read a blob.", None, wire.FRAMES, query=("space", "key"),
+            BLOBS, get_blob, access=SurfaceAccess.MEMBER, methods=("GET",),
+            told=SurfaceDescription("store_read_blob", "Read a blob.", None, FRAMES, query=("space", "key"),
                       group=_GROUP),
         ),
     )  # fmt: skip
@@ -126,12 +145,83 @@ def _json_response(answer: WireValue) -> Response:
 async def _framed_blob(first: bytes | None, rest: AsyncIterator[bytes], *, request_id: str) -> AsyncIterator[bytes]:
     """Yield a blob in frames: its chunks, and its end or what went wrong on the way."""
     if first is not None:
-        yield wire.encode_frame(wire.CHUNK, first)
+        yield encode_frame(CHUNK, first)
     try:
         async for chunk in rest:
-            yield wire.encode_frame(wire.CHUNK, chunk)
+            yield encode_frame(CHUNK, chunk)
     except ElytronError as error:
         told = problem_document(reject_error(error, request_id=request_id))
-        yield wire.encode_frame(wire.PROBLEM, told.model_dump_json().encode())
+        yield encode_frame(PROBLEM, told.model_dump_json().encode())
         return
-    yield wire.encode_frame(wire.END)
+    yield encode_frame(END)
+
+
+logger = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class NodeLeases(Protocol):
+    """A store that keeps a list of its servers."""
+
+    async def note_node(self, url: str, /, *, lease_ms: int) -> None: ...
+    async def drop_node(self, url: str, /) -> None: ...
+    async def list_nodes(self) -> Sequence[str]: ...
+
+
+def leases_of(store: Store, /) -> NodeLeases:
+    """Return the list of servers of `store`. Raises Unsupported for an engine that keeps none."""
+    found = innermost_store(store)
+    if not isinstance(found, NodeLeases):
+        raise Unsupported("only a store on a Postgres server keeps a list of its nodes: leave out --node-url")
+    return found
+
+
+def node_host(url: str, /) -> str:
+    """Return the host in a server's address. Raises InvalidInput for what is no address, without a path."""
+    try:
+        parts = urlsplit(url)
+        is_address = parts.scheme in {"http", "https"} and (parts.port is None or parts.port > 0)
+    except ValueError:
+        is_address = False
+        parts = urlsplit("")
+    if not is_address or not parts.hostname or parts.username is not None or parts.path.strip("/") or parts.query:
+        raise InvalidInput(field="--node-url", problem="is no http:// or https:// and a host, with its port")
+    return f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+
+
+@asynccontextmanager
+async def lease_kept(leases: NodeLeases, url: str, /) -> AsyncGenerator[None]:
+    """Keep `url` in the list while this is entered; a list that is away is written again later."""
+
+    async def renew() -> None:
+        while True:
+            try:
+                await leases.note_node(url, lease_ms=limits.NODE_LEASE_MS)
+            except ElytronError as error:
+                logger.warning("this server is in no list of nodes for now: %s", error.key)
+            await asyncio.sleep(limits.NODE_RENEW_S)
+
+    renewing = asyncio.create_task(renew())
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        with suppress(ElytronError):  # its time ends by itself
+            await leases.drop_node(url)
+
+
+def node_surfaces(leases: NodeLeases, url: str, /) -> Family:
+    """Return the family of the list, in which the server is under `url` while it serves."""
+
+    async def listed(_request: Request) -> Response:
+        found = ServerNodes(nodes=tuple(await leases.list_nodes()))
+        return Response(encode_value(found), media_type="application/json")
+
+    told = SurfaceDescription("nodes", "List the servers of the store.", None, ServerNodes, answer="Their addresses.")
+
+    def family(_entrance: CallerEntrance) -> tuple[Surface, ...]:
+        surface = shown_surface("/v1/nodes", listed, access=SurfaceAccess.MEMBER, methods=("GET",), told=told)
+        return (replace(surface, running=lambda: lease_kept(leases, url)),)
+
+    return family

@@ -17,9 +17,9 @@ from pydantic import BeforeValidator, Field
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.context import request
+from elytron_agent.context import text_message
 from elytron_agent.hooks.contract import HookSettings
-from elytron_agent.hooks.reference import ChunkLine, FactLine, InsightLine
+from elytron_agent.hooks.window import ChunkLine, FactLine, InsightLine
 from elytron_core.clock import Instant, format_instant
 from elytron_core.contracts.facts import FactDraft, FactEntry, FactListRequest
 from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallHit, RecallOutcome, RecallPlane
@@ -140,7 +140,7 @@ def extraction_request(items: Iterable[TurnItem], known: Sequence[TurnFact], /, 
     shown = [fact.model_dump(mode="json") for fact in known[: limits.MODEL_FACTS]]
     said = "\n".join(_said_texts(items))[: limits.MODEL_INPUT_CHARS]
     data = json.dumps({"user_said": said, "known_facts": shown}, ensure_ascii=False)
-    messages = request.text_message(ChatRole.SYSTEM, INSTRUCTION), request.text_message(ChatRole.USER, data)
+    messages = text_message(ChatRole.SYSTEM, INSTRUCTION), text_message(ChatRole.USER, data)
     return ModelRequest(messages=messages, max_tokens=max_tokens, temperature=0)
 
 

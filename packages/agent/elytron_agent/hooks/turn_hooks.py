@@ -12,24 +12,32 @@ from pydantic import SecretStr
 
 from elytron.api import MemoryFace
 from elytron.runtime import MemoryRuntime
-from elytron_agent.hooks import items, session, turn_context, turn_record
 from elytron_agent.hooks.contract import (
     AfterTurn,
     AfterTurnReport,
     BeforeTurn,
     BeforeTurnReport,
+    CredentialMemories,
     FailurePolicy,
     HookSession,
     HookSettings,
     HookState,
+    HostMessages,
     StorageKind,
+    TurnCode,
+    TurnInvalid,
+    checked_project,
+    checked_session,
+    checked_turn,
     is_wanted,
+    read_messages,
+    reply_of,
+    session_of,
+    space_of,
 )
 from elytron_agent.hooks.facts import FactInsight, fact_entries, insights_of
-from elytron_agent.hooks.items import HostMessages
-from elytron_agent.hooks.session import CredentialMemories, TurnCode, TurnInvalid
 from elytron_agent.hooks.tree import MemoryTree
-from elytron_agent.hooks.turn_record import HookCounts, HookFigure, HookMetrics, figures_of
+from elytron_agent.hooks.turn import HookContext, HookCounts, HookFigure, HookMetrics, TurnRecord, figures_of
 from elytron_core.clock import Clock, SystemClock
 from elytron_core.contracts.maintenance import MemoryMaintenanceReport
 from elytron_core.errors import ElytronError, InvalidInput, NotFound, Unsupported
@@ -132,7 +140,7 @@ class TurnHooks:
 
     def session_of(self, credential: str, /) -> str:
         """Return the session's id of a credential. Raises InvalidInput."""
-        return session.session_of(credential, secret=self._secret, by=self._settings.session_hash)
+        return session_of(credential, secret=self._secret, by=self._settings.session_hash)
 
     @asynccontextmanager
     async def turn(
@@ -169,7 +177,7 @@ class TurnHooks:
     async def before_turn(self, request: BeforeTurn, /) -> BeforeTurnReport:
         """Return the messages to send, with what the turn is reminded of. Raises TurnInvalid, InvalidInput."""
         scope = self._scope(request)
-        host = items.read_messages(request.current_input)
+        host = read_messages(request.current_input)
         if not host:
             raise TurnInvalid(code=TurnCode.CURRENT_INPUT_REQUIRED, field="current_input", problem="is required")
         unchanged: list[Json] = [message.raw for message in host]
@@ -180,7 +188,7 @@ class TurnHooks:
         self._counting.add("memory_before_turn_total")
         try:
             async with asyncio.timeout(self._settings.recall_timeout_seconds), self._memory_for(request) as memory:
-                report = await turn_context.HookContext(self._session(memory, scope)).applied(host, request)
+                report = await HookContext(self._session(memory, scope)).applied(host, request)
         except NotFound:  # a session that has nothing yet
             report = BeforeTurnReport(state=HookState.EMPTY, messages=unchanged)
         except (ElytronError, TimeoutError) as error:
@@ -197,12 +205,12 @@ class TurnHooks:
         state = self._gate(request)
         if state is not None:
             return AfterTurnReport(state=state)
-        sent, reply = items.read_messages(request.input_items), items.reply_of(request.output_items)
+        sent, reply = read_messages(request.input_items), reply_of(request.output_items)
         began = self._clock.now()
         self._counting.add("memory_after_turn_total")
         try:
             async with self._memory_for(request) as memory:
-                record = turn_record.TurnRecord(self._session(memory, scope), self._model, self._counting)
+                record = TurnRecord(self._session(memory, scope), self._model, self._counting)
                 return await record.kept(sent, reply, request)
         except (ElytronError, TimeoutError) as error:
             failure = self._failed("memory_after_turn_fail_total", error)
@@ -269,10 +277,10 @@ class TurnHooks:
     @asynccontextmanager
     async def _record(
         self, session_id: str | None, conversation: str | None, credential: str | None
-    ) -> AsyncGenerator["turn_record.TurnRecord"]:
+    ) -> AsyncGenerator["TurnRecord"]:
         scope = self._scope_of(self._settings.memory_project, session_id, conversation)
         async with self.memory_of(credential) as memory:
-            yield turn_record.TurnRecord(self._session(memory, scope), self._model, self._counting)
+            yield TurnRecord(self._session(memory, scope), self._model, self._counting)
 
     def _session(self, memory: MemoryFace, scope: Scope) -> HookSession:
         return HookSession(memory, scope, self._settings, self._clock)
@@ -284,16 +292,16 @@ class TurnHooks:
         return HookState.BLOCKED if self._admits is not None and not self._admits(request.user_id) else None
 
     def _scope(self, request: BeforeTurn | AfterTurn) -> Scope:
-        session.checked_turn(request.turn_id)
+        checked_turn(request.turn_id)
         if self._memories is not None and request.credential is None:
             raise TurnInvalid(code=TurnCode.CREDENTIAL_REQUIRED, field="credential", problem="is required")
         project = request.project if request.project is not None else self._settings.memory_project
         return self._scope_of(project, request.session_id, request.conversation)
 
     def _scope_of(self, project: str, session_id: str | None, conversation: str | None) -> Scope:
-        session.checked_project(project)
+        checked_project(project)
         if session_id is not None:
-            space = session.space_of(project, session.checked_session(session_id))
+            space = space_of(project, checked_session(session_id))
             return Scope(space=space, project=project, conversation=conversation)
         own = None if self._memory is None else self._memory.scope
         if own is None:

@@ -11,19 +11,24 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import BlockShelf
-from elytron_agent.context.compaction import CompactionPlan
-from elytron_agent.context.request import ThreadHead, WindowSummary, WindowTurn
+from elytron_agent.context import ThreadHead, WindowSummary, WindowTurn
 from elytron_agent.loop.run import by_name, run_of, source_of
-from elytron_agent.loop.run_action import end_reason
 from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of, input_of, known_run, tell_end
-from elytron_agent.loop.tools.run_tools import MemoryMode, SubagentShelf, done_tool, preference_tool, subagent_tool
-from elytron_agent.loop.tools.web_search import WebSearch, web_search_tool
-from elytron_agent.runs.compactor import ThreadCompactor
+from elytron_agent.loop.step import end_reason
+from elytron_agent.loop.tools import (
+    MemoryMode,
+    SubagentShelf,
+    WebSearch,
+    done_tool,
+    preference_tool,
+    subagent_tool,
+    web_search_tool,
+)
+from elytron_agent.runs.compaction import CompactionPlan, ThreadCompactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, ThreadAwaited
 from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, journal_of
-from elytron_agent.runs.parts import AgentModels, AgentParts, ClientPart, TurnRecall
 from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
-from elytron_agent.runs.source import WELCOME, is_first_time
+from elytron_agent.runs.source import WELCOME, AgentModels, AgentParts, ClientPart, TurnRecall, is_first_time
 from elytron_agent.runs.thread import AgentThread
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool

@@ -9,7 +9,7 @@ from elytron.runtime_records import RuntimeRecords
 from elytron_agent.agent_file.document import HEAD, ImportedShell
 from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import namespace_of
-from elytron_agent.loop.tools.run_tools import SubagentShelf
+from elytron_agent.loop.tools import SubagentShelf
 from elytron_agent.runs.journal import AGENTS, RunJournal, journal_of
 from elytron_core import limits
 from elytron_core.contracts.control import HiddenFilter, MemoryEraseRequest, MemoryListRequest

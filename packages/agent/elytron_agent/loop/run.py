@@ -8,18 +8,31 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from elytron_agent import limits
-from elytron_agent import limits as context_limits
 from elytron_agent.blocks.shelf import MemoryBlock
 from elytron_agent.blocks.toolset import BlockTools
-from elytron_agent.context.compaction import CompactionPlan, bytes_of, factor_of, tokens_of
-from elytron_agent.context.reference import ShownBlock
-from elytron_agent.context.request import ContextParts, messages_of
-from elytron_agent.loop import tool_call
-from elytron_agent.loop.model_step import ModelStep, stop_of
-from elytron_agent.loop.run_action import NextAction, NextDoing, next_action
+from elytron_agent.context import ContextParts, ShownBlock, messages_of
 from elytron_agent.loop.run_input import end_of, tell_end
-from elytron_agent.loop.tool_call import DONE, ReadCall, ShownPart, distinct_calls, read_result_tool
-from elytron_agent.runs.compactor import ThreadCompactor
+from elytron_agent.loop.step import (
+    DONE,
+    DONE_TOGETHER,
+    UNKNOWN,
+    ModelStep,
+    NextAction,
+    NextDoing,
+    ReadCall,
+    ShownPart,
+    denied_call,
+    digest_of,
+    distinct_calls,
+    make_call,
+    make_side_by_side,
+    next_action,
+    read_call,
+    read_result_tool,
+    refused_call,
+    stop_of,
+)
+from elytron_agent.runs.compaction import CompactionPlan, ThreadCompactor, bytes_of, factor_of, tokens_of
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,
@@ -41,11 +54,11 @@ from elytron_agent.runs.journal import (
     RunRecord,
     StepReply,
 )
-from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import RunDeadline, UserPreferences, WorkCancelled, finish_work
 from elytron_agent.runs.source import (
     NO_TOOLS,
     READ_RESULT,
+    AgentParts,
     ContextSource,
     MemoryTools,
     TurnContext,
@@ -239,11 +252,11 @@ class AgentRun:
     async def _shorten(self, context: TurnContext, size: int) -> AsyncGenerator[AgentEvent]:
         """Have the next request fit: results of earlier steps go first, then old turns, then the rest of this one."""
         fit = ThreadCompactor(self.agent)
-        wanted = fit.max_bytes(context_limits.KEPT_SHARE)
+        wanted = fit.max_bytes(limits.KEPT_SHARE)
         self.part = self.part.without_results(self.record, size - wanted)
         size = (await self._sized(context)).size
         share = fit.past_share(zone=self.preferences.timezone)
-        is_crowded = size > wanted and share > context_limits.CROWDING_SHARE and not self.part.is_whole
+        is_crowded = size > wanted and share > limits.CROWDING_SHARE and not self.part.is_whole
         planned = self._planned(size, is_forced=is_crowded)
         if planned is not None:
             yield await self._compact(planned)
@@ -277,7 +290,7 @@ class AgentRun:
         made: list[Callable[[], Coroutine[Any, Any, CallResult]]] = []
         for place in places:
             call = last.calls[place]
-            found = tool_call.read_call(call, self.tools)
+            found = read_call(call, self.tools)
             most, made_before = self.agent.settings.budget.calls, self.record.usage.calls + len(results)
             has_room = most is None or made_before < most
             result = _result_unmade(found, last, place, has_room=has_room)
@@ -289,7 +302,7 @@ class AgentRun:
                 key = CallKey(self.record.input.run, last.step, str(place), self.agent.thread.name)
                 timeout_s = self.deadline.timeout_s(self.agent.settings.budget.tool_seconds)
                 tool = self.tools[call.name]
-                made.append(partial(tool_call.make_call, tool, found, key, place=place, timeout_s=timeout_s))
+                made.append(partial(make_call, tool, found, key, place=place, timeout_s=timeout_s))
         acts = any(
             result is None and not self.tools[last.calls[place].name].read_only
             for place, result in zip(places, results, strict=True)
@@ -297,7 +310,7 @@ class AgentRun:
         if acts:
             # A call that may not be repeated is made once all before it is stored.
             await self._store()
-        answers = iter(await tool_call.make_side_by_side([make() for make in made]))
+        answers = iter(await make_side_by_side([make() for make in made]))
         answered = [result if result is not None else next(answers) for result in results]
         self.pending += answered
         self.record = self.record.model_copy(update={"results": (*self.record.results, *answered)})
@@ -310,18 +323,18 @@ class AgentRun:
         """Return the result of a call that was refused or may have been made before; None if it is to be made now."""
         last = self.record.replies[-1]
         step, tool = last.step, self.tools[call.name]
-        is_known = last.digests[place] == tool_call.digest_of(call)
+        is_known = last.digests[place] == digest_of(call)
         approver, run = self.agent.approver, self.record.input.run
         is_approved = any((each.step, each.place) == (step, place) for each in self.record.approvals)
         if may_have_called and approver.is_needed(call.name) and last.asks_first and not is_approved:
             may_have_called = False
         if may_have_called and not (is_known and (tool.may_repeat or tool.read_only)):
-            return tool_call.refused_call(call, tool_call.UNKNOWN, step=step, place=place, is_unknown=True)
+            return refused_call(call, UNKNOWN, step=step, place=place, is_unknown=True)
         if not approver.is_needed(call.name) or is_approved:
             return None
         answer = await approver.ask(call, run=run, step=step, deadline=self.deadline)
         if not answer.is_granted:
-            return tool_call.denied_call(call, answer.reason, step=step, place=place)
+            return denied_call(call, answer.reason, step=step, place=place)
         approval = CallApproval(step=step, place=place)
         await self._store(approval)
         self.record = self.record.model_copy(update={"approvals": (*self.record.approvals, approval)})
@@ -329,7 +342,7 @@ class AgentRun:
 
     async def _count(self, sized: SizedRequest) -> None:
         """Have the model count, if no provider did yet: nothing is compacted by an avoidable estimate."""
-        if self.agent.factor == context_limits.COUNT_MARGIN:
+        if self.agent.factor == limits.COUNT_MARGIN:
             tokens = await self.model.count(sized.messages, sized.tools)
             if tokens is not None:
                 self.agent.factor = factor_of(sized.size, tokens)
@@ -404,7 +417,7 @@ def _step_reply(answer: ModelAnswer, /, *, step: int, asks_first: bool) -> StepR
         input_tokens=answer.usage.input_tokens,
         output_tokens=answer.usage.output_tokens,
         finish=answer.reason,
-        digests=tuple(tool_call.digest_of(call) for call in answer.calls),
+        digests=tuple(digest_of(call) for call in answer.calls),
         asks_first=asks_first,
         correction=EMPTY if is_empty else "",
     )
@@ -413,14 +426,14 @@ def _step_reply(answer: ModelAnswer, /, *, step: int, asks_first: bool) -> StepR
 def _result_unmade(found: ReadCall, reply: StepReply, place: int, /, *, has_room: bool) -> CallResult | None:
     """Return the result of a call that cannot be made, None for one that can."""
     call, step = found.call, reply.step
-    if call.name == tool_call.DONE:
-        problem = tool_call.DONE_TOGETHER if len(reply.calls) > 1 else ""
-        result = tool_call.refused_call(call, problem or "ok", step=step, place=place)
+    if call.name == DONE:
+        problem = DONE_TOGETHER if len(reply.calls) > 1 else ""
+        result = refused_call(call, problem or "ok", step=step, place=place)
         return result.model_copy(update={"is_error": bool(problem)})
     if found.problem:
-        result = tool_call.refused_call(call, found.problem, step=step, place=place)
+        result = refused_call(call, found.problem, step=step, place=place)
         return result.model_copy(update={"is_malformed": found.is_malformed})
-    return None if has_room else tool_call.refused_call(call, NO_CALLS_LEFT, step=step, place=place)
+    return None if has_room else refused_call(call, NO_CALLS_LEFT, step=step, place=place)
 
 
 def _tool_answered(result: CallResult) -> ToolAnswered:

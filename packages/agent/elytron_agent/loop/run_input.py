@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from elytron_agent import limits
-from elytron_agent.loop.tools.run_tools import describe_images, digests_of
+from elytron_agent.loop.tools import describe_images, digests_of
 from elytron_agent.runs.events import ANSWERS, RunEnded, StopReason
 from elytron_agent.runs.journal import RunInput, RunJournal, RunRecord
-from elytron_agent.runs.parts import AgentParts
 from elytron_agent.runs.settings import AgentSettings, RunDeadline, WorkCancelled, finish_work
+from elytron_agent.runs.source import AgentParts
 from elytron_agent.strategies.strategy import MemoryStrategy, RunEnding, TurnExchange
 from elytron_core.errors import ElytronError, IdempotencyConflict, InvalidInput, PermissionRefused
 from elytron_core.policy.admission.own_output import strip_own_output

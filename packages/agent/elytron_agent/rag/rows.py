@@ -7,8 +7,8 @@ from typing import Final, NamedTuple
 from elytron.documents.stored_values import documents_at
 from elytron.indexing.units import embedded_text, source_of, units_of_value, vectors_prefix, vectors_ref
 from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
-from elytron_agent.context.compaction import tokens_of
 from elytron_agent.rag import limits
+from elytron_agent.runs.compaction import tokens_of
 from elytron_core import limits as core_limits
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.ids import SpaceId, TurnId

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from elytron_agent.context.reference import RecalledMemory, ShownBlock
+from elytron_agent.context import RecalledMemory, ShownBlock
 from elytron_agent.runs.settings import RunUsage
 from elytron_core.model import Value
 from elytron_core.ports.chat import ToolCall

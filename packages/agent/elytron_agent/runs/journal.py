@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 from elytron.api import MemoryFace
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent import limits
-from elytron_agent.context.reference import StableContext
-from elytron_agent.context.request import (
+from elytron_agent.context import (
+    StableContext,
     ThreadHead,
     WindowSummary,
     WindowTurn,

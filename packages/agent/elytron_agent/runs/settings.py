@@ -9,8 +9,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import AfterValidator, Field
 
 from elytron_agent import limits
-from elytron_agent import limits as context_limits
-from elytron_agent.context.request import near_names, zone_of
+from elytron_agent.context import near_names, zone_of
 from elytron_agent.tool import Tool
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput
@@ -61,8 +60,8 @@ class AgentSettings(Request):
     enabled: bool = False
     model: str | None = None
     summary_model: str | None = None
-    max_context_tokens: Annotated[int, Field(ge=1_000)] = context_limits.MAX_CONTEXT_TOKENS
-    compaction_threshold: Annotated[float, Field(gt=0, le=1)] = context_limits.COMPACTION_THRESHOLD
+    max_context_tokens: Annotated[int, Field(ge=1_000)] = limits.MAX_CONTEXT_TOKENS
+    compaction_threshold: Annotated[float, Field(gt=0, le=1)] = limits.COMPACTION_THRESHOLD
     system_prompt: str | None = None
     instructions: str = ""
     """Behind the system prompt: a client's own words about its task."""
@@ -75,7 +74,7 @@ class AgentSettings(Request):
     """True if tools are offered and called."""
     compacts: bool = True
     """True if old turns become summaries."""
-    recall_deadline_s: Annotated[float, Field(ge=0)] = context_limits.RECALL_DEADLINE_S
+    recall_deadline_s: Annotated[float, Field(ge=0)] = limits.RECALL_DEADLINE_S
     lease_seconds: Annotated[float, Field(gt=0, le=3_600)] = limits.LEASE_SECONDS
     """So long a process holds its thread without a sign of life."""
     wait_seconds: Annotated[float, Field(ge=0, le=3_600)] = limits.THREAD_WAIT_SECONDS

@@ -1,43 +1,172 @@
-"""The service: what its routes and its work in the background share, and how a route is answered."""
+"""The service: what its routes and its work in the background share, how a route is answered, and the desk of jobs."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from itertools import count
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.types import Receive, Send
+from starlette.types import Scope as HttpScope
 
+from elytron.context import Beat, OperationContext
+from elytron.flows.worker import run_next
+from elytron.jobs.queue import BackgroundTask, apart_from_others, read_queue
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import principal_of, shown_surface
-from elytron_adapter.identity.access_keys import Principal
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
-from elytron_agent.service import limits
-from elytron_agent.service.agent_pool import AgentPool
-from elytron_agent.service.chat_turn import TurnDesk, TurnLines
+from elytron_agent import limits
+from elytron_agent.service.chat_turn import AgentPool, TurnDesk, TurnLines
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents, config_of
-from elytron_agent.service.event_log import EventLog
-from elytron_agent.service.event_streams import EventWriter, OpenStreams
-from elytron_agent.service.job_desk import JobDesk, KindRunner
-from elytron_agent.service.push import push_runner
-from elytron_agent.service.push.push_runner import PushRunner
+from elytron_agent.service.events import EventLog, EventWriter, FeedEvent, OpenStreams
+from elytron_agent.service.push import KIND as PUSH
+from elytron_agent.service.push import PushRunner
 from elytron_agent.service.responses.response_desk import ResponseDesk
 from elytron_agent.service.schedules import schedule_shelf
-from elytron_agent.service.schedules.schedule_runner import ScheduleRunner
+from elytron_agent.service.schedules.schedule_runner import ScheduleRunner, schedule_tools
 from elytron_agent.service.schedules.schedule_shelf import ScheduleShelf
-from elytron_agent.service.schedules.schedule_tools import schedule_tools
 from elytron_agent.service.thread_items import ItemOrder
-from elytron_agent.service.turn_events import FeedEvent
 from elytron_agent.service.wire import AgentEventKind, ItemList, ModelHealth
-from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core import limits as core_limits
+from elytron_core.errors import ElytronError, InvalidInput, ScopeMissing
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.model import Value
+from elytron_core.planes.jobs import JobState
+from elytron_core.policy import maintenance
+from elytron_core.scope import Scope
+
+logger = logging.getLogger(__name__)
+_SWEEP_EVERY: Final = 12
+"""Intervals after which all spaces are searched for jobs that another process made."""
+
+
+class KindRunner(Protocol):
+    """Does the jobs of one kind."""
+
+    async def run(self, scope: Scope, payload: str, beat: Beat, /) -> None:
+        """Do a job, keeping its lease."""
+        ...
+
+    async def give_up(self, space: SpaceId, payload: str, /) -> None:
+        """Note that a job failed for good."""
+        ...
+
+    async def repair(self, space: SpaceId, /) -> None:
+        """Make the jobs that a space lacks."""
+        ...
+
+
+class JobDesk:
+    """Takes due jobs of the kinds that it has runners for."""
+
+    def __init__(self, context: OperationContext, runners: Mapping[str, KindRunner], /, *, poll_s: float) -> None:
+        self._context = context
+        self._runners = runners
+        self._poll_s = poll_s
+        self._busy: dict[SpaceId, asyncio.Task[None]] = {}
+        self._turns: LruCache[SpaceId, int] = LruCache(limits.AGENTS_KEPT)
+        """Number of the last turn of each space."""
+        self._numbers = count(1)
+        self._background = BackgroundTask(self._work, name="elytron-agent-jobs")
+
+    def start(self) -> None:
+        """Begin to work."""
+        self._context.runners.update({kind: runner.run for kind, runner in self._runners.items()})
+        self._background.start()
+
+    async def stop(self) -> None:
+        """End after the step under way; what is not over goes back to the queue."""
+        await self._background.stop()
+        tasks = list(self._busy.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for kind in self._runners:
+            self._context.runners.pop(kind, None)
+
+    async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        is_first, sweep_at = True, loop.time()
+        while True:
+            try:
+                if loop.time() >= sweep_at:
+                    sweep_at = loop.time() + _SWEEP_EVERY * self._poll_s
+                    await self._sweep(repairs=is_first)
+                    is_first = False
+                await self._take_due()
+            except ElytronError as error:
+                logger.warning("the jobs of agents were not looked at (%s)", error.key)
+            pause = asyncio.ensure_future(asyncio.sleep(self._poll_s))
+            try:
+                await asyncio.wait({pause, *self._busy.values()}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                pause.cancel()
+
+    async def _sweep(self, *, repairs: bool) -> None:
+        """Note the spaces that have jobs of these kinds."""
+        after = ""
+        while spaces := await self._context.store.spaces(after=after, limit=core_limits.SCAN_MAX):
+            after = spaces[-1]
+            for space in spaces:
+                with self._apart(space):
+                    async with self._context.secrets.background(space):
+                        await self._sweep_space(space, repairs=repairs)
+
+    async def _sweep_space(self, space: SpaceId, *, repairs: bool) -> None:
+        queue = await read_queue(self._context, space)
+        kinds = {job.kind for job in queue.active} & self._runners.keys()
+        if kinds:
+            self._context.put_off.add(space)
+        for kind in kinds if repairs else ():
+            await self._runners[kind].repair(space)
+
+    async def _take_due(self) -> None:
+        """Begin the due jobs for which there is room, first those of spaces that had no turn for longest."""
+        for space in sorted(self._context.put_off, key=lambda space: (self._turns.get(space, 0), space)):
+            if len(self._busy) >= limits.SCHEDULES_AT_ONCE:
+                return
+            if space in self._busy:
+                continue
+            is_due = False
+            with self._apart(space):
+                async with self._context.secrets.background(space):
+                    queue = await read_queue(self._context, space)
+                at = self._context.clock.now()
+                is_due = maintenance.claimable_job(queue, at, self._runners.keys()) is not None
+            if is_due:  # begun outside of the block, whose open keys end with it
+                self._begin(space, self._do_next(space))
+
+    def _apart(self, space: SpaceId) -> AbstractContextManager[None]:
+        return apart_from_others(partial(self._context.put_off.discard, space))
+
+    def _begin(self, space: SpaceId, work: Coroutine[Any, Any, None]) -> None:
+        self._turns[space] = next(self._numbers)
+        task = asyncio.get_running_loop().create_task(work, name="elytron-agent-job")
+        self._busy[space] = task
+        task.add_done_callback(lambda _: self._busy.pop(space, None))
+
+    async def _do_next(self, space: SpaceId) -> None:
+        """Do one job of a space: the next one waits for its turn behind those of other spaces."""
+        try:
+            with self._apart(space):
+                async with self._context.secrets.background(space):
+                    known = await run_next(self._context, space, kinds=self._runners.keys())
+                    if known is not None and known.job.state is JobState.DEAD_LETTER:
+                        await self._runners[known.job.kind].give_up(space, known.job.payload)
+        except ElytronError as error:
+            # A job that was held goes on when its lease ends.
+            logger.warning("the jobs of an agent were not done (%s)", error.key)
+
 
 ROOT: Final = "/v1/agent"
 GROUP: Final = "agent"
@@ -67,7 +196,7 @@ class AgentService:
         self.desk = TurnDesk(self.pool, self.lines, log=self)
         self.responses = ResponseDesk(self.pool, self.lines)
         self._push = PushRunner(self.context, settings)
-        runners: dict[str, KindRunner] = {push_runner.KIND: self._push} if AgentPart.PUSH not in settings.off else {}
+        runners: dict[str, KindRunner] = {PUSH: self._push} if AgentPart.PUSH not in settings.off else {}
         if has_schedules:
             runners[schedule_shelf.KIND] = ScheduleRunner(self.context, settings, self.desk)
         has_jobs = settings.runs_schedules and AgentPart.ALL not in settings.off
@@ -254,7 +383,7 @@ class StreamRoute:
         self._handler = handler
         self._takes_body = takes_body
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: HttpScope, receive: Receive, send: Send) -> None:
         service, request = self._service, Request(scope, receive)
         service.settings.require_on()
         principal = principal_of(scope)

@@ -12,16 +12,14 @@ from pydantic import Field
 from elytron.context import OperationContext
 from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
-from elytron_agent import limits as agent_limits
+from elytron_agent import limits
 from elytron_agent.blocks.shelf import BlockShelf
-from elytron_agent.context.reference import ShownBlock
-from elytron_agent.loop.tools.run_tools import MemoryMode, Subagent, SubagentCreator, SubagentShelf
-from elytron_agent.loop.tools.web_search import WebSearch
+from elytron_agent.context import ShownBlock
+from elytron_agent.loop.tools import MemoryMode, Subagent, SubagentCreator, SubagentShelf, WebSearch
 from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord, in_thread
 from elytron_agent.runs.settings import RunBudget, UserPreferences
 from elytron_agent.runs.source import WELCOME, is_first_time
-from elytron_agent.runs.thread_queue import ThreadQueue
-from elytron_agent.service import limits
+from elytron_agent.runs.thread import ThreadQueue
 from elytron_agent.service.thread_items import ThreadItems
 from elytron_agent.service.wire import (
     AgentAnswer,
@@ -345,7 +343,7 @@ def config_of(known: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
         models=tuple(map(shown_model, settings.models)),
         system_prompt=stored.system_prompt or (settings.prompt if takes_prompt else None),
         max_context_tokens=min(stored.max_context_tokens or most, most),
-        compaction_threshold=stored.compaction_threshold or agent_limits.COMPACTION_THRESHOLD,
+        compaction_threshold=stored.compaction_threshold or limits.COMPACTION_THRESHOLD,
         tools=stored.tools and AgentPart.TOOLS not in settings.off,
         compaction=stored.compaction and AgentPart.COMPACTION not in settings.off,
         optimised_prompt=takes_prompt,
@@ -357,7 +355,7 @@ def _usual_tokens(model: str, settings: ServiceSettings) -> int:
     if settings.context_tokens is not None:
         return settings.context_tokens
     is_local = model.startswith("ollama:")
-    return limits.LOCAL_CONTEXT_TOKENS if is_local else agent_limits.MAX_CONTEXT_TOKENS
+    return limits.LOCAL_CONTEXT_TOKENS if is_local else limits.MAX_CONTEXT_TOKENS
 
 
 def _known_subagent(main: KnownAgent, subagent: Subagent) -> KnownAgent:

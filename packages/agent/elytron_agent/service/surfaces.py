@@ -13,14 +13,10 @@ def agent_surfaces(settings: ServiceSettings, /) -> Family:
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
         from elytron_agent.service.agent_service import AgentService
-        from elytron_agent.service.page.chat_page import page_routes
-        from elytron_agent.service.routes.agent_routes import agent_routes
-        from elytron_agent.service.routes.conversation_routes import conversation_routes
-        from elytron_agent.service.routes.event_routes import event_routes
+        from elytron_agent.service.routes.agent_routes import agent_routes, page_routes
+        from elytron_agent.service.routes.event_routes import event_routes, push_routes, schedule_routes
         from elytron_agent.service.routes.memory_routes import memory_routes
-        from elytron_agent.service.routes.push_routes import push_routes
-        from elytron_agent.service.routes.response_routes import response_routes
-        from elytron_agent.service.routes.schedule_routes import schedule_routes
+        from elytron_agent.service.routes.response_routes import conversation_routes, response_routes
 
         service = AgentService(entrance, settings)
         families = (

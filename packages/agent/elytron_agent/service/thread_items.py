@@ -13,8 +13,8 @@ from typing import Final
 
 from elytron.api import MemoryFace
 from elytron.runtime_records import RuntimeRecords
+from elytron_agent import limits
 from elytron_agent.runs.journal import MARK, RunJournal, RunRecord, run_of_documents
-from elytron_agent.service import limits
 from elytron_agent.service.wire import ItemList, ItemReaction, ItemRole, ThreadItem
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant

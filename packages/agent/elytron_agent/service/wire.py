@@ -8,12 +8,11 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from elytron_agent import limits as agent_limits
+from elytron_agent import limits
 from elytron_agent.blocks.shelf import Cap, MemoryBlock
-from elytron_agent.context.request import zone_of
-from elytron_agent.loop.tools.run_tools import MemoryMode, SubagentCreator
+from elytron_agent.context import zone_of
+from elytron_agent.loop.tools import MemoryMode, SubagentCreator
 from elytron_agent.runs.settings import RunUsage, UserPreferences, locale_of
-from elytron_agent.service import limits
 from elytron_agent.tool import ToolArguments
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
@@ -30,7 +29,7 @@ _BEGINNINGS: Final = {
 """First bytes of the images that are taken."""
 
 Zone = Annotated[str, AfterValidator(zone_of)]
-Locale = Annotated[str, Field(max_length=agent_limits.LOCALE_CHARS), AfterValidator(locale_of)]
+Locale = Annotated[str, Field(max_length=limits.LOCALE_CHARS), AfterValidator(locale_of)]
 
 
 class InitRequest(Request):
@@ -136,7 +135,7 @@ def _image_url(url: str) -> str:
     return url
 
 
-DataUrl = Annotated[str, Field(max_length=agent_limits.IMAGE_URL_CHARS), AfterValidator(_image_url)]
+DataUrl = Annotated[str, Field(max_length=limits.IMAGE_URL_CHARS), AfterValidator(_image_url)]
 
 
 class ImageUrl(Request):
@@ -149,7 +148,7 @@ class ChatPart(Request):
     """A part of a message: text, or an image in a `data:` URL."""
 
     type: Literal["text", "input_text", "image_url", "input_image"]
-    text: Annotated[str, Field(max_length=agent_limits.INPUT_CHARS)] | None = None
+    text: Annotated[str, Field(max_length=limits.INPUT_CHARS)] | None = None
     image_url: ImageUrl | DataUrl | None = None
 
     @model_validator(mode="after")
@@ -168,8 +167,8 @@ class ChatPart(Request):
 class ChatRequest(Request):
     """Say something to an agent, as one of `input`, `text` and `parts`."""
 
-    input: Annotated[str, Field(max_length=agent_limits.INPUT_CHARS)] | None = None
-    text: Annotated[str, Field(max_length=agent_limits.INPUT_CHARS)] | None = None
+    input: Annotated[str, Field(max_length=limits.INPUT_CHARS)] | None = None
+    text: Annotated[str, Field(max_length=limits.INPUT_CHARS)] | None = None
     parts: Annotated[tuple[ChatPart, ...], Field(min_length=1, max_length=limits.CHAT_PARTS)] | None = None
     store: bool = True
     """False: nothing of the turn is kept."""
@@ -244,7 +243,7 @@ class BlockChange(Request):
     """Set a block's text, and what is said of it; a block that is not there is made."""
 
     value: str | None = None
-    description: Annotated[str, Field(max_length=agent_limits.BLOCK_DESCRIPTION_CHARS)] | None = None
+    description: Annotated[str, Field(max_length=limits.BLOCK_DESCRIPTION_CHARS)] | None = None
     limit: Cap | None = None
     read_only: bool | None = None
 
@@ -359,9 +358,9 @@ class AgentConversations(Value):
 class SubagentRequest(Request):
     """Make an agent with a purpose and a thread of its own."""
 
-    name: Annotated[Name, OpaqueId(), Field(max_length=agent_limits.SUBAGENT_NAME_CHARS)]
+    name: Annotated[Name, OpaqueId(), Field(max_length=limits.SUBAGENT_NAME_CHARS)]
     """Names its thread, as it is given."""
-    purpose: Annotated[str, Field(min_length=1, max_length=agent_limits.SUBAGENT_PURPOSE_CHARS)]
+    purpose: Annotated[str, Field(min_length=1, max_length=limits.SUBAGENT_PURPOSE_CHARS)]
     memory: MemoryMode = MemoryMode.SHARED
 
 

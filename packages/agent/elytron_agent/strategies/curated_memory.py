@@ -1,36 +1,403 @@
-"""The strategy `curated`: MEMORY.md and USER.md, frozen in the system prompt of a run, changed by the tool `memory`."""
+"""Curated memory: short notes in a list with a limit, and the strategy `curated` over MEMORY.md and USER.md."""
 
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Final
+from stat import S_ISLNK, S_ISREG
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from elytron.api import MemoryFace
-from elytron_agent import limits, text_checks
-from elytron_agent.strategies.entries import (
-    DELIMITER,
-    Entries,
-    EntryAction,
-    EntryFiles,
-    EntryOperation,
-    EntryRefusal,
-    EntryStore,
-    ListTarget,
-    write_entries,
-)
+from elytron_agent import limits
+from elytron_agent.blocks.shelf import broken_rules, learning_refusal, refusal_of
 from elytron_agent.strategies.strategy import RunMemory, TurnExchange, session_search
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core.clock import Clock, SystemClock
-from elytron_core.errors import ElytronError
-from elytron_core.model import Request
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, NotFound, PreconditionFailed, StoreBusy
+from elytron_core.model import Request, Value
+from elytron_core.policy.admission.own_output import strip_own_output
+from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.policy.projection.sections import escape_line
+from elytron_store.file.disk import NEW_SUFFIX, locked_file, make_folder, write_file
+
+DELIMITER: Final = "\n§\n"
+_MARK: Final = DELIMITER.strip()
+
+Entries = tuple[str, ...]
+
+
+class ListTarget(StrEnum):
+    """A list: the assistant's own notes, or its knowledge of the user."""
+
+    MEMORY = "memory"
+    USER = "user"
+
+    @property
+    def file_name(self) -> str:
+        return "MEMORY.md" if self is ListTarget.MEMORY else "USER.md"
+
+
+class EntryAction(StrEnum):
+    """Action on an entry."""
+
+    ADD = "add"
+    REPLACE = "replace"
+    REMOVE = "remove"
+
+
+class EntryOperation(ToolArguments):
+    """One change: `content` is the new text, `old_text` a part of the entry that is meant."""
+
+    action: EntryAction
+    content: Annotated[str, Field(max_length=limits.CURATED_CHARS_MAX)] = ""
+    old_text: Annotated[str, Field(max_length=limits.CURATED_CHARS_MAX)] = ""
+
+
+class EntryRefusal(NamedTuple):
+    """Why nothing was changed. `shows_entries`: the model needs the entries to do better."""
+
+    error: str
+    matches: tuple[str, ...] = ()
+    shows_entries: bool = False
+
+
+def parse_entries(text: str, /) -> Entries:
+    """Return the entries of a file's text, trimmed, each once."""
+    return tuple(dict.fromkeys(entry for part in text.split(DELIMITER) if (entry := part.strip())))
+
+
+def write_entries(entries: Sequence[str], /) -> str:
+    """Return the text of a file with these entries."""
+    return DELIMITER.join(entries)
+
+
+def is_written(text: str, /, *, limit: int) -> bool:
+    """Return whether a file's text is a list of entries: parsed and written it is the same text."""
+    parts = [entry for part in text.split(DELIMITER) if (entry := part.strip())]
+    return text.strip() == write_entries(parts) and all(len(entry) <= limit for entry in parts)
+
+
+def apply_operations(
+    entries: Entries, operations: Sequence[EntryOperation], /, *, limit: int
+) -> Entries | EntryRefusal:
+    """Return the entries after all operations, or why none was done; only the result has to fit the limit."""
+    working = list(entries)
+    for number, operation in enumerate(operations, 1):
+        refusal = _apply_operation(working, operation)
+        if refusal is not None:
+            return _of_batch(refusal, number, operation) if len(operations) > 1 else refusal
+    before, after = len(write_entries(entries)), len(write_entries(working))
+    if after > limit and after >= before:
+        error = (
+            f"The entries would have {after:,} of {limit:,} characters. Nothing was written. "
+            "Shorten, merge or remove entries in the same call, as a list of operations."
+        )
+        return EntryRefusal(error, shows_entries=True)
+    return tuple(working)
+
+
+def _of_batch(refusal: EntryRefusal, number: int, operation: EntryOperation) -> EntryRefusal:
+    error = f"Operation {number} ({operation.action}): {refusal.error} No operation was done: all are, or none."
+    return refusal._replace(error=error, shows_entries=True)
+
+
+def _apply_operation(working: list[str], operation: EntryOperation) -> EntryRefusal | None:
+    """Apply one operation to `working`, or return why not."""
+    content = operation.content.strip()
+    if operation.action is not EntryAction.REMOVE:
+        refusal = _refused_content(content)
+        if refusal is not None:
+            return refusal
+    if operation.action is EntryAction.ADD:
+        if content not in working:
+            working.append(content)
+        return None
+    found = _find_entry(working, operation)
+    if isinstance(found, EntryRefusal):
+        return found
+    if operation.action is EntryAction.REMOVE:
+        working.pop(found)
+    elif content in working and working[found] != content:
+        working.pop(found)  # the same entry twice says nothing more
+    else:
+        working[found] = content
+    return None
+
+
+def _refused_content(content: str) -> EntryRefusal | None:
+    if not content:
+        return EntryRefusal("content is needed and is empty.")
+    if any(line.strip() == _MARK for line in content.split("\n")):
+        return EntryRefusal(f"content has a line of {_MARK} alone, which parts entries.")
+    refusal = refusal_of(content)
+    return EntryRefusal(f"content was refused: {refusal}.") if refusal is not None else None
+
+
+def _find_entry(working: Sequence[str], operation: EntryOperation) -> int | EntryRefusal:
+    """Return the place of the one entry that `old_text` is part of; of equal entries, the first."""
+    old = operation.old_text.strip()
+    if not old:
+        return EntryRefusal(
+            f"{operation.action} needs old_text: a part of the entry that no other has.", shows_entries=True
+        )
+    places = [place for place, entry in enumerate(working) if old in entry]
+    if not places:
+        return EntryRefusal("No entry has this old_text: repeat a part of one exactly.", shows_entries=True)
+    different = list(dict.fromkeys(working[place] for place in places))
+    if len(different) > 1:
+        previews = tuple(_entry_preview(entry) for entry in different)
+        return EntryRefusal("Several entries have this old_text: give more of the one that is meant.", previews)
+    return places[0]
+
+
+def _entry_preview(entry: str) -> str:
+    most = limits.CURATED_PREVIEW_CHARS
+    return entry if len(entry) <= most else f"{entry[:most]}..."
+
+
+_BACKUPS: Final = ".bak."
+
+
+class FileText(NamedTuple):
+    """Contents of a file: its text, and its bytes. `text` is None if they are not UTF-8."""
+
+    text: str | None
+    data: bytes
+
+
+class EntryFiles:
+    """MEMORY.md and USER.md in one folder. All calls block: call them in a worker thread."""
+
+    def __init__(self, folder: Path, /, *, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+
+    @contextmanager
+    def lock(self, target: ListTarget, /) -> Generator[None]:
+        """Hold the file against other threads and processes. Raises StoreBusy at once if it is held, InvalidInput."""
+        make_folder(self._folder)
+        with locked_file(self._place(f".{target.file_name}.lock"), wait_s=0):
+            yield
+
+    def read(self, target: ListTarget, /) -> FileText | None:
+        """Return what the file holds, None if there is none. Raises LimitExceeded, InvalidInput."""
+        try:
+            with self._place(target.file_name).open("rb") as file:
+                data = file.read(limits.CURATED_FILE_BYTES + 1)
+        except FileNotFoundError:
+            return None
+        if len(data) > limits.CURATED_FILE_BYTES:
+            raise LimitExceeded(what=f"bytes in {target.file_name}", limit=limits.CURATED_FILE_BYTES)
+        try:
+            return FileText(data.decode("utf-8"), data)
+        except UnicodeDecodeError:
+            return FileText(None, data)
+
+    def write(self, target: ListTarget, entries: Entries, /) -> None:
+        """Leave the file with these entries, whole and for good, or as it was. Raises InvalidInput."""
+        self._write(target.file_name, write_entries(entries).encode())
+
+    def append(self, target: ListTarget, text: str, entry: str, /) -> None:
+        """Leave the file with `entry` behind `text`, which stays as it is. Raises InvalidInput."""
+        whole = f"{text.rstrip()}{DELIMITER}{entry}" if text.strip() else entry
+        self._write(target.file_name, whole.encode())
+
+    def back_up(self, target: ListTarget, data: bytes, /) -> str:
+        """Keep a copy of a file that was edited by hand, one for each state of it; return its name."""
+        beginning = f"{target.file_name}{_BACKUPS}"
+        for path in sorted(self._folder.glob(f"{beginning}*")):
+            if self._place(path.name).stat().st_size == len(data) and path.read_bytes() == data:
+                return path.name
+        name = f"{beginning}{self._clock.now()}"
+        self._write(name, data)
+        return name
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._place(f"{name}{NEW_SUFFIX}")
+        write_file(self._place(name), data)
+
+    def _place(self, name: str) -> Path:
+        """Return the path of a file here. Raises InvalidInput if what is there is no plain file."""
+        path = self._folder / name
+        try:
+            mode = path.lstat().st_mode
+        except FileNotFoundError:
+            return path
+        if S_ISREG(mode):
+            return path
+        kind = "a symbolic link" if S_ISLNK(mode) else "no plain file"
+        problem = f"has {kind} named {name}: put the file itself there, or name the folder of that file"
+        raise InvalidInput(field="directory", problem=problem)
+
+
+def entries_of(found: FileText | None, /) -> Entries:
+    """Return the entries that can be read of a file."""
+    return parse_entries(found.text) if found is not None and found.text is not None else ()
+
+
+def is_edited_by_hand(found: FileText | None, /, *, limit: int) -> bool:
+    """Return whether writing the entries of this file would lose something of it."""
+    return found is not None and (found.text is None or not is_written(found.text, limit=limit))
+
 
 logger = logging.getLogger(__name__)
+
+_NAMESPACE: Final = ("curated",)
+_ENGINE: Final = "curated"
+
+
+class _StoredList(Value):
+    """The record of a list. `calls` are the last calls of tools that changed it."""
+
+    entries: Entries = ()
+    calls: Annotated[tuple[str, ...], Field(max_length=limits.BLOCK_CALLS)] = ()
+
+
+class _ListVersion(Value):
+    stored: _StoredList = _StoredList()
+    version: int = 0
+
+
+class EntryStore:
+    """Entries by target. A change is applied to what is stored at that moment, as a whole or not at all.
+
+    With `files`, the files count: entries that a person wrote into one in the same form are taken over.
+    """
+
+    def __init__(
+        self, memory: MemoryFace, /, *, bounds: Mapping[ListTarget, int], files: EntryFiles | None = None
+    ) -> None:
+        self._memory = memory
+        self._bounds = dict(bounds)
+        self._files = files
+
+    def limit_of(self, target: ListTarget, /) -> int:
+        """Return how many characters the entries may have, separators included."""
+        return self._bounds[target]
+
+    async def read(self, target: ListTarget, /) -> Entries:
+        """Return the entries as they are now."""
+        if self._files is not None:
+            found = await asyncio.to_thread(self._files.read, target)
+            if found is not None:
+                return entries_of(found)
+        return (await self._version(target)).stored.entries
+
+    async def change(
+        self, target: ListTarget, operations: Sequence[EntryOperation], /, *, call: str
+    ) -> Entries | EntryRefusal:
+        """Store what the operations make of the entries. A `call` that changed them before changes nothing.
+
+        Raises StoreBusy if others hold the file, or change the record, for too long.
+        """
+        own = [_own_words(operation) for operation in operations]
+        if self._files is None:
+            return await self._change_record(target, own, call)
+        with ExitStack() as held:
+            await _hold_file(held, self._files, target)
+            return await self._change_file(self._files, target, own, call)
+
+    async def _change_record(
+        self, target: ListTarget, operations: Sequence[EntryOperation], call: str
+    ) -> Entries | EntryRefusal:
+        for _ in range(limits.CURATED_ATTEMPTS):
+            known = await self._version(target)
+            if call in known.stored.calls:
+                return known.stored.entries
+            made = await self._applied(target, known.stored.entries, operations)
+            if isinstance(made, EntryRefusal):
+                return made
+            try:
+                return await self._put(target, known, made, call)
+            except PreconditionFailed:
+                continue
+        raise StoreBusy(engine=_ENGINE, waited_s=0)
+
+    async def _change_file(
+        self, files: EntryFiles, target: ListTarget, operations: Sequence[EntryOperation], call: str
+    ) -> Entries | EntryRefusal:
+        """Change the file, then the record: what a crash leaves between the two is taken over from the file."""
+        limit = self.limit_of(target)
+        known, found = await self._version(target), await asyncio.to_thread(files.read, target)
+        entries = known.stored.entries if found is None else entries_of(found)
+        if call in known.stored.calls:
+            return entries
+        by_hand = is_edited_by_hand(found, limit=limit)
+        if by_hand and found is not None and not _only_adds(found, operations):
+            name = await asyncio.to_thread(files.back_up, target, found.data)
+            return EntryRefusal(
+                f"{target.file_name} was edited by hand and is no list of entries, so it is not written over. "
+                f"A copy is in {name}. Only adding single entries is possible until a person brings it into order."
+            )
+        made = await self._applied(target, entries, operations)
+        if isinstance(made, EntryRefusal):
+            return made
+        if by_hand and found is not None and found.text is not None:
+            if made != entries:
+                await asyncio.to_thread(files.append, target, found.text, made[-1])
+        elif made != entries or found is None:
+            await asyncio.to_thread(files.write, target, made)
+        try:
+            return await self._put(target, known, made, call)
+        except ElytronError as error:
+            # The file is written, and counts: the next change takes it over.
+            logger.warning("the record of %s is behind its file (%s)", target.file_name, type(error).__name__)
+            return made
+
+    async def _applied(
+        self, target: ListTarget, entries: Entries, operations: Sequence[EntryOperation]
+    ) -> Entries | EntryRefusal:
+        made = apply_operations(entries, operations, limit=self.limit_of(target))
+        if isinstance(made, EntryRefusal):
+            return made
+        refusal = await learning_refusal(self._memory, write_entries(entries), write_entries(made))
+        return made if refusal is None else EntryRefusal(refusal)
+
+    async def _version(self, target: ListTarget) -> _ListVersion:
+        try:
+            item = (await self._memory.get_record(_NAMESPACE, target.file_name)).record
+        except NotFound:
+            return _ListVersion()
+        return _ListVersion(stored=_StoredList.model_validate(item.value), version=item.version)
+
+    async def _put(self, target: ListTarget, known: _ListVersion, entries: Entries, call: str) -> Entries:
+        stored = _StoredList(entries=entries, calls=(*known.stored.calls, call)[-limits.BLOCK_CALLS :])
+        value: Any = stored.model_dump(mode="json")
+        report = await self._memory.put_record(_NAMESPACE, target.file_name, value, expected_version=known.version)
+        return _StoredList.model_validate(report.record.value).entries
+
+
+async def _hold_file(held: ExitStack, files: EntryFiles, target: ListTarget) -> None:
+    """Take the lock of a file. While others hold it, no thread waits: the one that holds it needs a thread too."""
+    clock = asyncio.get_running_loop().time
+    until = clock() + limits.CURATED_LOCK_S
+    while True:
+        try:
+            # The lock is its file handle's, so that it may be taken in one thread and released in another.
+            await asyncio.to_thread(held.enter_context, files.lock(target))
+        except StoreBusy:
+            if clock() >= until:
+                raise
+            await asyncio.sleep(limits.CURATED_PAUSE_S)
+        else:
+            return
+
+
+def _only_adds(found: FileText, operations: Sequence[EntryOperation]) -> bool:
+    return found.text is not None and len(operations) == 1 and operations[0].action is EntryAction.ADD
+
+
+def _own_words(operation: EntryOperation) -> EntryOperation:
+    """Return an operation whose content holds no credential and nothing that memory itself put out."""
+    return operation.model_copy(update={"content": strip_own_output(scrub_secrets(operation.content).text).text})
+
+
 HEADINGS: Final = {ListTarget.MEMORY: "MEMORY (your own notes)", ListTarget.USER: "USER PROFILE (who the user is)"}
 _DESCRIPTION: Final = (
     "Keep short notes that stand before you in every later run. target 'user': who the user is, preferences, habits. "
@@ -155,7 +522,7 @@ def snapshot_of(target: ListTarget, entries: Entries, limit: int, /) -> str:
 
 def _shown_entry(target: ListTarget, entry: str) -> str:
     """Return an entry as a model is shown it: blocked if it looks like an injection, else with its lines escaped."""
-    broken = text_checks.broken_rules(entry)
+    broken = broken_rules(entry)
     if broken:
         return f"[BLOCKED: an entry of {target.file_name} is not shown ({', '.join(broken)}); remove it]"
     return "\n".join(map(escape_line, entry.split("\n")))

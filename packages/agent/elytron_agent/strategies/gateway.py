@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 
 from elytron.api import MemoryFace
 from elytron_agent import limits as agent_limits
-from elytron_agent.context.request import fence_text
+from elytron_agent.context import fence_text
 from elytron_agent.strategies.strategy import ReferencePlacement, RunEnding, RunMemory, TurnExchange
 from elytron_agent.tool import Tool
 from elytron_core import limits

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from elytron_adapter.failures import failure_of
+from elytron_adapter.envelope import failure_of
 from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
 from elytron_agent.loop.agent import Agent
 from elytron_agent.runs.events import AgentEvent, RunEnded, StopReason

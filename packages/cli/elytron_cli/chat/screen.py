@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
 from elytron_agent.blocks.shelf import MemoryBlock
-from elytron_agent.context.compaction import CompactionPlan
-from elytron_agent.context.reference import ShownBlock
-from elytron_agent.context.request import WindowTurn
+from elytron_agent.context import ShownBlock, WindowTurn
+from elytron_agent.runs.compaction import CompactionPlan
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,

@@ -14,7 +14,7 @@ from elytron.erasure.reapplication import erase_all_again, gather_all, known_era
 from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport, import_transcript
 from elytron.importers.detection import MAGIC, is_export
 from elytron.transfer.migration import CopiedSpace, migrate_store
-from elytron_adapter.failures import failure_of
+from elytron_adapter.envelope import failure_of
 from elytron_cli.input.options import (
     OneOf,
     PageGroup,

@@ -14,8 +14,7 @@ from pydantic import Field
 
 from elytron.journal.upkeep import VerifiedSpace, verify_store
 from elytron.ops.inspection import shown_check
-from elytron_adapter.envelope import RejectedAnswer
-from elytron_adapter.failures import EXIT_DAMAGE, failure_of, reject_error
+from elytron_adapter.envelope import EXIT_DAMAGE, RejectedAnswer, failure_of, reject_error
 from elytron_cli.commands.config import ConfigItem
 from elytron_cli.config import RunSettings
 from elytron_cli.input.options import PageGroup, common_but_profile, common_options, page_command, page_options
@@ -417,7 +416,7 @@ async def _server_items(found: RunSettings) -> tuple[ServerItem, ...]:
         if address.engine != "postgres" or address.url is None:
             return ()
         from elytron_store.postgres.address import parse_address
-        from elytron_store.postgres.server import examine_server
+        from elytron_store.postgres.tables import examine_server
 
         settings = await examine_server(parse_address(address.url))
     except (ElytronError, ImportError):

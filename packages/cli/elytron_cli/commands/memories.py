@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from elytron.api.metadata_filters import where_from
-from elytron_adapter.failures import EXIT_DAMAGE
+from elytron_adapter.envelope import EXIT_DAMAGE
 from elytron_cli.input.options import (
     OneOf,
     PageGroup,

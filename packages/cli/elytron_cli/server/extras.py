@@ -17,7 +17,7 @@ from elytron.flows.worker import JobWorker
 from elytron.ops.inspection import catalog_of
 from elytron.runtime import MemoryRuntime
 from elytron_a2a_shell.app import a2a_surfaces
-from elytron_adapter.identity.access_keys import Authenticator
+from elytron_adapter.access_keys import Authenticator
 from elytron_cli.agents.hosts import McpHost
 from elytron_cli.config import FILE, FoundSetting, RunSettings, file_settings, ways_to_set
 from elytron_console import (
@@ -190,7 +190,7 @@ async def _opened_gateway(runtime: MemoryRuntime, wanted: WantedSurfaces, stack:
 
 
 def _node_family(runtime: MemoryRuntime, url: str) -> "Family":
-    from elytron_adapter.http.nodes import leases_of, node_surfaces
+    from elytron_adapter.http.store import leases_of, node_surfaces
 
     return node_surfaces(leases_of(runtime.context.store), url)
 

@@ -10,11 +10,11 @@ from starlette.types import Message, Receive, Scope, Send
 
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import OPERATORS, AccessKeys, Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, query_scope, read_body, require_json
 from elytron_adapter.http.responses import principal_of, render_answer, request_id_of
-from elytron_adapter.identity.access_keys import OPERATORS, AccessKeys, Principal
 from elytron_adapter.surface import AsgiApp, Surface, SurfaceDescription
 from elytron_console import limits
 from elytron_console.journal import ConversationPage, JournalPage, JournalReader, SpaceContents, label_of

@@ -9,10 +9,7 @@ from starlette.responses import Response
 
 from elytron.jobs.queue import spent_on
 from elytron_adapter import envelope
-from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.http.requests import query_scope, read_body, require_json
-from elytron_adapter.http.responses import principal_of
-from elytron_adapter.identity.access_keys import (
+from elytron_adapter.access_keys import (
     AccessAddRequest,
     AccessKeyIssued,
     AccessKeyList,
@@ -22,6 +19,9 @@ from elytron_adapter.identity.access_keys import (
     AccessLabelRequest,
     AccessListRequest,
 )
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.http.requests import query_scope, read_body, require_json
+from elytron_adapter.http.responses import principal_of
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_console import limits
 from elytron_console.host import (

@@ -14,11 +14,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from elytron_adapter import envelope
+from elytron_adapter.access_keys import OPERATORS
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import refused_response, request_id_of, shown_surface
-from elytron_adapter.identity.access_keys import OPERATORS
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, PermissionRefused, Unauthorized

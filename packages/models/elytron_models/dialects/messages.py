@@ -7,28 +7,26 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.ports import chat
 from elytron_models.dialect import (
+    Events,
+    Fields,
     ModelDialect,
     ModelTarget,
     TokenCount,
+    UnfinishedAnswer,
     arguments_of,
+    count_field,
     data_of,
+    inner_object,
     join_roles,
+    json_text,
     output_tokens,
     parse_object,
     present_fields,
     require_effort,
     returned_item,
-)
-from elytron_models.server import failure_of
-from elytron_models.stream_parser import (
-    Events,
-    Fields,
-    UnfinishedAnswer,
-    count_field,
-    inner_object,
-    json_text,
     text_field,
 )
+from elytron_models.server import failure_of
 
 VERSION: Final = "2023-06-01"
 _REASONS: Final = {

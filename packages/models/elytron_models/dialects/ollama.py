@@ -7,29 +7,27 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.ports import chat
 from elytron_models.dialect import (
+    Events,
+    Fields,
     ModelDialect,
     ModelTarget,
+    UnfinishedAnswer,
     arguments_of,
     bearer_header,
+    count_field,
     data_of,
+    inner_object,
     join_roles,
+    json_text,
+    object_list,
     parse_object,
     present_fields,
     require_effort,
     returned_item,
+    text_field,
     texts_of,
 )
 from elytron_models.server import failure_of
-from elytron_models.stream_parser import (
-    Events,
-    Fields,
-    UnfinishedAnswer,
-    count_field,
-    inner_object,
-    json_text,
-    object_list,
-    text_field,
-)
 
 _EFFORTS: Final = frozenset({"none", "low", "medium", "high"})
 _REASONS: Final = {"stop": chat.FinishReason.STOP, "length": chat.FinishReason.LENGTH}

@@ -6,27 +6,25 @@ from typing import Final
 from elytron_core import limits
 from elytron_core.ports import chat
 from elytron_models.dialect import (
+    Events,
+    Fields,
     ModelDialect,
     ModelTarget,
     TokenCount,
-    bearer_header,
-    data_of,
-    parse_object,
-    present_fields,
-    returned_item,
-)
-from elytron_models.server import failure_of
-from elytron_models.stream_parser import (
-    Events,
-    Fields,
     UnfinishedAnswer,
+    bearer_header,
     count_field,
+    data_of,
     inner_object,
     json_text,
     object_fields,
     object_list,
+    parse_object,
+    present_fields,
+    returned_item,
     text_field,
 )
+from elytron_models.server import failure_of
 
 _REASONING: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
 _INCOMPLETE: Final = {"max_output_tokens": chat.FinishReason.LENGTH, "content_filter": chat.FinishReason.REFUSED}

@@ -9,7 +9,7 @@ from typing import Final, Protocol, cast
 
 from elytron_core.policy.projection.sections import FenceTag
 from elytron_models.chat_messages import RESULT, BodyText, TurnItem, no_text
-from elytron_models.stream_parser import (
+from elytron_models.dialect import (
     EventFrames,
     Events,
     Fields,

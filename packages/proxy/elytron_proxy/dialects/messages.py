@@ -2,8 +2,8 @@
 
 from elytron_core.errors import InvalidInput
 from elytron_models.chat_messages import anthropic_items
+from elytron_models.dialect import Fields, object_list, text_field
 from elytron_models.dialects.messages import MessagesAnswer
-from elytron_models.stream_parser import Fields, object_list, text_field
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
     AnswerWitness,

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from elytron_models.chat_messages import message_items
+from elytron_models.dialect import Fields, json_text, object_list, text_field
 from elytron_models.dialects.ollama import OllamaAnswer
-from elytron_models.stream_parser import Fields, json_text, object_list, text_field
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
     AnswerWitness,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from elytron_core.errors import InvalidInput
 from elytron_models.chat_messages import message_items
+from elytron_models.dialect import Fields, count_field, inner_object, object_fields, object_list, text_field
 from elytron_models.dialects.chat import ChatAnswer
 from elytron_models.dialects.responses import ResponsesAnswer
-from elytron_models.stream_parser import Fields, count_field, inner_object, object_fields, object_list, text_field
 from elytron_proxy.dialects.dialect import (
     BETWEEN,
     AnswerWitness,

@@ -16,7 +16,7 @@ from elytron_core.ports.chat import (
     TokenUsage,
     ToolCallDelta,
 )
-from elytron_models.stream_parser import Fields, StreamParser, fields_of, parse_answer
+from elytron_models.dialect import Fields, StreamParser, fields_of, parse_answer
 from elytron_proxy import limits
 from elytron_proxy.dialects import AnswerWitness, CallRefusal, PromptDialect
 from elytron_proxy.figures import ProxyFigure, ProxyFigures

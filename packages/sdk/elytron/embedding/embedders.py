@@ -37,9 +37,8 @@ from elytron_core.errors import InvalidInput, MissingExtra, ModelRefused, ModelU
 from elytron_core.ports.chat import FailureReason, ReplyFailed
 from elytron_core.ports.models import Embedder, EmbedderInfo
 from elytron_core.text.similarity import estimate_tokens
-from elytron_models.dialect import bearer_header
+from elytron_models.dialect import Fields, bearer_header, count_field, inner_object, object_list
 from elytron_models.server import ModelServer, error_of
-from elytron_models.stream_parser import Fields, count_field, inner_object, object_list
 
 PASSAGES: Final = 8
 """Number of passages of a message that are embedded apart: a small encoder reads a text's beginning best."""

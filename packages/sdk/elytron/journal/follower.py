@@ -19,8 +19,8 @@ from elytron_core.events import EventGap, EventId, GapReason, JournalEvent, even
 from elytron_core.ids import SpaceId
 from elytron_core.planes.space import OF_A_CONVERSATION, plane_of
 from elytron_core.ports.store import Batch, CommitReceipt, ErasureReceipt, ErasureTarget, JournalEntry, Store
+from elytron_store.engine import PassingStore
 from elytron_store.secret.store import SecretStore
-from elytron_store.wrappers.wrapper import PassingStore
 
 WRITER: ContextVar[str | None] = ContextVar("elytron_writer", default=None)
 """The caller of the operation that runs, for `CommitWaiters.writers`."""

@@ -56,7 +56,7 @@ from elytron_core.ports.store import (
     require_ref,
 )
 from elytron_core.scope import Scope, ScopedRequest, is_scoped
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore
 
 
 @dataclass(frozen=True, slots=True)

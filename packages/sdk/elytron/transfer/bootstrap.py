@@ -66,7 +66,7 @@ from elytron_core.ports.store import (
     scan_entries,
 )
 from elytron_core.scope import ConversationKey, Scope
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore
 
 _BEYOND = 1 << 62
 """A sequence that no journal has: rehearsed entries never join those of the store."""

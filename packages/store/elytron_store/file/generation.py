@@ -22,12 +22,33 @@ from elytron_core.ports.store import (
     JournalEntry,
 )
 from elytron_store import engine
-from elytron_store.file import disk, frame
+from elytron_store.engine import LedgerStage
+from elytron_store.file import disk
 from elytron_store.file.disk import move_durably, sync_file, write_all
-from elytron_store.file.frame import FrameBlock, FrameRecord, KeptAnswer, KeptDocument, KeptEntry
-from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_answer, read_sealed
+from elytron_store.file.log import (
+    ACKNOWLEDGED_AT,
+    CHECKSUM_BYTES,
+    HEADER_BYTES,
+    SALT_BYTES,
+    BodySpan,
+    FrameBlock,
+    FrameRecord,
+    GenerationLog,
+    KeptAnswer,
+    KeptDocument,
+    KeptEntry,
+    LogContents,
+    LogHole,
+    encode_acknowledged,
+    encode_frame,
+    encode_header,
+    entries_of,
+    read_answer,
+    read_sealed,
+    seal_answer,
+    seal_document,
+)
 from elytron_store.group_commit import Outcome
-from elytron_store.ledger import LedgerStage
 
 _FRAME_BODIES_BYTES = 1024 * 1024
 _FRAME_ITEMS = 1_000
@@ -48,7 +69,7 @@ def encode_frames(frames: Iterable[NewFrame], /, *, salt: bytes, offset: int) ->
     """Return `frames` as they stand from `offset` on."""
     data = bytearray()
     for each in frames:
-        data += frame.encode_frame(each.record, each.bodies, salt=salt, offset=offset + len(data))
+        data += encode_frame(each.record, each.bodies, salt=salt, offset=offset + len(data))
     return bytes(data)
 
 
@@ -70,8 +91,8 @@ def append_frames(path: Path, data: bytes, /, *, salt: bytes, start: int) -> Non
 
 def acknowledge_end(file: FileIO, salt: bytes, end: int, /) -> None:
     """Say in the header that all before `end` is durable; the word itself becomes durable with the next sync."""
-    file.seek(frame.ACKNOWLEDGED_AT)
-    write_all(file, frame.encode_acknowledged(salt, end))
+    file.seek(ACKNOWLEDGED_AT)
+    write_all(file, encode_acknowledged(salt, end))
 
 
 def recover_log(path: Path, /) -> None:
@@ -121,11 +142,11 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[NewFrame], /, *, inst
     open file.
     """
     beside = path.with_name(f"{path.name}.new")
-    salt = os.urandom(frame.SALT_BYTES)
+    salt = os.urandom(SALT_BYTES)
     try:
         with disk.create_file(beside) as file:
-            end = frame.HEADER_BYTES
-            write_all(file, frame.encode_header(salt, space, acknowledged=end))
+            end = HEADER_BYTES
+            write_all(file, encode_header(salt, space, acknowledged=end))
             for each in frames:
                 data = encode_frames((each,), salt=salt, offset=end)
                 write_all(file, data)
@@ -168,7 +189,7 @@ def entries_frame(first: int, entries: Iterable[JournalEntry], /) -> NewFrame:
 
 def _journal_frames(log: GenerationLog, contents: LogContents, rewrite: Rewrite) -> Iterator[NewFrame]:
     some: list[JournalEntry] = []
-    for entry in rewrite(_gapless_entries(log.frames(frame.HEADER_BYTES, contents.end))):
+    for entry in rewrite(_gapless_entries(log.frames(HEADER_BYTES, contents.end))):
         some.append(entry)
         if len(some) == _FRAME_ITEMS:
             yield entries_frame(some[0].first, some)
@@ -214,7 +235,7 @@ def _documents_frame(log: GenerationLog, documents: Sequence[KeptDocument], span
 
 def _sealed_bodies(log: GenerationLog, spans: Sequence[BodySpan]) -> Sequence[bytes]:
     # Bytes lost to damage are filled in, so that the frame has its form; the checksums still show it.
-    return [read_sealed(log, span).ljust(frame.CHECKSUM_BYTES + span.size, b"\0") for span in spans]
+    return [read_sealed(log, span).ljust(CHECKSUM_BYTES + span.size, b"\0") for span in spans]
 
 
 class DigestScrub:
@@ -298,12 +319,12 @@ def _kept_entry(entry: EntryDraft, at: Instant) -> KeptEntry:
 
 def _frame_of(batch: Batch, committed: CommitReceipt) -> NewFrame:
     documents = tuple(KeptDocument(*put.ref, put.expects + 1, len(put.body)) for put in batch.puts)
-    sealed = [frame.seal_document(kept, put.body) for kept, put in zip(documents, batch.puts, strict=True)]
+    sealed = [seal_document(kept, put.body) for kept, put in zip(documents, batch.puts, strict=True)]
     answers: tuple[KeptAnswer, ...] = ()
     if batch.idempotency is not None:
         key, digest, answer = batch.idempotency.key, batch.idempotency.digest, batch.idempotency.answer
         answers = (KeptAnswer(key, digest, committed.first, committed.last, batch.at, len(answer)),)
-        sealed.append(frame.seal_answer(key, answer))
+        sealed.append(seal_answer(key, answer))
     record = FrameRecord(
         documents=documents,
         deletes=tuple(delete.ref for delete in batch.deletes),

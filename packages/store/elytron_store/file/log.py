@@ -1,21 +1,238 @@
-"""Reading a space's log: the header, the frames behind it, and what damage leaves of them."""
+"""The log of a space: its byte form, a header and one frame per commit, and its reading, with what damage leaves of it.
 
+    header = static ∙ acknowledged ∙ acknowledged ∙ static      (each twice: one bad sector does not lose the log)
+    frame  = block ∙ block ∙ body*                               (the block twice, likewise)
+    block  = magic, copy, length of the record, length of the bodies, checksum ∙ record as JSON
+    body   = checksum ∙ bytes                                   (of a document, or of an idempotency record's answer)
+
+A block's checksum binds the generation's random salt and the frame's offset, so that nothing inside a body can pass
+for a block when a reader has to look for the next one behind damage.
+"""
+
+import struct
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple, Protocol, Self
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreUnavailable
-from elytron_core.ports.store import Document, DocumentRef, JournalEntry
-from elytron_store.engine import DocumentPage
-from elytron_store.file import frame
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry
+from elytron_core.strict_json import frame_checksum
+from elytron_store.engine import AnsweredRequest, DocumentPage, HeldDocument, SpaceLedger, document_checksum
 from elytron_store.file.disk import while_reading
-from elytron_store.file.frame import FrameBlock, KeptAnswer, KeptDocument, LogHeader
-from elytron_store.ledger import AnsweredRequest, HeldDocument, SpaceLedger
 from elytron_store.manifest import is_folder
+
+MAGIC = b"\xe1lyF"
+CHECKSUM_BYTES = 8
+SALT_BYTES = 16
+_HEAD = struct.Struct(">4sBIQ8s")
+_SEALED_BYTES = _HEAD.size - CHECKSUM_BYTES
+HEAD_BYTES = _HEAD.size
+
+_LOG_MAGIC = b"elytron\x01"
+_NAME_BYTES = 4 * limits.SPACE_CHARS
+_STATIC = struct.Struct(f">8s{SALT_BYTES}sH{_NAME_BYTES}s")
+_STATIC_BYTES = _STATIC.size + CHECKSUM_BYTES
+_ACKNOWLEDGED = struct.Struct(">Q8s")
+ACKNOWLEDGED_AT = _STATIC_BYTES
+HEADER_BYTES = 2 * (_STATIC_BYTES + _ACKNOWLEDGED.size)
+"""Offset of the first frame of a log."""
+
+
+class KeptDocument(NamedTuple):
+    collection: str
+    key: str
+    revision: int
+    size: int
+
+
+class KeptEntry(NamedTuple):
+    at: Instant
+    action: JournalAction
+    collection: str
+    key: str
+    digest: str
+    covers: int = 1
+
+
+class KeptAnswer(NamedTuple):
+    key: str
+    digest: str
+    first: int
+    last: int
+    at: Instant
+    size: int
+
+
+class FrameRecord(BaseModel):
+    """Contents of a frame: documents put, refs deleted, journal entries from sequence `first`, answered requests."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    documents: tuple[KeptDocument, ...] = ()
+    deletes: tuple[DocumentRef, ...] = ()
+    first: int = 0
+    entries: tuple[KeptEntry, ...] = ()
+    answers: tuple[KeptAnswer, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The last sequence of the entries, `first - 1` if there are none."""
+        return self.first - 1 + sum(kept.covers for kept in self.entries)
+
+    @property
+    def bodies_bytes(self) -> int:
+        return sum(CHECKSUM_BYTES + kept.size for kept in (*self.documents, *self.answers))
+
+
+@dataclass(frozen=True, slots=True)
+class LogHeader:
+    """A log's generation and space, how much of it is acknowledged, and whether all its copies agree."""
+
+    salt: bytes
+    space: SpaceId
+    acknowledged: int | None
+    sound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FrameBlock:
+    """One copy of a frame's record. `offset` is where the frame begins, `bodies_at` where its bodies do."""
+
+    offset: int
+    copy: int
+    bodies_at: int
+    end: int
+    record: FrameRecord
+
+
+def encode_header(salt: bytes, space: SpaceId, /, *, acknowledged: int) -> bytes:
+    """Return the bytes of a log's header."""
+    name = space.encode()
+    static = _STATIC.pack(_LOG_MAGIC, salt, len(name), name)
+    static += frame_checksum(static)
+    return static + encode_acknowledged(salt, acknowledged) + static
+
+
+def encode_acknowledged(salt: bytes, acknowledged: int, /) -> bytes:
+    """Return the bytes to keep at ACKNOWLEDGED_AT: everything before the offset `acknowledged` is durable."""
+    return 2 * _ACKNOWLEDGED.pack(acknowledged, frame_checksum(salt, acknowledged.to_bytes(8, "big")))
+
+
+@lru_cache(maxsize=256)  # every read parses the header, which mostly has the same bytes
+def decode_header(data: bytes, /) -> LogHeader | None:
+    """Return the header in `data`, or None if no copy of it is whole."""
+    middle = data[ACKNOWLEDGED_AT : ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size]
+    statics = (data[:ACKNOWLEDGED_AT], data[ACKNOWLEDGED_AT + 2 * _ACKNOWLEDGED.size : HEADER_BYTES])
+    whole = [static for static in statics if _is_whole_static(static)]
+    if not whole:
+        return None
+    _, salt, length, name = _STATIC.unpack(whole[0][: _STATIC.size])
+    marks = [middle[: _ACKNOWLEDGED.size], middle[_ACKNOWLEDGED.size :]]
+    known = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
+    return LogHeader(
+        salt=salt,
+        space=SpaceId(name[:length].decode()),
+        acknowledged=max(known, default=None),
+        sound=len(whole) == len(known) == 2 and len(set(statics)) == len(set(known)) == 1,
+    )
+
+
+def encode_frame(record: FrameRecord, bodies: Sequence[bytes], /, *, salt: bytes, offset: int) -> bytes:
+    """Return the frame of `record` for `offset`. `bodies` are its sealed documents, then its sealed answers."""
+    text = record.model_dump_json(exclude_defaults=True).encode()
+    bodies_bytes = sum(len(body) for body in bodies)
+    assert bodies_bytes == record.bodies_bytes, "the bodies are not those of the record"
+    blocks = (_encode_block(text, copy, bodies_bytes, salt, offset) for copy in (0, 1))
+    return b"".join((*blocks, *bodies))
+
+
+def seal_document(kept: KeptDocument, body: bytes, /) -> bytes:
+    """Return a document's body as a frame holds it."""
+    return document_checksum(DocumentRef(kept.collection, kept.key), kept.revision, body) + body
+
+
+def open_document(ref: DocumentRef, revision: int, sealed: bytes, /) -> bytes | None:
+    """Return the body that `seal_document` sealed, or None if it is damaged."""
+    body = sealed[CHECKSUM_BYTES:]
+    return body if sealed[:CHECKSUM_BYTES] == document_checksum(ref, revision, body) else None
+
+
+def seal_answer(key: str, answer: bytes, /) -> bytes:
+    """Return an idempotency record's answer as a frame holds it."""
+    return frame_checksum(key.encode(), answer) + answer
+
+
+def open_answer(key: str, sealed: bytes, /) -> bytes | None:
+    """Return the answer that `seal_answer` sealed, or None if it is damaged."""
+    answer = sealed[CHECKSUM_BYTES:]
+    return answer if sealed[:CHECKSUM_BYTES] == frame_checksum(key.encode(), answer) else None
+
+
+def record_bytes(head: bytes, /) -> int | None:
+    """Return how long the record behind the block head `head` says to be, or None where this is no head."""
+    if len(head) < HEAD_BYTES:
+        return None
+    magic, copy, length, _, _ = _HEAD.unpack(head[:HEAD_BYTES])
+    return length if magic == MAGIC and copy in (0, 1) else None
+
+
+def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
+    """Return the block that `data`, read at offset `at`, begins with; None if it is not whole."""
+    length = record_bytes(data)
+    if length is None or len(data) < HEAD_BYTES + length:
+        return None
+    _, copy, _, bodies_bytes, found = _HEAD.unpack(data[:HEAD_BYTES])
+    size = HEAD_BYTES + length
+    offset = at - copy * size
+    text = data[HEAD_BYTES:size]
+    if offset < HEADER_BYTES or found != _block_checksum(salt, offset, data[:_SEALED_BYTES], text):
+        return None
+    try:
+        record = FrameRecord.model_validate_json(text)
+    except ValidationError:
+        return None
+    bodies_at = offset + 2 * size
+    return FrameBlock(offset=offset, copy=copy, bodies_at=bodies_at, end=bodies_at + bodies_bytes, record=record)
+
+
+def block_bodies(block: FrameBlock, /) -> Iterator[tuple[KeptDocument | KeptAnswer, int]]:
+    """Walk the documents and answers of `block` with the offset where each one's sealed body begins."""
+    at = block.bodies_at
+    for kept in (*block.record.documents, *block.record.answers):
+        yield kept, at
+        at += CHECKSUM_BYTES + kept.size
+
+
+def _encode_block(text: bytes, copy: int, bodies_bytes: int, salt: bytes, offset: int) -> bytes:
+    sealed = _HEAD.pack(MAGIC, copy, len(text), bodies_bytes, b"")[:_SEALED_BYTES]
+    return sealed + _block_checksum(salt, offset, sealed, text) + text
+
+
+def _block_checksum(salt: bytes, offset: int, head: bytes, text: bytes) -> bytes:
+    return frame_checksum(salt, offset.to_bytes(8, "big"), head, text)
+
+
+def _is_whole_static(static: bytes) -> bool:
+    sealed, found = static[: _STATIC.size], static[_STATIC.size :]
+    return static.startswith(_LOG_MAGIC) and len(static) == _STATIC_BYTES and frame_checksum(sealed) == found
+
+
+def _decode_acknowledged(salt: bytes, mark: bytes) -> int | None:
+    if len(mark) < _ACKNOWLEDGED.size:
+        return None
+    acknowledged, found = _ACKNOWLEDGED.unpack(mark)
+    return acknowledged if found == frame_checksum(salt, acknowledged.to_bytes(8, "big")) else None
+
 
 _GUESS_BYTES = 4096
 """Read at once where a block is expected: most are shorter."""
@@ -135,35 +352,35 @@ class GenerationLog:
         copies = self.block_at(block.offset), self.block_at(second_at)
         return all(copy is not None and copy.offset == block.offset for copy in copies)
 
-    def damaged(self, block: FrameBlock, /) -> Iterator[frame.KeptDocument | frame.KeptAnswer]:
+    def damaged(self, block: FrameBlock, /) -> Iterator[KeptDocument | KeptAnswer]:
         """Walk the documents and answers of `block` whose body is damaged."""
-        for kept, at in frame.block_bodies(block):
-            if not is_sound(kept, self.read(at, frame.CHECKSUM_BYTES + kept.size)):
+        for kept, at in block_bodies(block):
+            if not is_sound(kept, self.read(at, CHECKSUM_BYTES + kept.size)):
                 yield kept
 
     def _block_in(self, data: bytes, at: int) -> FrameBlock | None:
         """Return the block at offset `at`, which `data` begins with, perhaps not to its end."""
-        length = frame.record_bytes(data)
+        length = record_bytes(data)
         if length is None or length > _RECORD_BYTES_MAX:
             return None
-        if frame.HEAD_BYTES + length > len(data):
-            data = self.read(at, frame.HEAD_BYTES + length)
-        return frame.decode_block(data, salt=self.header.salt, at=at)
+        if HEAD_BYTES + length > len(data):
+            data = self.read(at, HEAD_BYTES + length)
+        return decode_block(data, salt=self.header.salt, at=at)
 
     def _find_block(self, start: int, end: int) -> FrameBlock | None:
         """Return the first whole block at or behind `start`."""
         at = start
         while at < end:
             window = self.read(at, min(_SEARCH_BYTES, end - at))
-            place = window.find(frame.MAGIC)
+            place = window.find(MAGIC)
             while place >= 0:
                 block = self.block_at(at + place)
                 if block is not None:
                     return block
-                place = window.find(frame.MAGIC, place + 1)
-            if len(window) < len(frame.MAGIC):
+                place = window.find(MAGIC, place + 1)
+            if len(window) < len(MAGIC):
                 return None
-            at += len(window) - len(frame.MAGIC) + 1
+            at += len(window) - len(MAGIC) + 1
         return None
 
 
@@ -171,22 +388,22 @@ def _read_header(file: FileIO) -> LogHeader | None:
     header: LogHeader | None = None
     for _ in range(_HEADER_READS):
         file.seek(0)
-        header = frame.decode_header(file.read(frame.HEADER_BYTES) or b"")
+        header = decode_header(file.read(HEADER_BYTES) or b"")
         if header is not None and header.acknowledged is not None:
             break
     return header
 
 
-def is_sound(kept: frame.KeptDocument | frame.KeptAnswer, sealed: bytes, /) -> bool:
+def is_sound(kept: KeptDocument | KeptAnswer, sealed: bytes, /) -> bool:
     """Return whether `sealed` is the whole and undamaged body of `kept`."""
-    if len(sealed) != frame.CHECKSUM_BYTES + kept.size:
+    if len(sealed) != CHECKSUM_BYTES + kept.size:
         return False
     match kept:
-        case frame.KeptDocument():
+        case KeptDocument():
             ref = DocumentRef(kept.collection, kept.key)
-            return frame.open_document(ref, kept.revision, sealed) is not None
-        case frame.KeptAnswer():
-            return frame.open_answer(kept.key, sealed) is not None
+            return open_document(ref, kept.revision, sealed) is not None
+        case KeptAnswer():
+            return open_answer(kept.key, sealed) is not None
 
 
 _LEAST_DEAD_BYTES = 1024 * 1024
@@ -204,7 +421,7 @@ class LogContents:
 
     def __init__(self, salt: bytes, /) -> None:
         self.salt = salt
-        self.end = frame.HEADER_BYTES
+        self.end = HEADER_BYTES
         self.ledger = SpaceLedger[BodySpan]()
         self.holes: list[LogHole] = []
         self.dead_bytes = 0
@@ -234,7 +451,7 @@ class LogContents:
             self._offsets.append(block.offset)
             self.ledger.last = record.last
             self.entries += len(record.entries)
-        for kept, at in frame.block_bodies(block):
+        for kept, at in block_bodies(block):
             match kept:
                 case KeptDocument():
                     held = HeldDocument(kept.revision, BodySpan(at, kept.size))
@@ -315,7 +532,7 @@ class LogView(NamedTuple):
 
 def read_document(log: GenerationLog, ref: DocumentRef, held: HeldDocument[BodySpan], /) -> Document:
     """Return the document at `ref` from `log`. Raises StoreCorrupt where its body is damaged."""
-    body = frame.open_document(ref, held.revision, read_sealed(log, held.body))
+    body = open_document(ref, held.revision, read_sealed(log, held.body))
     if body is None:
         raise StoreCorrupt(what=f"document {ref.collection}/{ref.key}")
     return Document(ref, held.revision, body)
@@ -323,7 +540,7 @@ def read_document(log: GenerationLog, ref: DocumentRef, held: HeldDocument[BodyS
 
 def read_answer(log: GenerationLog, key: str, span: BodySpan, /) -> bytes:
     """Return the answer kept under an idempotency key from `log`. Raises StoreCorrupt if it is damaged."""
-    answer = frame.open_answer(key, read_sealed(log, span))
+    answer = open_answer(key, read_sealed(log, span))
     if answer is None:
         raise StoreCorrupt(what="the answer kept for an idempotency key")
     return answer
@@ -331,7 +548,7 @@ def read_answer(log: GenerationLog, key: str, span: BodySpan, /) -> bytes:
 
 def read_sealed(log: GenerationLog, span: BodySpan, /) -> bytes:
     """Return the bytes of a body with their checksum, damaged or not."""
-    return log.read(span.at, frame.CHECKSUM_BYTES + span.size)
+    return log.read(span.at, CHECKSUM_BYTES + span.size)
 
 
 def entries_of(block: FrameBlock, /) -> Iterator[JournalEntry]:

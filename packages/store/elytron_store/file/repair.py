@@ -13,7 +13,8 @@ from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreForeign
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, DamageKind, DocumentRef, StoreProblem
-from elytron_store.file import blobs, disk, frame, generation
+from elytron_store.engine import AnsweredRequest
+from elytron_store.file import blobs, disk, generation
 from elytron_store.file.disk import (
     StorePaths,
     folder_name,
@@ -26,8 +27,17 @@ from elytron_store.file.disk import (
 )
 from elytron_store.file.folder import new_manifest
 from elytron_store.file.generation import NewFrame
-from elytron_store.file.log import BodySpan, GenerationLog, LogContents, LogHole, entries_of, read_sealed
-from elytron_store.ledger import AnsweredRequest
+from elytron_store.file.log import (
+    HEADER_BYTES,
+    BodySpan,
+    GenerationLog,
+    LogContents,
+    LogHole,
+    entries_of,
+    open_answer,
+    open_document,
+    read_sealed,
+)
 from elytron_store.limits import BUSY_WAIT_S
 from elytron_store.manifest import is_folder, known_manifest
 from elytron_store.sealed.records import KEYRING, SEALED_LOST, shows_seal
@@ -235,7 +245,7 @@ def examine_log(log: GenerationLog, findings: SpaceFindings, /) -> None:
         troubles.append(SpaceDamage(DamageKind.ENGINE, "one copy of a log's header", content=False))
     contents = LogContents(log.header.salt)
     wanted = 1
-    for found in log.frames(frame.HEADER_BYTES, log.acknowledged):
+    for found in log.frames(HEADER_BYTES, log.acknowledged):
         if isinstance(found, LogHole):
             troubles.append(
                 SpaceDamage(DamageKind.ENGINE, f"{found.end - found.start} bytes of a log at {found.start}")
@@ -300,11 +310,11 @@ def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iter
 def _broken_documents(log: GenerationLog, contents: LogContents) -> Iterator[BrokenDocument]:
     for ref, held in sorted(contents.ledger.items(), key=lambda item: item[1].body.at):
         sealed = read_sealed(log, held.body)
-        if frame.open_document(ref, held.revision, sealed) is None:
+        if open_document(ref, held.revision, sealed) is None:
             yield BrokenDocument(ref, held.revision, sealed)
 
 
 def _broken_answers(log: GenerationLog, contents: LogContents) -> Iterator[AnsweredRequest[BodySpan]]:
     for answered in contents.ledger.answered():
-        if frame.open_answer(answered.key, read_sealed(log, answered.answer)) is None:
+        if open_answer(answered.key, read_sealed(log, answered.answer)) is None:
             yield answered

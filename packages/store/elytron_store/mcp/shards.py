@@ -20,9 +20,18 @@ from elytron_core.errors import StoreCorrupt, StoreUnavailable
 from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import DocumentRef
 from elytron_store import limits as store_limits
-from elytron_store.file import frame, generation
+from elytron_store.file import generation
 from elytron_store.file.generation import NewFrame
-from elytron_store.file.log import GenerationLog, LogContents, LogView
+from elytron_store.file.log import (
+    HEADER_BYTES,
+    SALT_BYTES,
+    GenerationLog,
+    LogContents,
+    LogHeader,
+    LogView,
+    decode_header,
+    encode_header,
+)
 from elytron_store.file.repair import is_named
 from elytron_store.mcp.lease import WriterLease
 from elytron_store.mcp.tools import ToolFiles, WriteMode
@@ -182,7 +191,7 @@ class ShardLog:
             self.view, self._generation = None, None
             return
         data = await self._read(found)
-        header = frame.decode_header(data[: frame.HEADER_BYTES])
+        header = decode_header(data[:HEADER_BYTES])
         if header is None:
             raise StoreCorrupt(what=f"the header of space folder {self._folder.rpartition('/')[2][:16]!r}")
         self._see(data, header)
@@ -209,14 +218,14 @@ class ShardLog:
     async def write_new(self, frames: Iterable[NewFrame], /) -> None:
         """Leave a new generation of `frames` in place of the old one, or the old one."""
         assert self._space is not None, "a log whose header is lost is not rewritten"
-        salt = self._shared.ids.secret(frame.SALT_BYTES)
-        data = bytearray(frame.encode_header(salt, self._space, acknowledged=frame.HEADER_BYTES))
+        salt = self._shared.ids.secret(SALT_BYTES)
+        data = bytearray(encode_header(salt, self._space, acknowledged=HEADER_BYTES))
         for each in frames:
             data += generation.encode_frames((each,), salt=salt, offset=len(data))
         self._generation, self._shard, self._shards = LogGeneration(self._fresh_name(), (), is_gone=False), None, 0
         await self._put(bytes(data), at=0)
         await self._stand(READY)
-        self._see(data, frame.LogHeader(salt, self._space, len(data), sound=True))
+        self._see(data, LogHeader(salt, self._space, len(data), sound=True))
         self._note_worth()
 
     async def move_aside(self, pieces: RemotePieces, /) -> None:
@@ -235,7 +244,7 @@ class ShardLog:
         await self._shared.files.delete(f"{self._folder}/{self._generation.name}", recursive=True)
         self.view, self._generation, self._shard = None, None, None
 
-    def _see(self, data: bytes | bytearray, header: frame.LogHeader) -> None:
+    def _see(self, data: bytes | bytearray, header: LogHeader) -> None:
         self._bytes = BytesIO(data)
         log = GenerationLog(self._bytes, header)
         log.acknowledged = len(data)

@@ -25,9 +25,8 @@ from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store import manifest
 from elytron_store.engine import DocumentPage, Engine
-from elytron_store.file import frame
 from elytron_store.file.disk import folder_name
-from elytron_store.file.log import LogView, read_document
+from elytron_store.file.log import HEADER_BYTES, LogView, decode_header, read_document
 from elytron_store.file.repair import SpaceFindings, findings_report
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest
 from elytron_store.mcp.lease import WriterLease
@@ -36,7 +35,7 @@ from elytron_store.mcp.space_log import SpaceLog
 from elytron_store.mcp.tools import ENGINE, ToolFiles, WriteMode
 
 _ROOT = "/elytron"
-_HEADER_CHARS = 4 * frame.HEADER_BYTES
+_HEADER_CHARS = 4 * HEADER_BYTES
 
 
 class McpStore(Engine):
@@ -212,9 +211,7 @@ class McpStore(Engine):
             with suppress(NotFound):
                 text = await read_text(self._shared.files, path, min(size, _HEADER_CHARS))
                 line = text.partition("\n")[0].removeprefix("~")
-                header = frame.decode_header(
-                    join_shards([(0, line[: len(line) // 4 * 4] + "\n")])[: frame.HEADER_BYTES]
-                )
+                header = decode_header(join_shards([(0, line[: len(line) // 4 * 4] + "\n")])[:HEADER_BYTES])
                 if header is not None:
                     self._names[name] = header.space
         return self._names.get(name)

@@ -13,6 +13,7 @@ from elytron_core.errors import ElytronError, NotFound, StoreCorrupt, StoreUnava
 from elytron_core.ids import SpaceId
 from elytron_store.engine import blob_pieces
 from elytron_store.postgres import statements
+from elytron_store.postgres.commits import row_checksum
 from elytron_store.postgres.connections import (
     Connection,
     ServerConnections,
@@ -21,7 +22,6 @@ from elytron_store.postgres.connections import (
     run_pipeline,
     wide_number,
 )
-from elytron_store.postgres.plan import row_checksum
 from elytron_store.postgres.statements import PartitionStatements
 
 WINDOW_PARTS = 16

@@ -24,7 +24,7 @@ from elytron_store import limits as store_limits
 from elytron_store.engine import ERASURE_REF
 from elytron_store.postgres import statements
 from elytron_store.postgres.address import ENGINE
-from elytron_store.postgres.commits import entry_arrays
+from elytron_store.postgres.commits import entry_arrays, entry_checksum
 from elytron_store.postgres.connections import (
     Connection,
     bytes_array,
@@ -33,7 +33,6 @@ from elytron_store.postgres.connections import (
     text_array,
     wide_number,
 )
-from elytron_store.postgres.plan import entry_checksum
 from elytron_store.postgres.reads import row_entries, row_entry
 from elytron_store.postgres.statements import PartitionStatements
 

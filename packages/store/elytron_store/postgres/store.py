@@ -26,7 +26,7 @@ from elytron_core.ports.store import (
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine
-from elytron_store.postgres import blobs, inspection, reads, statements, tables
+from elytron_store.postgres import blobs, reads, statements, tables
 from elytron_store.postgres.address import PostgresAddress
 from elytron_store.postgres.commits import CommitLanes, GroupWriter
 from elytron_store.postgres.connections import (
@@ -37,9 +37,9 @@ from elytron_store.postgres.connections import (
     wide_number,
 )
 from elytron_store.postgres.erasure import compact_runs, erasure_layers, remove_rows, rewrite_tables
-from elytron_store.postgres.server import require_commits
+from elytron_store.postgres.reads import check_partitions, repair_partitions
 from elytron_store.postgres.statements import PartitionStatements
-from elytron_store.postgres.tables import FoundTables, WantedTables
+from elytron_store.postgres.tables import FoundTables, WantedTables, require_commits
 
 
 class PostgresStore(Engine):
@@ -176,13 +176,13 @@ class PostgresStore(Engine):
 
     async def _check(self) -> CheckReport:
         return await self._connections.run(
-            lambda connection: inspection.check_partitions(connection, self._all()), doing="checking"
+            lambda connection: check_partitions(connection, self._all()), doing="checking"
         )
 
     async def _repair(self) -> CheckReport:
         at = self._clock.now()
         return await self._connections.run(
-            lambda connection: inspection.repair_partitions(connection, self._all(), at), doing="repairing"
+            lambda connection: repair_partitions(connection, self._all(), at), doing="repairing"
         )
 
     async def _probe(self) -> None:

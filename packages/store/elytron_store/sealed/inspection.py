@@ -1,10 +1,13 @@
-"""Checking a sealed store: what the inner store found, in the caller's words, and what does not open."""
+"""Inspection of a sealed store: what the inner store found, what does not open, and how a keyring is repaired.
 
-import contextlib
-import dataclasses
+Keys that are lost cannot be had again, but they must not stop the store: the name of such a space is free again, its
+ciphertext is kept under a mark, and the erasure of the name takes it along.
+"""
+
 import os
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 
 from elytron_core import limits
 from elytron_core.errors import Conflict, KeyDestroyed, KeyMissing, SealBroken, SealError, StoreCorrupt
@@ -20,21 +23,16 @@ from elytron_core.ports.store import (
     EntryDraft,
     ErasureTarget,
     JournalAction,
+    JournalEntry,
     PutChange,
+    Store,
     StoreProblem,
 )
 from elytron_store.engine import ERASURE_REF
-from elytron_store.sealed.keyring import StoreKeyring
-from elytron_store.sealed.keyring_repair import (
-    keyring_faults,
-    mend_fault,
-    put_aside,
-    readable_documents,
-    readable_entries,
-    was_put_aside,
-)
+from elytron_store.sealed.keyring import StoreKeyring, keyring_batch
 from elytron_store.sealed.records import (
     GUARD,
+    INNER,
     KEYRING,
     NAMES,
     QUARANTINE,
@@ -49,6 +47,138 @@ from elytron_store.sealed.records import (
 )
 
 _PAGE = 100
+ASIDE = DocumentRef(QUARANTINE, "0")
+"""In an inner space that was put aside: its body is the record of its keys, if one was left."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyringFault:
+    """A seat or a record of one space that is lost or damaged; without a `record` that opens its keys are lost."""
+
+    seat: Document | None
+    record: Document | None
+    name: SpaceId | None
+    is_open: bool
+
+    def problem(self, *, quarantined: bool) -> StoreProblem:
+        """Return the fault for a report."""
+        what = "the keys of this space cannot be opened"
+        return StoreProblem(DamageKind.ENGINE, self.name, what, quarantined=quarantined)
+
+
+async def keyring_faults(keyring: StoreKeyring) -> list[KeyringFault]:
+    """Return each seat without a record that opens, and each record without its seat."""
+    seats = {seat.ref.key: seat async for seat in readable_documents(keyring.inner, KEYRING, SEATS)}
+    faults: list[KeyringFault] = []
+    seated = set[str]()
+    async for record in readable_documents(keyring.inner, KEYRING, RECORDS):
+        if record.ref == NAMES:
+            continue
+        kept = seats.get(tag_of(record.ref.key))
+        seat = _seat_of(kept)
+        if seat is not None and seat.inner != record.ref.key:
+            continue  # of an earlier incarnation
+        seated.add(tag_of(record.ref.key))
+        name, is_open = await _open_record(keyring, record)
+        if seat is None or not is_open:
+            faults.append(KeyringFault(kept, record, name, is_open))
+    for tag, kept in sorted(seats.items()):
+        seat = _seat_of(kept)
+        if tag not in seated and (seat is None or seat.life is KeyLife.LIVE):
+            faults.append(KeyringFault(kept, None, None, is_open=False))
+    return faults
+
+
+async def mend_fault(keyring: StoreKeyring, fault: KeyringFault, /) -> bool:
+    """Make the seat again, or free the name of a space whose keys are lost; return whether it was done."""
+    revision = 0 if fault.seat is None else fault.seat.revision
+    if fault.record is not None and fault.is_open:
+        seat = SpaceSeat(inner=fault.record.ref.key, life=KeyLife.LIVE)
+        put = PutChange(seat_ref(tag_of(seat.inner)), seat.to_bytes(), revision)
+        return await _commit_batch(keyring, keyring_batch(keyring.clock, put))
+    if fault.record is not None and not await put_aside(keyring, SpaceId(fault.record.ref.key), fault.record.body):
+        return False
+    lost = [document for document in (fault.seat, fault.record) if document is not None]
+    changes = [DeleteChange(document.ref, document.revision) for document in lost]
+    return await _commit_batch(keyring, keyring_batch(keyring.clock, *changes))
+
+
+async def put_aside(keyring: StoreKeyring, inner: SpaceId, record: bytes = b"", /) -> bool:
+    """Mark an inner space whose keys are lost; return whether it is marked."""
+    if not INNER.fullmatch(inner) or await was_put_aside(keyring, inner):
+        return bool(INNER.fullmatch(inner))
+    marked = Batch(
+        space=inner,
+        at=keyring.clock.now(),
+        entries=(EntryDraft(JournalAction.MAINTENANCE, ASIDE),),
+        puts=(PutChange(ASIDE, record, 0),),
+        sealed=True,
+    )
+    return await _commit_batch(keyring, marked)
+
+
+async def was_put_aside(keyring: StoreKeyring, inner: SpaceId, /) -> bool:
+    """Return whether an inner space was put aside."""
+    with suppress(StoreCorrupt):
+        return await keyring.inner.get(inner, [ASIDE]) != [None]
+    return True
+
+
+async def _commit_batch(keyring: StoreKeyring, batch: Batch) -> bool:
+    try:
+        await keyring.inner.commit(batch)
+    except Conflict:
+        return False  # it was changed meanwhile
+    return True
+
+
+async def _open_record(keyring: StoreKeyring, record: Document) -> tuple[SpaceId | None, bool]:
+    """Return the name in `record`, and whether its keys open. Raises KeyMissing."""
+    name = None
+    try:
+        name = keyring.name(record)
+        await keyring.unlock(record, seat=b"")
+    except SealBroken:
+        return name, False
+    except StoreCorrupt:  # its guard, which is no part of the keyring
+        return name, True
+    return name, True
+
+
+def _seat_of(kept: Document | None) -> SpaceSeat | None:
+    """Return the seat in a document; None if there is none, or it is another space's."""
+    if kept is None:
+        return None
+    with suppress(SealBroken):
+        seat = read_record(SpaceSeat, kept.body, what=SEAT_WHAT)
+        return seat if tag_of(seat.inner) == kept.ref.key else None
+    return None
+
+
+async def readable_documents(inner: Store, space: SpaceId, collection: str, /) -> AsyncIterator[Document]:
+    """Yield what can be read of a collection: page by page up to damage, from there on by the journal's keys."""
+    after = ""
+    with suppress(StoreCorrupt):  # the inner store reports it
+        async for document in store.scan_documents(inner, space, collection, page=_PAGE):
+            yield document
+            after = document.ref.key
+        return
+    entries = readable_entries(inner, space)
+    keys = {entry.ref.key async for entry in entries if entry.ref.collection == collection}
+    for key in sorted(key for key in keys if key > after):
+        with suppress(StoreCorrupt):
+            (found,) = await inner.get(space, [DocumentRef(collection, key)])
+            if found is not None:
+                yield found
+
+
+async def readable_entries(inner: Store, space: SpaceId, /) -> AsyncIterator[JournalEntry]:
+    """Yield the entries of a journal up to its first damage."""
+    with suppress(StoreCorrupt):  # the inner store reports it
+        async for entry in store.scan_entries(inner, space, page=limits.PAGE_MAX):
+            yield entry
+
+
 _NOT_OURS = {QUARANTINE, ERASURE_REF.collection}
 Settle = Callable[[StoreKeyring, SpaceId, Document | None], Awaitable[bool]]
 """Deals with a document of an inner space that does not open, or (None) with the remains of a destroyed space.
@@ -127,7 +257,7 @@ class _WalkFindings:
 
 
 async def _inspect_keys(keyring: StoreKeyring, seen: _WalkFindings, *, repair: bool) -> None:
-    with contextlib.suppress(KeyMissing):  # each record below says it
+    with suppress(KeyMissing):  # each record below says it
         for fault in await keyring_faults(keyring):
             gone = repair and await mend_fault(keyring, fault)
             seen.problems.append(fault.problem(quarantined=gone))
@@ -179,7 +309,7 @@ async def _inspect_remains(keyring: StoreKeyring, seen: _WalkFindings, *, settle
 
 
 async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Settle) -> StoreProblem:
-    with contextlib.suppress(SealBroken, StoreCorrupt):
+    with suppress(SealBroken, StoreCorrupt):
         seat = await keyring.one(seat_ref(tag_of(inner)))
         if seat is not None and read_record(SpaceSeat, seat.body, what=SEAT_WHAT) == SpaceSeat(
             inner=inner, life=KeyLife.DESTROYED
@@ -192,4 +322,4 @@ async def _remains_problem(keyring: StoreKeyring, inner: SpaceId, *, settle: Set
 
 
 def _in_the_callers_words(problem: StoreProblem, seen: _WalkFindings) -> StoreProblem:
-    return problem if problem.space is None else dataclasses.replace(problem, space=seen.names.get(problem.space))
+    return problem if problem.space is None else replace(problem, space=seen.names.get(problem.space))

@@ -26,6 +26,7 @@ from elytron_core.ports.store import (
     Store,
     validate_batch,
 )
+from elytron_store.engine import PassingStore
 from elytron_store.secret.holds import erase_hold, held_until
 from elytron_store.secret.records import (
     INNER_PREFIX,
@@ -38,7 +39,6 @@ from elytron_store.secret.records import (
     secret_batch,
 )
 from elytron_store.secret.sessions import SeatBook, SecretSession, SecretSessions, guard_revision
-from elytron_store.wrappers.wrapper import PassingStore
 
 if TYPE_CHECKING:
     from elytron_store.sealed.spaces import SealedSpaces

@@ -1,16 +1,34 @@
-"""Reads of the read connections: each function is one hop and sees one state."""
+"""Reads of the read connections, each one hop that sees one state; and a cache of recent ones, valid until a change.
 
-from collections.abc import Sequence
+A space's entries of the cache are valid while no handle has committed anything, and while its journal has the same end:
+every change of a document leaves an entry. If this handle alone has committed to the space, what it did not write is
+valid too; and if no other handle has committed to the file at all, it knows the end of the journal without a read.
+
+Pages read or written a moment ago are still in memory, the system's or SQLite's own. When another handle has committed
+since, small reads of that kind are done again at once: waiting for a thread would take several times as long. Most of
+the rest is there too, so that a few small documents, some entries and short scans are read here as well, while it takes
+next to no time; after a wait for a disk, threads read them for a while. All other reads are a thread's.
+"""
+
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
+from elytron_core import limits
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import Document, DocumentRef, JournalEntry
+from elytron_core.lru_cache import LruCache
+from elytron_core.ports.store import Batch, CommitReceipt, Document, DocumentRef, JournalEntry, number_entries
+from elytron_store import engine
+from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage
 from elytron_store.sqlite import schema
-from elytron_store.sqlite.driver import Raw, read_snapshot
+from elytron_store.sqlite.driver import ERRORS, Raw, read_snapshot
 from elytron_store.sqlite.schema import Row
 
 _DOCUMENT = 'SELECT collection, key, revision, body, "check" FROM documents WHERE space = ? AND '
@@ -131,3 +149,318 @@ def spaces_page(raw: Raw, after: str, limit: int, /) -> Sequence[SpaceId]:
     if not all(isinstance(space, str) for space in found):
         raise StoreCorrupt(what="the list of spaces")
     return found
+
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+Place = tuple[SpaceId, DocumentRef]
+Look = tuple[SpaceId, int, int]
+"""A space, behind which sequence was looked, for how many entries."""
+Scan = tuple[SpaceId, DocumentPage]
+
+
+Others = Callable[[], int | None]
+"""Tells a number that is another when others than this handle have committed; None where it cannot tell now."""
+
+
+@dataclass(slots=True)
+class _JournalStand:
+    """Reads of a space while its journal ended with `mark` (None: unknown).
+
+    At `version` of the file they are valid; at another, if the journal still ends so. That is known while
+    `others` is unchanged: this handle updates the mark itself.
+    """
+
+    mark: JournalEntry | None
+    version: int
+    others: int | None = None
+    documents: OrderedDict[DocumentRef, Document | None] = field(
+        default_factory=OrderedDict[DocumentRef, Document | None]
+    )
+    scans: dict[DocumentPage, Sequence[Document]] = field(default_factory=dict[DocumentPage, Sequence[Document]])
+
+    def __len__(self) -> int:
+        return len(self.documents) + len(self.scans)
+
+
+_UNKNOWN = -1
+"""No version of a file."""
+_STEPS = 64
+"""Number of SQLite's steps, which read some rows, between two checks of the time."""
+
+
+class ReadCache:
+    """Answers of reads at one version of the file; None if a thread must be asked.
+
+    `watch` is a separate connection that never waits for others. SQLite shows it by a number whether others have
+    changed the file since: that reads shared memory, no disk. Every other handle and process is seen that way. `others`
+    leaves out what this handle has committed itself.
+    """
+
+    def __init__(self, watch: Raw, /, *, others: Others) -> None:
+        self._watch = watch
+        self._others = others
+        self._asking = watch.cursor()
+        watch.set_progress_handler(self._is_late, _STEPS)
+        self._until = math.inf
+        self._swift_from = 0.0
+        self._version = 0
+        self._looks: LruCache[Look, Sequence[JournalEntry]] = LruCache(store_limits.MEMO_LOOKS)
+        self._stands: OrderedDict[SpaceId, _JournalStand] = OrderedDict()
+        self._count = 0
+        # These hold ids and keyed digests, never content, and so may outlive a version.
+        self._looked: LruCache[SpaceId, None] = LruCache(store_limits.MEMO_LOOKS)
+        self._read: LruCache[Place, None] = LruCache(2 * store_limits.MEMO_DOCUMENTS)
+        self._scanned: LruCache[Scan, None] = LruCache(store_limits.MEMO_LOOKS)
+
+    def version(self) -> int:
+        """Return a number that stays the same until another handle commits; 0 if it is unknown now."""
+        try:
+            version: int = self._asking.execute("PRAGMA data_version").fetchone()[0]
+        except ERRORS:
+            version = 0
+        if version != self._version or not version:
+            self._looks.clear()
+            self._version = version
+        return version
+
+    def journal(self, version: int, look: Look, /) -> Sequence[JournalEntry] | None:
+        """Return the cached look at a journal at `version`, just determined."""
+        entries = self._looks.get(look)
+        if entries is not None or not version:
+            return entries
+        space, after, limit = look
+        stand = self._stands.get(space)
+        mark = stand.mark if stand is not None else None
+        if stand is not None and mark is not None and after >= mark.sequence - 1 and self._ends_so(stand, version):
+            return [mark] if after < mark.sequence else []
+        few = min(limit, store_limits.MEMO_AT_ONCE)
+        read = self._here if space in self._looked else self._swiftly
+        entries = read(journal_page, space, after, few)
+        if entries is None or len(entries) == few < limit:
+            return None
+        self.keep_journal(version, look, entries)
+        return entries
+
+    def documents(
+        self, version: int, space: SpaceId, refs: Sequence[DocumentRef], /
+    ) -> Sequence[Document | None] | None:
+        """Return the documents at `refs` at `version`, just determined; None also for none, or too many, refs."""
+        if not version or not 0 < len(refs) <= limits.SCAN_MAX:
+            return None
+        known = self._standing(version, space).documents
+        try:
+            return [known[ref] for ref in refs]
+        except KeyError:
+            missing = [ref for ref in refs if ref not in known]
+        if len(missing) > store_limits.MEMO_AT_ONCE:
+            return None
+        if any((space, ref) not in self._read for ref in missing):
+            engine.require_get(space, missing)
+            read = self._swiftly(get_small, space, missing, store_limits.MEMO_DOCUMENT_BYTES)
+        else:
+            read = self._here(get_documents, space, missing)
+        # All that is returned must be of one moment.
+        if read is None or self.version() != version:
+            return None
+        fresh = dict(zip(missing, read, strict=True))
+        found = [fresh[ref] if ref in fresh else known[ref] for ref in refs]
+        self.keep_documents(version, space, missing, read)
+        return found
+
+    def scan(self, version: int, scan: Scan, /) -> Sequence[Document] | None:
+        """Return a page of a scan at `version`, just determined."""
+        if not version:
+            return None
+        space, page = scan
+        documents = self._standing(version, space).scans.get(page)
+        if documents is not None:
+            return documents
+        few = page._replace(limit=min(page.limit, store_limits.MEMO_AT_ONCE))
+        if scan in self._scanned:
+            documents = self._here(scan_documents, space, few)
+        else:
+            documents = self._swiftly(scan_small, space, few, store_limits.MEMO_DOCUMENT_BYTES)
+        if documents is None or len(documents) == few.limit < page.limit:
+            return None
+        self.keep_scan(version, scan, documents)
+        return documents
+
+    def keep_journal(self, version: int, look: Look, entries: Sequence[JournalEntry], /) -> None:
+        """Keep a look that was begun at `version`; long ones are not asked twice."""
+        space, _, limit = look
+        self._looked[space] = None
+        if not version or version != self._version or len(entries) > 1:
+            return
+        self._looks[look] = entries
+        others = self._others()
+        # Only without a commit since is this the end of the journal at that version.
+        if len(entries) == 1 < limit and self.version() == version:
+            (mark,), stand = entries, self._stands.get(space)
+            if stand is None or not (stand.mark == mark or (stand.mark is None and stand.version == version)):
+                stand = self._begin(space, mark, version)
+            stand.mark, stand.version, stand.others = mark, version, others
+
+    def keep_documents(
+        self, version: int, space: SpaceId, refs: Sequence[DocumentRef], documents: Sequence[Document | None], /
+    ) -> None:
+        """Store the small ones of the documents at `refs`, whose reading began at `version`."""
+        stand = self._told(version, space)
+        for ref, document in zip(refs, documents, strict=True):
+            place = (space, ref)
+            if document is not None and len(document.body) > store_limits.MEMO_DOCUMENT_BYTES:
+                self._read.pop(place, None)
+                continue
+            self._read[place] = None
+            if stand is not None:
+                self._count += ref not in stand.documents
+                stand.documents[ref] = document
+        self._make_room()
+
+    def keep_scan(self, version: int, scan: Scan, documents: Sequence[Document], /) -> None:
+        """Store a page whose reading began at `version`, if it is one of few documents, all small."""
+        if len(documents) > store_limits.MEMO_SCANNED or any(
+            len(document.body) > store_limits.MEMO_DOCUMENT_BYTES for document in documents
+        ):
+            return
+        self._scanned[scan] = None
+        space, page = scan
+        stand = self._told(version, space)
+        if stand is not None:
+            self._count += page not in stand.scans
+            stand.scans[page] = documents
+            self._make_room()
+
+    def written(self, batch: Batch, committed: CommitReceipt, /) -> None:
+        """Take note of what was just written: the small ones are likely to be read soon, all others stand as before."""
+        space = batch.space
+        self._looked[space] = None
+        for put in batch.puts:
+            if len(put.body) <= store_limits.MEMO_DOCUMENT_BYTES:
+                self._read[space, put.ref] = None
+        if committed.replayed:
+            return
+        mark = number_entries(batch, after=committed.first - 1)[-1]
+        stand = self._stands.get(space)
+        if stand is None or stand.mark is None or stand.mark.sequence + 1 != committed.first:
+            self._begin(space, mark, _UNKNOWN)
+            return
+        stand.mark, stand.version = mark, _UNKNOWN
+        self._count -= len(stand)
+        changed = [change.ref for change in (*batch.puts, *batch.deletes)]
+        for ref in changed:
+            stand.documents.pop(ref, None)
+        if stand.scans:
+            collections = {ref.collection for ref in changed}
+            stand.scans = {page: kept for page, kept in stand.scans.items() if page.collection not in collections}
+        self._count += len(stand)
+
+    def lose(self, space: SpaceId, /) -> None:
+        """Note that a batch with an unknown outcome was passed to the writer."""
+        self._drop(space)
+
+    def doubt(self) -> None:
+        """Note that a write other than a batch runs, of which nothing is reported here."""
+        for stand in self._stands.values():
+            stand.others = None
+
+    def forget(self) -> None:
+        """Keep nothing."""
+        self._looks.clear()
+        self._stands.clear()
+        self._count = 0
+        for recent in (self._looked, self._read, self._scanned):
+            recent.clear()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self.forget()
+        self._watch.close()
+
+    def _standing(self, version: int, space: SpaceId) -> _JournalStand:
+        """Return the valid entries of `space` at `version`, just determined."""
+        stand = self._stands.get(space)
+        if stand is None:
+            return self._begin(space, None, version)
+        if not self._ends_so(stand, version):
+            if not stand or stand.mark is None or not self._ends(space, stand.mark):
+                return self._begin(space, None, version)
+            others = self._others()
+            if self.version() != version:
+                return self._begin(space, None, version)
+            stand.version, stand.others = version, others
+        return stand
+
+    def _ends_so(self, stand: _JournalStand, version: int) -> bool:
+        """Return whether the journal is known to end with the mark at `version`: only this handle has committed."""
+        if stand.version != version and stand.others is not None and self._others() == stand.others:
+            stand.version = version
+        return stand.version == version
+
+    def _ends(self, space: SpaceId, mark: JournalEntry) -> bool:
+        """Return whether the journal ends with `mark`."""
+        try:
+            return self._here(journal_page, space, mark.sequence - 1, 2) == [mark]
+        except StoreCorrupt:  # a reader of the journal gets the error
+            return False
+
+    def _begin(self, space: SpaceId, mark: JournalEntry | None, version: int) -> _JournalStand:
+        self._drop(space)
+        if len(self._stands) >= store_limits.MEMO_LOOKS:
+            self._drop(next(iter(self._stands)))
+        stand = self._stands[space] = _JournalStand(mark, version)
+        return stand
+
+    def _drop(self, space: SpaceId) -> None:
+        stand = self._stands.pop(space, None)
+        self._count -= len(stand) if stand is not None else 0
+
+    def _told(self, version: int, space: SpaceId) -> _JournalStand | None:
+        """Return the entries for reads of `space` since `version`; None if another handle may have changed it."""
+        stand = self._stands.get(space)
+        is_told = version and version == self._version and stand is not None and stand.version == version
+        return stand if is_told else None
+
+    def _make_room(self) -> None:
+        """Let go of what was kept first until all is within bounds: of other spaces, then of the last one."""
+        while self._count > store_limits.MEMO_DOCUMENTS:
+            space, stand = next(iter(self._stands.items()))
+            if len(self._stands) > 1 or not stand.documents:
+                self._drop(space)
+            else:
+                stand.documents.popitem(last=False)
+                self._count -= 1
+
+    def _swiftly(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T | None:
+        """Return what `function` reads, which may lie on a disk; None where it takes too long."""
+        began, waited = time.perf_counter(), _disk_waits()
+        if began < self._swift_from:
+            return None
+        self._until = began + store_limits.MEMO_HELD_S
+        read = self._here(function, *args)
+        self._until, ended = math.inf, time.perf_counter()
+        if ended - began > store_limits.MEMO_HELD_S and (waited is None or waited != _disk_waits()):
+            self._swift_from = ended + (ended - began) / store_limits.MEMO_HELD_SHARE
+        return read
+
+    def _is_late(self) -> bool:
+        """Tell SQLite to break off what it reads."""
+        return time.perf_counter() > self._until
+
+    def _here(self, function: Callable[[Raw, *Ts], T], /, *args: *Ts) -> T | None:
+        """Return what `function` reads, or None where others are in the way."""
+        try:
+            return function(self._watch, *args)
+        except ERRORS:
+            return None
+
+
+def _disk_waits() -> int | None:
+    """Return what grows when this thread is given something from a disk; None where the system does not tell."""
+    try:
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_THREAD).ru_inblock
+    except (ImportError, AttributeError):
+        return None

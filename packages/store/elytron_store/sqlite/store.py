@@ -24,14 +24,12 @@ from elytron_core.ports.store import (
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
 from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine, WriteDurability
-from elytron_store.sqlite import blobs, reads, schema, setup
-from elytron_store.sqlite import check as sqlite_check
-from elytron_store.sqlite import erasure as sqlite_erasure
+from elytron_store.sqlite import blobs, reads, schema, setup, writes
 from elytron_store.sqlite.driver import ERRORS, FileAccess, Raw, SqliteLibrary, StoreConnection, translate_error
 from elytron_store.sqlite.driver import sqlite_library as default_library
-from elytron_store.sqlite.read_cache import ReadCache
+from elytron_store.sqlite.reads import ReadCache
 from elytron_store.sqlite.schema import STEPS, Step
-from elytron_store.sqlite.setup import WantedStore
+from elytron_store.sqlite.setup import WantedStore, check_database, repair_database
 from elytron_store.sqlite.writes import WriteConnection
 
 T = TypeVar("T")
@@ -225,19 +223,19 @@ class SqliteStore(Engine):
         When only the second half fails (StoreBusy, StoreFull), what was named is gone for readers but its bytes may
         lie in the file: erase again.
         """
-        erased = await self._write(sqlite_erasure.erase_rows, self._access, erasure)
+        erased = await self._write(writes.erase_rows, self._access, erasure)
         if self._memo is not None:
             self._memo.forget()
-        await self._write(sqlite_erasure.purge_file, self._access, erasure)
+        await self._write(writes.purge_file, self._access, erasure)
         return erased
 
     async def _check(self) -> CheckReport:
         if self._memo is not None:
             self._memo.forget()
-        return await self._read(sqlite_check.check_database)
+        return await self._read(check_database)
 
     async def _repair(self) -> CheckReport:
-        report = await self._write(sqlite_check.repair_database, self._access, self._clock.now())
+        report = await self._write(repair_database, self._access, self._clock.now())
         if self._memo is not None:
             self._memo.forget()
         return report

@@ -29,7 +29,7 @@ from elytron_core.ports.store import (
 )
 from elytron_core.profiles import StoreCapacity
 from elytron_store import limits as store_limits
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore
 
 _NEVER = 1 << 40
 """A revision that no document has."""

@@ -17,8 +17,7 @@ from elytron_core.errors import ElytronError, MissingExtra, NotFound, StoreCorru
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import CheckReport, ErasureReceipt, ErasureTarget, Store
 from elytron_store import limits as store_limits
-from elytron_store.engine import blob_pieces
-from elytron_store.wrappers.wrapper import PassingStore
+from elytron_store.engine import PassingStore, blob_pieces
 
 try:
     import obstore

@@ -10,8 +10,8 @@ from tests.agent.service.responses.test_responses import WEATHER
 from tests.agent.service.served import echo
 
 from elytron_agent.loop.run import TOO_LONG
-from elytron_agent.runs.parts import ClientPart
-from elytron_agent.service.responses.response_options import client_part, require_options
+from elytron_agent.runs.source import ClientPart
+from elytron_agent.service.responses.response_items import client_part, require_options
 from elytron_agent.service.responses.response_wire import ResponseRequest
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.chat import ChatRole, InputMessage, ModelRequest, ModelTool, TextPart, ToolChoice

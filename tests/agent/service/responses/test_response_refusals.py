@@ -6,7 +6,7 @@ import pytest
 from tests.agent.service.responses.clients import served_client
 from tests.agent.service.responses.test_responses import WEATHER
 
-from elytron_agent.service import limits
+from elytron_agent import limits
 
 pytestmark = pytest.mark.anyio
 

@@ -13,8 +13,8 @@ from tests.agent.service.served import AT, called, echo, last_words, said, serve
 from tests.models.fake_server import Asked, Sent, refusal
 from tests.models.streams import data
 
+from elytron_agent import limits
 from elytron_agent.limits import LEASE_SECONDS
-from elytron_agent.service import limits
 from elytron_core.clock import FrozenClock
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,7 @@ from typing import Annotated, Final, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
-from elytron_agent import limits as agent_limits
-from elytron_agent.service import limits
+from elytron_agent import limits
 from elytron_agent.service.wire import DataUrl, ImageUrl
 from elytron_core.model import Request, Value
 
@@ -17,7 +16,7 @@ Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
 ]
 Id = Annotated[str, Field(min_length=1, max_length=limits.RESPONSE_ID_CHARS)]
-Text = Annotated[str, Field(max_length=agent_limits.INPUT_CHARS * 4)]
+Text = Annotated[str, Field(max_length=limits.INPUT_CHARS * 4)]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 _FILE: Final = re.compile(r"data:(?:text/plain|text/markdown|application/json)(?:;charset=utf-8)?;base64")
 ItemRoleName = Literal["user", "assistant", "system", "developer"]
@@ -108,7 +107,7 @@ class InputItem(Value):
     name: ToolName | None = None
     arguments: Text | None = None
     output: Content | None = None
-    encrypted_content: Annotated[str, Field(max_length=agent_limits.INPUT_CHARS * 4)] | None = None
+    encrypted_content: Annotated[str, Field(max_length=limits.INPUT_CHARS * 4)] | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -136,7 +135,7 @@ class FunctionTool(Value):
     model_config = ConfigDict(extra="ignore")
     type: Literal["function"]
     name: ToolName
-    description: Annotated[str, Field(max_length=agent_limits.DESCRIPTION_CHARS)] | None = None
+    description: Annotated[str, Field(max_length=limits.DESCRIPTION_CHARS)] | None = None
     parameters: dict[str, JsonValue] | None = None
     strict: bool | None = None
 
@@ -153,7 +152,7 @@ class AnswerFormat(Value):
 
     type: Literal["text", "json_object", "json_schema"] = "text"
     name: ToolName | None = None
-    description: Annotated[str, Field(max_length=agent_limits.DESCRIPTION_CHARS)] | None = None
+    description: Annotated[str, Field(max_length=limits.DESCRIPTION_CHARS)] | None = None
     schema_: Annotated[dict[str, JsonValue] | None, Field(alias="schema", serialization_alias="schema")] = None
     strict: bool | None = None
 
@@ -342,7 +341,7 @@ class ResponseBody(Value):
     previous_response_id: str | None = None
     conversation: ConversationRef | None = None
     store: bool = True
-    temperature: float = agent_limits.TEMPERATURE
+    temperature: float = limits.TEMPERATURE
     top_p: float = 1.0
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0

@@ -1,12 +1,14 @@
-"""The channel of a user's events: one stream for all devices, which goes on where a reader stopped; and its usage."""
+"""Routes of what comes to a user unasked: the channel of events, push subscriptions and schedules."""
 
 import asyncio
+import base64
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from elytron_adapter.surface import Surface, SurfaceDescription
-from elytron_agent.service import limits
+from elytron_agent import limits
 from elytron_agent.service.agent_service import (
     ROOT,
     AgentCall,
@@ -16,10 +18,18 @@ from elytron_agent.service.agent_service import (
     route_surface,
     stream_surface,
 )
-from elytron_agent.service.companion import UserAgents
-from elytron_agent.service.event_log import event_place
+from elytron_agent.service.companion import AgentPart, UserAgents
+from elytron_agent.service.events import FeedEvent, event_place
+from elytron_agent.service.push import PushRequest, PushShelf, StoredPush
+from elytron_agent.service.schedules.schedule_shelf import (
+    KnownSchedule,
+    ScheduleRequest,
+    ScheduleRule,
+    ScheduleRun,
+    ScheduleShelf,
+    ScheduleState,
+)
 from elytron_agent.service.thread_items import ThreadItems
-from elytron_agent.service.turn_events import FeedEvent
 from elytron_agent.service.wire import AgentEventData, AgentEventKind, AgentUsage
 from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError
@@ -118,3 +128,212 @@ async def _user_events(
                     await changed.wait()
             except TimeoutError:
                 continue
+
+
+_PUSH: Final = f"{ROOT}/push"
+
+
+class PushAnswer(Value):
+    """A subscription. A new webhook's `key` opens its previews, and `secret` proves who sent them."""
+
+    id: str
+    object: Literal["agent.push"] = "agent.push"
+    type: Literal["web_push", "webhook"]
+    host: str
+    created_at: Instant
+    key: str | None = None
+    secret: str | None = None
+
+
+class PushList(Value):
+    """The subscriptions, oldest first."""
+
+    object: Literal["list"] = "list"
+    data: tuple[PushAnswer, ...]
+
+
+class PushKeyAnswer(Value):
+    """The key that a browser subscribes with, its `applicationServerKey`."""
+
+    object: Literal["agent.push.key"] = "agent.push.key"
+    key: str
+
+
+class PushDeleted(Value):
+    """A subscription that is gone."""
+
+    id: str
+    object: Literal["agent.push.deleted"] = "agent.push.deleted"
+    deleted: bool = True
+
+
+def push_routes(service: AgentService, /) -> Iterable[Surface]:
+    """Yield the routes of push subscriptions."""
+    for route in _PUSH_ROUTES:
+        yield route_surface(service, route)
+
+
+async def list_pushes(call: AgentCall) -> Value:
+    """Return the subscriptions."""
+    shelf = await _push_shelf(call)
+    return PushList(data=tuple(map(_push_answer, await shelf.list())))
+
+
+async def make_push(call: AgentCall) -> Value:
+    """Subscribe a device."""
+    shelf = await _push_shelf(call)
+    made = await shelf.add(await call.body(PushRequest))
+    if made.type == "web_push":
+        return _push_answer(made)
+    keys = {
+        name: (await shelf.secret(made.id, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))
+    }
+    return _push_answer(made).model_copy(update=keys)
+
+
+async def get_push_key(call: AgentCall) -> Value:
+    """Return the key that a browser subscribes with."""
+    shelf = await _push_shelf(call)
+    return PushKeyAnswer(key=base64.urlsafe_b64encode(await shelf.vapid_point()).rstrip(b"=").decode())
+
+
+async def delete_push(call: AgentCall) -> Value:
+    """End a subscription."""
+    push_id = call.part("push_id")
+    await (await _push_shelf(call)).remove(push_id)
+    return PushDeleted(id=push_id)
+
+
+async def _push_shelf(call: AgentCall) -> PushShelf:
+    call.service.settings.require_on(AgentPart.PUSH)
+    await call.user.enabled()
+    return PushShelf(call.user)
+
+
+def _push_answer(push: StoredPush) -> PushAnswer:
+    return PushAnswer(id=push.id, type=push.type, host=urlsplit(push.url).hostname or "", created_at=push.created_at)
+
+
+_PUSH_ROUTES: Final = (
+    AgentRoute("GET", _PUSH, list_pushes,
+               SurfaceDescription("list_agent_pushes", "List the push subscriptions.", None, PushList)),
+    AgentRoute("POST", _PUSH, make_push,
+               SurfaceDescription("make_agent_push", "Have previews sent to a device.", PushRequest, PushAnswer)),
+    AgentRoute("GET", f"{_PUSH}/key", get_push_key,
+               SurfaceDescription("get_agent_push_key", "Show the key that a browser subscribes with.", None,
+                                  PushKeyAnswer)),
+    AgentRoute("DELETE", f"{_PUSH}/{{push_id}}", delete_push,
+               SurfaceDescription("delete_agent_push", "End a push subscription.", None, PushDeleted)),
+)  # fmt: skip
+
+
+_SCHEDULES: Final = f"{ROOT}/schedules"
+_SCHEDULE: Final = f"{_SCHEDULES}/{{schedule_id}}"
+
+
+class ScheduleAnswer(Value):
+    """A schedule, with its latest runs and how many of them ended in which way."""
+
+    id: str
+    object: Literal["agent.schedule"] = "agent.schedule"
+    agent_id: str
+    name: str
+    task: str
+    rule: ScheduleRule
+    timezone: str | None = None
+    """Zone of its own; without one, it follows the user's."""
+    created_by: str
+    created_at: Instant
+    state: ScheduleState
+    next_due_at: Instant | None = None
+    current: ScheduleRun | None = None
+    runs: tuple[ScheduleRun, ...] = ()
+    completed: int
+    failed: int
+    expired: int
+
+
+class ScheduleList(Value):
+    """The schedules, those that are due next first."""
+
+    object: Literal["list"] = "list"
+    data: tuple[ScheduleAnswer, ...]
+
+
+class ScheduleDeleted(Value):
+    """A schedule that is gone."""
+
+    id: str
+    object: Literal["agent.schedule.deleted"] = "agent.schedule.deleted"
+    deleted: bool = True
+
+
+def schedule_routes(service: AgentService, /) -> Iterable[Surface]:
+    """Yield the routes of schedules."""
+    for route in _SCHEDULE_ROUTES:
+        yield route_surface(service, route)
+
+
+async def list_schedules(call: AgentCall) -> Value:
+    """Return the schedules."""
+    shelf = await _shelf_of(call)
+    return ScheduleList(data=tuple(map(_schedule_answer, await shelf.list())))
+
+
+async def make_schedule(call: AgentCall) -> Value:
+    """Make a schedule."""
+    shelf = await _shelf_of(call)
+    asked = await call.body(ScheduleRequest)
+    known = await call.user.agent(asked.agent_id)
+    return _schedule_answer(await shelf.create(asked, known))
+
+
+async def get_schedule(call: AgentCall) -> Value:
+    """Return a schedule."""
+    return _schedule_answer(await (await _shelf_of(call)).read(call.part("schedule_id")))
+
+
+async def delete_schedule(call: AgentCall) -> Value:
+    """End a schedule."""
+    gone = await (await _shelf_of(call)).cancel(call.part("schedule_id"))
+    return ScheduleDeleted(id=gone.stored.id)
+
+
+async def _shelf_of(call: AgentCall) -> ScheduleShelf:
+    call.service.settings.require_on(AgentPart.SCHEDULES)
+    await call.user.enabled()
+    return ScheduleShelf(call.user)
+
+
+def _schedule_answer(known: KnownSchedule) -> ScheduleAnswer:
+    stored = known.stored
+    return ScheduleAnswer(
+        id=stored.id,
+        agent_id=stored.agent_id,
+        name=known.words.name,
+        task=known.words.task,
+        rule=stored.rule,
+        timezone=stored.timezone,
+        created_by=stored.created_by,
+        created_at=stored.made_at,
+        state=stored.state,
+        next_due_at=stored.next_due,
+        current=stored.current,
+        runs=stored.runs,
+        completed=stored.completed,
+        failed=stored.failed,
+        expired=stored.expired,
+    )
+
+
+_SCHEDULE_ROUTES: Final = (
+    AgentRoute("GET", _SCHEDULES, list_schedules,
+               SurfaceDescription("list_agent_schedules", "List the schedules.", None, ScheduleList)),
+    AgentRoute("POST", _SCHEDULES, make_schedule,
+               SurfaceDescription("make_agent_schedule", "Have the agent do something later, or again and again.",
+                                  ScheduleRequest, ScheduleAnswer)),
+    AgentRoute("GET", _SCHEDULE, get_schedule,
+               SurfaceDescription("get_agent_schedule", "Show a schedule with its runs.", None, ScheduleAnswer)),
+    AgentRoute("DELETE", _SCHEDULE, delete_schedule,
+               SurfaceDescription("delete_agent_schedule", "End a schedule.", None, ScheduleDeleted)),
+)  # fmt: skip

@@ -10,8 +10,8 @@ from elytron_adapter import envelope
 from elytron_adapter.surface import Surface, SurfaceDescription
 from elytron_agent.blocks.archive import ArchivalMemory, search_conversations
 from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
-from elytron_agent.context.compaction import tokens_of
-from elytron_agent.context.request import near_names
+from elytron_agent.context import near_names
+from elytron_agent.runs.compaction import tokens_of
 from elytron_agent.service import wire
 from elytron_agent.service.agent_service import ROOT, AgentCall, AgentRoute, AgentService, item_page, route_surface
 from elytron_agent.service.companion import KnownAgent

@@ -18,7 +18,7 @@ from elytron_core.model import Value
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
-    from elytron_agent.loop.tools.mcp_tools import McpToolServer
+    from elytron_agent.loop.tools import McpToolServer
 
 
 OLLAMA_TOKENS = 16_384
@@ -62,8 +62,7 @@ def chat_command(
     from elytron_agent.blocks.shelf import BlockShelf
     from elytron_agent.limits import MAX_CONTEXT_TOKENS
     from elytron_agent.loop.agent import Agent
-    from elytron_agent.loop.tools.mcp_tools import mcp_tools
-    from elytron_agent.loop.tools.web_search import open_web_search
+    from elytron_agent.loop.tools import mcp_tools, open_web_search
     from elytron_agent.runs.journal import MAIN
     from elytron_agent.runs.settings import AgentSettings
     from elytron_cli.chat.conversation import PROMPT, ChatConversation, LineHistory, LineInput, history_path
@@ -109,7 +108,7 @@ def chat_command(
 
 def _mcp_servers(named: tuple[str, ...], config: Path | None, *, no_tools: bool) -> "list[McpToolServer]":
     """Return the servers that options name. Raises InvalidInput, UnreadableFile."""
-    from elytron_agent.loop.tools.mcp_tools import mcp_server_of, mcp_servers_of
+    from elytron_agent.loop.tools import mcp_server_of, mcp_servers_of
 
     servers = [mcp_server_of(each) for each in named]
     servers += mcp_servers_of(read_file(config)) if config is not None else ()

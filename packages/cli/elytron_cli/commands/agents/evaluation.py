@@ -50,7 +50,7 @@ from elytron_store import WhenMissing
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from elytron_agent.hooks.evaluation.rates import HookRates
+    from elytron_agent.hooks.evaluation import HookRates
     from elytron_replay.evolve import SandboxReport
     from elytron_replay.runner import ReplayEngine
 
@@ -70,9 +70,8 @@ def hooks_command(*, file: Path | None) -> int | None:
     The turns are those that ship, or those of FILE: lines of JSON, of the kinds turn, question, wait and setup. Exits
     with 1 if a rate misses its bar.
     """
-    from elytron_agent.hooks.evaluation.scripted_turns import evaluate_hooks as rated
-    from elytron_agent.hooks.evaluation.turn_file import read_script
-    from elytron_agent.hooks.evaluation.turn_rates import evaluate_turns
+    from elytron_agent.hooks.evaluation import evaluate_hooks as rated
+    from elytron_agent.hooks.evaluation import evaluate_turns, read_script
 
     rates = asyncio.run(rated() if file is None else evaluate_turns(read_script(file)))
     run_output().report(rates, _show_rates)
@@ -328,8 +327,8 @@ async def _serve_shared(memory: MemoryRuntime) -> AsyncGenerator[int]:
     try:
         import uvicorn
 
+        from elytron_adapter.access_keys import DevelopmentCallers
         from elytron_adapter.http.store import store_surfaces
-        from elytron_adapter.identity.access_keys import DevelopmentCallers
         from elytron_http_shell import create_app
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="stories on a store behind a server") from error

@@ -17,7 +17,7 @@ from elytron_core.model import Value
 from elytron_store import WhenMissing
 
 if TYPE_CHECKING:
-    from elytron_adapter.identity.access_keys import AccessKeyIssued, AccessKeyReport, AccessKeys
+    from elytron_adapter.access_keys import AccessKeyIssued, AccessKeyReport, AccessKeys
     from elytron_core.planes.space import KeyQuota
 
 
@@ -49,7 +49,7 @@ def quota_options(command: Callable[..., None]) -> Callable[..., None]:
 @common_options
 def add_command(*, kind: str, label: str, **limits: int | None) -> None:
     """Make a key and print it, this once. A user's or device's is for the space that --space names."""
-    from elytron_adapter.identity.access_keys import AccessAddRequest
+    from elytron_adapter.access_keys import AccessAddRequest
     from elytron_core.planes.space import PrincipalKind
 
     space = None if kind == PrincipalKind.OPERATOR else run_settings().space.value
@@ -67,7 +67,7 @@ def add_command(*, kind: str, label: str, **limits: int | None) -> None:
 @common_options
 def list_keys() -> None:
     """List the access keys with their owners and fingerprints; the keys themselves are not shown."""
-    from elytron_adapter.identity.access_keys import AccessKeyList, AccessListRequest
+    from elytron_adapter.access_keys import AccessKeyList, AccessListRequest
 
     async def work(keys: "AccessKeys", out: CommandOutput) -> None:
         found: list[AccessKeyReport] = []
@@ -88,7 +88,7 @@ def list_keys() -> None:
 @common_options
 def rotate_command(*, key_id: str) -> None:
     """Give the key ID a new secret and print it, this once; the old one opens nothing from then on."""
-    from elytron_adapter.identity.access_keys import AccessKeyRequest
+    from elytron_adapter.access_keys import AccessKeyRequest
 
     request = valid_value(AccessKeyRequest, id=key_id)
 
@@ -104,7 +104,7 @@ def rotate_command(*, key_id: str) -> None:
 @common_options
 def quota_command(*, key_id: str, **limits: int | None) -> None:
     """Set the quota of the key ID to these limits; without any, end it."""
-    from elytron_adapter.identity.access_keys import AccessQuotaRequest
+    from elytron_adapter.access_keys import AccessQuotaRequest
 
     request = valid_value(AccessQuotaRequest, id=key_id, quota=_given_quota(limits))
 
@@ -121,7 +121,7 @@ def quota_command(*, key_id: str, **limits: int | None) -> None:
 @common_options
 def revoke_command(*, key_id: str, yes: bool) -> None:
     """Let the key ID open nothing any more."""
-    from elytron_adapter.identity.access_keys import AccessKeyRequest
+    from elytron_adapter.access_keys import AccessKeyRequest
 
     confirm_question(f"Revoke the key {key_id!r}, with no way back?", yes=yes)
     request = valid_value(AccessKeyRequest, id=key_id)
@@ -142,7 +142,7 @@ def _given_quota(limits: dict[str, int | None]) -> "KeyQuota | None":
 def _with_keys(
     work: Callable[["AccessKeys", CommandOutput], Awaitable[None]], *, when_missing: WhenMissing = WhenMissing.REFUSE
 ) -> None:
-    from elytron_adapter.identity.access_keys import AccessKeys
+    from elytron_adapter.access_keys import AccessKeys
 
     found, out = run_settings(), run_output()
 

@@ -45,7 +45,7 @@ from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet, serve_stdio
 from elytron_store import WhenMissing, parse_url
 from elytron_store.backup import latest_backup, size_on_disk
-from elytron_store.wrappers.wrapper import innermost_store
+from elytron_store.engine import innermost_store
 
 if TYPE_CHECKING:
     from elytron_agent.service.companion import ServiceSettings
@@ -312,7 +312,7 @@ def _node_hosts(url: str | None) -> tuple[str, ...]:
     """Return the host in the server's own address, if it has one."""
     if url is None:
         return ()
-    from elytron_adapter.http.nodes import node_host
+    from elytron_adapter.http.store import node_host
 
     return (node_host(url),)
 
@@ -450,7 +450,7 @@ def _agent_settings(
     """Return how agents are served; None if they are not."""
     if not agent_models:
         return None
-    from elytron_agent.loop.tools.web_search import open_web_search
+    from elytron_agent.loop.tools import open_web_search
     from elytron_agent.service.companion import AgentPart, ServiceSettings
     from elytron_models import address_of, require_key
 

@@ -1,25 +1,169 @@
-"""One call of a tool: its arguments read, the tool called under its key, and what it came to."""
+"""A step of a run: one question to the model, one call of a tool, and the next action as documents say it."""
 
 import asyncio
 import hashlib
 import re
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Final, cast
+from enum import StrEnum
+from itertools import takewhile
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 from pydantic import Field
 
 from elytron_agent import limits
-from elytron_agent import limits as context_limits
-from elytron_agent.context.request import WindowTurn, clip_words, reference_message
+from elytron_agent.context import WindowTurn, clip_words, reference_message
+from elytron_agent.runs.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
 from elytron_agent.runs.journal import CallResult, RunRecord, correction_message, shown_result
-from elytron_agent.runs.settings import REFUSED, WorkCancelled, finish_work
-from elytron_agent.runs.source import READ_RESULT
+from elytron_agent.runs.settings import REFUSED, RunBudget, RunDeadline, WorkCancelled, abandon_task, finish_work
+from elytron_agent.runs.source import READ_RESULT, AgentParts
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core import strict_json
-from elytron_core.errors import ElytronError
+from elytron_core.errors import ElytronError, ModelError
 from elytron_core.model import Value
-from elytron_core.ports.chat import Message, ModelReply, ReplyItem, ToolCall, ToolResult
+from elytron_core.ports.chat import (
+    ChatModel,
+    FailureReason,
+    FinishReason,
+    Message,
+    ModelEvent,
+    ModelReply,
+    ModelRequest,
+    ModelTool,
+    ReasoningDelta,
+    ReplyFailed,
+    ReplyFinished,
+    ReplyItem,
+    TextDelta,
+    TokenCounter,
+    ToolCall,
+    ToolChoice,
+    ToolResult,
+)
+from elytron_models.answer import ModelAnswer, answer_of
+from elytron_models.server import error_of
+
+
+@dataclass(slots=True)
+class ModelStep:
+    """Asks a model. After `events`, either `answer` or `failed` is there, or neither, if time ran out."""
+
+    agent: AgentParts
+    deadline: RunDeadline
+    answer: ModelAnswer | None = None
+    failed: ReplyFailed | None = None
+    has_spoken: bool = False
+    is_first: bool = True
+
+    async def events(self, messages: Sequence[Message], tools: Sequence[ModelTool], /) -> AsyncGenerator[AgentEvent]:
+        """Yield the pieces of the answer as they come."""
+        while True:
+            self.answer, self.failed, self.has_spoken = None, None, False
+            async with aclosing(self._asked(self._request(messages, tools))) as pieces:
+                async for piece in pieces:
+                    yield piece
+            is_refused = self.failed is not None and self.failed.reason is FailureReason.REFUSED
+            if not is_refused or self.agent.is_plain or self.has_spoken:
+                return
+            self.agent.is_plain = True
+
+    async def count(self, messages: Sequence[Message], tools: Sequence[ModelTool], /) -> int | None:
+        """Return how many tokens the model counts in what it would be asked; None if it does not tell in time."""
+        model = self.agent.models.main
+        if not isinstance(model, TokenCounter):
+            return None
+        try:
+            timeout_s = self.deadline.timeout_s(limits.COUNT_DEADLINE_S)
+            return await finish_work(model.count(self._request(messages, tools)), timeout_s=timeout_s)
+        except (TimeoutError, WorkCancelled, ModelError):
+            return None
+
+    @property
+    def problem(self) -> str:
+        """Return why there is no answer, in words that hold nothing of it."""
+        # Without the place of its server: a user of a service is shown this.
+        name = self.agent.models.main.info.name.partition("@")[0]
+        return error_of(self.failed, name=name).message if self.failed is not None else ""
+
+    async def _asked(self, request: ModelRequest) -> AsyncGenerator[AgentEvent]:
+        heard: list[ModelEvent] = []
+        model = self.agent.models.main
+        async with aclosing(_stream_answer(model, request, self.deadline)) as events:
+            async for event in events:
+                heard.append(event)
+                match event:
+                    case TextDelta():
+                        self.has_spoken = True
+                        yield TextSaid(text=event.text)
+                    case ReasoningDelta():
+                        yield ReasoningSaid(text=event.text)
+                    case ReplyFailed():
+                        self.failed = event
+                        return
+                    case _:
+                        pass
+        if self.deadline.is_over and not any(isinstance(event, ReplyFinished) for event in heard):
+            return
+        try:
+            self.answer = answer_of(heard, name=model.info.name)
+        except ModelError:
+            self.failed = ReplyFailed(reason=FailureReason.MALFORMED)
+
+    def _request(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> ModelRequest:
+        is_plain, settings = self.agent.is_plain, self.agent.settings
+        return ModelRequest(
+            messages=tuple(messages),
+            tools=tuple(tools),
+            tool_choice=self.agent.client.choice if self.is_first else ToolChoice.AUTO,
+            answer_schema=self.agent.client.schema_text,
+            top_p=self.agent.client.top_p,
+            reasoning_effort=self.agent.client.reasoning_effort,
+            parallel_calls=self.agent.client.parallel_calls,
+            temperature=None if is_plain else settings.temperature,
+            max_tokens=None if is_plain else settings.max_tokens,
+        )
+
+
+async def _stream_answer(model: ChatModel, request: ModelRequest, deadline: RunDeadline) -> AsyncGenerator[ModelEvent]:
+    """Yield the events of an answer until the deadline, also while the model is silent."""
+    events: asyncio.Queue[ModelEvent | None] = asyncio.Queue()
+
+    async def read() -> None:
+        async with aclosing(model.stream(request)) as stream:
+            async for event in stream:
+                events.put_nowait(event)
+
+    # The stream is read in one task of its own: a generator cannot be left in the middle of a wait in another way.
+    reader = asyncio.ensure_future(read())
+    reader.add_done_callback(lambda _: events.put_nowait(None))
+    try:
+        while not deadline.is_over:
+            try:
+                async with asyncio.timeout(deadline.timeout_s()):
+                    event = await events.get()
+            except TimeoutError:
+                return
+            if event is None:
+                break
+            yield event
+        else:
+            return
+    finally:
+        if not reader.done():
+            await abandon_task(reader)
+    if reader.cancelled():
+        yield ReplyFailed(reason=FailureReason.CUT)
+    else:
+        reader.result()
+
+
+def stop_of(failed: ReplyFailed | None, /) -> StopReason:
+    """Return why a run ends whose model gave no answer."""
+    if failed is None:
+        return StopReason.SECONDS
+    return StopReason.MALFORMED if failed.reason is FailureReason.MALFORMED else StopReason.FAILED
+
 
 DONE: Final = "done"
 DONE_TOGETHER: Final = "`done` was called beside other tools. Call it alone, when nothing else is left to do."
@@ -227,7 +371,7 @@ def read_result_tool(record: Callable[[], RunRecord], /) -> Tool:
             text = _result_page(results[0], given.offset)
         else:
             text = (
-                "\n".join(_result_line(each) for each in results[-context_limits.RESULTS_LISTED :])
+                "\n".join(_result_line(each) for each in results[-limits.RESULTS_LISTED :])
                 or "There are no results yet."
             )
         return ToolAnswer(text=text, is_outside=any(each.is_outside for each in results))
@@ -245,7 +389,7 @@ def _result_line(result: CallResult) -> str:
 
 
 def _result_page(result: CallResult, offset: int) -> str:
-    page = result.text[offset : offset + context_limits.RESULT_PAGE_CHARS]
+    page = result.text[offset : offset + limits.RESULT_PAGE_CHARS]
     head = f"{_result_id(result)}, characters {offset:,} to {offset + len(page):,} of {len(result.text):,}:"
     return f"{head}\n{page}"
 
@@ -254,14 +398,81 @@ def _best_passages(results: list[CallResult], query: str) -> list[str]:
     """Return the passages that have most of the query's words, the latest first of equal ones."""
     wanted = set(_WORD.findall(query.casefold()))
     ranked = sorted(_result_pieces(results, wanted), key=lambda piece: piece[0], reverse=True)
-    return [text for _, text in ranked[: context_limits.RESULT_PASSAGES]]
+    return [text for _, text in ranked[: limits.RESULT_PASSAGES]]
 
 
 def _result_pieces(results: list[CallResult], wanted: set[str]) -> Iterator[tuple[int, str]]:
-    size = context_limits.RESULT_PASSAGE_CHARS
+    size = limits.RESULT_PASSAGE_CHARS
     for result in reversed(results):
         # Pieces overlap, so that a passage at an edge is whole in one of them.
         for start in range(0, max(len(result.text), 1), size // 2):
             piece = result.text[start : start + size]
             if count := len(wanted & set(_WORD.findall(piece.casefold()))):
                 yield count, f"{_result_id(result)} (`{result.tool}`), from character {start:,}:\n{piece}"
+
+
+class NextDoing(StrEnum):
+    """Next action."""
+
+    ASK = "ask"
+    CALL = "call"
+    END = "end"
+
+
+class NextAction(NamedTuple):
+    """Next action: a question to the model, calls of its last reply by their places, or the end."""
+
+    doing: NextDoing
+    reason: StopReason = StopReason.ANSWERED
+    places: tuple[int, ...] = ()
+
+
+_ENDS = {FinishReason.LENGTH: StopReason.LENGTH, FinishReason.REFUSED: StopReason.REFUSED}
+
+
+def next_action(
+    record: RunRecord, budget: RunBudget, /, *, readers: Collection[str] = (), handed: Collection[str] = ()
+) -> NextAction:
+    """Return what the run does next.
+
+    Calls of a reply are made in its order; neighbours that only read, those of tools named in `readers`, side by side.
+    Those of tools named in `handed` are the client's: with them the run ends.
+    """
+    if not record.replies:
+        return NextAction(NextDoing.ASK) if record.input.asks else NextAction(NextDoing.END, StopReason.DONE)
+    last = record.replies[-1]
+    calls = last.calls
+    made = {result.place for result in record.results if result.step == last.step}
+    missing = [place for place, call in enumerate(calls) if place not in made and call.name not in handed]
+    if missing:
+        return NextAction(NextDoing.CALL, places=_side_by_side(calls, missing, readers))
+    if record.corrections > limits.CORRECTIONS:
+        return NextAction(NextDoing.END, StopReason.MALFORMED)
+    if not calls and not last.correction:
+        return NextAction(NextDoing.END, _ENDS.get(last.finish, StopReason.ANSWERED))
+    if any(call.name in handed for call in calls):
+        return NextAction(NextDoing.END, StopReason.HANDED)
+    if [call.name for call in calls] == [DONE]:
+        return NextAction(NextDoing.END, StopReason.DONE)
+    usage = record.usage
+    if len(record.replies) >= budget.steps:
+        return NextAction(NextDoing.END, StopReason.STEPS)
+    if budget.calls is not None and usage.calls > budget.calls:
+        return NextAction(NextDoing.END, StopReason.CALLS)
+    if budget.tokens is not None and usage.tokens >= budget.tokens:
+        return NextAction(NextDoing.END, StopReason.TOKENS)
+    return NextAction(NextDoing.ASK)
+
+
+def end_reason(record: RunRecord, budget: RunBudget, /, *, handed: Collection[str] = ()) -> StopReason:
+    """Return why a run that broke off is over: what it came to if nothing but its end is missing, else cancelled."""
+    if record.end is not None:
+        return record.end.reason
+    action = next_action(record, budget, handed=handed)
+    return action.reason if action.doing is NextDoing.END else StopReason.CANCELLED
+
+
+def _side_by_side(calls: Sequence[ToolCall], missing: Sequence[int], readers: Collection[str]) -> tuple[int, ...]:
+    """Return the first missing call, and if it only reads, those behind it that do too."""
+    reading = tuple(takewhile(lambda place: calls[place].name in readers, missing))
+    return reading[: limits.READS_AT_ONCE] or (missing[0],)

@@ -1,1 +1,0 @@
-"""Identity of callers: principals, keys, and the limit on wrong keys."""

@@ -1,0 +1,522 @@
+"""Evaluation of hooks: ten rates, each with its bar, over turns that ship with the product or over a host's own.
+
+`turn`: what a user said in a session, and the answer. `question`: texts that the facts recalled for it are to hold
+(`expects`) and not to hold (`excludes`); it is stored nowhere. `wait`: days that go by. `setup`, on the first line
+alone: settings of the hooks, and other bars for rates.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
+
+import elytron
+from elytron_agent import limits
+from elytron_agent.hooks.contract import HookSettings, StorageKind, checked_session, items_of, space_of
+from elytron_agent.hooks.turn_hooks import TurnHooks
+from elytron_agent.hooks.window import is_reference
+from elytron_core import limits as core_limits
+from elytron_core.clock import DAY_MS, FrozenClock
+from elytron_core.contracts.facts import FactListRequest
+from elytron_core.errors import InvalidInput, InvalidJson, UnreadableFile
+from elytron_core.ids import SeededIds
+from elytron_core.limits import PAGE_MAX
+from elytron_core.model import Value, invalid_input
+from elytron_core.planes.facts import FactState
+from elytron_core.strict_json import parse_json
+from elytron_core.text.similarity import is_blank, normalise_text
+from elytron_models.chat_messages import Json
+
+CEILINGS: Final[Mapping[str, float]] = {
+    "prompt_duplicate_rate": 0.0,
+    "persisted_history_echo_rate": 0.0,
+    "duplicate_growth": 1.05,
+    "session_isolation_leak": 0.0,
+}
+"""Rates that are at most their bar, with it."""
+FLOORS: Final[Mapping[str, float]] = {
+    "history_equivalence": 1.0,
+    "fact_recall_precision": 1.0,
+    "fact_recall_recall": 1.0,
+    "durable_fact_survival": 1.0,
+    "expired_fact_suppression": 1.0,
+    "idempotency": 1.0,
+    "compaction_triggers": 1.0,
+}
+"""Rates that are at least their bar, with it."""
+
+
+class HookRate(Value):
+    """One rate, and the bar: at least that, or at most where `is_ceiling`."""
+
+    name: str
+    value: float
+    bar: float
+    is_ceiling: bool = False
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.bar if self.is_ceiling else self.value >= self.bar
+
+
+class HookRates(Value):
+    """The rates of one run; precision and recall of facts are one of the ten."""
+
+    rates: tuple[HookRate, ...]
+    unmeasured: tuple[str, ...] = ()
+    """Rates that the turns give nothing to measure for."""
+
+    @property
+    def hold(self) -> bool:
+        return all(rate.holds for rate in self.rates)
+
+    def of(self, name: str, /) -> float:
+        """Return the rate of that name."""
+        return next(rate.value for rate in self.rates if rate.name == name)
+
+
+def rate_of(name: str, part: float, whole: float, /, *, bar: float | None = None) -> HookRate:
+    """Return the rate `part` of `whole` beside its own bar, or beside `bar`."""
+    own = CEILINGS[name] if name in CEILINGS else FLOORS[name]
+    value = part / whole if whole else 0.0
+    return HookRate(name=name, value=value, bar=own if bar is None else bar, is_ceiling=name in CEILINGS)
+
+
+SHARES: Final = (0.5, 0.7, 0.79, 0.81, 0.9, 1.2)
+"""Shares of a limit that a context has when it is looked at whether it is compacted."""
+ASKING: Final = "asking"
+"""The conversation in which questions are asked, so that recent turns answer none of them."""
+
+
+class HookStage:
+    """Tells turns to hooks on one memory, and reads what is stored of them."""
+
+    def __init__(
+        self, memory: elytron.MemoryRuntime, clock: FrozenClock, /, *, settings: HookSettings | None = None
+    ) -> None:
+        self.clock = clock
+        self._memory = memory
+        self._settings = settings or HookSettings()
+
+    def hooks(self) -> TurnHooks:
+        """Return hooks over the memory; the caller closes them if their settings name a model."""
+        secret = b"of this evaluation"
+        return TurnHooks(self._memory, settings=self._settings, clock=self.clock, session_secret=secret)
+
+    async def tell(self, hooks: TurnHooks, turns: Sequence[str], /, *, session: str, ids: str = "t") -> None:
+        """Tell the turns, the same answer to each, under ids that follow from their places."""
+        await self.tell_pairs(hooks, [(text, "I see.") for text in turns], session=session, ids=ids)
+
+    async def tell_pairs(
+        self, hooks: TurnHooks, turns: Sequence[tuple[str, str]], /, *, session: str, ids: str = "t"
+    ) -> None:
+        """Tell turns with their answers, under ids that follow from their places."""
+        for number, (text, reply) in enumerate(turns):
+            async with hooks.turn(text, session_id=session, turn_id=f"{ids}{number}") as turn:
+                turn.answered(reply)
+
+    async def recalled_facts(self, hooks: TurnHooks, question: str, /, *, session: str) -> list[str]:
+        """Return the contents of the facts that a question is reminded of."""
+        async with hooks.turn(question, session_id=session, conversation=ASKING) as turn:
+            ids = turn.before.recalled_fact_ids
+        contents = {fact.id: fact.content for fact in await self._entries(session)}
+        return [contents[name] for name in ids]
+
+    async def kept(self, session: str, /) -> list[str]:
+        """Return the messages that are stored of a session, in their order."""
+        report = await self._memory.replay(elytron.MemoryReplayRequest(scope=self._scope(session), limit=PAGE_MAX))
+        return [message.text for turn in report.turns for message in turn.messages]
+
+    async def facts_of(self, session: str, /) -> list[str]:
+        """Return the contents of all facts of a session, in any state."""
+        return [fact.content for fact in await self._entries(session)]
+
+    async def compacted_rightly(
+        self, hooks: TurnHooks, turns: Sequence[tuple[str, str]], /, *, session: str, question: str
+    ) -> int:
+        """Return for how many of `SHARES` the context is compacted if, and only if, the settings say so."""
+        right = 0
+        for number, share in enumerate(SHARES):
+            name = f"{session}-{number}"
+            await self.tell_pairs(hooks, turns, session=name)
+            async with hooks.turn(question, session_id=name) as turn:
+                tokens = turn.before.context_tokens
+            async with hooks.turn(question, session_id=name, max_input_tokens=round(tokens / share)) as turn:
+                right += (turn.before.compacted > 0) == (share >= self._settings.compact_threshold)
+        return right
+
+    async def _entries(self, session: str) -> Sequence[elytron.FactEntry]:
+        request = FactListRequest(scope=self._scope(session), states=tuple(FactState), limit=PAGE_MAX)
+        return (await self._memory.list_facts(request)).items
+
+    def _scope(self, session: str) -> elytron.Scope:
+        return elytron.Scope(space=space_of(self._settings.memory_project, session))
+
+
+SAID: Final = (
+    "My name is Ada Byron.",
+    "I prefer short answers.",
+    "I like oat milk in coffee.",
+    "Today I need to buy bread.",
+    "This week I need a haircut.",
+)
+LASTING: Final = {"Ada Byron", "short answers"}
+OF_THE_WEEK: Final = {"oat milk in coffee", "a haircut"}
+OF_THE_DAY: Final = {"to buy bread"}
+QUESTIONS: Final = ("Who am I?", "How do I like my coffee?", "What do I need today?", "Tell me a joke.")
+SMALL_TALK: Final = (
+    ("The tide table hangs in the kitchen.", "Good to know."),
+    ("Our dinghy is called Petrel.", "A fine name."),
+    ("The boat house was painted blue.", "It must look well."),
+    ("Ok", "Ok"),
+    ("The harbour closes at nine.", "Then we must be early."),
+    ("Ok", "Ok"),
+)
+
+
+async def evaluate_hooks(store: str = "memory:", /) -> HookRates:
+    """Return the rates of hooks on a store; each scenario has sessions of its own there."""
+    clock = FrozenClock(step_ms=1)
+    async with elytron.open(store, space=None, clock=clock, ids=SeededIds()) as memory:
+        told = _HookScenarios(memory, clock)
+        rates = [*await told.history(), *await told.facts(), *await told.repeats(), *await told.walls()]
+        return HookRates(rates=(*rates, *await told.compaction()))
+
+
+class _HookScenarios(HookStage):
+    """Tells turns to hooks and counts what comes of them."""
+
+    async def history(self) -> tuple[HookRate, ...]:
+        """Tell a talk whose host sends all of it each time, and whose model repeats what it was shown."""
+        hooks, history = self.hooks(), list[Json]()
+        items = twice = 0
+        for said, reply in SMALL_TALK:
+            history.append({"role": "user", "content": said})
+            async with hooks.turn(history, session_id="history") as turn:
+                seen = Counter(item.identity for item in items_of(turn.messages))
+                sent = Counter(item.identity for item in items_of(history))
+                items += seen.total()
+                twice += (seen - sent - Counter(set(seen))).total()
+                shown = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
+                turn.answered("\n".join([reply, *shown]))
+            history.append({"role": "assistant", "content": reply})
+        kept = await self.kept("history")
+        meant = [text for pair in SMALL_TALK for text in pair]
+        echoes = (Counter(kept) - Counter(meant)).total()
+        same = sum(one == other for one, other in zip(kept, meant, strict=False))
+        return (
+            rate_of("prompt_duplicate_rate", twice, items),
+            rate_of("persisted_history_echo_rate", echoes, len(kept)),
+            rate_of("history_equivalence", same, max(len(kept), len(meant))),
+        )
+
+    async def facts(self) -> tuple[HookRate, ...]:
+        """Tell facts of all tiers, and ask the same day, the next day, after the week, and after a year."""
+        hooks = self.hooks()
+        await self.tell(hooks, SAID, session="facts")
+        meant = LASTING | OF_THE_WEEK | OF_THE_DAY
+        right = shown = wanted = 0
+        for question in QUESTIONS:
+            found = await self._values(hooks, question)
+            right, shown, wanted = right + len(found & meant), shown + len(found), wanted + len(meant)
+        gone, over, stayed = 0, 0, 0
+        for days, past in ((1, OF_THE_DAY), (7, OF_THE_DAY | OF_THE_WEEK), (365, OF_THE_DAY | OF_THE_WEEK)):
+            self.clock.advance(days * DAY_MS)
+            found = await self._values(hooks, QUESTIONS[0])
+            gone, over, stayed = gone + len(past - found), over + len(past), stayed + len(found & LASTING)
+        return (
+            rate_of("fact_recall_precision", right, shown),
+            rate_of("fact_recall_recall", right, wanted),
+            rate_of("durable_fact_survival", stayed, 3 * len(LASTING)),
+            rate_of("expired_fact_suppression", gone, over),
+        )
+
+    async def _values(self, hooks: TurnHooks, question: str) -> set[str]:
+        facts = await self.recalled_facts(hooks, question, session="facts")
+        return {fact.partition(": ")[2] for fact in facts}
+
+    async def repeats(self) -> tuple[HookRate, ...]:
+        """Tell each turn three times under its id, then the same words under new ids."""
+        hooks = self.hooks()
+        await self.tell(hooks, SAID, session="repeats")
+        kept, facts = await self.kept("repeats"), await self.facts_of("repeats")
+        unchanged = 0
+        for _ in range(2):
+            await self.tell(hooks, SAID, session="repeats")
+            unchanged += (kept, facts) == (await self.kept("repeats"), await self.facts_of("repeats"))
+        await self.tell(hooks, SAID, session="repeats", ids="again")
+        return (
+            rate_of("idempotency", unchanged, 2),
+            rate_of("duplicate_growth", len(await self.facts_of("repeats")), len(facts)),
+        )
+
+    async def walls(self) -> tuple[HookRate, ...]:
+        """Tell each of several sessions a secret, and ask all of them for those of the others."""
+        hooks = self.hooks()
+        people = {f"key-{number}": f"Name{number}" for number in range(4)}
+        for key, name in people.items():
+            await self.tell(hooks, (f"My name is {name}.",), session=hooks.session_of(key))
+        leaks = asked = 0
+        for key, own in people.items():
+            for name in people.values():
+                async with hooks.turn(f"Is there a {name}? Who am I?", credential=key) as turn:
+                    shown = "\n".join(str(message["content"]) for message in turn.messages[:-1])
+                asked += 1
+                leaks += any(other in shown for other in people.values() if other != own)
+        return (rate_of("session_isolation_leak", leaks, asked),)
+
+    async def compaction(self) -> tuple[HookRate, ...]:
+        """Ask for contexts of many limits: one is compacted exactly from four fifths on."""
+        told = [(f"{said} {said}", "I see.") for said, _ in SMALL_TALK]
+        right = await self.compacted_rightly(self.hooks(), told, session="compaction", question="And now?")
+        return (rate_of("compaction_triggers", right, len(SHARES)),)
+
+
+_Words = Annotated[str, Field(min_length=1, max_length=core_limits.CONDITION_CHARS)]
+_Said = Annotated[str, Field(min_length=1, max_length=core_limits.MESSAGE_CHARS)]
+_Texts = Annotated[tuple[_Words, ...], Field(max_length=limits.EVALUATED_TEXTS)]
+
+
+class TurnLine(Value):
+    """A turn of a session that memory keeps."""
+
+    kind: Literal["turn"]
+    user: _Said
+    assistant: _Said
+    session: str = "default"
+
+
+class QuestionLine(Value):
+    """A question to a session, at this place among the turns."""
+
+    kind: Literal["question"]
+    user: _Said
+    expects: _Texts = ()
+    excludes: _Texts = ()
+    session: str = "default"
+
+
+class WaitLine(Value):
+    """Days that go by before the next line."""
+
+    kind: Literal["wait"]
+    days: Annotated[int, Field(ge=1, le=limits.EVALUATED_DAYS)]
+
+
+class SetupLine(Value):
+    """Settings of the hooks, and bars that are other than the product's own."""
+
+    kind: Literal["setup"]
+    settings: dict[str, JsonValue] = {}
+    bars: dict[str, Annotated[float, Field(ge=0)]] = {}
+
+
+class TurnScript(Value):
+    """All of a file."""
+
+    lines: tuple[TurnLine | QuestionLine | WaitLine, ...]
+    settings: HookSettings = HookSettings()
+    bars: dict[str, float] = {}
+
+    @property
+    def turns(self) -> dict[str, list[TurnLine]]:
+        """Return the turns of each session, in their order."""
+        found: dict[str, list[TurnLine]] = {}
+        for line in self.lines:
+            if isinstance(line, TurnLine):
+                found.setdefault(line.session, []).append(line)
+        return found
+
+
+_Line = TurnLine | QuestionLine | WaitLine | SetupLine
+_LINES: Final = TypeAdapter[_Line](Annotated[_Line, Field(discriminator="kind")])
+
+
+def read_script(path: Path, /) -> TurnScript:
+    """Return the turns of a file. Raises UnreadableFile, which names the line; nothing of the line is in it."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(limits.EVALUATED_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise UnreadableFile.unopened(path.name, error) from None
+    if len(data) > limits.EVALUATED_BYTES:
+        raise UnreadableFile(name=path.name, problem=f"has more than {limits.EVALUATED_BYTES:,} bytes")
+    lines: list[TurnLine | QuestionLine | WaitLine] = []
+    setup: SetupLine | None = None
+    settings = HookSettings()
+    for number, text in enumerate(data.split(b"\n"), 1):
+        if not text.strip():
+            continue
+        try:
+            line = _parse_line(text)
+            if not isinstance(line, SetupLine):
+                lines.append(line)
+                continue
+            settings, setup = _line_settings(line, is_first=setup is None and not lines), line
+        except InvalidInput as error:
+            problem = f"{error.field} {error.problem}"
+            raise UnreadableFile(name=path.name, line=number, problem=problem) from None
+    if len(lines) > limits.EVALUATED_LINES:
+        raise UnreadableFile(name=path.name, problem=f"has more than {limits.EVALUATED_LINES:,} lines")
+    if not any(isinstance(line, TurnLine) for line in lines):
+        raise UnreadableFile(name=path.name, problem="has no turn: give lines of the kind turn")
+    return TurnScript(lines=tuple(lines), settings=settings, bars=setup.bars if setup is not None else {})
+
+
+def _parse_line(text: bytes) -> _Line:
+    """Return what one line says. Raises InvalidInput."""
+    try:
+        line = _LINES.validate_python(parse_json(text, limit=limits.EVALUATED_BYTES))
+    except InvalidJson as error:
+        raise InvalidInput(field="JSON", problem=error.problem) from None
+    except ValidationError as error:
+        raise invalid_input(error) from None
+    match line:
+        case SetupLine(bars=bars):
+            if bars.keys() - CEILINGS.keys() - FLOORS.keys():
+                problem = f"names no rate: there are {', '.join([*CEILINGS, *FLOORS])}"
+                raise InvalidInput(field="bars", problem=problem)
+        case TurnLine() | QuestionLine():
+            checked_session(line.session)
+            if is_blank(line.user):
+                raise InvalidInput(field="user", problem="has no visible character")
+        case WaitLine():
+            pass
+    return line
+
+
+def _line_settings(line: SetupLine, *, is_first: bool) -> HookSettings:
+    if not is_first:
+        raise InvalidInput(field="setup", problem="belongs on the first line")
+    settings = HookSettings.read(line.settings)
+    if settings.memory_storage is not StorageKind.ELYTRON or not settings.enable_memory:
+        problem = "leave memory on and in a memory of this evaluation: leave memory_storage and enable_memory out"
+        raise InvalidInput(field="settings", problem=problem)
+    return settings
+
+
+_COMPACTED_FROM: Final = 4
+"""Turns of a session from which on compaction is looked at."""
+
+
+async def evaluate_turns(script: TurnScript, /, *, store: str = "memory:") -> HookRates:
+    """Return the rates of hooks over the turns of `script`, in a store of their own."""
+    clock = FrozenClock(step_ms=1)
+    async with elytron.open(store, space=None, clock=clock, ids=SeededIds()) as memory:
+        told = _ScriptTelling(memory, clock, script)
+        async with told.hooks() as hooks:
+            await told.all_lines(hooks)
+            await told.other_sessions(hooks)
+            await told.repeats(hooks)
+            await told.compaction(hooks)
+        return told.rates()
+
+
+class _ScriptTelling(HookStage):
+    """Tells the lines of a script to hooks, and counts part and whole of each rate."""
+
+    def __init__(self, memory: elytron.MemoryRuntime, clock: FrozenClock, script: TurnScript, /) -> None:
+        super().__init__(memory, clock, settings=script.settings)
+        self._script = script
+        self._parts: Counter[str] = Counter()
+        self._wholes: Counter[str] = Counter()
+        self._histories: dict[str, list[Json]] = {}
+
+    def rates(self) -> HookRates:
+        """Return the rates that there was something to measure for, in the order of the page."""
+        bars, names = self._script.bars, [*CEILINGS, *FLOORS]
+        measured = [name for name in names if self._wholes[name]]
+        return HookRates(
+            rates=tuple(rate_of(name, self._parts[name], self._wholes[name], bar=bars.get(name)) for name in measured),
+            unmeasured=tuple(name for name in names if name not in measured),
+        )
+
+    async def all_lines(self, hooks: TurnHooks) -> None:
+        """Tell the lines in their order, each turn with all of its session before it, as hosts send it."""
+        is_later = False
+        for number, line in enumerate(self._script.lines):
+            match line:
+                case TurnLine():
+                    await self._tell(hooks, line, number)
+                case QuestionLine():
+                    await self._ask(hooks, line, is_later=is_later)
+                case WaitLine(days=days):
+                    is_later = True
+                    self.clock.advance(days * DAY_MS)
+        for session, turns in self._script.turns.items():
+            kept, meant = await self.kept(session), [text for turn in turns for text in (turn.user, turn.assistant)]
+            self._count("persisted_history_echo_rate", (Counter(kept) - Counter(meant)).total(), len(kept))
+            same = sum(one == other for one, other in zip(kept, meant, strict=False))
+            self._count("history_equivalence", same, max(len(kept), len(meant)))
+
+    async def other_sessions(self, hooks: TurnHooks) -> None:
+        """Ask each session the questions of the others: what they expect, and it has not said, is not shown to it."""
+        said = {
+            session: normalise_text("\n".join(f"{turn.user}\n{turn.assistant}" for turn in turns))
+            for session, turns in self._script.turns.items()
+        }
+        for line in self._script.lines:
+            if not isinstance(line, QuestionLine):
+                continue
+            for session in said.keys() - {line.session}:
+                theirs = [text for text in line.expects if normalise_text(text) not in said[session]]
+                if theirs:
+                    shown = await self._reference(hooks, line.user, session)
+                    self._count("session_isolation_leak", bool(_count_held(theirs, shown)), 1)
+
+    async def repeats(self, hooks: TurnHooks) -> None:
+        """Tell each session's turns to a session of their own, again under their ids, and then under new ids."""
+        for number, turns in enumerate(self._script.turns.values()):
+            session = f"evaluation.repeats-{number}"
+            told = [(turn.user, turn.assistant) for turn in turns]
+            await self.tell_pairs(hooks, told, session=session)
+            before = await self.kept(session), await self.facts_of(session)
+            await self.tell_pairs(hooks, told, session=session)
+            self._count("idempotency", before == (await self.kept(session), await self.facts_of(session)), 1)
+            await self.tell_pairs(hooks, told, session=session, ids="again")
+            self._count("duplicate_growth", len(await self.facts_of(session)), len(before[1]))
+
+    async def compaction(self, hooks: TurnHooks) -> None:
+        """Ask for contexts of the longest session at shares of a limit."""
+        turns = max(self._script.turns.values(), key=len)
+        if len(turns) < _COMPACTED_FROM:
+            return
+        told = [(turn.user, turn.assistant) for turn in turns]
+        right = await self.compacted_rightly(hooks, told, session="evaluation.compaction", question=turns[-1].user)
+        self._count("compaction_triggers", right, len(SHARES))
+
+    async def _tell(self, hooks: TurnHooks, line: TurnLine, number: int) -> None:
+        """Tell one turn; its answer repeats the reference, as models do."""
+        history = self._histories.setdefault(line.session, [])
+        history.append({"role": "user", "content": line.user})
+        async with hooks.turn(history, session_id=line.session, turn_id=f"t{number}") as turn:
+            seen = Counter(item.identity for item in items_of(turn.messages))
+            sent = Counter(item.identity for item in items_of(history))
+            self._count("prompt_duplicate_rate", (seen - sent - Counter(set(seen))).total(), seen.total())
+            echo = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
+            turn.answered("\n".join([line.assistant, *echo]))
+        history.append({"role": "assistant", "content": line.assistant})
+
+    async def _ask(self, hooks: TurnHooks, line: QuestionLine, *, is_later: bool) -> None:
+        shown = normalise_text("\n".join(await self.recalled_facts(hooks, line.user, session=line.session)))
+        right, wrong = _count_held(line.expects, shown), _count_held(line.excludes, shown)
+        self._count("fact_recall_recall", right, len(line.expects))
+        self._count("fact_recall_precision", right, right + wrong)
+        if is_later:
+            self._count("durable_fact_survival", right, len(line.expects))
+            self._count("expired_fact_suppression", len(line.excludes) - wrong, len(line.excludes))
+
+    async def _reference(self, hooks: TurnHooks, question: str, session: str) -> str:
+        """Return what a question is reminded of, in one form."""
+        async with hooks.turn(question, session_id=session, conversation=ASKING) as turn:
+            return normalise_text("\n".join(str(item.words) for item in items_of(turn.messages) if is_reference(item)))
+
+    def _count(self, name: str, part: float, whole: float) -> None:
+        self._parts[name] += int(part)
+        self._wholes[name] += int(whole)
+
+
+def _count_held(texts: Sequence[str], shown: str) -> int:
+    return sum(normalise_text(text) in shown for text in texts)

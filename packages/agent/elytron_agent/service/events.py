@@ -1,0 +1,514 @@
+"""Events for clients, who come and go: feeds of turns, the stream of one, and the log of a user's events.
+
+An entry of the log names an item and holds no word of it, so an erasure empties the log without touching it. Ids begin
+at the time of the log's first entry, so that those of an erased log are none of a later one.
+"""
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
+
+from pydantic import Field
+from starlette.types import Receive, Send
+
+from elytron.runtime_records import RecordDraft
+from elytron_adapter import envelope
+from elytron_adapter.access_keys import Principal
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_agent import limits
+from elytron_agent.runs.events import (
+    ANSWERS,
+    AgentEvent,
+    RunEnded,
+    RunStarted,
+    StepTaken,
+    StopReason,
+    ToolAnswered,
+    ToolCalled,
+)
+from elytron_agent.runs.journal import AGENTS, MAIN
+from elytron_agent.runs.settings import RunUsage
+from elytron_agent.service.companion import UserAgents
+from elytron_agent.service.thread_items import ThreadItems, item_name
+from elytron_agent.service.wire import REACT, AgentEventData, AgentEventKind, reaction_in
+from elytron_core import limits as core_limits
+from elytron_core.clock import Instant
+from elytron_core.errors import EventIdInvalid, LimitExceeded, NotFound, PreconditionFailed
+from elytron_core.model import Value
+
+_PROBLEMS: Final = {
+    StopReason.FAILED: "the model could not be asked: your words are kept, try again later",
+    StopReason.MALFORMED: "the model gave no answer that can be shown: your words are kept",
+    StopReason.WINDOW: "it does not fit the model's window",
+    StopReason.REFUSED: "the model will not answer this",
+    StopReason.CANCELLED: "the turn was cancelled",
+}
+
+
+class FeedEvent(NamedTuple):
+    """An event of a turn. `id` is its place in the user's log, empty for what is in none."""
+
+    kind: AgentEventKind
+    data: AgentEventData
+    id: str = ""
+
+
+EventT = TypeVar("EventT")
+
+
+class TurnFeed(Generic[EventT]):
+    """The events of one turn, for readers that come and go."""
+
+    def __init__(self) -> None:
+        self._events: list[EventT] = []
+        self._is_over = False
+        self._changed = asyncio.Event()
+
+    def put(self, event: EventT, /) -> None:
+        """Add an event."""
+        self._events.append(event)
+        self._wake()
+
+    def close(self) -> None:
+        """Say that no event follows."""
+        self._is_over = True
+        self._wake()
+
+    async def read(self, *, first: int = 0) -> AsyncGenerator[EventT]:
+        """Yield all events, from the given one on, until the turn is over."""
+        place = first
+        while True:
+            changed = self._changed
+            while place < len(self._events):
+                place += 1
+                yield self._events[place - 1]
+            if self._is_over:
+                return
+            await changed.wait()
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+
+class FeedWriter(Generic[EventT]):
+    """Puts events into a feed, in their order, once they are logged; what comes meanwhile is logged together."""
+
+    def __init__(self, feed: TurnFeed[EventT], log: Callable[..., Awaitable[Sequence[EventT]]], /) -> None:
+        self._feed = feed
+        self._log = log
+        self._waiting: list[EventT] = []
+        self._work: asyncio.Task[None] | None = None
+
+    def put(self, event: EventT, /) -> None:
+        """Have an event logged, then put into the feed."""
+        self._waiting.append(event)
+        if self._work is None or self._work.done():
+            self._work = asyncio.create_task(self._write())
+
+    async def finish(self) -> None:
+        """Wait until all events are in the feed."""
+        if self._work is not None:
+            await self._work
+
+    def end(self) -> None:
+        """Leave out what is not logged yet."""
+        if self._work is not None:
+            self._work.cancel()
+
+    async def _write(self) -> None:
+        while self._waiting:
+            events, self._waiting = self._waiting, []
+            for event in await self._log(*events):
+                self._feed.put(event)
+
+
+@dataclass(slots=True)
+class TurnTranslator:
+    """Turns what happens in runs into events for clients."""
+
+    agent_id: str
+    schedule: str | None = None
+    """Schedule that began the turn."""
+    messages: int = 0
+    begun: set[str] = field(default_factory=set[str])
+    _run: str = ""
+    _calls: int = 0
+    _reactions: dict[str, str] = field(default_factory=dict[str, str])
+
+    def events(self, event: AgentEvent, /) -> Iterator[FeedEvent]:
+        """Yield the events of the feed that one of the run comes to."""
+        match event:
+            case RunStarted():
+                self._run, self.messages = event.run, 0
+                self.begun.add(event.run)
+                yield self._made(AgentEventKind.TYPING, step=1)
+            case StepTaken():
+                self._calls = event.calls
+                if event.text:
+                    yield self.message(event.step, event.text)
+            case ToolCalled():
+                if event.tool == REACT and (emoji := reaction_in(event.arguments)):
+                    self._reactions[event.call] = emoji
+            case ToolAnswered():
+                yield from self._answered(event)
+            case RunEnded():
+                yield self._ended(event)
+            case _:
+                pass
+
+    def message(self, step: int, text: str, /, *, run: str | None = None) -> FeedEvent:
+        """Return the event of a message."""
+        self.messages += 1
+        self._run = run or self._run
+        name = item_name(self._run, step)
+        return self._made(AgentEventKind.MESSAGE, step=step, message_id=name, message=text, messages=(text,))
+
+    def failed(self, code: str, problem: str, /) -> FeedEvent:
+        """Return the event of a turn that failed."""
+        return self._made(AgentEventKind.ERROR, error=problem, code=code)
+
+    def _answered(self, event: ToolAnswered) -> Iterator[FeedEvent]:
+        self._calls -= 1
+        emoji = self._reactions.pop(event.call, None)
+        if emoji is not None and not event.is_error:
+            yield self._made(AgentEventKind.REACTION, step=event.step, item_id=item_name(self._run, 0), emoji=emoji)
+        if self._calls == 0 and event.tool != "done":
+            yield self._made(AgentEventKind.TYPING, step=event.step + 1)
+
+    def _ended(self, event: RunEnded) -> FeedEvent:
+        self._run = event.run
+        if event.reason not in ANSWERS:
+            return self.failed(event.reason.value, event.problem or _PROBLEMS[event.reason])
+        return self._made(
+            AgentEventKind.DONE,
+            reason=event.reason.value,
+            total_steps=event.usage.steps,
+            total_messages=self.messages,
+            usage=event.usage,
+        )
+
+    def _made(self, kind: AgentEventKind, /, **fields: object) -> FeedEvent:
+        data = AgentEventData.model_validate(
+            {"agent_id": self.agent_id, "run_id": self._run, "schedule_id": self.schedule, **fields}
+        )
+        return FeedEvent(kind, data)
+
+
+HEADERS: Final = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
+_DISCONNECT: Final = "http.disconnect"
+
+Written = Callable[[FeedEvent], Awaitable[None]]
+"""Is called with each event whose frame was handed to the connection."""
+
+
+class OpenStreams:
+    """Counts the streams of each caller."""
+
+    def __init__(self, entrance: CallerEntrance, /) -> None:
+        self.entrance = entrance
+        self._open: Counter[str] = Counter()
+
+    @contextmanager
+    def place(self, principal: Principal, /) -> Generator[None]:
+        """Count a stream of `principal` while it is open. Raises LimitExceeded."""
+        if self._open[principal.id] >= limits.STREAMS_EACH:
+            raise LimitExceeded(what="open streams of one caller", limit=limits.STREAMS_EACH)
+        self._open[principal.id] += 1
+        self.entrance.streams += 1
+        try:
+            yield
+        finally:
+            self.entrance.streams -= 1
+            self._open[principal.id] -= 1
+            self._open += Counter()
+
+
+class EventWriter:
+    """Writes events to one connection until they end, the reader leaves, or the server closes."""
+
+    def __init__(self, entrance: CallerEntrance, receive: Receive, send: Send, /, *, silence_s: float) -> None:
+        self._entrance = entrance
+        self._receive = receive
+        self._send = send
+        self._silence_s = silence_s
+
+    async def write(
+        self,
+        events: AsyncGenerator[FeedEvent | bytes],
+        /,
+        *,
+        opening: bytes = b"",
+        written: Written | None = None,
+        credential: str | None = None,
+    ) -> None:
+        """Send the events until the credential holds no longer, which the last of them says."""
+        ended = asyncio.ensure_future(self._entrance.ended(credential, recheck_s=core_limits.STREAM_RECHECK_S))
+        ends = {asyncio.ensure_future(self._gone()), ended}
+        coming = asyncio.ensure_future(anext(events))
+        try:
+            await self._frame(opening, begins=True)
+            while True:
+                await asyncio.wait({coming, *ends}, timeout=self._silence_s, return_when=asyncio.FIRST_COMPLETED)
+                if any(task.done() for task in ends):
+                    if ended.done() and (refused := ended.result()) is not None:
+                        data = AgentEventData(error=refused.message, code=refused.key)
+                        await self._frame(event_frame(FeedEvent(AgentEventKind.ERROR, data)))
+                    break
+                if not coming.done():
+                    await self._frame(b": keep-alive\n\n")
+                    continue
+                try:
+                    event = coming.result()
+                except StopAsyncIteration:
+                    break
+                await self._frame(event if isinstance(event, bytes) else event_frame(event))
+                if written is not None and not isinstance(event, bytes):
+                    await written(event)
+                coming = asyncio.ensure_future(anext(events))
+            await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            return  # no reader: the server closes the connection
+        finally:
+            for task in (coming, *ends):
+                task.cancel()
+            await asyncio.gather(coming, *ends, return_exceptions=True)
+            await events.aclose()
+
+    async def _frame(self, data: bytes, *, begins: bool = False) -> None:
+        """Send `data`. Raises TimeoutError if the reader takes nothing for too long."""
+        async with asyncio.timeout(limits.SEND_S):
+            if begins:
+                await self._send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def _gone(self) -> None:
+        """Return when the client is gone; what it still sends is thrown away."""
+        while (await self._receive())["type"] != _DISCONNECT:
+            pass
+
+
+def event_frame(event: FeedEvent, /) -> bytes:
+    """Return the bytes of an event; its data is JSON on one line, so nothing in it can end the event."""
+    head = b"id: %b\n" % event.id.encode() if event.id else b""
+    return b"%bevent: %b\ndata: %b\n\n" % (head, event.kind.value.encode(), envelope.encode_value(event.data))
+
+
+_ID: Final = re.compile(r"[0-9]{1,18}")
+_HEAD: Final = "log"
+_REFERENCES: Final = frozenset({AgentEventKind.MESSAGE, AgentEventKind.REACTION})
+
+
+class LogEntry(Value):
+    """One event: which one, of which thread, and which item it is about."""
+
+    sequence: int
+    at: Instant
+    kind: AgentEventKind
+    agent_id: str
+    thread: str
+    run_id: str = ""
+    step: int | None = None
+    item_id: str | None = None
+    reason: str | None = None
+    total_steps: int | None = None
+    total_messages: int | None = None
+    usage: RunUsage | None = None
+    error: str | None = None
+    code: str | None = None
+    schedule_id: str | None = None
+
+
+class LoggedTurn(Value):
+    """A turn whose end is not in the log yet. It was begun `at`."""
+
+    thread: str
+    run_id: str
+    at: Instant
+
+
+class LogPage(Value):
+    """Entries that follow each other. The last page of a log is its head, which is replaced by version."""
+
+    number: int = 0
+    first: int = 1
+    entries: Annotated[tuple[LogEntry, ...], Field(max_length=limits.LOG_PAGE)] = ()
+    open: tuple[LoggedTurn, ...] = ()
+
+    @property
+    def next(self) -> int:
+        return self.first + len(self.entries)
+
+
+class LogGap(Value):
+    """Events that are no longer there."""
+
+    first: int
+    last: int
+    reason: str
+
+
+class EventLog:
+    """The log of one user. Several processes may add to it."""
+
+    def __init__(self, user: UserAgents, /) -> None:
+        self._user = user
+        self._order = asyncio.Lock()
+        self._head: tuple[LogPage, int] | None = None
+
+    async def add(self, *events: FeedEvent, thread: str) -> Sequence[FeedEvent]:
+        """Put events into the log, in one commit, and return them with their ids."""
+        async with self._order:
+            while True:
+                head, version = self._head or await self._read_head()
+                try:
+                    self._head = await self._append(head, version, events, thread)
+                except PreconditionFailed:
+                    self._head = None
+                    continue
+                return [event._replace(id=str(head.next + place)) for place, event in enumerate(events)]
+
+    async def open_turns(self) -> tuple[LoggedTurn, ...]:
+        """Return the turns whose end is not in the log."""
+        return (await self._read_head())[0].open
+
+    async def last(self) -> int:
+        """Return the id of the last event; 0 before the first."""
+        head, version = await self._read_head()
+        return head.next - 1 if version else 0
+
+    async def after(self, place: int, /) -> tuple[LogGap | None, Sequence[LogEntry]]:
+        """Return the events behind `place`, after the gap that is there, if any; behind 0 all that there are."""
+        head, version = await self._read_head()
+        if place == head.next - 1 or (place == 0 and version == 0):
+            return None, ()
+        if place >= head.next or version == 0:
+            return LogGap(first=head.first, last=head.next - 1, reason="unknown"), ()
+        found = [entry for entry in head.entries if entry.sequence > place]
+        first = head.first
+        for number in range(head.number - 1, max(-1, head.number - limits.LOG_PAGES), -1):
+            if place + 1 >= first:
+                break
+            page = await self._page(number)
+            if page is None:
+                break
+            first = page.first
+            found = [entry for entry in page.entries if entry.sequence > place] + found
+        since = self._user.memory.context.clock.now() - limits.EVENTS_KEPT_S * 1000
+        kept = [entry for entry in found if entry.at >= since]
+        begin = kept[0].sequence if kept else head.next
+        gap = LogGap(first=place + 1, last=begin - 1, reason="expired") if begin > place + 1 > 1 else None
+        return gap, kept
+
+    async def has_message(self, item_id: str, /) -> bool:
+        """Return whether an item's message is in the log."""
+        head, _ = await self._read_head()
+        for number in range(head.number, max(-1, head.number - limits.LOG_PAGES_OF_A_TURN), -1):
+            page = head if number == head.number else await self._page(number)
+            if page is None:
+                break
+            if any(entry.item_id == item_id and entry.kind is AgentEventKind.MESSAGE for entry in page.entries):
+                return True
+        return False
+
+    async def shown(self, entry: LogEntry, /) -> FeedEvent:
+        """Return an event in the form for clients, with what its item says now."""
+        fields: dict[str, Any] = entry.model_dump(exclude={"sequence", "kind", "thread", "item_id", "at"})
+        fields["created_at"] = entry.at
+        if entry.kind in _REFERENCES and entry.item_id is not None:
+            user = self._user
+            items = ThreadItems(user.memory, user.records, user.scope, agent=entry.thread)
+            try:
+                item = await items.item(entry.item_id)
+            except NotFound:
+                fields["is_erased"] = True
+            else:
+                if entry.kind is AgentEventKind.MESSAGE:
+                    fields |= {"message": item.text, "messages": (item.text,)}
+                else:
+                    fields["emoji"] = item.reaction.emoji if item.reaction is not None else None
+            fields["message_id" if entry.kind is AgentEventKind.MESSAGE else "item_id"] = entry.item_id
+        return FeedEvent(entry.kind, AgentEventData.model_validate(fields), str(entry.sequence))
+
+    async def _append(
+        self, head: LogPage, version: int, events: Sequence[FeedEvent], thread: str
+    ) -> tuple[LogPage, int]:
+        now = self._user.memory.context.clock.now()
+        drafts: list[RecordDraft] = []
+        for event in events:
+            if len(head.entries) >= limits.LOG_PAGE:
+                drafts.append(_page_draft(_page_key(head.number), head))
+                head = LogPage(number=head.number + 1, first=head.next, open=head.open)
+            entry = _entry_of(event, thread, head.next, now)
+            still = _still_open(head.open, entry)
+            head = head.model_copy(update={"entries": (*head.entries, entry), "open": still})
+        records = await self._user.records.put_all([*drafts, _page_draft(_HEAD, head, version)])
+        return head, records[-1].version
+
+    async def _read_head(self) -> tuple[LogPage, int]:
+        found = await self._user.records.get(_log_place(), _HEAD)
+        if found is None:
+            return LogPage(first=max(1, self._user.memory.context.clock.now())), 0
+        return LogPage.model_validate(found.value), found.version
+
+    async def _page(self, number: int) -> LogPage | None:
+        found = await self._user.records.get(_log_place(), _page_key(number))
+        page = LogPage.model_validate(found.value) if found is not None else None
+        return page if page is not None and page.number == number else None
+
+
+def event_place(text: str | None, /) -> int | None:
+    """Return the place that an event's id names, None for no id. Raises EventIdInvalid."""
+    if text is None:
+        return None
+    if _ID.fullmatch(text) is None:
+        raise EventIdInvalid
+    return int(text)
+
+
+def _entry_of(event: FeedEvent, thread: str, sequence: int, at: Instant) -> LogEntry:
+    data = event.data
+    return LogEntry(
+        sequence=sequence,
+        at=at,
+        kind=event.kind,
+        agent_id=data.agent_id or "",
+        thread=thread,
+        run_id=data.run_id or "",
+        step=data.step,
+        item_id=data.message_id or data.item_id,
+        reason=data.reason,
+        total_steps=data.total_steps,
+        total_messages=data.total_messages,
+        usage=data.usage,
+        error=data.error,
+        code=data.code,
+        schedule_id=data.schedule_id,
+    )
+
+
+def _still_open(turns: tuple[LoggedTurn, ...], entry: LogEntry) -> tuple[LoggedTurn, ...]:
+    """Return the turns without an end behind `entry`."""
+    is_begun = entry.kind is AgentEventKind.TYPING
+    if not is_begun and entry.kind not in {AgentEventKind.DONE, AgentEventKind.ERROR}:
+        return turns
+    others = tuple(turn for turn in turns if turn.thread != entry.thread)
+    mine = LoggedTurn(thread=entry.thread, run_id=entry.run_id, at=entry.at)
+    return (*others, mine) if is_begun else others
+
+
+def _page_draft(key: str, page: LogPage, version: int | None = None) -> RecordDraft:
+    value = page.model_dump(mode="json", exclude_defaults=True)
+    return RecordDraft(_log_place(), key, value, text="events", expected_version=version)
+
+
+def _page_key(number: int) -> str:
+    return f"page.{number % limits.LOG_PAGES:04}"
+
+
+def _log_place() -> tuple[str, ...]:
+    return (AGENTS, MAIN, "events")

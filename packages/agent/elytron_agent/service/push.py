@@ -1,0 +1,428 @@
+"""Push: where a user's devices are reached, previews encrypted for each, and their runner.
+
+The keys of a preview come in as bytes, so that published vectors can be held against it. A service's own keys are
+derived from the space's own secret, so that none is stored. Addresses and points are stored as numbers: admission
+would black out what looks like a credential in them.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Final, Literal, NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from pydantic import Field
+
+from elytron.context import Beat, OperationContext
+from elytron.jobs.queue import schedule_job
+from elytron_adapter.http.requests import is_public, number_of
+from elytron_agent import limits
+from elytron_agent.runs.journal import AGENTS, MAIN
+from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents
+from elytron_agent.service.wire import ItemRole, ThreadItem
+from elytron_core.clock import Instant
+from elytron_core.errors import (
+    AgentDisabled,
+    InvalidInput,
+    LimitExceeded,
+    MissingExtra,
+    NotFound,
+    PermissionRefused,
+    Unreachable,
+)
+from elytron_core.ids import SpaceId
+from elytron_core.model import Request, Value
+from elytron_core.planes.jobs import JobTerms
+from elytron_core.scope import OpaqueId, Scope
+
+_PORTS: Final = {"https": 443, "http": 80}
+GONE: Final = frozenset({404, 410})
+"""Answers after which a subscription is no longer there."""
+_OK: Final = range(200, 300)
+
+
+class CheckedAddress(NamedTuple):
+    """An address with its host replaced by the number that was judged, and the name of the host."""
+
+    url: str
+    host: str
+
+
+def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
+    """Return the parts of an address that may be subscribed. Raises InvalidInput for another one.
+
+    Hosts that the operator named may be called without TLS.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host = port = parts = None
+    is_plain = all("!" <= character <= "~" for character in url)
+    if (
+        parts is None
+        or not host
+        or not is_plain
+        or parts.username is not None
+        or parts.scheme not in _PORTS
+        or port == 0
+    ):
+        raise InvalidInput(field="url", problem="is no address such as https://push.example/send")
+    if parts.scheme == "http" and host not in allowed:
+        raise InvalidInput(field="url", problem="needs https: others are for hosts that the operator names")
+    return parts
+
+
+async def checked_address(url: str, allowed: Collection[str], /) -> CheckedAddress:
+    """Return where to call. Raises PermissionRefused for a private network that is not allowed, Unreachable."""
+    parts = require_address(url, allowed)
+    host = parts.hostname or ""
+    port = parts.port or _PORTS[parts.scheme]
+    number = await number_of(host, port)
+    if host not in allowed and not is_public(number):
+        raise PermissionRefused("the address of a subscription leads into a private network")
+    bracketed = f"[{number}]" if ":" in number else number
+    return CheckedAddress(parts._replace(netloc=f"{bracketed}:{port}", fragment="").geturl(), parts.netloc)
+
+
+async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: Collection[str], /) -> bool:
+    """Send a body, and return False if the subscription is no longer there. Raises as `checked_address`."""
+    try:
+        import httpx
+    except ImportError as error:
+        raise MissingExtra(extra="llm", purpose="push") from error
+    address = await checked_address(url, allowed)
+    extensions = {"sni_hostname": urlsplit(url).hostname or ""}
+    try:
+        async with httpx.AsyncClient(timeout=limits.PUSH_SEND_S, follow_redirects=False, trust_env=False) as client:
+            request = client.build_request(
+                "POST", address.url, content=body, headers={"Host": address.host, **headers}, extensions=extensions
+            )
+            response = await client.send(request, stream=True)
+            await response.aclose()
+    except (httpx.HTTPError, httpx.InvalidURL):
+        raise Unreachable("a push service cannot be reached") from None
+    if response.status_code in GONE:
+        return False
+    if response.status_code not in _OK:
+        raise Unreachable(f"a push service does not take a preview ({response.status_code})")
+    return True
+
+
+CURVE: Final = ec.SECP256R1()
+_ORDER: Final = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+_RECORD: Final = 4_096
+_LAST_RECORD: Final = b"\x02"
+SALT_BYTES: Final = 16
+AUTH_BYTES: Final = 16
+POINT_BYTES: Final = 65
+NONCE_BYTES: Final = 12
+KEY_BYTES: Final = 32
+
+
+def private_key(seed: bytes, /) -> ec.EllipticCurvePrivateKey:
+    """Return the key of P-256 that a seed of at least 48 bytes gives."""
+    return ec.derive_private_key(int.from_bytes(seed) % (_ORDER - 1) + 1, CURVE)
+
+
+def public_point(key: ec.EllipticCurvePrivateKey, /) -> bytes:
+    """Return the public key of a key, as an uncompressed point."""
+    return key.public_key().public_bytes(Encoding.X962, PublicFormat.UncompressedPoint)
+
+
+def require_point(point: bytes, /, *, field: str) -> None:
+    """Raise InvalidInput for bytes that are no public key of P-256."""
+    try:
+        ec.EllipticCurvePublicKey.from_encoded_point(CURVE, point)
+    except ValueError:
+        raise InvalidInput(field=field, problem="is no public key of the curve P-256") from None
+
+
+def encrypt_push(plain: bytes, /, *, point: bytes, auth: bytes, key: ec.EllipticCurvePrivateKey, salt: bytes) -> bytes:
+    """Return the body of a message to a browser's push service. `key` is used for this message alone."""
+    theirs, ours = ec.EllipticCurvePublicKey.from_encoded_point(CURVE, point), public_point(key)
+    shared = key.exchange(ec.ECDH(), theirs)
+    secret = _expand_key(_extract_key(auth, shared), b"WebPush: info\x00" + point + ours, 32)
+    pseudo_random = _extract_key(salt, secret)
+    content_key = _expand_key(pseudo_random, b"Content-Encoding: aes128gcm\x00", 16)
+    nonce = _expand_key(pseudo_random, b"Content-Encoding: nonce\x00", NONCE_BYTES)
+    sealed = AESGCM(content_key).encrypt(nonce, plain + _LAST_RECORD, None)
+    return salt + _RECORD.to_bytes(4) + len(ours).to_bytes(1) + ours + sealed
+
+
+def vapid_header(origin: str, /, *, key: ec.EllipticCurvePrivateKey, expires_s: int, contact: str | None) -> str:
+    """Return the `Authorization` by which a push service knows this server."""
+    claims: dict[str, str | int] = {"aud": origin, "exp": expires_s}
+    if contact is not None:
+        claims["sub"] = contact
+    signed = b".".join(_base64url_text(json.dumps(part, separators=(",", ":")).encode()) for part in (_HEADER, claims))
+    first, second = decode_dss_signature(key.sign(signed, ec.ECDSA(SHA256())))
+    token = signed + b"." + _base64url_text(first.to_bytes(32) + second.to_bytes(32))
+    return f"vapid t={token.decode()}, k={_base64url_text(public_point(key)).decode()}"
+
+
+def seal_preview(plain: bytes, /, *, key: bytes, nonce: bytes, message_id: str) -> bytes:
+    """Return the body of a webhook: the nonce, then the ciphertext, which is bound to the message's id."""
+    return nonce + AESGCM(key).encrypt(nonce, plain, message_id.encode())
+
+
+def sign_body(body: bytes, /, *, message_id: str, timestamp_s: int, secret: bytes) -> str:
+    """Return the signature of a webhook, in the form of those that the server takes."""
+    signed = b"%b.%d.%b" % (message_id.encode(), timestamp_s, body)
+    return "v1," + base64.b64encode(hmac.digest(secret, signed, hashlib.sha256)).decode()
+
+
+def decode_base64url(text: str, /, *, field: str, size: int) -> bytes:
+    """Return the bytes of base64url with or without padding. Raises InvalidInput for another size, or none."""
+    try:
+        found = base64.b64decode(text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4), altchars=b"-_", validate=True)
+    except ValueError:
+        found = b""
+    if len(found) != size:
+        raise InvalidInput(field=field, problem=f"is no base64url of {size} bytes")
+    return found
+
+
+_HEADER: Final = {"typ": "JWT", "alg": "ES256"}
+
+
+def _base64url_text(data: bytes) -> bytes:
+    return base64.urlsafe_b64encode(data).rstrip(b"=")
+
+
+def _extract_key(salt: bytes, secret: bytes) -> bytes:
+    return hmac.digest(salt, secret, hashlib.sha256)
+
+
+def _expand_key(key: bytes, info: bytes, size: int) -> bytes:
+    """Return the first block of HKDF-Expand, which is enough here."""
+    return hmac.digest(key, info + b"\x01", hashlib.sha256)[:size]
+
+
+Octets = tuple[int, ...]
+
+
+class PushKeys(Request):
+    """Keys of a browser's subscription, as `PushSubscription.toJSON()` has them."""
+
+    p256dh: Annotated[str, OpaqueId(), Field(max_length=200)]
+    auth: Annotated[str, OpaqueId(), Field(max_length=100)]
+
+
+class PushRequest(Request):
+    """Have previews sent: to a browser (`endpoint` and `keys`, as it gives them), or to a webhook (`url`)."""
+
+    type: Literal["web_push", "webhook"]
+    endpoint: Annotated[str, OpaqueId(), Field(max_length=limits.PUSH_URL_CHARS)] | None = None
+    keys: PushKeys | None = None
+    url: Annotated[str, OpaqueId(), Field(max_length=limits.PUSH_URL_CHARS)] | None = None
+
+    @property
+    def address(self) -> str:
+        """Return where to send. Raises InvalidInput if what its type needs is missing."""
+        is_web = self.type == "web_push"
+        found = self.endpoint if is_web else self.url
+        if found is None or (self.keys is None) is is_web or (self.url is not None) is is_web:
+            needed = "endpoint and keys" if is_web else "url"
+            raise InvalidInput(field="type", problem=f"needs {needed}, and nothing else")
+        return found
+
+
+class StoredPush(Value):
+    """A subscription as it is stored."""
+
+    id: str
+    type: Literal["web_push", "webhook"]
+    address: Octets
+    point: Octets = ()
+    auth: Octets = ()
+    created_at: Instant
+
+    @property
+    def url(self) -> str:
+        return bytes(self.address).decode()
+
+
+class PushShelf:
+    """The subscriptions of one user."""
+
+    def __init__(self, user: UserAgents, /) -> None:
+        self._user = user
+        self._context = user.memory.context
+
+    async def add(self, asked: PushRequest, /) -> StoredPush:
+        """Store a subscription; the same address is stored once. Raises InvalidInput, LimitExceeded."""
+        require_address(asked.address, self._user.settings.push_hosts)
+        point = auth = b""
+        if asked.keys is not None:
+            point = decode_base64url(asked.keys.p256dh, field="keys.p256dh", size=POINT_BYTES)
+            auth = decode_base64url(asked.keys.auth, field="keys.auth", size=AUTH_BYTES)
+            require_point(point, field="keys.p256dh")
+        found = await self.list()
+        known = next((each for each in found if each.url == asked.address), None)
+        if known is None and len(found) >= limits.PUSH_SUBSCRIPTIONS:
+            most = limits.PUSH_SUBSCRIPTIONS
+            raise LimitExceeded(what="push subscriptions of a user", limit=most, found=most + 1)
+        made = StoredPush(
+            id=known.id if known is not None else self._context.ids.new(),
+            type=asked.type,
+            address=tuple(asked.address.encode()),
+            point=tuple(point),
+            auth=tuple(auth),
+            created_at=self._context.clock.now(),
+        )
+        value: Any = made.model_dump(mode="json")
+        await self._user.records.put(_push_place(), made.id, value, text="a push subscription")
+        return made
+
+    async def list(self) -> Sequence[StoredPush]:
+        """Return the subscriptions, oldest first."""
+        found = [StoredPush.model_validate(each.value) async for each in self._user.records.below(_push_place())]
+        return sorted(found, key=lambda each: (each.created_at, each.id))
+
+    async def read(self, push_id: str, /) -> StoredPush:
+        """Return a subscription. Raises NotFound."""
+        for each in await self.list():
+            if each.id == push_id:
+                return each
+        raise NotFound(what="push subscription", name=push_id)
+
+    async def remove(self, push_id: str, /) -> None:
+        """Erase a subscription. Raises NotFound."""
+        await self.read(push_id)
+        found = await self._user.records.get(_push_place(), push_id)
+        await self._user.records.erase([found] if found is not None else [])
+
+    async def secret(self, push_id: str, purpose: str, /) -> bytes:
+        """Return a key of 32 bytes for a subscription."""
+        return hashlib.sha256(await self._derived("push", push_id, purpose)).digest()
+
+    async def vapid_seed(self) -> bytes:
+        """Return the seed of the key by which push services know this user's server."""
+        return hashlib.sha512(await self._derived("push", "vapid")).digest()
+
+    async def vapid_point(self) -> bytes:
+        """Return the public key that a browser subscribes with."""
+        return public_point(private_key(await self.vapid_seed()))
+
+    async def _derived(self, *parts: str) -> bytes:
+        record = await self._context.spaces.find(self._user.space)
+        if record is None:
+            raise NotFound(what="agent", name=MAIN)
+        return "".join(record.tag("agent", *parts, str(number)) for number in range(_TAGS)).encode()
+
+
+_TAGS: Final = 6
+"""Tags that a key is made of: each has 96 bits."""
+
+
+def _push_place() -> tuple[str, ...]:
+    return (AGENTS, MAIN, "push")
+
+
+KIND: Final = "agent_push"
+"""Kind of the jobs of previews."""
+TERMS: Final = JobTerms(lease_ms=limits.SCHEDULE_LEASE_MS, wait_max_ms=limits.SCHEDULE_WAIT_MAX_MS)
+
+
+class PushRunner:
+    """Sends previews."""
+
+    def __init__(self, context: OperationContext, settings: ServiceSettings, /) -> None:
+        self._context = context
+        self._settings = settings
+
+    async def note(self, user: UserAgents, known: KnownAgent, run: str, /) -> None:
+        """Have a preview of a turn sent to each of the user's devices, unless one of them gets the turn meanwhile."""
+        if self._settings.off & {AgentPart.ALL, AgentPart.PUSH}:
+            return
+        due = Instant(self._context.clock.now() + round(self._settings.push_wait_s * 1000))
+        scope = Scope.model_validate(user.scope.model_dump() | {"conversation": known.name})
+        for push in await PushShelf(user).list():
+            payload = json.dumps({"run": run, "agent": known.id, "push": push.id})
+            await schedule_job(self._context, scope, KIND, f"{run}/{push.id}", payload, due_at=due, terms=TERMS)
+
+    async def run(self, scope: Scope, payload: str, _beat: Beat, /) -> None:
+        """Send one preview. Raises Unreachable to be tried again."""
+        found = json.loads(payload)
+        user = UserAgents(self._context, scope.space, self._settings, caller="push")
+        shelf = PushShelf(user)
+        try:
+            known = await user.agent(found["agent"])
+            push = await shelf.read(found["push"])
+            items = [
+                item for item in await user.items(known).run_items(found["run"]) if item.role is ItemRole.ASSISTANT
+            ]
+        except (AgentDisabled, NotFound):
+            return
+        if not items or any(item.delivered_at is not None for item in items):
+            return
+        try:
+            is_there = await self._send(shelf, push, known, items[-1])
+        except PermissionRefused:
+            is_there = False
+        if not is_there:
+            await shelf.remove(push.id)
+
+    async def give_up(self, space: SpaceId, payload: str, /) -> None:
+        """Leave a preview that could not be sent: its message is in the items."""
+
+    async def repair(self, space: SpaceId, /) -> None:
+        """Leave the previews of a space as they are: each is a job, or was one."""
+
+    async def _send(self, shelf: PushShelf, push: StoredPush, known: KnownAgent, item: ThreadItem) -> bool:
+        told: dict[str, Any] = {"agent_id": known.id, "run_id": item.run_id, "item_id": item.id}
+        plain = json.dumps(told | {"preview": clip_bytes(item.text, limits.PREVIEW_BYTES)}, ensure_ascii=False).encode()
+        if push.type == "webhook":
+            return await self._send_webhook(shelf, push, plain)
+        ids, now_s = self._context.ids, self._context.clock.now() // 1000
+        body = encrypt_push(
+            plain,
+            point=bytes(push.point),
+            auth=bytes(push.auth),
+            key=private_key(ids.secret(64)),
+            salt=ids.secret(SALT_BYTES),
+        )
+        parts = urlsplit(push.url)
+        signature = vapid_header(
+            f"{parts.scheme}://{parts.netloc}",
+            key=private_key(await shelf.vapid_seed()),
+            expires_s=now_s + limits.VAPID_S,
+            contact=self._settings.push_contact,
+        )
+        headers = {
+            "Authorization": signature,
+            "Content-Encoding": "aes128gcm",
+            "Content-Type": "application/octet-stream",
+            "TTL": str(limits.PUSH_TTL_S),
+        }
+        return await post_preview(push.url, body, headers, self._settings.push_hosts)
+
+    async def _send_webhook(self, shelf: PushShelf, push: StoredPush, plain: bytes) -> bool:
+        key, secret = await shelf.secret(push.id, "seal"), await shelf.secret(push.id, "sign")
+        assert len(key) == KEY_BYTES
+        message_id, now_s = self._context.ids.new(), self._context.clock.now() // 1000
+        nonce = self._context.ids.secret(NONCE_BYTES)
+        body = seal_preview(plain, key=key, nonce=nonce, message_id=message_id)
+        headers = {
+            "Content-Type": "application/octet-stream",
+            "Webhook-Id": message_id,
+            "Webhook-Timestamp": str(now_s),
+            "Webhook-Signature": sign_body(body, message_id=message_id, timestamp_s=now_s, secret=secret),
+        }
+        return await post_preview(push.url, body, headers, self._settings.push_hosts)
+
+
+def clip_bytes(text: str, most: int, /) -> str:
+    """Return the beginning of a text in at most `most` bytes; an ellipsis says that there is more."""
+    plain = " ".join(text.split())
+    if len(plain.encode()) <= most:
+        return plain
+    return plain.encode()[: most - len("…".encode())].decode(errors="ignore").rstrip() + "…"

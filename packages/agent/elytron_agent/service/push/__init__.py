@@ -1,1 +1,0 @@
-"""Push: what an agent said reaches a device that has no stream open, as an encrypted preview."""
