@@ -132,8 +132,7 @@ async def test_archives_have_a_bound(runtime: MemoryRuntime) -> None:
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
 
-    from elytron_http_shell.application import HANDLERS
-    from elytron_http_shell.doors import HostGuard, surface_route
+    from elytron_http_shell.application import HANDLERS, HostGuard, surface_route
 
     entrance = CallerEntrance(OperationDispatcher(runtime), authenticator=DevelopmentCallers())
     guard = Middleware(HostGuard, hosts=frozenset({"*"}), ids=runtime.context.ids)

@@ -208,7 +208,7 @@ async def test_every_way_in_says_who_is_let_in(runtime: MemoryRuntime) -> None:
 
     from elytron_adapter.surface import SurfaceAccess
     from elytron_http_shell import create_app
-    from elytron_http_shell.doors import SurfaceDoor
+    from elytron_http_shell.application import SurfaceDoor
 
     public: set[str] = set()
     for route in create_app(runtime).routes:

@@ -1,21 +1,25 @@
-"""The application, put together from surfaces. Loaded by `create_app` alone: here starlette is imported."""
+"""The application, put together from surfaces, and their doors, which let callers in. Loaded by `create_app` alone."""
 
+import asyncio
+import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, assert_never
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers, QueryParams
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route, Router
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.routing import BaseRoute, Match, Mount, Route, Router, WebSocketRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elytron_adapter.access_keys import AccessKeys, DevelopmentCallers
+from elytron_adapter.access_keys import OPERATORS, AccessKeys, DevelopmentCallers, Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import (
+    HEADERS_TOO_LARGE,
     INTERNAL,
     METHOD_NOT_ALLOWED,
     REQUEST_TIMEOUT,
@@ -26,17 +30,262 @@ from elytron_adapter.envelope import (
     reject_error,
 )
 from elytron_adapter.http.archives import archive_surfaces
-from elytron_adapter.http.responses import refused_response, request_id_of
+from elytron_adapter.http.requests import (
+    AUDIT_ID,
+    IDEMPOTENCY_KEY,
+    SAFE_METHODS,
+    heads_of,
+    is_host_allowed,
+    is_own_page,
+    strict_json_app,
+)
+from elytron_adapter.http.responses import refused_response, request_id_of, turn_away
 from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_adapter.transport_switches import ServedPath
-from elytron_core.errors import ElytronError
+from elytron_core import limits
+from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, RateLimited, TransportOff, Unauthorized
+from elytron_core.ids import IdSource
+from elytron_core.planes.space import PrincipalKind
 from elytron_http_shell.description import describing_surfaces, watching_surfaces
-from elytron_http_shell.doors import HostGuard, standing_headers, surface_route
 from elytron_http_shell.keys import access_routes, shutdown_route
 from elytron_http_shell.operations import flat_routes, operation_surfaces, seed_routes
 from elytron_http_shell.telemetry import RequestSpans, RequestWatch, ServerMetrics
 from elytron_http_shell.webhooks import webhook_surfaces
 from elytron_http_shell.websocket import stream_surfaces
+
+_UNAUTHORIZED = 401
+_LENGTH = b"content-length"
+
+
+def surface_route(surface: Surface, entrance: CallerEntrance, /) -> BaseRoute:
+    """Return the route to `surface`, with its door before it."""
+    door = SurfaceDoor(surface, entrance=entrance)
+    match surface.kind:
+        case SurfaceProtocol.HTTP:
+            return Route(surface.path, door, methods=list(surface.methods))
+        case SurfaceProtocol.WEBSOCKET:
+            return WebSocketRoute(surface.path, door)
+        case SurfaceProtocol.MOUNT:
+            return Mount(surface.path, door)
+
+
+class SurfaceDoor:
+    """Lets a request on with its principal, or turns it away before anything of it is read."""
+
+    def __init__(self, surface: Surface, /, *, entrance: CallerEntrance) -> None:
+        rules = surface.body
+        self._app = (
+            surface.app if rules is None else strict_json_app(surface.app, limit=rules.limit, require=rules.require)
+        )
+        self._entrance = entrance
+        self._credential = surface.credential
+        self._path = surface.path
+        self._query = surface.told.query if surface.told is not None else None
+        heard = surface.told.headers if surface.told is not None else ()
+        self._takes_keys = (
+            surface.is_repeatable or surface.kind is SurfaceProtocol.WEBSOCKET or IDEMPOTENCY_KEY in heard
+        )
+        self.access = surface.access
+        self._transport = surface.transport
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["state"]["route"] = self._path
+        if self._transport is not None and not self._entrance.transports.is_on(self._transport):
+            refused = TransportOff(transport=self._transport)
+            await turn_away(reject_error(refused, request_id=request_id_of(scope)), scope, receive, send)
+            return
+        match self.access:
+            case SurfaceAccess.PUBLIC:
+                await self._app(scope, receive, send)
+            case SurfaceAccess.SIGNED | SurfaceAccess.CREDENTIALS:
+                try:
+                    self._require_heard(scope)
+                except InvalidInput as error:
+                    await turn_away(reject_error(error, request_id=request_id_of(scope)), scope, receive, send)
+                    return
+                await self._judged(scope, receive, send)
+            case SurfaceAccess.MEMBER | SurfaceAccess.OWNER | SurfaceAccess.OPERATOR:
+                try:
+                    scope["state"]["principal"] = await self._admitted(scope)
+                    if scope["type"] == "http" and scope["query_string"]:
+                        self._require_known(QueryParams(scope["query_string"]))
+                    self._require_heard(scope)
+                except ElytronError as error:
+                    await turn_away(reject_error(error, request_id=request_id_of(scope)), scope, receive, send)
+                    return
+                if scope["type"] == "http":
+                    await self._while_it_holds(scope, receive, send)
+                else:
+                    await self._app(scope, receive, send)
+            case _:
+                assert_never(self.access)
+
+    async def _while_it_holds(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; an answer in many parts ends soon after its caller's credential holds no longer."""
+        watch: asyncio.Task[None] | None = None
+        is_sized = False
+        credential, loop = self._credential(heads_of(scope)), asyncio.get_running_loop()
+
+        async def ended() -> None:
+            if await self._entrance.ended(credential, recheck_s=limits.STREAM_RECHECK_S) is not None:
+                # A stream that sees it too says so and ends itself; the rest is cut.
+                bound.reschedule(loop.time() + limits.STREAM_GOODBYE_S)
+
+        async def answer(message: Message) -> None:
+            nonlocal watch, is_sized
+            if message["type"] == "http.response.start":
+                is_sized = any(name.lower() == _LENGTH for name, _ in message.get("headers", ()))
+            if watch is None and message.get("more_body"):
+                watch = asyncio.ensure_future(ended())
+            await send(message)
+
+        bound = asyncio.timeout(None)
+        try:
+            async with bound:
+                await self._app(scope, receive, answer)
+        except TimeoutError:
+            if not bound.expired():
+                raise
+            if not is_sized:  # else too few bytes, and the connection's end, say that it was cut
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+        finally:
+            if watch is not None:
+                watch.cancel()
+                await asyncio.gather(watch, return_exceptions=True)
+
+    async def _judged(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the handler judge the credential, and count what it says was wrong."""
+        refused: RateLimited | None = None
+
+        async def answer(message: Message) -> None:
+            nonlocal refused
+            if message["type"] == "http.response.start" and message["status"] == _UNAUTHORIZED:
+                refused = self._too_many(scope)
+            if refused is None:
+                await send(message)
+
+        await self._app(scope, receive, answer)
+        if refused is not None:
+            await turn_away(reject_error(refused, request_id=request_id_of(scope)), scope, receive, send)
+
+    def _too_many(self, scope: Scope) -> RateLimited | None:
+        """Count a wrong credential, and return what to answer if there were too many from the same place."""
+        attempts, client = self._entrance.attempts, scope.get("client")
+        wait_s = attempts.failed(client[0] if client else None)
+        if wait_s is None:
+            return None
+        return RateLimited(limit=attempts.most, retry_after_s=wait_s, what="wrong credentials")
+
+    async def _admitted(self, scope: Scope) -> Principal:
+        credential = self._credential(heads_of(scope))
+        try:
+            principal = await self._entrance.authenticate(credential)
+        except Unauthorized:
+            if credential is not None and (refused := self._too_many(scope)):
+                raise refused from None
+            raise
+        if self.access is SurfaceAccess.OPERATOR and principal.kind not in OPERATORS:
+            raise PermissionRefused("this is an operator's: use an operator's key")
+        if self.access is SurfaceAccess.OWNER and principal.kind is PrincipalKind.DEVICE:
+            raise PermissionRefused("a device does not erase in bulk: use the user's own key")
+        return principal
+
+    def _require_heard(self, scope: Scope) -> None:
+        """Raise InvalidInput for an idempotency key where a repeat would act again."""
+        if self._takes_keys or scope.get("method", "GET") in SAFE_METHODS or IDEMPOTENCY_KEY not in heads_of(scope):
+            return
+        problem = "is not heeded at this path, where a repeat acts again: leave the header out"
+        raise InvalidInput(field="idempotency_key", problem=problem)
+
+    def _require_known(self, query: QueryParams) -> None:
+        """Raise InvalidInput for a parameter that means nothing here: what it was to do would be left undone unsaid."""
+        if self._query is not None and not query.keys() <= {*self._query}:
+            there = f"there are {', '.join(self._query)}" if self._query else "there are none here"
+            raise InvalidInput(field="query", problem=f"has an unknown parameter: {there}")
+
+
+REQUEST_ID = "X-Request-ID"
+ANY_HOST = "*"
+_TOKEN = re.compile(r"[A-Za-z0-9._:-]{1,200}")
+_AUDIT_ID = re.compile(rf"[!-~](?:[ -~]{{0,{limits.NAME_CHARS - 2}}}[!-~])?")
+_STARTS = frozenset({"http.response.start", "websocket.http.response.start"})
+_PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+_REQUEST_ID = REQUEST_ID.lower().encode()
+_STANDING = [(name.lower().encode(), value.encode()) for name, value in _PRIVATE.items()]
+_SINGLE = (b"host", b"origin")
+_OURS = frozenset({_REQUEST_ID, *(name for name, _ in _STANDING)})
+
+
+class HostGuard:
+    """Lets a request on where its host and origin are ours, under an id that the answer bears too."""
+
+    def __init__(self, app: ASGIApp, /, *, hosts: frozenset[str], ids: IdSource, is_development: bool = False) -> None:
+        self._app = app
+        self._hosts = hosts
+        self._ids = ids
+        self._is_development = is_development
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        headers = heads_of(scope)
+        given = headers.get(REQUEST_ID)
+        request_id = given if given is not None and _TOKEN.fullmatch(given) else self._ids.new()
+        scope.setdefault("state", {})["request_id"] = request_id
+
+        async def answer(message: Message) -> None:
+            if message["type"] in _STARTS:
+                others = _other_headers(message.get("headers", ()))
+                message["headers"] = [*others, (_REQUEST_ID, request_id.encode()), *_STANDING]
+            await send(message)
+
+        refusal = self._refusal(scope, headers, request_id)
+        if refusal is not None:
+            await turn_away(refusal, scope, receive, answer)
+            return
+        await self._app(scope, receive, answer)
+
+    def _refusal(self, scope: Scope, headers: Headers, request_id: str) -> RejectedAnswer | None:
+        if sum([len(name) + len(value) for name, value in headers.raw]) > limits.HTTP_HEADER_BYTES:
+            reason = f"bytes of headers: at most {limits.HTTP_HEADER_BYTES}"
+            return RejectedAnswer(request_id=request_id, error_key=HEADERS_TOO_LARGE, reason=reason)
+        if not _AUDIT_ID.fullmatch(headers.get(AUDIT_ID, "-")):
+            refused = InvalidInput(field=AUDIT_ID, problem=f"has 1 to {limits.NAME_CHARS} printable ASCII characters")
+            return reject_error(refused, request_id=request_id)
+        if AUDIT_ID in headers:
+            scope["state"]["audit_id"] = headers[AUDIT_ID]
+        if _is_told_twice(headers):
+            refused = PermissionRefused("two `Host` or two `Origin` headers mean two things: send one")
+            return reject_error(refused, request_id=request_id)
+        if self._is_development and not is_own_page(scope, headers):
+            refused = PermissionRefused(
+                "development mode requires no key, so pages of other origins are refused:"
+                " open the page at the server's own scheme, host and port"
+            )
+            return reject_error(refused, request_id=request_id)
+        if not self._is_ours(headers):
+            refused = PermissionRefused("this host or origin is not served here: others need --allow-host")
+            return reject_error(refused, request_id=request_id)
+        return None
+
+    def _is_ours(self, headers: Headers) -> bool:
+        if ANY_HOST in self._hosts:
+            return True
+        return is_host_allowed(headers, self._hosts)
+
+
+def _is_told_twice(headers: Headers) -> bool:
+    return any(sum(1 for key, _ in headers.raw if key.lower() == name) > 1 for name in _SINGLE)
+
+
+def standing_headers(request_id: str, /) -> dict[str, str]:
+    """Return the headers of every answer: its id, no caching and no guessing of its type."""
+    return {REQUEST_ID: request_id, **_PRIVATE}
+
+
+def _other_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in headers if name.lower() not in _OURS]
 
 
 class DirectRouter:
