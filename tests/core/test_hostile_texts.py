@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from elytron_core.policy import privacy, tools
+from elytron_core.policy import privacy, time_ranges, tools
 from elytron_core.policy.admission import own_output, rules
 from elytron_core.policy.extraction import rule_facts
 from elytron_core.policy.privacy import BEGINNING, WITHIN
@@ -13,7 +13,6 @@ from elytron_core.policy.projection.builder import POLICY
 from elytron_core.policy.projection.sections import escape_line, escape_links
 from elytron_core.policy.ranking import excerpts, query
 from elytron_core.policy.skills import read_skill_file
-from elytron_core.policy.temporal import time_ranges
 from elytron_core.text import similarity
 from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.traits import read_traits

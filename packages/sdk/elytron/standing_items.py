@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Final
 
 from elytron.context import OperationContext
@@ -11,12 +11,11 @@ from elytron.documents.planes import OF_CONVERSATIONS
 from elytron.documents.stored_values import documents_at, value_at, values_at
 from elytron.indexing.units import is_standing
 from elytron.recall.filters import fact_passes, index_filters, skill_passes, wants_plane
-from elytron.state.directories import NO_TOOLS
 from elytron_core import limits
 from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
-from elytron_core.contracts.recall import MemoryRecallRequest, RecallFilters, RecallHit, RecallPlane
+from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.contracts.skills import AgentSkillHit
-from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
+from elytron_core.contracts.tools import AgentToolHint
 from elytron_core.evidence import TrustLevel
 from elytron_core.ids import FactId, TurnId
 from elytron_core.planes import continuity, subjects
@@ -28,13 +27,8 @@ from elytron_core.policy import continuity as capsule_policy
 from elytron_core.policy.extraction.wishes import PersonMessage, standing_wishes
 from elytron_core.policy.maintenance import BUDGETS
 from elytron_core.policy.projection.sections import LabelledItem, StandingFact, StandingSkill, WishItem
-from elytron_core.policy.ranking.facts import FactQuery
-from elytron_core.policy.ranking.skills import score_agent_skills
-from elytron_core.policy.tools import ToolHints, select_hints
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import ConversationKey, Scope
-from elytron_core.text import similarity
-from elytron_core.text.analyser import TextAnalyser
 from elytron_core.text.traits import TextTrait
 from elytron_index import UnitView
 
@@ -268,50 +262,6 @@ async def _said_messages(ctx: OperationContext, scope: Scope, views: Sequence[Un
     turns = {ref: ctx.folds.readings.turn(scope.space, document) for ref, document in documents.items()}
     hits = [turns[view.ref].hit(TurnId(view.ref.key), view.part) for view in views if view.ref in turns]
     return [PersonMessage(id=hit.id, text=hit.text, speaker=hit.speaker, at=hit.at) for hit in hits if hit is not None]
-
-
-Asking = MemoryRecallRequest | MemoryProjectionRequest
-
-_ANALYSER = TextAnalyser()
-
-
-@dataclass(frozen=True, slots=True)
-class StandingHints:
-    """Hints, best first. None of them is a memory, and none a permission."""
-
-    agent_skills: tuple[AgentSkillHit, ...]
-    agent_tools: tuple[AgentToolHint, ...]
-    tool_status: ToolExperienceStatus
-
-
-async def hints_beside(ctx: OperationContext, scope: Scope, request: Asking, /, *, sequence: int) -> StandingHints:
-    """Return the agent skills that fit the query, and what is known of the tools it names.
-
-    `sequence` is the journal position that the recall saw.
-    """
-    query = request.query
-    record = await ctx.spaces.find(scope.space)
-    tools = NO_TOOLS
-    if record is not None:
-        tools = await ctx.tool_shelves.at(ctx.store, scope.space, record, sequence=sequence)
-    refs = request.tool_registry_refs
-    selected = select_hints(tools.registries, tools.experiences, refs) if tools.registries or refs else _no_hints()
-    skills = await _agent_skills(ctx, query, request.filters) if ctx.skill_dirs.has_any else ()
-    return StandingHints(skills, selected.hints, selected.status)
-
-
-@cache
-def _no_hints() -> ToolHints:
-    return select_hints({}, {}, ())
-
-
-async def _agent_skills(ctx: OperationContext, query: str, filters: RecallFilters) -> tuple[AgentSkillHit, ...]:
-    now = ctx.clock.now()
-    directories = await ctx.skill_dirs.current(at=now)
-    if not directories.skills or similarity.is_blank(query) or not wants_plane(filters, RecallPlane.PROCEDURAL):
-        return ()
-    terms = tuple(_ANALYSER.query_terms(query))
-    return score_agent_skills(directories.skills, FactQuery(text=query, terms=terms, now=now))
 
 
 def hint_of_skill(hit: AgentSkillHit, /) -> LabelledItem:

@@ -18,7 +18,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.policy.ranking.excerpts import LONG_CHARS, SoughtWords
 from elytron_core.policy.ranking.query import AnswerOwner
 from elytron_core.policy.ranking.weights import SignalWeights
-from elytron_core.policy.temporal.time_ranges import TimeSpan
+from elytron_core.policy.time_ranges import TimeSpan
 from elytron_core.text.traits import TextTrait
 from elytron_index.query import (
     FoundCandidates,

@@ -9,13 +9,12 @@ from elytron.context import OperationContext
 from elytron.intake import rendered_chars
 from elytron.memories.links import meant_conversation, with_last
 from elytron.recall.filters import message_passes, wants_plane
-from elytron.recall.retrieval import GatheredHits, gather_hits, note_shown
+from elytron.recall.retrieval import GatheredHits, gather_hits, hints_beside, note_shown
 from elytron.standing_items import (
     ConversationWork,
     PrivateItems,
     hint_of_skill,
     hint_of_tool,
-    hints_beside,
     mount_of,
     private_of,
     standing_facts,

@@ -1,1 +1,0 @@
-"""Dates, ranges, anchors and freshness."""
