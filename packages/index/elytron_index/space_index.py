@@ -90,7 +90,9 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, /) -> Iter
         "scopes": names.scope.values,
         "tags": names.tags.values,
     }
+    # JSON ignores trailing spaces, so that they align the arrays that follow.
     words = _pad_pieces(json.dumps(told, separators=(",", ":")).encode("ascii"), b" ", before=HEAD_BYTES)
+    # The header precedes the arrays, so these are read twice: once for their sums, once for the output.
     sums = _checksum_pair(piece for array in arrays for piece in array.pieces())
     size = sum(array.size_bytes for array in arrays)
     yield _HEADER.pack(*_header_versions(labels), frame_checksum(words), sums, len(words), size) + words
@@ -114,6 +116,7 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
     *_, expected, sums, words_size, size = _HEADER.unpack_from(data)
     start = HEAD_BYTES + words_size
     words = bytes(memoryview(data)[HEAD_BYTES:start])
+    # Sums are of 64-bit numbers: a size that is no multiple of the alignment cannot be summed.
     if frame_checksum(words) != expected or size % _ALIGNED:
         return None
     rest = memoryview(data)[start:]
@@ -183,6 +186,7 @@ class _ArrayReader:
     """The arrays of a checkpoint, one after the other, in place."""
 
     def __init__(self, data: Bytes, at: int, shapes: Sequence[tuple[str, Sequence[int]]]) -> None:
+        # Read-only, so that a write to a borrowed array raises instead of changing the checkpoint.
         self._data = memoryview(data).toreadonly()
         self._at = at
         self._shapes = iter(shapes)
@@ -239,6 +243,7 @@ class ArrivingCheckpoint:
             if len(self._head) < HEAD_BYTES:
                 return
             size = size_of(self._head, self._labels)
+            # The size is not yet verified. One above the limit gets no memory, and `data` is empty then.
             self._data = allocate_memory(size if size <= self._most else 0)
             if len(self._data) >= FETCHED:
                 rest = np.frombuffer(self._data, np.uint8)[len(self._data) // 2 :]
@@ -247,6 +252,7 @@ class ArrivingCheckpoint:
             piece, self._head = self._head, b""
         end = self._filled + len(piece)
         if end <= len(self._data):
+            # The thread writes zeros into the second half, so it must have ended before data arrives there.
             if self._fetching is not None and end > len(self._data) // 2:
                 self._fetching.join()
                 self._fetching = None
@@ -311,9 +317,11 @@ class SpaceIndex:
         self._reading.forget()
         self._state.apply(changes, embedded)
         self._watermark = watermark
+        # A compaction works on the state of an earlier moment and needs these changes again.
         if self._since is not None:
             self._since.append((changes, embedded))
         elif self._state.is_overgrown:
+            # The caller did not compact in time, so memory is bounded here, at the price of a pause.
             self.finish_compacting(self.begin_compacting().compacted())
 
     def learnt(self) -> LearntTerms:
@@ -483,6 +491,7 @@ class SpaceIndex:
         state = IndexState.of(compacted, self._state.analyser)
         for changes, embedded in self._since or ():
             state.apply(changes, embedded)
+        # The model may have been named after the copy was made.
         state.compared, state.is_english = self._state.compared, self._state.is_english
         self._state, self._since = state, None
         self._reading.forget()

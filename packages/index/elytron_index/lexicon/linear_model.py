@@ -109,6 +109,7 @@ class LinearModel:
         self.version: Final[str] = told["version"]
         """Changes with the weights, and with the table that they were fitted beside."""
         self._table: Final = WordTable(told["table"])
+        # The weights were fitted beside one version of the table and mislead beside another.
         assert told["table_version"] == self._table.version
         self._frequent: Final = frozenset(map(str, told.get("frequent", ())))
         count = len(self.labels)

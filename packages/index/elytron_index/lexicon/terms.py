@@ -28,6 +28,7 @@ _FEW = 64
 """Number of terms that are looked up one by one: missing ones are remembered."""
 _MISSED_MOST = 1_024
 """Largest number of missing terms that are remembered."""
+# Terms may contain lone surrogates, which plain UTF-8 refuses.
 _CODEC = ("utf-8", "surrogatepass")
 
 
@@ -81,6 +82,7 @@ class TermVocabulary:
         """Terms with their numbers, not all of them: those that came lately and those that were asked for."""
         self._missed: set[str] = set()
         if kept is not None:
+            # Memory views give plain Python numbers, which a bisection compares faster than NumPy's.
             self._text = kept.text.data
             self._bounds = kept.bounds.data
             self._checks = kept.checks.data
@@ -119,6 +121,7 @@ class TermVocabulary:
             return [term for term in asked if term in self]
         checks = np.fromiter((crc32(term.encode(*_CODEC)) for term in asked), np.uint32, len(asked))
         places = self._kept.checks.searchsorted(checks)
+        # The place may be behind the last check, where a 0 is appended. The bytes decide in the end.
         likely = np.append(self._kept.checks, 0).take(places) == checks
         return [term for term, is_likely in zip(asked, likely.tolist(), strict=True)
                 if term in self.known or (is_likely and term in self)]  # fmt: skip
@@ -154,6 +157,7 @@ class TermVocabulary:
 
     def _miss(self, term: str) -> None:
         """Remember that `term` is none of the kept terms: the same words are asked for again and again."""
+        # Missing words come from queries, so that their number has no other bound.
         if len(self._missed) >= _MISSED_MOST:
             self._missed.clear()
         self._missed.add(term)
@@ -164,6 +168,7 @@ class TermVocabulary:
         check = crc32(data)
         bounds, checks, order = self._bounds, self._checks, self._order
         place = bisect_left(checks, check)
+        # Different terms may share a checksum, so the bytes decide.
         while place < len(checks) and checks[place] == check:
             number = order[place]
             if self._text[bounds[number] : bounds[number + 1]].tobytes() == data:

@@ -48,6 +48,7 @@ class PieceVocabulary:
     def __init__(self, tokens: Sequence[str], /) -> None:
         self.tokens: Final = tokens
         self.places: Final[Mapping[str, int]] = dict(zip(tokens, range(len(tokens)), strict=True))
+        # A cache per instance: one on the method would keep every vocabulary alive.
         self._pieces = lru_cache(maxsize=16_384)(self._cut)
 
     def rows(self, text: str, /) -> list[int]:

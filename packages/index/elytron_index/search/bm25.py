@@ -132,6 +132,7 @@ class TextScores:
         if not len(held.rows) or not lines.shape[1]:
             return TermSpread(window, context, window, context)
         rare = held.idf.take(held.terms)
+        # Related words find a row, but only the word itself counts as matched.
         itself = held.rows if held.exact is None else held.rows[held.exact]
         share = rare if held.exact is None else rare * np.minimum(held.counts, 1.0)
         matched = scores_at(_as_floats(np.bincount(itself, minlength=size)), lines[0])
@@ -142,9 +143,11 @@ class TextScores:
         # If nothing is counted in part, one of them has a term as soon as all together do.
         most = total if held.exact is None else np.maximum.reduce(together, axis=1)
         k1, rarity = self.query.bm25.k1, held.idf[:words, None]
+        # A window is one text: the counts of its lines are summed before they saturate.
         gains = total / (total + window_norm(self.state, self.query, around))
         gains *= rarity * (k1 + 1.0)
         shares = np.minimum(most, 1.0) * rarity
+        # Added in the order of the query's terms, as `max_score` does, so that both give the same numbers.
         for gain, part in zip(gains, shares, strict=True):
             window += gain
             context += part
@@ -172,6 +175,7 @@ def read_terms(state: IndexState, query: IndexQuery, terms: QueryTerms, /) -> Te
     likely = likely_slips(state, terms, related, found.counts_of) if query.weights.kin else {}
     if likely:
         related = [likely.get(word, others) for word, others in zip(terms.words, related, strict=True)]
+        # Read again only for slips, which are rare: most queries pay for one look-up.
         found = _find_postings(state, terms, related)
     words, every = len(terms.words), len(terms.every)
     in_body = every + sum(map(len, related))
@@ -203,6 +207,7 @@ def kin_of(state: IndexState, word: str, weight: float, /) -> Mapping[str, float
     return {
         other: weight * kindred[other]
         for other in state.postings.vocabulary.among(kindred)
+        # A related word that is the name of a speaker here means that person.
         if other not in speakers or not _is_name(state, other)
     }
 
@@ -265,6 +270,7 @@ def _with_kin(state: IndexState, found: FoundPostings, related: Sequence[Mapping
     for word, others in enumerate(related):
         own, *theirs = holders[len(words) : len(words) + 1 + len(others)]
         words += [word] * (1 + len(others))
+        # One unit may hold several related words, so that their sum can exceed the number of units.
         counted += related_shares([own, *theirs], others.values())
         rarity.append(inverse_frequency(units, own or min(sum(theirs), units)))
     return _join_rows(state, found, np.array(words), np.array(counted), np.array(rarity))
@@ -275,6 +281,7 @@ def related_shares(holders: Sequence[int], others: Iterable[float], /) -> list[f
     if sum(holders) <= _KIN_POSTINGS:
         return [1.0, *others]
     return [
+        # A share of 1.0 is the word itself, or the word that it is a slip of, and is never left out.
         share if spent <= _KIN_POSTINGS or share == 1.0 else 0.0
         for share, spent in zip((1.0, *others), accumulate(holders), strict=True)
     ]
@@ -303,6 +310,7 @@ def _join_rows(
     terms, share = words.take(found.terms), counted.take(found.terms)
     size, every = state.columns.size, len(rarity) * state.columns.size
     places = terms * size + found.rows
+    # A small table is summed in place. A large one would be mostly zeros, so its places are sorted instead.
     if every <= _TABLE:
         summed = _as_floats(np.bincount(places, share * found.counts, every))
         is_exact = np.zeros(every, np.bool_)
@@ -337,6 +345,7 @@ def _term_table(size: int, held: HeldTerms, words: int, lines: Lines) -> tuple[F
     if words * size > _TABLE:
         numbers = np.zeros(size, np.int32)
         numbers[lines] = 1
+        # Row 0 means an absent neighbour and must stay without terms.
         numbers[0] = 0
         used = numbers.nonzero()[0]
         numbers[used] = np.arange(1, len(used) + 1, dtype=np.int32)

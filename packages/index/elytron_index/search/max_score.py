@@ -79,6 +79,7 @@ class QueryWord:
         found, exact = np.zeros((2, len(rows)))
         known = 0
         if self.table is not None:
+            # The table answers by row number. Only postings behind its end have to be searched.
             known = int(rows.searchsorted(len(self.table.counts)))
             found[:known] = self.table.counts[rows[:known]]
             exact[:known] = found[:known] > 0.0
@@ -86,6 +87,7 @@ class QueryWord:
             first, last = rows.searchsorted((run.rows[0], run.rows[-1] + 1))
             first = max(first, known)
             asked = rows[first:last]
+            # The shorter list is searched for in the longer one.
             if len(asked) <= len(run.rows):
                 within = run.rows.searchsorted(asked)
                 places = np.flatnonzero(run.rows[within] == asked)
@@ -183,6 +185,7 @@ class SkippingScores:
 
     def _likely(self, words: Sequence[QueryWord], eligible: Mask, wanted: int) -> NDArray[np.int32]:
         """Return, ascending, all `eligible` rows that can be among the `wanted` best by `words`, and few others."""
+        # The rarest words come first: they raise the floor fastest, and the longest postings may never be read.
         ordered = sorted(((word.most, word) for word in words if word.runs), key=lambda pair: -pair[0])
         left = sum(most for most, _ in ordered)
         floor, count = 0.0, 0
@@ -190,12 +193,15 @@ class SkippingScores:
         sums = self.state.sums()
         try:
             for most, word in ordered:
+                # A row without any of the words read so far gains at most `left`, which is below the floor.
                 if count >= wanted and left * (1.0 + _SAFE) < floor:
                     break
                 for run in word.runs:
                     within = eligible[run.rows]
                     rows, counts = run.rows[within], run.counts[within]
                     before = sums[rows]
+                    # A sum of 0 means a row seen for the first time, because skipping is valid only if all gains are
+                    # positive.
                     fresh.append(rows[before == 0.0])
                     count += len(fresh[-1])
                     sums[rows] = before + word.gains.weight * word.gains.of(word.idf, rows, counts)
@@ -203,9 +209,11 @@ class SkippingScores:
                 if count > wanted:
                     floor = edge_value(np.concatenate([sums[rows] for rows in fresh]), wanted)
             found = np.concatenate([np.zeros(0, np.int32), *fresh])
+            # Rows that all remaining words together could not lift to the floor are dropped. `_SAFE` covers rounding.
             if count > wanted:
                 found = found[sums[found] + left >= floor * (1.0 - _SAFE)]
         finally:
+            # The array is shared by all searches of this state. Clearing it whole would cost more than the search.
             for rows in fresh:
                 sums[rows] = 0.0
         return np.sort(found)
@@ -252,6 +260,7 @@ def _living_postings(state: IndexState, terms: Sequence[str], field: TextField) 
     vocabulary, alive = state.postings.vocabulary, state.columns.alive
     codes = [code_of(number, field) if (number := vocabulary.get(term)) is not None else -1 for term in terms]
     found = state.postings.runs(codes)
+    # Dead rows stay in postings until a merge, but do not make a word more frequent.
     if state.columns.dead:
         living = [sum(int(np.count_nonzero(alive[run.rows])) for run in runs) for runs in found]
     else:
@@ -287,6 +296,7 @@ def _query_word(state: IndexState, held: _TermPostings, idf: float, gains: _Fiel
     table = state.postings.frequent.table(held.code, held.runs, state.columns.size)
     if table is not None or len(held.runs) == 1:
         return QueryWord([WordHolders(run.rows, run.counts, None) for run in held.runs], idf, gains, table)
+    # Joined, so that `at` searches one array and not one a segment.
     rows = np.concatenate([run.rows for run in held.runs])
     return QueryWord([WordHolders(rows, np.concatenate([run.counts for run in held.runs]), None)], idf, gains)
 

@@ -73,6 +73,7 @@ def date_nearness(spans: Sequence[TimeSpan], at: NDArray[np.int64], /) -> Floats
         within += _AFTER_WORTH * (1.0 - late) * ((late >= 0.0) & (late < 1.0))
         within += _BEFORE_WORTH * ((at < span.start) & (at >= span.start - _BEFORE_MS))
         np.maximum(worth, span.worth * within, out=worth)
+    # An unknown time is stored as 0, which could otherwise be within a span that reaches back to 1970.
     return worth * (at != 0)
 
 
@@ -110,6 +111,7 @@ def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing:
     rows = standing.nonzero()[0]
     if len(rows) <= _HEEDED:
         return standing
+    # Ties are broken by time and place in the thread, so that no arrival order decides.
     order = np.lexsort((-columns.order[pool[rows]], -columns.at[pool[rows]], -score[rows]))
     counted = standing.copy()
     counted[rows[order[_HEEDED:]]] *= _HEEDED_FURTHER
@@ -134,6 +136,7 @@ def spread_out(columns: UnitColumns, pool: Rows, score: Floats, again: float, /)
     heads = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)) if len(order) else np.zeros(0, int)
     rank = np.arange(len(order)) - np.repeat(heads, np.diff(np.append(heads, len(order))))
     spread = score.copy()
+    # Thread 0 means no thread: its units are not from one talk.
     spread[order] -= again * np.minimum(rank, _AGAIN_MOST) * (ordered != 0)
     return spread
 
@@ -173,6 +176,7 @@ class ReadingCache:
     def of(self, state: IndexState, query: IndexQuery, /) -> ReadQuery:
         """Return the scores of the words of `query` in `state`, which is unchanged since this was made or cleared."""
         is_large = _is_skipping_valid(state, query)
+        # Filters are no part of the key, because these scores are of every row.
         asked = (is_large, query.text, query.weights, query.bm25)
         kept = self._kept
         if kept is None or kept.asked != asked:
@@ -236,6 +240,7 @@ def search_space(state: IndexState, query: IndexQuery, reading: ReadingCache, /)
     _weigh_pool(state, query, signals, local, around, pool=pool, near=near, shares=shares, text=text)
     signals.text_vectors[:] = like.at(pool)
     trust = _SignalTrust.of(query.weights, sight.count, signals.context, like.share, is_encoded=near is not None)
+    # Cosines count from the lowest of all that is seen (decision 0012).
     if query.weights.text_vectors:
         likeness = signals.text_vectors if near is None else signals.vector - near.lowest
         trust = trust.beside(query.weights, text, likeness)
@@ -282,6 +287,7 @@ def latest_units(
         return ()
     at = state.columns.at[rows]
     if len(rows) > limit:
+        # All that equal the last time stay, so that the total order below decides among them.
         rows = rows[at >= np.partition(at, -limit)[-limit]]
     views = state.views(rows)
     return tuple(sorted(views, key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)[:limit])
@@ -310,9 +316,11 @@ def _weighed_pool(
     mark = np.zeros(state.columns.size, np.bool_)
     speaking = said.speaking(seen, wanted)
     if len(speaking):
+        # A turn beside one of the best may answer without a word of the query.
         before, after = state.columns.before, state.columns.after
         previous, following = before.take(speaking), after.take(speaking)
         mark[np.concatenate((previous, following, before.take(previous), after.take(following)))] = True
+    # Then a choice by all fields would give the same rows again.
     is_one = said.is_body_alone and (asked is seen or np.array_equal(asked, seen))
     mark[speaking if is_one else said.telling(asked, wanted)] = True
     if query.weights.text_vectors:
@@ -335,6 +343,7 @@ def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None
         return None, ()
     shares = np.zeros(len(state.names.speaker))
     named: list[str] = []
+    # A speaker whose units are all gone keeps its code until the index is compacted.
     for code in {code for term in terms.names for code in state.speakers_of[term] if state.speaker_units[code]}:
         name = state.name_terms[code]
         shares[code] = sum(term in terms.names for term in name) / len(name)
@@ -364,6 +373,7 @@ def _weigh_pool(
     if shares is not None:
         s.speaker[:] = shares.take(columns.speaker.take(pool))
     if (owned := owned_units(state, query.owner, pool)) is not None:
+        # If all or none are the owner's, the signal separates nothing.
         if owned.any() and not owned.all():
             s.owner[:] = owned
         if query.heeds:
@@ -446,6 +456,7 @@ def _score_pool(
     said += (trust.known / scale) * (text - s.body)
     score = said + (trust.worded * weights.session / scale) * s.session
     score += (trust.worded * window / _value_scale(s.window)) * s.window
+    # The scale is bounded from below, so that a weak best likeness does not count as a full one.
     alike = np.maximum(s.text_vectors, 0.0) * (trust.alike / max(_value_scale(s.text_vectors), weights.likeness))
     beside = weights.text_vectors_beside if trust.is_encoded else 1.0
     score += weights.text_vectors * beside * alike
@@ -454,6 +465,7 @@ def _score_pool(
         above = s.vector - np.minimum.reduce(s.vector, initial=1.0)
         span = _value_scale(above)
         meant = (above + near * s.vector_near) / span
+        # A model of English misjudges other languages, so the table takes its place there (decision 0068).
         if query.is_english:
             meant = np.where(state.columns.is_foreign(pool), alike, meant)
         score += vector * (meant + (weights.session / span) * s.vector_session)
@@ -466,6 +478,7 @@ def _score_pool(
         score += weights.present * in_talks_of(s.speaker > 0.0, state.columns.thread.take(pool))
     own = weights.speaker * s.speaker + trust.known * weights.owner * s.owner
     score += own + weights.date * s.date if query.spans else own
+    # After the other signals, because only the best wishes by their sum count in full.
     if query.heeds and s.standing.any():
         score += weights.standing * foremost_standing(state.columns, pool, score, s.standing)
     if weights.later:

@@ -38,6 +38,7 @@ def best_rows(state: IndexState, pool: Rows, score: Floats, limit: int, /) -> Ro
     values = score.take(chosen)
     places = values.argsort()[::-1]
     ordered = values.take(places)
+    # Only equal scores need the further keys, and refs are expensive to read.
     if len(chosen) <= limit and (ordered[1:] < ordered[:-1]).all():
         return chosen.take(places)
     return _best_of_equals(state, pool, score, limit)
@@ -47,6 +48,7 @@ def _best_of_equals(state: IndexState, pool: Rows, score: Floats, limit: int) ->
     columns = state.columns
     chosen = np.arange(len(pool))
     sure: list[Rows] = []
+    # Narrowed key by key, so that refs are read for few rows.
     for key in (score, columns.at[pool], columns.order[pool]):
         wanted = limit - sum(map(len, sure))
         if len(chosen) <= wanted:
@@ -82,10 +84,12 @@ def best_three(values: Floats, threads: Lines, sizes: Lines, /) -> Floats:
     ends = is_last.nonzero()[0]
     places, held = ends - _BACK, owners.take(ends)
     best = keys.take(places, axis=1, mode="wrap").astype(np.uint32).view(np.float32).astype(np.float64)
+    # A thread of fewer than three units would reach into the thread before it.
     best *= places > np.concatenate(((-1,), ends[:-1]))
     of_thread = np.zeros((len(values), int(held[-1]) + 1))
     of_thread[:, held.astype(np.int64)] = np.add.reduce(best, axis=1)
     found = of_thread.take(threads, axis=1) / sizes
+    # Thread 0 means no thread: its units were summed as if they were one.
     if not held[0]:
         np.copyto(found, values, where=threads == 0)
     return found
@@ -198,7 +202,9 @@ class LargeNearness:
         rows = np.flatnonzero(eligible if likely is None else self._products >= likely)
         if likely is not None:
             rows = rows[eligible[rows]]
+            # Products are in single precision, so that only those clearly above the guess are certain.
             sure = likely + abs(likely) * _SLACK
+            # The guess is made from a sample. If it was too high, all eligible rows are read.
             if likely * self._factor <= self.lowest + _SLACK or np.count_nonzero(self._products[rows] > sure) < wanted:
                 rows = np.flatnonzero(eligible)
         return _nearest_rows(rows, self._rough(rows), wanted, self.lowest)
@@ -213,6 +219,7 @@ class LargeNearness:
         rows = lines.ravel()
         found = np.maximum(self._rough(rows) - self.lowest, 0.0)
         if len(pool):
+            # Neighbours that are in the pool themselves take the exact cosine. The rows of a pool ascend.
             places = pool.searchsorted(rows)
             within = np.flatnonzero(pool.take(places, mode="clip") == rows)
             found[within] = exact[places[within]]
@@ -222,6 +229,7 @@ class LargeNearness:
     def _find_lowest(self) -> float:
         values = self._products
         least = int(values.argmin())
+        # Hidden rows and row 0 were scanned too. The copy without them is made only if one of them is the lowest.
         if not self._compared[least]:
             values = np.where(self._compared, values, np.inf).astype(values.dtype, copy=False)
             least = int(values.argmin())
@@ -247,6 +255,7 @@ def query_nearness(state: IndexState, query: IndexQuery, sight: VisibleRows, /) 
         return None
     model = query.vector[0]
     kept = state.vectors.models.get(model)
+    # A recall searches several planes with one vector, so that the last scan is kept with the state.
     scanned = state.scanned if state.scanned is not None and state.scanned.vector == query.vector else None
     asked = scanned.asked if scanned is not None else state.vectors.parse(query.vector, {}, field="query vector")
     compared = sight.compared(model, kept) if kept is not None else None

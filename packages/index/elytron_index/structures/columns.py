@@ -92,6 +92,7 @@ class UnitColumns:
 
     def frozen(self) -> "UnitColumns":
         """Return these columns as they stand: of what is written later, new rows and burials, it sees nothing."""
+        # Rows are only appended, so that views of the columns suffice. Live marks change in place.
         kept = UnitColumns.of({name: getattr(self, name)[: self.size] for name in DTYPES})
         kept.alive = self.alive[: self.size].copy()
         kept.dead = self.dead
@@ -241,6 +242,7 @@ class RowRefs:
         """Take all rows from `ref` and return them; they keep its name until they are gone."""
         rows = self.get(ref)
         self.documents -= bool(rows)
+        # An empty entry hides the rows that the checkpoint has for `ref`.
         if self._kept is not None:
             self._rows[ref] = ()
         else:
@@ -277,6 +279,7 @@ def pack_refs(refs: Sequence[DocumentRef], /) -> tuple[StoredRefs, int]:
     """Return `refs` as a checkpoint holds them, and how many different ones there are."""
     collections = {name: number for number, name in enumerate(dict.fromkeys(ref.collection for ref in refs))}
     kinds = np.array([collections[ref.collection] for ref in refs], np.int32)
+    # NumPy cannot derive a width from an empty list.
     keys: Keys = np.array([ref.key.encode("ascii") for ref in refs] or np.zeros(0, "S1"), np.bytes_)
     order: Any = np.argsort(keys, kind="stable").astype(np.int32) + np.int32(1)
     return StoredRefs(list(collections), kinds, keys, order), len(set(refs))
@@ -310,6 +313,7 @@ class ValueInterner(Generic[Value]):
 
     def shrink(self, column: Codes, /) -> Codes:
         """Keep only the codes that `column` holds, renumber them, and return the column in the new codes."""
+        # Code 0 is the empty value and stays, even if no row has it.
         used, renumbered = np.unique(np.append(column, 0), return_inverse=True)
         self.values = [self.values[code] for code in used.tolist()]
         self._codes = {value: code for code, value in enumerate(self.values)}

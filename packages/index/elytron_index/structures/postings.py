@@ -53,12 +53,14 @@ class FrequentTerms:
         if holders < max(_LEAST, size // _SHARE):
             return None
         table = self._tables.pop(code, None)
+        # A table may lag behind by a quarter, because readers take what follows its end from the runs.
         if table is None or holders > table.holders + table.holders // 4:
             counts = np.zeros(int(runs[-1].rows[-1]) + 1, np.uint8)
             for run in runs:
                 counts[run.rows] = run.counts
             table = CountTable(counts, int(counts.max()), holders)
         self._tables[code] = table
+        # The table in use stays, even if it alone exceeds the bound.
         while len(self._tables) > MOST_TABLES or (self.size_bytes > MOST_BYTES and len(self._tables) > 1):
             self._tables.popitem(last=False)
         return table
@@ -173,6 +175,7 @@ class SpacePostings:
 
     def _add_many(self, place: int, counts: Mapping[str, int], learnt: LearntTerms | None) -> int:
         """Note the same of many terms, for which arrays are faster."""
+        # The index may have been compacted meanwhile, and then the numbers mean other terms.
         if learnt is None or learnt.vocabulary is not self.vocabulary:
             learnt = LearntTerms(self.vocabulary)
             learnt.add(counts)
@@ -253,6 +256,7 @@ def _code_places(segments: Sequence[PostingSegment], codes: Sequence[int]) -> li
         hits: Numbers = (segment.codes.take(places, mode="clip") == wanted).nonzero()[0]
         starts, ends = segment.starts[places[hits]], segment.starts[places[hits] + 1]
         found += zip(hits.tolist(), repeat(number), starts.tolist(), ends.tolist())
+    # By code, then by segment: rows of later segments are higher, so that rows ascend within a code.
     found.sort()
     return found
 
@@ -260,6 +264,7 @@ def _code_places(segments: Sequence[PostingSegment], codes: Sequence[int]) -> li
 def merge_segments(segments: Sequence[PostingSegment], alive: NDArray[np.bool_], /) -> list[PostingSegment]:
     """Return `segments` with those at the end merged that are of like size, without the dead."""
     found = list(segments)
+    # Only segments of like size are merged, so that a posting moves a logarithmic number of times.
     while len(found) > 1 and len(found[-2].rows) < min(_FULL, _RATIO * len(found[-1].rows)):
         found[-2:] = [_merge_pair(*(_living_rows(segment, alive) for segment in found[-2:]))]
     return found
@@ -307,6 +312,7 @@ def _living_rows(segment: PostingSegment, alive: NDArray[np.bool_]) -> PostingSe
     living = alive[segment.rows]
     if living.all():
         return segment
+    # Every code of a segment has postings, so that `reduceat` never meets an empty slice.
     sizes = np.add.reduceat(living, segment.starts[:-1], dtype=np.int64)
     starts = np.concatenate(([0], np.cumsum(sizes[sizes > 0])))
     return PostingSegment(segment.codes[sizes > 0], starts, segment.rows[living], segment.counts[living])

@@ -126,6 +126,7 @@ class IndexState:
             raise LimitExceeded(what="units in a space's index", limit=ROWS_MAX)
         if any(unit.ref != change.ref for change in latest.values() for unit in change.units):
             raise InvalidInput(field="unit", problem="belongs to another document than its change")
+        # All that can be refused is parsed before the first change, so that a refused batch leaves no trace.
         known: dict[str, int] = {}
         vectors = [
             None if unit.vector is None else self.vectors.parse(unit.vector, known, field="vector") for unit in units
@@ -141,6 +142,7 @@ class IndexState:
             self.called.pop(ref.key, None)
             if change.called:
                 self.called[ref.key] = change.called
+        # Read before the rows are removed. A unit whose text stays has the same check and finds its vectors again.
         kept = {ref: held for ref in latest if (held := self._vectors_of(ref))}
         for ref in latest:
             self._remove(ref)
@@ -216,6 +218,7 @@ class IndexState:
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return the roles, and the speakers, by code, that are an assistant's; None if there are none."""
         names, (roles, speakers, some) = self.names, self._assistants
+        # Names are only added, so that equal lengths mean equal names.
         if (len(roles), len(speakers)) != (len(names.role.values), len(names.speaker.values)):
             roles = np.array([role in _ASSISTANTS for role in names.role.values])
             speakers = np.array([speaker.casefold() in _ASSISTANTS for speaker in names.speaker.values])
@@ -226,6 +229,7 @@ class IndexState:
     def sums(self) -> NDArray[np.float64]:
         """Return an array of zeros, at least one for each row; its caller puts the zeros back after writing to it."""
         if len(self._sums) < self.columns.size:
+            # As long as the columns' capacity, so that it is replaced only when they grow.
             self._sums = np.zeros(len(self.columns.plane))
         return self._sums
 
@@ -299,6 +303,7 @@ class IndexState:
         said = [_term_counts(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
         texts = [f"{unit.title}. {unit.text}" if unit.title else unit.text for unit in units]
         meant = zip(*text_codes(texts), strict=True)
+        # Postings contain row numbers, so these are fixed before the columns grow.
         for row, (unit, counts, codes) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
             body = postings.add(row, TextField.BODY, counts, unit.learnt)
             title = postings.add(row, TextField.TITLE, _term_counts(terms(unit.title))) if unit.title else 0

@@ -64,6 +64,7 @@ def plain_dots(queries: Codes, rows: Codes, /) -> Products:
 
 @cache
 def _best_kernel() -> Kernel:
+    # The library is an extra. NumPy gives the same whole numbers, only slower.
     try:
         from numkong import dots_pack, dots_packed
     except ImportError:
@@ -112,6 +113,7 @@ def unit_vector(data: bytes, /, *, field: str) -> Vector:
     """
     if not data or len(data) % 4 or len(data) > 4 * limits.VECTOR_DIMENSIONS:
         raise InvalidInput(field=field, problem=f"is not 1 to {limits.VECTOR_DIMENSIONS} float32 numbers")
+    # Squares of large float32 numbers overflow in single precision.
     numbers = np.frombuffer(data, "<f4").astype(np.float64)
     length = math.sqrt(float(np.dot(numbers, numbers)))
     if not math.isfinite(length):
@@ -293,6 +295,7 @@ class ModelVectors:
     def frozen(self) -> "ModelVectors":
         """Return these vectors as they stand. From now on a block is copied before it is written to."""
         kept = ModelVectors(self.dimension)
+        # Both share the blocks from now on: the flag makes `writable` copy one before the next write.
         for block in self.blocks:
             block.coarse.flags.writeable = False
             block.fine.flags.writeable = False
@@ -344,8 +347,10 @@ class ModelVectors:
         found: Codes = np.empty((len(rows), self.dimension), np.int8)
         numbers, places = rows // _BLOCK, rows % _BLOCK
         heads = np.flatnonzero(numbers[1:] != numbers[:-1]) + 1
+        # Ascending rows change the block rarely and are taken in slices. Others are taken block by block.
         if len(heads) < len(blocks):
             for start, end in pairwise([0, *whole_numbers(heads), len(rows)]):
+                # NumPy writes to `out` without a buffer only if the mode is not "raise".
                 blocks[int(numbers[start])].take(places[start:end], axis=0, out=found[start:end], mode="clip")
             return found
         for number in whole_numbers(np.flatnonzero(np.bincount(numbers))):

@@ -57,6 +57,7 @@ def visible_rows(filters: UnitFilters, columns: UnitColumns, names: InternedName
         mask &= _holds_code(columns.scope[:size], codes, len(names.scope))
     if filters.as_of is not None:
         valid_to = columns.valid_to[:size]
+        # A bound of 0 is unknown or open and excludes no moment.
         mask &= (columns.valid_from[:size] <= filters.as_of) | (columns.valid_from[:size] == 0)
         mask &= (valid_to > filters.as_of) | (valid_to == 0)
     closed_at = columns.closed_at[:size]
@@ -247,6 +248,7 @@ class VisibleRowsCache:
     def of(self, filters: UnitFilters, /) -> VisibleRows:
         """Return what may be seen under `filters`."""
         moment = filters.as_of
+        # The moment itself is no part of the key: one result serves all moments between two changes of validity.
         key = (filters.planes, filters.scope, filters.known_at, filters.min_trust, moment is None)
         sight = self._kept.pop(key, None)
         if sight is None or not (moment is None or sight.since <= moment < sight.until):
@@ -317,6 +319,7 @@ class ThreadRows:
         if not thread:
             return
         rows = self._of(thread)
+        # Turns mostly come in order. Then the place is the end, and no keys have to be compared.
         place = len(rows)
         if place and columns.order[rows[-1]] >= columns.order[row]:
             place = bisect_left(rows, self._key(row), key=self._key)
@@ -332,6 +335,7 @@ class ThreadRows:
         if not thread:
             return
         rows = self._of(thread)
+        # The sort key of a removed row is still known, because refs keep the names of dead rows.
         rows.pop(bisect_left(rows, self._key(row), key=self._key))
         self._link(int(self._columns.before[row]), int(self._columns.after[row]))
 
