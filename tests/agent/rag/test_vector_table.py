@@ -1,12 +1,14 @@
 """Tables of vectors: the order is that of exact cosines, whatever the rows and the filters are."""
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from elytron_agent.rag.rows import EmbeddingRow, StoredVector
-from elytron_agent.rag.vector_table import RowFilter, SkippedRows, VectorKind, VectorTable, merged_answers
+from elytron_agent.rag.vector_table import RowFilter, SkippedRows, VectorKind, VectorTable, exact_sums, merged_answers
 
 SOURCES = ("message", "archival", "document")
 TAGS = ("a", "b", "c")
@@ -137,3 +139,13 @@ def test_vectors_that_are_longer_by_a_power_of_two_have_the_same_scores() -> Non
         return [each.score for each in table.search(query, RowFilter(), limit=6).ranked]
 
     assert scores(1) == scores(4_096)
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 600), st.integers(0, 60), st.booleans())
+def test_sums_of_rows_are_rounded_once(seed: int, count: int, spread: int, cancels: bool) -> None:
+    dice = np.random.default_rng(seed)
+    parts = dice.standard_normal((3, count)) * 2.0 ** dice.integers(-spread, spread + 1, (3, count))
+    if cancels:
+        parts = np.concatenate((parts, -parts[:, ::-1], parts[:, :1] * 2.0**-70), axis=1)
+    parts[2] = 0.0
+    assert exact_sums(parts) == [math.fsum(row) for row in parts.tolist()]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Final, NamedTuple, Self
 
 import numpy as np
@@ -19,8 +20,8 @@ from elytron_agent.rag.rows import EmbeddingRow
 Matrix = NDArray[np.float32]
 _DIGITS: Final = 12
 """Digits of a score: rows whose cosines differ by less are equally near."""
-_HALVES, _INTEGER_MOST = 2.0**24, 2.0**14
-"""Factor that makes an integer of every half, and the bound of a square below which no sum of products overflows."""
+_AT_ONCE: Final = 64
+"""Rows whose cosines are computed together."""
 _ROUNDING: Final = 2.0**-24
 """Largest relative error of one operation in single precision."""
 
@@ -153,14 +154,15 @@ class VectorTable:
         if not count:
             return TableAnswer([], 0, skipped)
         numbers = asked.astype(np.float64)
-        length = math.sqrt(_exact_sum(numbers * numbers))
-        rough = (self.matrix @ (numbers / length).astype(np.float32)) * self._inverse_lengths
+        rough = (self.matrix @ (numbers / math.sqrt(numbers @ numbers)).astype(np.float32)) * self._inverse_lengths
         if passing is not None:
             rough = rough[passing]
         near = self._near(rough, limit)
         places = near if passing is None else passing[near]
-        ranked = [RankedRow(self._cosine(at, numbers, length), self.rows[at]) for at in places.tolist()]
-        return TableAnswer(sorted(ranked, key=lambda each: each.place)[:limit], count, skipped)
+        blocks = (places[begin : begin + _AT_ONCE] for begin in range(0, len(places), _AT_ONCE))
+        scores = [score for block in blocks for score in self._cosines(block, numbers)]
+        ranked = [RankedRow(score, self.rows[at]) for score, at in zip(scores, places.tolist(), strict=True)]
+        return TableAnswer(sorted(ranked, key=attrgetter("place"))[:limit], count, skipped)
 
     def _near(self, rough: Matrix, limit: int) -> NDArray[np.intp]:
         """Return the places of all that may be among the best, by cosines with an error."""
@@ -170,11 +172,13 @@ class VectorTable:
         error = 2 * (self.kind.dimension + 8) * _ROUNDING
         return np.flatnonzero(rough >= last - 2 * error)
 
-    def _cosine(self, at: int, numbers: NDArray[np.float64], length: float) -> float:
-        # Products of a half and a single are exact in double precision, and are added up without an error.
-        vector = self.matrix[at].astype(np.float64)
-        own = _exact_length(vector)
-        return round(_exact_sum(vector * numbers) / (own * length), _DIGITS) if own else 0.0
+    def _cosines(self, places: NDArray[np.intp], numbers: NDArray[np.float64]) -> Sequence[float]:
+        # Products of halves and singles are exact in double precision, and are added up without an error.
+        vectors = self.matrix[places].astype(np.float64)
+        sums = exact_sums(np.concatenate((vectors * numbers, vectors * vectors, [numbers * numbers])))
+        length = math.sqrt(sums[-1])
+        pairs = zip(sums[: len(places)], sums[len(places) : -1], strict=True)
+        return [round(total / (math.sqrt(own) * length), _DIGITS) if own else 0.0 for total, own in pairs]
 
     def _passing(self, wanted: RowFilter) -> NDArray[np.intp] | None:
         """Return the places of the rows that pass; None for all."""
@@ -198,17 +202,22 @@ class VectorTable:
         return np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
 
 
-def _exact_length(vector: NDArray[np.float64]) -> float:
-    """Return the length of a vector of halves, each of which is a multiple of 2 to the power of -24."""
-    if float(np.abs(vector).max(initial=0.0)) ** 2 * len(vector) >= _INTEGER_MOST:
-        return math.sqrt(_exact_sum(vector * vector))
-    integers = (vector * _HALVES).astype(np.int64)
-    return math.sqrt(int(integers @ integers)) / _HALVES
+def exact_sums(parts: NDArray[np.float64], /) -> Sequence[float]:
+    """Return the sum of each row as `math.fsum` gives it: rounded once, at the end.
 
-
-def _exact_sum(numbers: NDArray[np.float64]) -> float:
-    # A list first: `fsum` takes four times as long over the numbers of an array.
-    return math.fsum(numbers.tolist())
+    Added to a large power of 2 and taken off it again, a number keeps its upper digits alone; a sum of those has no
+    error, in any order. What is left of the numbers is added up in the same way.
+    """
+    sums = list[list[float]]()
+    room = 2.0 ** math.frexp(parts.shape[1] + 2)[1]
+    while largest := max(float(parts.max(initial=0.0)), -float(parts.min(initial=0.0))):
+        if not math.isfinite(largest):
+            return [math.fsum(row) for row in parts.tolist()]
+        power = room * 2.0 ** math.frexp(largest)[1]
+        upper = (parts + power) - power
+        sums.append(upper.sum(axis=1).tolist())
+        parts = parts - upper
+    return [math.fsum(each) for each in zip(*sums, strict=True)] if sums else [0.0] * len(parts)
 
 
 def _reason_of(row: EmbeddingRow, kind: VectorKind) -> str:
