@@ -99,6 +99,7 @@ def _take_folder(folder: Path) -> FileIO | None:
             lock.close()
             return None
         with suppress(FileNotFoundError):
+            # The file that was locked may be one that its last holder has removed since.
             if os.path.samestat(os.fstat(lock.fileno()), (folder / _LOCK).stat()):
                 _clear_folder(folder)
                 return lock

@@ -179,6 +179,7 @@ class Engine(ABC):
 
     async def commit(self, batch: Batch, /) -> CommitReceipt:
         await off_loop(validate_batch, batch)
+        # Asked behind the hop to a thread: the store may have been closed during it.
         self._require_open()
         return await self._commit(batch)
 
@@ -442,6 +443,7 @@ class OrderedKeys:
             low = bisect_left(keys, prefix)
             low = max(low, bisect_right(keys, after)) if after else low
             found = iter(keys[low : low + limit])
+        # Ascending, the window may run past the last key with the prefix.
         return [key for key in found if key.startswith(prefix)]
 
     def _settled(self) -> list[str]:

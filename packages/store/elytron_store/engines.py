@@ -154,6 +154,7 @@ async def open_store(
         store = await _open_unsealed(found) if keys is None else await _open_sealed(found, keys, ids=ids, clock=clock)
         if address.path is not None and keys is not None:
             _require_pinned(store, keys, address.path, is_new=is_new)
+        # Last, since a refused opening changes nothing.
         await found.note()
     except BaseException:
         await found.store.close()

@@ -306,6 +306,8 @@ class GatewayStore(Engine):
                 headers=headers,
                 timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
                 limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S),
+                # Neither a proxy nor a `.netrc` of the environment comes between: both would change who is asked, or
+                # as whom.
                 trust_env=False,
                 # Without encryption the system's certificates need not be read.
                 verify=not url.startswith("http://"),
@@ -368,6 +370,7 @@ class GatewayStore(Engine):
 
     async def close(self) -> None:
         self._closed = True
+        # Calls under way keep their connections until they have their answers.
         await self._idle.wait()
         await self._client.aclose()
 

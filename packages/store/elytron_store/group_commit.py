@@ -71,6 +71,7 @@ class GroupCommitter:
                 "a store is written to in the event loop that opened it: open it in this one, or use a blocking memory"
                 " (`with elytron.open(...)`)"
             )
+        # Asked again after each wait: all that waited are woken, and the first ones fill the queue.
         while len(self._waiting) >= store_limits.QUEUE_BATCHES:
             self._room.clear()
             await self._room.wait()
@@ -125,6 +126,7 @@ class GroupCommitter:
     def _tell(self, group: Sequence[Waiting], outcomes: Sequence[Outcome]) -> None:
         self._is_given = False
         work = self._between()
+        # Maintenance goes first, or a steady stream of commits would put it off for ever.
         if work is None and self._waits_much():
             # The thread goes on while the answered callers continue.
             self._hand_over()
@@ -159,6 +161,7 @@ def take_group(waiting: deque[Waiting], /) -> Sequence[Waiting]:
     size = 0
     while waiting and len(group) < store_limits.GROUP_BATCHES and size < store_limits.GROUP_BYTES:
         batch, answered = waiting.popleft()
+        # A caller that was cancelled while waiting gets its wish: the batch is left out.
         if not answered.done():
             group.append((batch, answered))
             size += sum([len(put.body) for put in batch.puts])

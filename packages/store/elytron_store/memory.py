@@ -89,6 +89,7 @@ class MemoryStore(Engine):
     async def _commit(self, batch: Batch) -> CommitReceipt:
         space = self._held.get(batch.space) or _MemorySpace()
         committed = space.apply(batch)
+        # Only now: a space whose first batch is refused does not exist.
         self._held[batch.space] = space
         return committed
 
@@ -123,6 +124,7 @@ class MemoryStore(Engine):
 
     async def _write_blob(self, space: SpaceId, key: str, chunks: AsyncIterable[bytes]) -> int:
         body = b"".join([piece async for piece in blob_pieces(chunks)])
+        # Asked again: the source of a blob may take long, and the store be closed meanwhile.
         self._require_open()
         self._held.setdefault(space, _MemorySpace()).blobs[key] = body
         return len(body)

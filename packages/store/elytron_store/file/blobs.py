@@ -88,6 +88,7 @@ class BlobWriter:
         if self._over:
             raise StoreClosed  # its owner went away while this call waited for a thread
         if self._file is None:
+            # Between its creation and its lock the file looks like a left-over; the gate keeps a sweep out.
             with locked_file(_gate_path(self._where), wait_s=self._busy_wait_s):
                 disk.make_folder(self._where.incoming)
                 self._file = disk.create_file(self._path)
@@ -196,6 +197,7 @@ def sweep_uploads(where: StorePaths, /, *, busy_wait_s: float) -> None:
                     left = try_lock(file)
             except FileNotFoundError:
                 continue  # its writer has just published it
+            # The lock ended with the handle, but the name is random: no living writer takes it again.
             if left:
                 path.unlink(missing_ok=True)
 

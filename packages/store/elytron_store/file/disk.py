@@ -39,6 +39,7 @@ def write_all(file: FileIO, data: bytes | bytearray, /) -> None:
 def sync_file(file: FileIO, /) -> None:
     """Return when everything written to `file` is on the device."""
     if sys.platform == "darwin":
+        # There `fsync` returns when the bytes are in the drive's cache.
         import fcntl
 
         fcntl.fcntl(file.fileno(), fcntl.F_FULLFSYNC)
@@ -69,6 +70,7 @@ def move_durably(source: Path, target: Path, /) -> None:
             if last or sys.platform != "win32":
                 raise
             time.sleep(0.01)  # another handle is reading the target, which takes no longer than a read
+    # The new name first: a power cut between the two leaves two names, not none.
     sync_folder(target.parent)
     if source.parent != target.parent:
         sync_folder(source.parent)
@@ -207,6 +209,7 @@ def locked_file(path: Path, /, *, wait_s: float) -> Generator[None]:
     with file:
         deadline = time.monotonic() + wait_s
         pause = _FIRST_PAUSE_S
+        # `flock` has no time limit, so it is polled.
         while not try_lock(file):
             if time.monotonic() >= deadline:
                 raise StoreBusy(engine=ENGINE, waited_s=wait_s)

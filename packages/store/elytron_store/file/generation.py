@@ -52,7 +52,7 @@ from elytron_store.group_commit import Outcome
 
 _FRAME_BODIES_BYTES = 1024 * 1024
 _FRAME_ITEMS = 1_000
-"""Subject of an entry in the place of one lost to damage."""
+"""Bounds of a frame of a rewritten log, which is in memory as a whole."""
 
 Rewrite = Callable[[Iterator[JournalEntry]], Iterable[JournalEntry]]
 """Change of a journal for a new generation."""
@@ -83,6 +83,7 @@ def append_frames(path: Path, data: bytes, /, *, salt: bytes, start: int) -> Non
             file.seek(start)
             write_all(file, data)
             sync_file(file)
+            # Behind the sync: a mark may never name frames that a power cut can still take.
             acknowledge_end(file, salt, start + len(data))
         except OSError:
             file.truncate(start)
@@ -151,6 +152,7 @@ def write_new(path: Path, space: SpaceId, frames: Iterable[NewFrame], /, *, inst
                 data = encode_frames((each,), salt=salt, offset=end)
                 write_all(file, data)
                 end += len(data)
+            # One sync is enough here: without its final name the file has no reader.
             acknowledge_end(file, salt, end)
             sync_file(file)
         if instead_of is not None:
@@ -202,6 +204,7 @@ def _gapless_entries(found: Iterable[FrameBlock | LogHole]) -> Iterator[JournalE
     wanted = 1
     for block in found:
         if isinstance(block, LogHole):
+            # The sequence of the next entry shows how many were lost.
             continue
         for entry in entries_of(block):
             for lost in range(wanted, entry.first):
@@ -304,6 +307,7 @@ def judge_batches(
                 outcomes.append(CommitReceipt(repeated.first, repeated.last, replayed=True, answer=answer))
                 continue
             stage.require_expected(batch)
+        # A damaged answer refuses its own batch alone; the others of the group go on.
         except (Conflict, StoreCorrupt) as refused:
             outcomes.append(refused)
             continue

@@ -39,6 +39,7 @@ _SEALED_BYTES = _HEAD.size - CHECKSUM_BYTES
 HEAD_BYTES = _HEAD.size
 
 _LOG_MAGIC = b"elytron\x01"
+# Fixed width (UTF-8 has up to four bytes a character), so that the marks behind it have a fixed offset.
 _NAME_BYTES = 4 * limits.SPACE_CHARS
 _STATIC = struct.Struct(f">8s{SALT_BYTES}sH{_NAME_BYTES}s")
 _STATIC_BYTES = _STATIC.size + CHECKSUM_BYTES
@@ -138,6 +139,7 @@ def decode_header(data: bytes, /) -> LogHeader | None:
         return None
     _, salt, length, name = _STATIC.unpack(whole[0][: _STATIC.size])
     marks = [middle[: _ACKNOWLEDGED.size], middle[_ACKNOWLEDGED.size :]]
+    # A mark follows the sync of its frames, so the larger of two is true; the other was torn.
     known = [at for mark in marks if (at := _decode_acknowledged(salt, mark)) is not None]
     return LogHeader(
         salt=salt,
@@ -193,6 +195,7 @@ def decode_block(data: bytes, /, *, salt: bytes, at: int) -> FrameBlock | None:
         return None
     _, copy, _, bodies_bytes, found = _HEAD.unpack(data[:HEAD_BYTES])
     size = HEAD_BYTES + length
+    # A copy has its number, so that either one alone leads to the frame's beginning.
     offset = at - copy * size
     text = data[HEAD_BYTES:size]
     if offset < HEADER_BYTES or found != _block_checksum(salt, offset, data[:_SEALED_BYTES], text):
@@ -278,6 +281,7 @@ class GenerationLog:
             try:
                 file = FileIO(path, "r")
             except FileNotFoundError:
+                # A space without a log is empty; a store without its folder is not, so the two are kept apart.
                 if not is_folder(path.parent.parent):
                     raise StoreUnavailable(
                         "the folder of this file store was moved or removed: put it back, or open it at its new place"
@@ -308,6 +312,7 @@ class GenerationLog:
         with while_reading("a space's log"):
             self._file.seek(at)
             data = self._file.read(size) or b""
+            # A raw file may return less than was asked for before its end.
             while 0 < len(data) < size and (more := self._file.read(size - len(data))):
                 data += more
         return data
@@ -321,6 +326,7 @@ class GenerationLog:
         block = self.block_at(at)
         if block is not None and block.copy == 0:
             return block
+        # The first copy's length is lost with it, so the second one has to be searched for.
         found = self._find_block(at + 1, self.size())
         return found if found is not None and found.offset == at else None
 
@@ -361,6 +367,7 @@ class GenerationLog:
     def _block_in(self, data: bytes, at: int) -> FrameBlock | None:
         """Return the block at offset `at`, which `data` begins with, perhaps not to its end."""
         length = record_bytes(data)
+        # A damaged length field would otherwise have gigabytes read.
         if length is None or length > _RECORD_BYTES_MAX:
             return None
         if HEAD_BYTES + length > len(data):
@@ -380,6 +387,7 @@ class GenerationLog:
                 place = window.find(MAGIC, place + 1)
             if len(window) < len(MAGIC):
                 return None
+            # Windows overlap, since the mark may begin in one and end in the next.
             at += len(window) - len(MAGIC) + 1
         return None
 
@@ -426,12 +434,15 @@ class LogContents:
         self.holes: list[LogHole] = []
         self.dead_bytes = 0
         self.entries = 0
+        # Packed numbers: as objects, the place of each commit's frame would take several times the memory.
         self._firsts = array("Q")
         self._offsets = array("Q")
 
     @property
     def wants_compaction(self) -> bool:
         """Return whether most of the log consists of unreachable bodies."""
+        # A rewrite reads the whole log, so half of it has to be worth that. One with holes is left to a repair, which
+        # keeps them aside.
         return not self.holes and self.dead_bytes > max(_LEAST_DEAD_BYTES, self.end // 2)
 
     def catch_up(self, log: GenerationLog, /) -> None:
@@ -457,6 +468,7 @@ class LogContents:
                     held = HeldDocument(kept.revision, BodySpan(at, kept.size))
                     self._bury(self.ledger.put(DocumentRef(kept.collection, kept.key), held))
                 case KeptAnswer():
+                    # By the log's own times, without a clock: every reader of the log drops the same records.
                     for gone in self.ledger.forget_before(kept.at):
                         self.dead_bytes += gone.answer.size
                     span = BodySpan(at, kept.size)
@@ -467,6 +479,7 @@ class LogContents:
 
     def _require_known(self, ref: DocumentRef, held: HeldDocument[BodySpan] | None) -> None:
         """Raise StoreCorrupt where a lost frame may have said something newer of `ref`."""
+        # A document written behind the last hole is the newest for certain.
         if self.holes and (held is None or held.body.at < self.holes[-1].start):
             raise StoreCorrupt(what=f"the log behind document {ref.collection}/{ref.key}")
 
@@ -506,6 +519,7 @@ class LogContents:
                     raise StoreCorrupt(what=f"the journal behind sequence {after}")
                 page.append(entry)
                 after = entry.sequence
+        # Entries may be lost behind the last frame that is known: a short page would pass for the journal's end.
         if self.holes and len(page) < limit and self.holes[-1].start >= (self._offsets[-1] if self._offsets else 0):
             raise StoreCorrupt(what=f"the journal behind sequence {after}")
         return page

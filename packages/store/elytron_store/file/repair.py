@@ -176,6 +176,7 @@ def repair_space(where: StorePaths, name: str, /, *, busy_wait_s: float) -> Spac
     A lost journal entry leaves a placeholder, so that sequences stay gapless. What can be read is kept.
     """
     with locked_file(where.lock_of(name), wait_s=busy_wait_s), while_writing("repairing"):
+        # First, since the torn frame of a dead writer is no damage.
         generation.recover_log(where.log_of(name))
         findings = examine_space(where, name)
         if findings is None or not findings.troubles:
@@ -211,6 +212,7 @@ def rescue_folder(path: Path, /, *, at: Instant, repair: bool, sealed: bool = Fa
     if known_manifest(kept) is None:
         problems.append(StoreProblem(DamageKind.ENGINE, None, "the manifest", quarantined=repair))
         if repair:
+            # With a manifest that says otherwise, a sealed store would be opened, and written to, unsealed.
             is_sealed = where.log_of(folder_name(KEYRING)).exists() or shows_seal(_named_spaces(where, names))
             if sealed and not is_sealed:
                 raise StoreForeign(SEALED_LOST)
@@ -299,6 +301,7 @@ def mended_log(log: GenerationLog, /) -> tuple[Sequence[tuple[str, bytes]], Iter
     for ref, revision, sealed in list(_broken_documents(log, contents)):
         pieces.append((document_label(ref, revision), sealed))
         contents.ledger.remove(ref)
+    # As a list: the records are walked in place, and the loop removes some.
     for answered in list(_broken_answers(log, contents)):
         # Without its answer the record is of no use; a repeat meets the revisions of its own documents instead.
         label = stretch_label(answered.answer.at, log.header.salt)

@@ -81,6 +81,7 @@ class FileSpace:
                 if frames:
                     self._write_new(frames, instead_of=None)
                 return outcomes
+            # A lost frame may hold a newer revision or an answered request, so no precondition can be judged.
             view.contents.require_complete()
             outcomes, frames = generation.judge_batches(batches, view.contents, view.log)
             if frames:
@@ -94,6 +95,7 @@ class FileSpace:
                 return [None] * len(refs)
             with self._mutex:
                 found = view.contents.find(refs)
+            # Without the lock: the bytes of a generation never change, and its file stays open.
             return [None if held is None else read_document(view.log, ref, held) for ref, held in found]
 
     def scan(self, page: DocumentPage, /) -> Sequence[Document]:
@@ -116,6 +118,7 @@ class FileSpace:
     def journal(self, *, after: int, limit: int) -> Sequence[JournalEntry]:
         """Return journal entries in order, as `Store.journal` promises."""
         with self._reading() as view:
+            # Without the lock, since a page may read much: places of frames are only ever added, the offset last.
             return [] if view is None else view.contents.journal(view.log, after=after, limit=limit)
 
     def publish(self, writer: BlobWriter, key: str, /) -> None:
@@ -129,6 +132,7 @@ class FileSpace:
     def erase(self, erasure: ErasureTarget, /) -> ErasureReceipt:
         """Remove what `erasure` names, as `Store.erase` promises. Raises StoreCorrupt while frames are lost."""
         with self._writing("erasing"):
+            # Unfinished uploads of dead processes may hold bytes of what is erased.
             blobs.sweep_uploads(self._where, busy_wait_s=self._busy_wait_s)
             if erasure.whole_space:
                 return self._erase_everything()
@@ -137,6 +141,7 @@ class FileSpace:
                     view.contents.require_complete()
                 repair.forget_pieces(self._where, self.name, refs=erasure.refs, blobs=erasure.blobs)
                 removed = self._remove_blobs(set(erasure.blobs))
+                # Last, since it writes the entry which says that everything named is gone.
                 return self._erase_documents(view, erasure, removed)
 
     def compact_journal(self, runs: Sequence[CompactedRun], /) -> int:
@@ -150,12 +155,14 @@ class FileSpace:
             left = generation.CompactedRuns(runs)
             frames = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=left)
             self._write_new(frames, instead_of=view.log)
+            # Counted while the frames were written, so it is known only now.
             return view.contents.entries - left.count
 
     def compact(self) -> None:
         """Rewrite the log without unreachable bodies, if that is worth it."""
         self.wants_compaction = False
         with self._writing("compacting"), self._viewing() as view:
+            # Asked again under the lock: another process may have compacted since.
             if view is not None and view.contents.wants_compaction:
                 kept = generation.snapshot_frames(view.log, view.contents, without=frozenset(), rewrite=iter)
                 self._write_new(kept, instead_of=view.log)
@@ -165,6 +172,7 @@ class FileSpace:
         start = contents.end
         data = generation.encode_frames(frames, salt=contents.salt, offset=start)
         generation.append_frames(self._path, data, salt=contents.salt, start=start)
+        # Own frames come in through the same fold as those of other processes.
         log.acknowledged = start + len(data)
         with self._mutex:
             contents.catch_up(log)
@@ -216,6 +224,7 @@ class FileSpace:
 
     @contextmanager
     def _reading(self) -> Generator[LogView | None]:
+        # A power cut may have taken the mark of answered commits: they are settled before this handle's first read.
         if not self._settled:
             if generation.is_unsettled(self._path):
                 with self._writing("settling what a dead writer left"):
@@ -233,6 +242,7 @@ class FileSpace:
             return
         with log:
             with self._mutex:
+                # Another salt is another generation: offsets of the old one mean nothing in it.
                 if self._contents.salt != log.header.salt:
                     self._contents = LogContents(log.header.salt)
                 contents = self._contents
@@ -249,6 +259,7 @@ class FileSpace:
 
         Raises StoreBusy; StoreFull; StoreFailed, after which this handle writes to the space no more.
         """
+        # Own threads queue here; the lock of the file is polled for.
         if not self._turn.acquire(timeout=self._busy_wait_s):
             raise StoreBusy(engine=ENGINE, waited_s=self._busy_wait_s)
         try:

@@ -67,6 +67,7 @@ class WriterLease:
         if self._is_held_for(store_limits.MCP_LEASE_MS // 2):
             return
         async with self._taking:
+            # Asked again: the call before in the queue may have renewed it.
             if self._is_held_for(store_limits.MCP_LEASE_MS // 2):
                 return
             if not self._is_held_for(0) or not await self._renewed():
@@ -99,6 +100,7 @@ class WriterLease:
             return False
         until = self._clock.now() + store_limits.MCP_LEASE_MS
         await self._append(self.epoch, LeaseClaim(holder=self._holder, until=until))
+        # Looked at behind the claim, so that a writer who began before it is seen.
         is_ours = await self._newest() == self.epoch
         self._until = until if is_ours else 0
         return is_ours
@@ -118,6 +120,7 @@ class WriterLease:
         await self._append(epoch, LeaseClaim(holder=self._holder, until=until))
         found = await self._read(epoch)
         is_first = found is not None and found.holder == self._holder
+        # The former holder may have renewed its claim between the two looks.
         if not is_first or await self._newest() != epoch or await self._read(before) != held:
             await self._append(epoch, LeaseClaim(holder=self._holder, until=0))
             raise StoreBusy(engine=ENGINE, waited_s=0)

@@ -101,6 +101,7 @@ def join_shards(texts: Iterable[tuple[int, str]], /) -> bytes:
     data = bytearray()
     end = 0
     for start, text in texts:
+        # A shard that begins earlier cuts off what the writer before it did not finish.
         del data[start:]
         data += bytes(start - len(data))  # a lost shard leaves a hole to be found
         end = min(end, start)
@@ -196,6 +197,7 @@ class ShardLog:
             raise StoreCorrupt(what=f"the header of space folder {self._folder.rpartition('/')[2][:16]!r}")
         self._see(data, header)
         self._generation, self._shards = found, len(found.shards)
+        # This writer's shard begins here, so what still arrives in another's is cut off.
         if is_to_be_cut:
             self._begin_shard(len(data))
             await self._put(b"", at=len(data))
@@ -209,6 +211,7 @@ class ShardLog:
         data = generation.encode_frames(frames, salt=contents.salt, offset=start)
         await self._put(data, at=start)
         await self._shared.lease.confirm()
+        # Behind the confirmation: until then no reader of this handle sees the frames.
         self._bytes.seek(0, SEEK_END)
         self._bytes.write(data)
         log.acknowledged = start + len(data)

@@ -54,6 +54,7 @@ class BlobFiles:
         try:
             async for piece in blob_pieces(chunks):
                 await writer.write(piece)
+            # Before the ready file, which makes the version the blob: another writer may have come.
             await self._shared.lease.confirm()
         except BaseException:
             # Likewise where the caller went away: what no ready file names is nothing, and goes with the next version.
@@ -62,6 +63,7 @@ class BlobFiles:
             raise
         version = BlobVersion(name, writer.parts, writer.size)
         await self._shared.files.write(f"{self._of(key)}/{version.ready}", "ready\n", mode=WriteMode.TRUNCATE)
+        # A later writer sees this version from here on and needs no older one.
         await self._shared.lease.confirm_on_server()
         await self._sweep(key, but=version)
         return writer.size
@@ -76,6 +78,7 @@ class BlobFiles:
 
     async def remove(self, key: str, /) -> bool:
         """Remove the blob `key`; tell whether there was one."""
+        # The ready files first: without them no reader takes the rest for a blob.
         versions = await self._versions(key)
         for version in versions:
             await self._shared.files.delete(f"{self._of(key)}/{version.ready}")
@@ -131,6 +134,7 @@ class BlobFiles:
             try:
                 text = await self._shared.files.read(path, offset=at, length=store_limits.MCP_WRITE_CHARS)
             except NotFound:
+                # A missing part is damage only while the folder of its version is there.
                 if await self._shared.files.list(path.rpartition("/")[0]):
                     raise StoreCorrupt(what=f"blob {key}") from None
                 raise StoreUnavailable("a blob was replaced or removed while it was read: read it again") from None

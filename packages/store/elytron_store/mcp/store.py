@@ -136,6 +136,7 @@ class McpStore(Engine):
         await self._shared.lease.hold()
         async for chunk in self._space(space).blobs.read(key):
             yield chunk
+            # The caller may have closed the store while it worked on the chunk.
             self._require_open()
 
     async def _erase(self, erasure: ErasureTarget) -> ErasureReceipt:

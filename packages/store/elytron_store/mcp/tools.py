@@ -294,6 +294,7 @@ class ToolFiles:
         arguments |= {"mode": mode.value, "offset": offset if mode is WriteMode.OVERWRITE else 0}
 
         async def is_done() -> bool:
+            # An answer may be lost although the text arrived: the length of the file shows it.
             found = await self.stat(path)
             size = 0 if found is None else found.size
             if size not in {offset, offset + len(text.encode())}:

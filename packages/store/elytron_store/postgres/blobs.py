@@ -57,6 +57,7 @@ async def write_blob(
     at: Instant,
 ) -> int:
     """Replace the blob `key` by `chunks`; see `Store.write_blob`."""
+    # Seven bytes: the server's integers are signed, so eight could overflow.
     upload = PartUpload(own, space, key, int.from_bytes(os.urandom(7)))
     window: list[bytes] = []
     staged = size = 0

@@ -213,6 +213,7 @@ class GroupWriter:
         return unknown if batch.idempotency is None else (await self._write_again(space, [batch]))[0]
 
     async def _write_again(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        # Once only: if it is cut again, the caller learns that the outcome is unknown.
         try:
             return await self._write_all(space, batches)
         except ElytronError as error:
@@ -228,6 +229,7 @@ class GroupWriter:
 
     async def _write_once(self, space: str, batches: Sequence[Batch]) -> Sequence[Outcome]:
         own = self._partition(space)
+        # One trip, which counts on the revisions that callers expect; the server takes nothing if they are others.
         if not self._is_portable:
             plan = await _build_plan(batches, partial(GroupPlan, space))
             if plan.last:
@@ -241,6 +243,7 @@ class GroupWriter:
             except psycopg.Error as error:
                 raise translate_error(error, doing="reading") from None
             plan = await _build_plan(batches, lambda given: GroupPlan(space, given, stored=stored))
+            # Every batch was refused or answered: the lock on the head is all that there is to give up.
             if plan.last == stored.head:
                 await connection.execute(statements.ROLLBACK)
                 return plan.outcomes

@@ -214,6 +214,7 @@ class ServerConnections:
         try:
             connection = await self._take_connection()
             self._lent[connection] = self._loop.time()
+            # One timer for all: a timer for each call would cost more than most calls.
             if self._look is None:
                 self._look = self._loop.call_later(store_limits.POSTGRES_SILENT_S, self._look_at_lent)
             try:
@@ -256,6 +257,7 @@ class ServerConnections:
         except StoreUnavailable as error:
             self._failure, self._failed_at = error, self._loop.time()
             self._silences += 1
+            # Idle connections lead to the same silent server.
             await self._drop_idle()
             for connection in overdue:
                 if connection in self._lent and not connection.closed:
@@ -266,6 +268,7 @@ class ServerConnections:
             await made.close()
 
     async def _take_turn(self) -> None:
+        # Without a wait, since `wait_for` makes a task of its own for each.
         if not self._free.locked():
             await self._free.acquire()
             return
@@ -348,6 +351,7 @@ def is_alive(connection: Connection, /) -> bool:
 
 def cut_connection(connection: Connection, /) -> None:
     """End a connection from here, so that a call that waits for its answer sees it end."""
+    # A copy of the descriptor: the socket closes its own, and the original is the driver's.
     with suppress(OSError), socket.socket(fileno=os.dup(connection.fileno())) as cut:
         cut.shutdown(socket.SHUT_RDWR)
 
@@ -376,6 +380,7 @@ def is_without_effect(error: psycopg.Error | UnicodeError, /) -> bool:
         return True
     if error.sqlstate is None:
         return isinstance(error, psycopg.DataError | psycopg.ProgrammingError)
+    # The untranslated word: a FATAL ends the session, so its statement's effect is unknown.
     return error.diag.severity_nonlocalized == "ERROR"
 
 

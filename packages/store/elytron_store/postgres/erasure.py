@@ -56,6 +56,7 @@ async def compact_runs(
             found = await connection.execute(own.of(statements.JOURNAL_RUN), place, binary=True)
             entries = row_entries(space, await found.fetchall(), after=run.first - 1)
             made = engine.stand_in(run, entries)
+            # Compacted before, by a call whose answer was lost.
             if len(entries) == 1:
                 continue
             await run_pipeline(
@@ -163,6 +164,7 @@ async def rewrite_tables(connection: Connection, own: PartitionStatements, erase
     user's.
     """
     tables = list(own.tables())
+    # The server only warns of a table that it left as it was; a new file shows that it did not.
     before = await _file_numbers(connection, tables)
     until = monotonic() + store_limits.BUSY_WAIT_S
     while tables:
@@ -197,6 +199,7 @@ async def _await_readers(connection: Connection, transaction: str, until: float)
     while True:
         found = await connection.execute(statements.OLDER_READERS, {"own": transaction}, binary=True)
         ((others,),) = await found.fetchall()
+        # Asked first: it also bounds the caller's loop, which comes back for tables that kept rows.
         if monotonic() > until:
             raise StoreBusy(engine=ENGINE, waited_s=store_limits.BUSY_WAIT_S)
         if not others:

@@ -15,6 +15,7 @@ SCHEMA_VERSION = 1
 PARTITIONS = 32
 """Of a new store; the number is written into it and never changes."""
 
+# Keys sort by their bytes on every server, independent of its locale.
 _TEXT = 'text COLLATE "C" NOT NULL'
 TABLES: Final = {
     "heads": f"space {_TEXT}, sequence bigint NOT NULL, PRIMARY KEY (space)",
@@ -147,6 +148,7 @@ SELECT h.sequence FROM <heads> AS h WHERE h.space = %s AND h.sequence > %s
 HEAD = "SELECT sequence FROM <heads> WHERE space = %s"
 
 # Commits. The row of the head is locked first, so one transaction at a time writes to a space.
+# The update to the same value locks the row; a row that is missing is made.
 LOCK_HEAD = """
 INSERT INTO <heads> AS h (space, sequence) VALUES (%s, 0)
 ON CONFLICT (space) DO UPDATE SET sequence = h.sequence RETURNING h.sequence

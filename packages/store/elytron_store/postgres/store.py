@@ -101,6 +101,7 @@ class PostgresStore(Engine):
         self._is_refused = False
         if batch.idempotency is not None:
             self._answers += 1
+            # A partition at a time, so that no commit waits for a sweep through all of them.
             every = store_limits.FORGET_EVERY // self._partitions
             if self._answers % every == 0:
                 await self._forget_answers(turn=self._answers // every)
@@ -186,6 +187,7 @@ class PostgresStore(Engine):
         )
 
     async def _probe(self) -> None:
+        # A trial writes a megabyte, so it is made only after a commit found no room.
         own, is_tried = self._own(""), self._is_refused
         await self._connections.run(
             lambda connection: require_commits(connection, own, is_tried=is_tried), doing="looking at the server"
@@ -241,6 +243,7 @@ class PostgresStore(Engine):
 
     def _require_open(self) -> None:
         super()._require_open()
+        # A child shares its parent's sockets: both would read answers from the same stream.
         if os.getpid() != self._process:
             raise StoreUnavailable(
                 "this postgres store was opened before the process forked: open it again in the child"

@@ -179,6 +179,7 @@ _STORE, _LAYOUT = "store", "layout"
 class StoreLayout(BaseModel):
     """Schema of the tables, and the number of their partitions."""
 
+    # Lenient: a newer build's layout has to be read far enough to see that it is newer.
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     schema_version: int = Field(default=statements.SCHEMA_VERSION, ge=1)
@@ -338,5 +339,6 @@ async def _is_there(connection: Connection, question: bytes, name: str) -> bool:
 
 async def _lock_making(connection: Connection, schema: str) -> None:
     """Wait until no other process makes the tables of `schema`, to the end of the transaction."""
+    # The server's locks have numbers, which all processes have to derive alike.
     number = int.from_bytes(blake2b(f"elytron {schema}".encode(), digest_size=8).digest(), signed=True)
     await connection.execute(statements.LOCK_MAKING, (wide_number(number),))

@@ -87,6 +87,7 @@ class DataKey:
             self._draw()
         self._left -= 1
         nonce = random_nonce()
+        # The head is authenticated with the place: another key number or salt does not open.
         return b"".join((self._head, nonce, self._sealing.encrypt(nonce, plain, self._head + where)))
 
     def open(self, sealed: bytes, where: bytes, /, *, what: str) -> bytes:
@@ -159,6 +160,7 @@ class SealingStream:
                 yield self._seal(held, number, b"more")
                 number += 1
             held = piece
+        # Also of an empty blob: without a chunk that is sealed as the last, a cut would go unseen.
         yield self._seal(held, number, b"last")
 
     def _seal(self, plain: bytes, number: int, end: bytes) -> bytes:
@@ -198,6 +200,7 @@ async def unseal_stream(
         del held[: _BLOB_HEAD.size]
         number = 0
         while True:
+            # More than one chunk: the last has to be known as such when it is opened.
             while len(held) > _SEALED_CHUNK:
                 chunk = bytes(held[:_SEALED_CHUNK])
                 del held[:_SEALED_CHUNK]

@@ -236,6 +236,7 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
     told = [_in_the_callers_words(problem, seen) for problem in inner.problems]
     problems = (*told, *seen.problems)
     return CheckReport(
+        # The keyring is a space of the inner store and none of the caller's.
         spaces=max(inner.spaces - 1, 0),
         documents=max(inner.documents - seen.ours, 0),
         entries=max(inner.entries - len(entries), 0),

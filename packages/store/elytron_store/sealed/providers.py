@@ -227,6 +227,7 @@ class FileKeys(LocalKeys):
         with contextlib.ExitStack() as cleanup:
             cleanup.callback(beside.unlink)
             with os.fdopen(descriptor, "wb") as file:
+                # Read under the lock, so that a key which another addition brought is not lost.
                 keys, _, _ = _read_keys(self._path)
                 _fill_file(file, {**keys, key_id: secrets.token_bytes(KEY_BYTES)}, current=key_id)
             beside.replace(self._path)

@@ -88,8 +88,10 @@ class VaultCache:
         turn = self._turns.setdefault(space, anyio.Lock())
         try:
             async with turn:
+                # Looked at again in turn: the caller before has mostly opened it.
                 return self._cached(space) or self._keep(space, await self._keyring.ensure(space))
         finally:
+            # The last caller takes the lock away, since a process may see any number of spaces.
             if not turn.locked() and self._turns.get(space) is turn:
                 del self._turns[space]
 
@@ -265,6 +267,7 @@ class SealedSpaces(PassingStore):
         async with cipher.closed_stream(sealing.chunks()) as sealed:
             await self._inner.write_blob(vault.inner, key, sealed)
         if not await self._vaults.lives(space, vault):
+            # Erased meanwhile: the ciphertext of a destroyed key is not left behind.
             await self._sweep(vault.inner)
             raise KeyDestroyed
         return sealing.size
@@ -316,6 +319,7 @@ class SealedSpaces(PassingStore):
         require_space(space)
         while True:
             vault = await self._vaults.find(space)
+            # A space without keys is asked for under a name that is empty, so the store's own refusals apply.
             found = await look(SpaceId(self._keys.tag(space)) if vault is None else vault.inner)
             if vault is None or any(item is not None for item in found) or await self._vaults.lives(space, vault):
                 return vault, found
@@ -344,6 +348,7 @@ class SealedSpaces(PassingStore):
         return inner
 
     async def _erase_inner(self, inner: SpaceId, *, at: Instant) -> ErasureReceipt:
+        # The guard is a document of the sealing, not of the caller.
         ours = int(await self._keys.guard(inner) > 0)
         erased = await self._inner.erase(ErasureTarget(space=inner, at=at, whole_space=True))
         return ErasureReceipt(

@@ -167,6 +167,7 @@ class SealedStore(SealedSpaces):
             names += [name for name in told if name is not None]
             if len(page) < limit or len(names) >= limit:
                 return names[:limit]
+            # A page may consist of destroyed spaces alone, which is not the end.
             mark = page[-1]
 
     async def check(self) -> CheckReport:

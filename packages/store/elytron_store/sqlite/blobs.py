@@ -58,6 +58,7 @@ async def write_blob(
     run: ConnectionRunner, space: SpaceId, key: str, chunks: AsyncIterable[bytes], /, *, at: Instant
 ) -> int:
     """Replace the blob `key` by `chunks`; see `Store.write_blob`. `run` gives each function its own transaction."""
+    # Seven bytes: SQLite's integers are signed, so eight could overflow.
     upload = BlobUpload(space, key, int.from_bytes(os.urandom(7)))
     window: list[bytes] = []
     staged = size = 0
@@ -97,6 +98,7 @@ async def read_blob(run: ConnectionRunner, space: SpaceId, key: str, /) -> Async
                 return
             chunks = await coming.popleft()
     finally:
+        # Reads under way end in their thread; their errors are taken up here, or asyncio logs them as unhandled.
         await asyncio.gather(*coming, return_exceptions=True)
 
 
@@ -121,6 +123,7 @@ def _finish_upload(raw: Raw, upload: BlobUpload, staged: int, chunks: Sequence[b
         drop_chunks(raw, space, before[0])
     parts = staged + len(chunks)
     raw.execute(_REPLACE, (space, key, number, parts, size, schema.check_of(space, key, number, parts, size)))
+    # A space may consist of blobs alone: its head makes it known.
     raw.execute("INSERT INTO heads VALUES (?, 0, ?) ON CONFLICT DO NOTHING", (space, schema.check_of(space, 0)))
 
 

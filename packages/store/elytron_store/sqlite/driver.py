@@ -42,6 +42,7 @@ WAL_SAFE_FROM = (3, 51, 3)
 
 _STRICT_TABLES_FROM = (3, 37, 0)
 _BUSY = 5
+# Place of the format's read version in a file's header: 2 is a WAL.
 _WAL_AT = 19
 _FIRST_PAUSE_S = 0.000_5
 _LONGEST_PAUSE_S = 0.01
@@ -84,6 +85,7 @@ class SqliteLibrary:
         return self._connect(f"{path.absolute().as_uri()}?{mode}", wait_s=wait_s, uri=True)
 
     def _connect(self, name: str, *, wait_s: float, uri: bool = False) -> Raw:
+        # Autocommit: this package begins its transactions itself, and a write takes its lock at once.
         opened: Raw = self.module.connect(
             name, timeout=wait_s, isolation_level=None, check_same_thread=False, cached_statements=256, uri=uri
         )
@@ -334,6 +336,7 @@ def read_snapshot(raw: Raw, /) -> Generator[None]:
 def begin_writing(raw: Raw, access: FileAccess, /) -> None:
     """Take the write lock. Raises StoreBusy, and StoreUnavailable where another switched the file to a WAL since."""
     retry_while_held(lambda: raw.execute("BEGIN IMMEDIATE"), wait_s=access.busy_wait_s)
+    # Asked under the lock: then no other process can switch the mode any more.
     if access.mode == "delete" and raw.execute("PRAGMA journal_mode").fetchone()[0] == "wal":
         roll_back(raw)
         raise StoreUnavailable(

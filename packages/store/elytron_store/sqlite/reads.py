@@ -121,6 +121,7 @@ def journal_page(raw: Raw, space: SpaceId, after: int, limit: int, /) -> Sequenc
     """Return a page of the journal, as `Store.journal` does."""
     found = raw.execute(_JOURNAL, (space, after, limit)).fetchall()
     entries = schema.journal_row_entries(space, found, after=after)
+    # Rows lost at the end leave no gap: only the head shows that they were there.
     if len(found) < limit:
         _require_end(raw, space, entries[-1].sequence if entries else after)
     return entries
@@ -238,6 +239,7 @@ class ReadCache:
         few = min(limit, store_limits.MEMO_AT_ONCE)
         read = self._here if space in self._looked else self._swiftly
         entries = read(journal_page, space, after, few)
+        # A full page of the small look may not be all that was asked for.
         if entries is None or len(entries) == few < limit:
             return None
         self.keep_journal(version, look, entries)
@@ -257,6 +259,7 @@ class ReadCache:
         if len(missing) > store_limits.MEMO_AT_ONCE:
             return None
         if any((space, ref) not in self._read for ref in missing):
+            # Never read here, so these refs have passed no check yet.
             engine.require_get(space, missing)
             read = self._swiftly(get_small, space, missing, store_limits.MEMO_DOCUMENT_BYTES)
         else:
@@ -294,6 +297,7 @@ class ReadCache:
         if not version or version != self._version or len(entries) > 1:
             return
         self._looks[look] = entries
+        # Read before the version: a commit in between makes it stale, and the next use asks the file again.
         others = self._others()
         # Only without a commit since is this the end of the journal at that version.
         if len(entries) == 1 < limit and self.version() == version:
@@ -343,9 +347,11 @@ class ReadCache:
             return
         mark = number_entries(batch, after=committed.first - 1)[-1]
         stand = self._stands.get(space)
+        # Another handle has written in between, so what is kept may be old.
         if stand is None or stand.mark is None or stand.mark.sequence + 1 != committed.first:
             self._begin(space, mark, _UNKNOWN)
             return
+        # The watch takes this handle's own commit for a change; `others` shows that it was the only one.
         stand.mark, stand.version = mark, _UNKNOWN
         self._count -= len(stand)
         changed = [change.ref for change in (*batch.puts, *batch.deletes)]
@@ -384,6 +390,7 @@ class ReadCache:
         if stand is None:
             return self._begin(space, None, version)
         if not self._ends_so(stand, version):
+            # Without entries there is nothing to save by reading the journal's end.
             if not stand or stand.mark is None or not self._ends(space, stand.mark):
                 return self._begin(space, None, version)
             others = self._others()
@@ -440,6 +447,7 @@ class ReadCache:
         self._until = began + store_limits.MEMO_HELD_S
         read = self._here(function, *args)
         self._until, ended = math.inf, time.perf_counter()
+        # A slow read without a disk's part in it only had to wait for the processor.
         if ended - began > store_limits.MEMO_HELD_S and (waited is None or waited != _disk_waits()):
             self._swift_from = ended + (ended - began) / store_limits.MEMO_HELD_SHARE
         return read

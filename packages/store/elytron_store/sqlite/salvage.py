@@ -63,6 +63,7 @@ class DatabasePages:
         for number in range(1, self.count + 1):
             page = self._page(number)
             start = _HEADER_BYTES if number == 1 else 0
+            # Inner pages of tables hold row ids alone; those of indexes hold rows.
             if len(page) < self.size or page[start] not in {_INNER_INDEX, _LEAF_INDEX, _LEAF_TABLE}:
                 continue
             kind, cells = page[start], int.from_bytes(page[start + 3 : start + 5], "big")
@@ -80,6 +81,7 @@ class DatabasePages:
 
     def _page_size(self) -> int:
         found = int.from_bytes(self._data[16:18], "big") if self._data[:16] == _MAGIC else 0
+        # The field has two bytes, so the format writes 1 for the largest size.
         found = 65_536 if found == 1 else found
         return found if found in _PAGE_BYTES and found & (found - 1) == 0 else schema.PAGE_BYTES
 
@@ -94,9 +96,11 @@ class DatabasePages:
         step = _WAL_FRAME.size + size
         for at in range(_WAL_HEADER.size, len(self._wal) - step + 1, step):
             number, committed, *found, _, _ = _WAL_FRAME.unpack(self._wal[at : at + _WAL_FRAME.size])
+            # Frames of an earlier round follow, which the file still holds.
             if found != salts:
                 return
             open_frames[number] = at + _WAL_FRAME.size
+            # Frames behind the last commit mark are of a transaction that did not end.
             if committed:
                 self._later |= open_frames
                 open_frames.clear()
@@ -112,6 +116,7 @@ class DatabasePages:
         at += 4 if kind == _INNER_INDEX else 0
         size, at = _read_varint(page, at)
         if kind == _LEAF_TABLE:
+            # The file format defines how much of a row stays on its page.
             _, at = _read_varint(page, at)
         least = (self.size - 12) * 32 // 255 - 23
         most = self.size - 35 if kind == _LEAF_TABLE else (self.size - 12) * 64 // 255 - 23
@@ -119,6 +124,7 @@ class DatabasePages:
         if size > most:
             held = least + (size - least) % (self.size - 4)
             held = held if held <= most else least
+        # A damaged length could claim more than the file has.
         if size > self.size * self.count or at + held > self.size:
             raise ValueError(size)
         parts, left = [page[at : at + held]], size - held
@@ -204,6 +210,7 @@ class SalvagedRows:
 
     def _take_documents(self, row: Cell) -> None:
         *place, body, check = row
+        # Freed room keeps older revisions, so the newest one is taken.
         known = self.documents.get((row[0], row[1], row[2]))
         if schema.check_of(*place, body=body) == check and (known is None or known[3] < row[3]):
             self.documents[row[0], row[1], row[2]] = row
@@ -253,6 +260,7 @@ class SalvagedRows:
         """Yield a journal without gaps: a lost entry has one in its place; documents that no entry names come last."""
         wanted, named = 1, set[DocumentRef]()
         for sequence, entry in sorted(self.journal.get(space, {}).items()):
+            # A compacted run and remains of its entries may both be found: no sequence may come twice.
             if entry.first < wanted:
                 continue
             for lost in range(wanted, entry.first):
@@ -372,6 +380,7 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
         with suppress(FileNotFoundError):
             path.with_name(f"{path.name}{ending}").replace(kept.with_name(f"{kept.name}{ending}"))
     try:
+        # A link first: the name always leads to a file, the old one or the new one.
         os.link(path, kept)
     except OSError:  # a file system without links
         path.replace(kept)

@@ -254,6 +254,7 @@ def migrate_schema(raw: Raw, path: Path, /, *, library: SqliteLibrary, steps: Se
 
     An empty file needs no snapshot. The snapshot is beside the store and is the caller's to delete.
     """
+    # Again under the lock: another process may have migrated the file since it was looked at.
     version = recognise_schema(raw, known=len(steps))
     if version == len(steps):
         return None

@@ -127,6 +127,7 @@ def prepare_file(raw: Raw, wanted: WantedStore, /) -> FileAccess:
     # Without a WAL only EXTRA makes the removal of the journal file, which is the commit, survive a power cut.
     full = "FULL" if access.mode == "wal" else "EXTRA"
     raw.execute(f"PRAGMA synchronous = {full if wanted.durability is WriteDurability.FULL else 'NORMAL'}")
+    # Freed pages are overwritten: an erasure promises that no byte is left.
     raw.execute("PRAGMA secure_delete = ON")
     raw.execute(f"PRAGMA journal_size_limit = {store_limits.WAL_BYTES}")
     raw.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
@@ -134,6 +135,7 @@ def prepare_file(raw: Raw, wanted: WantedStore, /) -> FileAccess:
     if version != len(wanted.steps):
         with write_transaction(raw, access):
             migrate_schema(raw, wanted.path, library=wanted.library, steps=wanted.steps)
+            # In the same transaction, so that no store has tables and no manifest.
             if _matching_manifest(raw, wanted) is None:
                 _keep_manifest(raw, _new_manifest(wanted))
     return access
@@ -199,6 +201,7 @@ def _set_journal_mode(raw: Raw, wanted: WantedStore) -> JournalMode:
             lambda: raw.execute(f"PRAGMA journal_mode = {mode}").fetchone()[0], wait_s=wanted.busy_wait_s
         )
     except StoreBusy:
+        # Others hold the file in the mode that it has, so that one is used.
         found = raw.execute("PRAGMA journal_mode").fetchone()[0]
     if found == "wal" and not wanted.library.wal_is_safe:
         raise StoreUnavailable("this sqlite store is used by a newer SQLite: close it there, or install pysqlite3 here")

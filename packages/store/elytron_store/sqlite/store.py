@@ -150,6 +150,7 @@ class SqliteStore(Engine):
             return await self._writer.commit(batch)
         try:
             committed = await self._writer.commit(batch)
+        # After a cancellation too the batch may still be written.
         except BaseException:
             memo.lose(batch.space)
             raise
@@ -224,12 +225,14 @@ class SqliteStore(Engine):
         lie in the file: erase again.
         """
         erased = await self._write(writes.erase_rows, self._access, erasure)
+        # Between the two: if the second fails, no erased document is answered from memory.
         if self._memo is not None:
             self._memo.forget()
         await self._write(writes.purge_file, self._access, erasure)
         return erased
 
     async def _check(self) -> CheckReport:
+        # A check follows suspected damage, so later reads have to meet the file.
         if self._memo is not None:
             self._memo.forget()
         return await self._read(check_database)
@@ -247,11 +250,13 @@ class SqliteStore(Engine):
         if self._memo is not None:
             self._memo.close()
         await self._writer.finish()
+        # Without readers the writer's connection is both: it is closed once, and last.
         for connection in dict.fromkeys((*self._readers, self._writer.connection)):
             await connection.close()
 
     def _require_open(self) -> None:
         super()._require_open()
+        # A child has neither the worker threads nor the file locks of its parent.
         if os.getpid() != self._process:
             raise StoreUnavailable("this sqlite store was opened before the process forked: open it again in the child")
 

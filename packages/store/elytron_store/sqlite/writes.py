@@ -54,6 +54,7 @@ _NAMED = (
     "SELECT sequence, at, action, collection, key, covers FROM journal "
     "WHERE space = ? AND digest <> '' AND (collection, key) IN (VALUES {})"
 )
+# Two parameters each, well below the 32,766 that a statement may have.
 _REFS_AT_ONCE = 5_000
 _SCRUB = "UPDATE journal SET digest = '', \"check\" = ? WHERE space = ? AND sequence = ?"
 
@@ -247,6 +248,7 @@ class _BatchStretch:
 
     def _stands_apart(self, batch: Batch) -> bool:
         """Return whether no batch taken so far touches the documents of `batch`, and note those."""
+        # A batch alone in its group has no other to touch.
         if self._most == 1:
             return True
         space = batch.space
@@ -257,13 +259,14 @@ class _BatchStretch:
             touched.add((space, batch.idempotency.key))
         if not self._touched.isdisjoint(touched):
             return False
+        # A demand is not noted: all demands are checked before any change, so a later put does them no harm.
         if batch.requires and not self._touched.isdisjoint([(space, ask.ref) for ask in batch.requires]):
             return False
         self._touched |= touched
         return True
 
     def write(self, raw: Raw, appending: JournalAppending, /) -> Sequence[CommitReceipt]:
-        """Write everything, a table at a time. Raises _Dashed, Conflict or StoreCorrupt where a batch is refused."""
+        """Write everything, a table at a time. Raises _FailedPrecondition, Conflict, StoreCorrupt on a refusal."""
         for batch in self.batches:
             if _find_answered(raw, batch) is not None:
                 raise _FailedPrecondition
@@ -285,7 +288,7 @@ def _batch_stretches(batches: Sequence[Batch]) -> Sequence[_BatchStretch]:
 
 
 def _apply_at_once(raw: Raw, access: FileAccess, batches: Sequence[Batch], /) -> Sequence[CommitReceipt]:
-    """Apply `batches`, all or none. Raises _Dashed, Conflict or StoreCorrupt where one of them is refused."""
+    """Apply `batches`, all or none. Raises _FailedPrecondition, Conflict, StoreCorrupt if one of them is refused."""
     # Work without the lock is done before others have to wait for it.
     stretches = _batch_stretches(batches)
     with write_transaction(raw, access):
@@ -317,6 +320,7 @@ def _apply_batch(raw: Raw, appending: JournalAppending, batch: Batch) -> CommitR
         _require_revision(raw, space, change.ref, change.expects)
     for demand in batch.requires:
         _require_revision(raw, space, demand.ref, demand.revision)
+    # A damaged head is found before anything is written.
     appending.head(space)
     for change in changes:
         (collection, key), expects = change.ref, change.expects
@@ -440,6 +444,7 @@ class WriteConnection:
 
     def others(self) -> int | None:
         """Return what is another number when other connections have committed; None where the thread is at work."""
+        # A connection serves one thread at a time, so it is used here only while its own thread rests.
         if not self.is_resting:
             return None
         try:
@@ -468,6 +473,7 @@ class WriteConnection:
             outcomes = self._guard(lambda: apply_group(raw, self._access, batches), doing="committing")
         except ElytronError:
             raise
+        # After any surprise it is unknown how much reached the device, so this handle writes no more.
         except Exception as error:
             self._failed = StoreFailed(engine=_ENGINE, doing="committing")
             raise self._failed from error
@@ -498,4 +504,5 @@ class WriteConnection:
 
 
 def _cut_at_once(raw: Raw) -> None:
+    # A close does not wait for readers: the next opening cuts the file too.
     truncate_wal(raw, wait_s=0.0)

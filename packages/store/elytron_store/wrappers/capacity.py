@@ -126,6 +126,7 @@ class CapacityStore(PassingStore):
             if batch.idempotency is not None and (answered := await self._answered(batch)) is not None:
                 return answered
             raise beyond
+        # Counted before the wait: two batches at once cannot both take the last room.
         self._grow(growth, 1)
         try:
             committed = await self._inner.commit(batch)
@@ -150,6 +151,7 @@ class CapacityStore(PassingStore):
         old = self._used.blobs.get((space, key), 0)
         room = self._capacity.blob_bytes - self._used.blob_bytes + old
         size = await self._inner.write_blob(space, key, self._bounded(chunks, room))
+        # The size is looked up again: another call may have replaced the blob during the wait.
         self._used.blob_bytes += size - self._used.blobs.get((space, key), 0)
         self._used.blobs[space, key] = size
         return size
@@ -172,6 +174,7 @@ class CapacityStore(PassingStore):
         if erasure.whole_space:
             used.idle.pop(erasure.space, None)
         else:
+            # The erasure's own entry is the one more.
             used.idle[erasure.space] = used.idle.get(erasure.space, 0) + scrubbed + 1
             await self._tidy()
         return erased
@@ -264,6 +267,7 @@ class CapacityStore(PassingStore):
 
     async def _answered(self, batch: Batch) -> CommitReceipt | None:
         """Return the first answer of a batch that was applied before; None if it was not."""
+        # The demand can never be met: the batch is answered from its record or refused, but not applied.
         probe = Batch(
             space=batch.space,
             at=batch.at,
