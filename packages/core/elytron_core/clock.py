@@ -67,9 +67,11 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
         aware = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
         value = round(aware.timestamp() * 1000)
     try:
+        # NaN compares as False and is refused with the years that are too far.
         is_near = limits.EARLIEST_MS <= value <= limits.LATEST_MS
     except TypeError:
         is_near = None
+    # In Python True is a number, but it is no time.
     if is_near is None or isinstance(value, bool):
         raise InvalidInput(field=field, problem="is neither a datetime, nor milliseconds, nor ISO 8601 text")
     if not is_near:
@@ -78,6 +80,7 @@ def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> In
 
 
 def _parse_datetime(text: str) -> datetime:
+    # RFC 3339 allows a small `z`, which `fromisoformat` refuses.
     if text.endswith("z"):
         text = f"{text[:-1]}Z"
     plain, leaps = _LEAP_SECOND.subn("59", text)

@@ -43,7 +43,9 @@ def lazy_exports(
             return names()
         if name == "__version__":
             return import_module("importlib.metadata").version(package)
+        # Python itself asks for many names with two underscores, which no module exports.
         home = None if name.startswith("__") else homes().get(name)
+        # Only an unknown name costs the import of the modules that are exported whole.
         if home is None and not name.startswith("_"):
             home = all_homes().get(name)
         if home is None:

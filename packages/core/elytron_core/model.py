@@ -117,6 +117,7 @@ class Value(BaseModel):
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return the same value with what `update` says; as pydantic does it, in fewer steps."""
+        # Private attributes need copies of their own, which pydantic makes.
         if deep or not update or self.__pydantic_private__ is not None:
             return super().model_copy(update=update, deep=deep)
         made = _blank(type(self))

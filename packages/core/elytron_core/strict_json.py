@@ -25,6 +25,7 @@ _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
 def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = limits.JSON_DEPTH) -> Json:
     """Return the value of the JSON document `data`. Raises PayloadTooLarge, InvalidJson."""
+    # The bounds on bytes come first, because they need no memory.
     if len(data) > limit:
         raise PayloadTooLarge(limit=limit, what="the JSON")
     _require_few(data, limits.JSON_VALUES if limit <= limits.JSON_BYTES else limit // 16)
@@ -38,8 +39,10 @@ def parse_json(data: bytes, /, *, limit: int = limits.JSON_BYTES, depth: int = l
         raise InvalidJson(problem=f"cannot be parsed at line {error.lineno}, column {error.colno}") from None
     except RecursionError:
         raise InvalidJson(problem=f"is nested deeper than {depth}") from None
+    # A document cannot be deeper than it has opening brackets, so few have to be walked.
     if data.count(b"{") + data.count(b"[") > depth:
         _require_depth(value, depth)
+    # The decoder takes a lone surrogate, which cannot be written back as UTF-8.
     if _SURROGATE_ESCAPE in data.lower():
         _require_pairs(data)
     return value
@@ -85,6 +88,7 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(pairs) > limits.JSON_KEYS:
         raise InvalidJson(problem=f"has more than {limits.JSON_KEYS} keys in an object")
     found = dict(pairs)
+    # Of a repeated key one parser takes the first value and another the last.
     if len(found) != len(pairs):
         raise InvalidJson(problem="has one key twice in an object")
     return found
@@ -146,6 +150,7 @@ def keyed_tag(secret: bytes, purpose: str, /, *parts: str, size: int = 32) -> st
     Equal parts give equal tags; the tag of a short or guessable name reveals nothing to an outsider.
     """
     encoded = [part.encode() for part in (purpose, *parts)]
+    # Each length precedes its part, so that parts cut elsewhere give another message.
     message = b"".join([piece for part in encoded for piece in (len(part).to_bytes(8, "big"), part)])
     return hashlib.blake2b(message, key=secret, digest_size=size // 2).hexdigest()
 

@@ -140,6 +140,7 @@ def vector_set(
 def _pack_numbers(numbers: Sequence[float], dimensions: int, field: str) -> str:
     if len(numbers) != dimensions:
         raise InvalidInput(field=field, problem=f"has {len(numbers)} dimensions instead of {dimensions}")
+    # The exact sum does not depend on the order of additions, so equal numbers give equal bytes.
     length = math.sqrt(math.fsum(number * number for number in numbers))
     if not math.isfinite(length):
         raise InvalidInput(field=field, problem="holds a number that is not finite")

@@ -266,6 +266,7 @@ def close_fact(fact: Fact, *, at: Instant, because: str, state: FactState, by: F
         return fact
     update: dict[str, object] = {"state": state, "closed_at": at, "closed_because": because}
     if fact.is_current:
+        # Other states say nothing about the world, so they leave the time of validity as it is.
         ends_now = state in HELD and fact.valid_to is None
         update |= {"superseded_by": by, "valid_to": at if ends_now else fact.valid_to}
     else:
@@ -376,8 +377,10 @@ def fact_holds(fact: Fact, /, *, as_of: Instant, known_at: Instant | None = None
     else:
         is_gone = not fact.is_believed and fact.closed_at is not None and fact.closed_at <= known_at
         believed = fact.recorded_at <= known_at and not is_gone
+        # At that moment it was not known yet that the fact would end.
         if fact.end_known_at is not None and known_at < fact.end_known_at:
             valid_to = None
+    # Without a beginning it has always held.
     return believed and (fact.valid_from or as_of) <= as_of and (valid_to is None or as_of < valid_to)
 
 

@@ -184,6 +184,7 @@ class MaintainedTurns(Value):
     def put_off(self, sequence: int, /) -> "MaintainedTurns":
         """Return this with one more turn, which waits for a model; beyond the bound the oldest runs wait no more."""
         runs: list[tuple[int, int]] = []
+        # Neighbouring turns become one run, so that a long time without a model takes one entry.
         for first, last in sorted((*self._without(sequence), (sequence, sequence))):
             if runs and first <= runs[-1][1] + 1:
                 runs[-1] = runs[-1][0], max(last, runs[-1][1])

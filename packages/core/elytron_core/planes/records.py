@@ -55,6 +55,7 @@ _HOLDERS = (dict, list)
 
 def _bounded_value(value: JsonValue) -> JsonValue:
     """Return `value`. Raises ValueError if it is too deep, too large, or holds what JSON cannot say."""
+    # Level by level and not by recursion, so that a hostile depth cannot exhaust the stack.
     level: list[JsonValue] = [value]
     for _ in range(limits.RECORD_VALUE_DEPTH):
         held = [outer.values() if isinstance(outer, dict) else outer for outer in level if isinstance(outer, _HOLDERS)]
@@ -63,6 +64,7 @@ def _bounded_value(value: JsonValue) -> JsonValue:
             break
     else:
         raise ValueError(f"is nested deeper than {limits.RECORD_VALUE_DEPTH} levels")
+    # Serialized only now that its depth is known, because the encoder recurses.
     if len(strict_json.canonical_bytes(value)) > limits.RECORD_VALUE_BYTES:
         raise ValueError(f"has more than {limits.RECORD_VALUE_BYTES} bytes")
     return value
@@ -231,6 +233,7 @@ def _extend_history(record: Record) -> tuple[RecordVersion, ...]:
     """Return the earlier versions with that of `record`; beyond the bounds the oldest go."""
     kept: list[RecordVersion] = []
     size = 0
+    # From the newest back, so that the bound leaves out the oldest.
     for version in reversed(record_history(record)[-limits.RECORD_VERSIONS :]):
         size += len(version.to_bytes())
         if size > limits.RECORD_HISTORY_BYTES:

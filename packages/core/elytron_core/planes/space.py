@@ -170,6 +170,7 @@ class SpaceRecord(Value):
     def conversation_tag(self, key: ConversationKey, /) -> ConversationTag:
         known = self._conversations.get(key)
         if known is None:
+            # Cleared whole: that bounds memory, and a tag is cheap to make again.
             if len(self._conversations) >= TAGS_KEPT:
                 self._conversations.clear()
             known = self._conversations[key] = ConversationTag(self.tag("conversation", *key))
@@ -222,6 +223,7 @@ class SpaceRecord(Value):
 
     def namespace_key(self, namespace: tuple[str, ...], /) -> str:
         """Return how the keys of a namespace's records begin, those of the namespaces below a first part together."""
+        # The first part begins the key, so that one scan finds all namespaces below it.
         first = self._known_tag("record first part", namespace[0])[:8]
         return f"{first}.{self._known_tag('record namespace', *namespace)[:16]}."
 
@@ -239,6 +241,7 @@ class SpaceRecord(Value):
         """Return the 32 bytes that seal what a repeat of `request` under an idempotency key is answered."""
         state = strict_json.keyed_chain(self._key, b"answer", size=32)
         name = key.encode()
+        # The key's length precedes it, so that no other key and request give the same bytes.
         state.update(len(name).to_bytes(8, "big") + name + request)
         return state.digest()
 

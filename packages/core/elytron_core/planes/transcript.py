@@ -434,6 +434,7 @@ def delivered_after(turn: Turn, messages: tuple[Message, ...], /) -> Turn | None
 
     None if it was delivered, does not begin like that, or anything was taken out of it since.
     """
+    # A repeat of the turn must not bring back what was taken out of it.
     is_whole = not turn.erased and not turn.forgotten and turn.redaction is TextRedaction.RAW_AVAILABLE
     if turn.delivery is TurnDelivery.DELIVERED or not is_whole or messages[: len(turn.messages)] != turn.messages:
         return None

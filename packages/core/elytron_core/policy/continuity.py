@@ -58,6 +58,7 @@ def capsule_block(capsules: Sequence[ContinuityCapsule]) -> str:
     for capsule in capsules:
         line = f"[{capsule.kind.value}] {capsule.topic}: " + " ".join(capsule.text.split())
         if len(line) > left:
+            # A shorter one behind it may still fit.
             continue
         lines.append(line)
         left -= len(line) + 1
@@ -76,6 +77,7 @@ def giving_way(
     leaving: list[ContinuityCapsule] = []
     for capsule in order:
         place = (capsule.channel, capsule.conversation)
+        # Fresh ones are last in this order, so that only fresh ones follow.
         if capsule.id in fresh:
             break
         if held[place] > limits.CAPSULES_PER_CONVERSATION or total > limits.CAPSULES_PER_SPACE:
@@ -86,6 +88,7 @@ def giving_way(
 
 
 def _capsule_retention(capsule: ContinuityCapsule, now: Instant) -> tuple[bool, int]:
+    # Forgotten ones give way first.
     return capsule.forgotten_at is None, _WORTH[state_at(capsule, now)]
 
 
@@ -177,6 +180,7 @@ def draw_notes(turns: Sequence[tuple[TurnId, transcript.Turn]], now: Instant, /,
     said: dict[str, list[tuple[TurnId, transcript.Turn]]] = {}
     through = 0
     for day, held in days:
+        # A day can come back, because hosts' clocks need not follow the order of turns.
         if len(drafts) == NOTES_PER_PASS and day not in drafts:
             break
         through = held[-1][1].sequence
@@ -210,6 +214,7 @@ def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> Note
     told = _note_sentences(turns)
     if not told:
         return None
+    # Chosen by worth, then shown in the order in which they were said.
     best = sorted(sorted(told, key=lambda found: (-found.told, found.place))[:SENTENCES], key=lambda found: found.place)
     speakers = ", ".join(dict.fromkeys(found.speaker for found in best))
     lines = [f"{NOTE_HEADING} {day}: {speakers}", *(f"> {found.speaker}: {found.text}" for found in best)]
@@ -221,6 +226,7 @@ def _note_sentences(turns: Sequence[tuple[TurnId, transcript.Turn]]) -> list[_No
     """Return what people and assistants said that may be recalled, each sentence once, but for bare replies."""
     found: dict[str, _NoteSentence] = {}
     for turn_id, turn in turns:
+        # The words of a page are not those of the people who talk.
         if turn.external_content_used:
             continue
         for part, message in enumerate(turn.messages):

@@ -204,6 +204,7 @@ def _through_tool(turn: transcript.Turn, name: str) -> tuple[int, ...]:
     has_its_words = any(message.role is EvidenceRole.TOOL and message.speaker == name for message in turn.messages)
     if not is_used and not has_its_words:
         return ()
+    # The assistant's answer may repeat what the tool returned.
     return tuple(
         part
         for part, message in enumerate(turn.messages)

@@ -236,6 +236,7 @@ def settle_call(book: SpendingBook, held_at: Instant, *, tokens: int, spent: Mod
     return _with_day(
         book,
         day.model_copy(
+            # The day may have left the book meanwhile, and its holds with it.
             update={
                 "held_calls": max(0, day.held_calls - 1),
                 "held_tokens": max(0, day.held_tokens - tokens),
@@ -256,6 +257,7 @@ NEVER_ENDED: Final = "never_ended"
 
 def claimable_job(queue: JobQueue, now: Instant, kinds: Collection[str], /) -> QueuedJob | None:
     """Return the job of `kinds` to take next: due, oldest first, and no other of its conversation under way."""
+    # A lease that has ended keeps no conversation busy: its worker is gone.
     busy = {job.conversation for job in queue.active if job.state is JobState.LEASED and job.due_at > now}
     free = (job for job in queue.active if job.kind in kinds and job.conversation not in busy)
     return next((job for job in free if job.due_at <= now), None)
@@ -337,6 +339,7 @@ def retry_job(job: Job, *, at: Instant) -> Job:
 
 def wait_ms(attempts: int, jitter: int, /, *, most_ms: int = limits.JOB_WAIT_MAX_MS) -> int:
     """Return the wait after `attempts` attempts: twice as long each time, up to a bound, less up to a half."""
+    # Bounded before the shift, which would otherwise make huge numbers.
     longest = min(limits.JOB_WAIT_MS << max(0, min(attempts, 32) - 1), most_ms)
     return longest - longest * jitter // 512
 
@@ -353,6 +356,7 @@ def list_job(queue: JobQueue, entry: QueuedJob, /) -> tuple[JobQueue, tuple[JobI
     if not entry.state.is_active:
         over = (*over, entry.id)
         return JobQueue(active=tuple(others), over=over[-limits.JOBS_KEPT :]), over[: -limits.JOBS_KEPT]
+    # A job keeps its place, or each retry would move the oldest one back.
     place = next((at for at, known in enumerate(queue.active) if known.id == entry.id), len(others))
     return JobQueue(active=(*others[:place], entry, *others[place:]), over=over), ()
 

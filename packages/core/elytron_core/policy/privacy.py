@@ -198,6 +198,7 @@ def _has_digit(text: str) -> bool:
 
 
 _START = r"(?<![A-Za-z0-9_])"
+# A mark of an earlier pass is no secret, and neither is a placeholder of a template.
 _VALUE_START = r"(?!\[redacted:|\$\{|\{\{|<[a-z]|\*{3})"
 _SEPARATOR = r"\\?[\"']?[ \t]{0,4}(?:=>|:=|[:=：])[ \t]{0,4}"
 _QUOTED = r"\\?[\"']" + _VALUE_START + r"([^\"'\n\\]{4,}+)\\?[\"']"
@@ -357,8 +358,10 @@ def scrub_secrets(text: str, /) -> ScrubbedText:
         return _SCRUBBED.make(text=text, found=found)
     starts: dict[_Starts, list[int]] = {}
     issued = [_issuer_rule(hint) for hint in hints if hint in BEGINNING or hint in WITHIN]
+    # Without a hint only the number of a card can be there.
     for rule in (*issued, *_RULES) if hints else _OF_DIGITS:
         if any(need in small for need in rule.needs):
+            # Rules share their places, until a replacement moves the text.
             if rule.starts is not None and rule.starts not in starts:
                 starts[rule.starts] = rule.starts(small)
             clean = _redact_rule(rule, text, starts[rule.starts] if rule.starts is not None else None, found)
@@ -398,6 +401,7 @@ def _redact_rule(rule: _SecretRule, text: str, starts: list[int] | None, found: 
     kept: list[str] = []
     done = 0
     for start in starts:
+        # A place inside what was blacked out belongs to that match.
         if start >= done and (match := rule.pattern.match(text, start)) is not None:
             kept += (text[done:start], _blacked_out(match, rule=rule, found=found))
             done = match.end()

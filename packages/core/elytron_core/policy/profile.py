@@ -34,6 +34,7 @@ def names_of(person: str, facts: Iterable[Fact], /) -> tuple[str, ...]:
     """
     pairs = [pair for fact in facts if fact.kind is FactKind.PROFILE and (pair := _equated_names(fact)) is not None]
     found = {similarity.normalise_text(person): person}
+    # A chain of names needs one pass for each link in the worst case.
     for _ in pairs:
         for one, other in pairs:
             known = [name for name in (one, other) if similarity.normalise_text(name) in found]
@@ -183,6 +184,7 @@ def _ground_line(ground: _ModelGround, lines: Sequence[ProfileLine]) -> ProfileL
 def _is_borne(text: str, lines: Sequence[ProfileLine], person: str) -> bool:
     source = similarity.pad_words(f"{similarity.normalise_text(person)} {_lines_source(lines)}")
     names = [similarity.normalise_text(found) for found in _NAMES.findall(text)]
+    # Words that open a sentence have capitals too and are no names.
     return all(
         f" {part} " in source or f" {part} " in _OPENERS for name in names for part in name.split() if part != "s"
     )

@@ -358,6 +358,7 @@ def _lines_apart(old: str, new: str) -> tuple[str, str]:
         return "", ""
     before, after = old.splitlines(), new.splitlines()
     gone, come = _lines_without(before, after), _lines_without(after, before)
+    # The same lines in another order: both texts are shown whole.
     return (gone, come) if gone or come else (old, new)
 
 
@@ -541,6 +542,7 @@ def _merge_duplicates(skills: dict[str, Skill], *, digest: Callable[[Skill], str
     standing = [
         skill for skill in skills.values() if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
     ]
+    # The latest first, so that an older one is merged into it.
     standing.sort(key=lambda one: (-one.observed_at, one.name))
     looks = SkillLooks()
     merged: list[str] = []

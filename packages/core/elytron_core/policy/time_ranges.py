@@ -171,6 +171,7 @@ def named_in(text: str, /) -> tuple[NamedDate, ...]:
     ]
     numeric = [
         NamedDate(int(match["year"]), int(match["month"] or 0), int(match["day"] or 0))
+        # The year of a written date must not be found again as a year alone.
         for match in _NUMERIC.finditer(_WRITTEN.sub(" ", text))
     ]
     return tuple(dict.fromkeys(written + numeric))
@@ -255,6 +256,7 @@ def _english_spans(text: str, today: date) -> list[TimeSpan]:
     for named in full:
         found += _of_named(named, None)
     for named in _without_year(text) if has_month else ():
+        # A month that is named with its year is not meant in all other years too.
         if not any(other.month == named.month and other.day == named.day for other in full):
             found += (span for year in _plausible_years(today) for span in _of_named(named, year))
     found += _relative_spans(text, today) if is_relative else ()
@@ -359,10 +361,12 @@ def _of_distance(told: RelativeTime, today: date) -> TimeSpan:
 def _of_unit(unit: str, today: date, *, is_this: bool) -> TimeSpan:
     monday = today - today.weekday() * _DAY_WORD
     if unit in _WEEKDAYS:
+        # On a Monday, "last Monday" is a week ago and not today.
         day = today - ((today.weekday() - _WEEKDAYS.index(unit) - 1) % 7 + 1) * _DAY_WORD
         return _make_span(day, day + _DAY_WORD)
     if unit in _SEASONS:
         start = date(today.year, _SEASONS[unit], 1)
+        # A season that is not over yet cannot be the last one.
         while _season_end(start) > today and not (is_this and start <= today):
             start = start.replace(year=start.year - 1)
         return _make_span(start, _season_end(start))
@@ -402,6 +406,7 @@ def _make_span(start: date, end: date, worth: float = 1.0) -> TimeSpan:
 
 def _day_instant(day: date) -> int:
     moment = int(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+    # A span at the edge of the calendar must not exceed the times that can be stored.
     return min(max(moment, limits.EARLIEST_MS), limits.LATEST_MS)
 
 

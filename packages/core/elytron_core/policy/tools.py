@@ -102,6 +102,7 @@ def _fields_digest(fields: Iterable[str]) -> str:
 
 def _frame_field(field: str) -> bytes:
     data = field.encode("utf-8")
+    # Lengths keep fields apart: without them fields cut elsewhere would have one hash.
     return b"%d:%b|" % (len(data), data)
 
 
@@ -164,6 +165,7 @@ def judge_feedback(
     """
     low = ExperienceDecision.REJECTED_BY_LOW_CONFIDENCE
     if feedback.reuse_outcome is ReuseOutcome.MISMATCH:
+        # Drifted feedback is about another contract and casts no doubt on this one.
         doubted = (
             _doubt_experience(known, at=at)
             if known is not None and _feedback_drift(feedback, registry) is None
@@ -234,6 +236,7 @@ def _learn_feedback(
         confidence=confidence,
         status=ExperienceStatus.ACTIVE if accepted else ExperienceStatus.CANDIDATE,
         created_at=known.created_at if known is not None else at,
+        # Feedback does not bring back what was forgotten.
         forgotten_at=known.forgotten_at if known is not None else None,
         updated_at=at,
     )

@@ -207,6 +207,7 @@ class TextAnalyser:
             found = self._take_apart(token)
         terms = tuple(term[:_TERM_CHARS] for term in found)
         if len(token) <= _CACHED_CHARS:
+            # Cleared whole: to keep an order of use would burden each look-up.
             if len(self._kept) >= _CACHE_WORDS:
                 self._kept.clear()
             self._kept[token] = terms
@@ -313,6 +314,7 @@ def _fold_token(token: str) -> str:
     kept: list[str] = []
     for char in unicodedata.normalize("NFD", token.casefold().translate(_LETTERS)):
         if unicodedata.combining(char):
+            # On Latin letters marks are accents and go. In other scripts they are part of the word.
             if base < "\u0250":
                 continue
         else:
@@ -336,12 +338,14 @@ def _number_terms(folded: str) -> tuple[str, ...]:
     """Return the terms of a number, clock time, date or version; nothing where the token is something else."""
     if _GROUPED.fullmatch(folded):
         whole, _, part = folded.replace(",", "").partition(".")
+        # A fraction of zeros is a matter of style, so the whole number is a term as well.
         return (f"{whole}.{part}", whole) if part and not part.strip("0") else (f"{whole}.{part}".strip("."),)
     if _CLOCK.fullmatch(folded):
         return (folded.replace(" ", "").replace(".", ""),)
     date = _DATE.fullmatch(folded)
     if date is not None:
         first, sign, second, third = date.groups()
+        # Only with the year in front is the order of day and month certain.
         if len(first) == 4 and len(third) <= 2:
             return f"{first}-{second:0>2}-{third:0>2}", first, second.lstrip("0") or "0", third.lstrip("0") or "0"
         return f"{first}{sign}{second}{sign}{third}", *(part.lstrip("0") or "0" for part in (first, second, third))

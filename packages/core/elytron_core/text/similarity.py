@@ -37,6 +37,7 @@ def visible_text(text: str, /, *, instead: str = "") -> str:
 def plain_text(text: str, /) -> str:
     """Return `text` without differences of case, width, white space and of what is not seen; signs and accents stay."""
     if not text.isascii():
+        # Folding case can undo a normal form, so the text is normalised again.
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", visible_text(text)).casefold())
     return " ".join(text.casefold().split())
 
@@ -121,6 +122,7 @@ def grams_of(grams: Collection[str], /) -> TrigramDigest:
     """Return the digest of `grams`."""
     marks = 0
     for gram in grams:
+        # The hash differs between processes, so a digest must not be stored.
         marks |= 1 << hash(gram) % _MARKS
     return TrigramDigest(len(grams), marks, len(grams) - marks.bit_count())
 
@@ -128,6 +130,7 @@ def grams_of(grams: Collection[str], /) -> TrigramDigest:
 def likeness_at_most(one: TrigramDigest, other: TrigramDigest, /) -> float:
     """Return an upper bound of the likeness of two sets of trigrams."""
     both = one.size + other.size
+    # Each trigram that shares a bit may be shared too, so that the bound counts it in.
     shared = (one.marks & other.marks).bit_count() + one.hidden
     return 2 * shared / both if both else 0.0
 
@@ -149,6 +152,7 @@ def distinct_places(texts: Iterable[str], /) -> tuple[int, ...]:
     places: list[int] = []
     for place, text in enumerate(map(normalise_text, texts)):
         grams, beside = text_trigrams(text), kept[tuple(_NUMBERS.findall(text))]
+        # Sets of very different size cannot be that alike, so they are not compared.
         near = (other for other in beside if 2 * min(len(grams), len(other)) >= SAME_TEXT * (len(grams) + len(other)))
         if not any(trigram_likeness(grams, other) >= SAME_TEXT for other in near):
             beside.append(grams)

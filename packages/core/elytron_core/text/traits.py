@@ -203,6 +203,7 @@ def _by_opening(tables: list[dict[str, Any]]) -> dict[str, tuple[_PhraseRule, ..
         for signs, expression in table["by_opening"]:
             for word in signs.split():
                 follows.setdefault(word, []).append(expression)
+        # Words with the same expressions share one pattern, which is compiled once.
         patterns = {expressions: PhrasePattern(expressions) for expressions in map("|".join, follows.values())}
         for word, each in follows.items():
             rule = _PhraseRule(word, patterns["|".join(each)], _LASTS[table["lasts"]], table["is_sure"])
@@ -305,6 +306,7 @@ def read_traits(text: str, /) -> TextTraits:
     traits = 0
     if "?" in head or "？" in head:
         traits |= _ASKS
+    # The end of the whole text counts, not that of the part that is read.
     if text.rstrip().endswith(("?", "？")):
         traits |= _ENDS_ASKING
     has_digit = _DIGIT.search(head) is not None
@@ -316,6 +318,7 @@ def read_traits(text: str, /) -> TextTraits:
         traits |= _CHANGE * (not known.isdisjoint(_CHANGE_WORDS))
     if _NAME.search(head):
         traits |= _NAME_TRAIT
+    # Of these marks only one is in ASCII, so that most texts need no search.
     if (not is_ascii or '"' in head) and _QUOTE.search(head):
         traits |= _QUOTE_TRAIT
     if not is_ascii:

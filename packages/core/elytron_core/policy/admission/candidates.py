@@ -52,6 +52,7 @@ def judge_candidate(draft: CandidateDraft, cited: tuple[CitedSource, ...], /) ->
     has_no_topic = isinstance(draft.proposal, candidates.FactProposal) and similarity.is_blank(draft.proposal.topic)
     if similarity.is_blank(text) or has_no_topic:
         return _make_judgement(AdmissionVerdict.REJECT, EMPTY)
+    # Text without an author is refused before anything is handed over, so that no keeper receives it.
     refusal = (
         _authorless_rejection(draft, text) or _handed_over(draft) or _by_authority(draft) or _by_evidence(draft, cited)
     )
@@ -113,6 +114,7 @@ def _by_evidence(draft: CandidateDraft, cited: tuple[CitedSource, ...]) -> candi
     if not readable:
         return _make_judgement(AdmissionVerdict.DEFER, EVIDENCE_GONE)
     is_fact = isinstance(draft.proposal, candidates.FactProposal)
+    # Words of no user are the assistant's, unless the runtime observed them.
     if (
         is_fact
         and all(one.role is not EvidenceRole.USER for one in readable)

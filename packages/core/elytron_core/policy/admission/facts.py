@@ -259,6 +259,7 @@ def rules_after(learning: LearningRules, event: LearningEvent, /) -> LearningRul
     same = [
         rule for rule in learning.rules if rule.state is state and _topic_key(rule.topic) == _topic_key(event.topic)
     ]
+    # A rule that exists is not begun again, and one that does not exist is not ended.
     if begins is bool(same):
         return learning
     rules = tuple(rule for rule in learning.rules if rule not in same)
@@ -280,6 +281,7 @@ def join_rules(learning: LearningRules, others: Iterable[LearningRule], /) -> Le
         LearningEvent(action=_BEGINNINGS[rule.state], topic=rule.topic, at=rule.since, by=rule.by, reason=rule.reason)
         for rule in new
     ]
+    # Both logs become one history, so that the bound drops the oldest of all.
     log = sorted((*learning.log, *events), key=lambda event: event.at)[-limits.AUDIT_EVENTS :]
     return learning.model_copy(update={"rules": (*learning.rules, *new), "log": tuple(log)})
 
@@ -376,10 +378,12 @@ def similar_pairs(facts: Sequence[Fact], /, *, limit: int) -> tuple[SimilarFacts
     """
     held: dict[tuple[object, ...], list[tuple[Fact, frozenset[str]]]] = {}
     found: list[SimilarFacts] = []
+    # The surest first, so that a fact is only folded into a surer one.
     for fact in sorted(facts, key=_fact_worth, reverse=True):
         if not fact.is_current:
             continue
         text = similarity.normalise_text(fact.content)
+        # Facts that differ in one of these are never one, which keeps the groups small.
         alike = (fact.kind, fact.privacy, fact.reach, fact.home, fact.valid_from, fact.valid_to, _text_numbers(text))
         group = held.setdefault(alike, [])
         grams = similarity.text_trigrams(text)
@@ -402,6 +406,7 @@ def fold_facts(kept: Fact, folded: Fact, /, *, at: Instant) -> tuple[Fact, Fact]
 
     Citations are added while `kept` has room for them.
     """
+    # Noted with the folded fact, so that a separation takes back these alone.
     lent = tuple(citation for citation in folded.citations if citation not in kept.citations)
     room = max(0, limits.FACT_CITATIONS - len(kept.citations))
     surer = kept.model_copy(
@@ -421,6 +426,7 @@ def unfold_facts(kept: Fact, folded: Fact, /) -> tuple[Fact, Fact]:
         update={
             "evidence_count": max(kept.evidence_count - folded.evidence_count, 1),
             "citations": tuple(citation for citation in kept.citations if citation not in folded.lent),
+            # A confirmation that came after the merge belongs to the kept fact and stays.
             "confirmed_at": folded.confirmed_before
             if folded.confirmed_before is not None and kept.confirmed_at == folded.confirmed_at
             else kept.confirmed_at,

@@ -48,10 +48,12 @@ class StrippedText(NamedTuple):
 
 def is_own_output(text: str, /) -> bool:
     """Return whether `text` has a block of this memory in it, whole or in part."""
+    # A plain search comes first: few texts have a mark, and a pattern takes longer.
     if ("<memory-" in text and _OPENING.search(text) is not None) or POLICY in text:
         return True
     if REFERENCE_HEADING in text and _REFERENCE.search(text) is not None:
         return True
+    # The id alone is searched for first, because the whole form is tried at each line.
     return _LISTED_ID.search(text) is not None and _LISTED.search(text) is not None
 
 
@@ -154,6 +156,7 @@ class _BlockMarks:
     def ending(self, begun: int, /) -> int:
         """Return where the block that begins there ends."""
         opening = next(iter(self._openings[(place := bisect_left(self._openings, (begun,))) : place + 1]), None)
+        # Only a tag of the same mark closes the fence: the text inside may contain others.
         if opening is not None:
             closings = self._closings.get(opening[2], [])
             closing = next(iter(closings[(place := bisect_left(closings, opening[1])) : place + 1]), None)

@@ -107,6 +107,7 @@ def _is_payload(text: str) -> bool:
         return False
     try:
         json.loads(body)
+    # Only a machine nests so deep.
     except RecursionError:
         return True
     except ValueError:
@@ -179,6 +180,7 @@ def judge_fact(draft: FactDraft, versions: Sequence[facts.Fact], *, at: Instant)
         case FactOperation.DELETE:
             return _judge_delete(draft, known, at=at)
         case FactOperation.UPSERT:
+            # A value that came after a deletion is a later word, so only the newest version counts.
             if versions and _is_before_deletion(draft, versions[-1], at=at):
                 return reject_fact(OLDER_THAN_DELETION)
             return _judge_upsert(draft, known, at=at)
@@ -224,6 +226,7 @@ def _judge_upsert(draft: FactDraft, known: facts.Fact | None, *, at: Instant) ->
         return reject_fact(VALIDITY_BACKWARDS)
     if known is None:
         return _accept_fact(contracts_write.WriteOutcome.STORED)
+    # Checked before contents are compared, so that a repeat cannot change the privacy either.
     if draft.privacy is not known.privacy:
         return reject_fact(PRIVACY_TRANSITION)
     if says_the_same(draft.content, known.content) and not _is_of_another_time(draft, known, at=at):
@@ -334,6 +337,7 @@ def _admit_turn(draft: TurnDraft) -> TurnDraft:
     if not claims:
         return draft
     messages = tuple(map(_admit_message, draft.messages))
+    # Without room for the note the authority is lowered all the same.
     has_room = len(draft.metadata) < limits.METADATA_KEYS or CLAIMED in draft.metadata
     metadata = {**draft.metadata, CLAIMED: ", ".join(claims)} if has_room else draft.metadata
     return draft.model_copy(update={"messages": messages, "metadata": metadata})
@@ -352,6 +356,7 @@ def _claimed_authorities(value: object) -> Iterable[FactAuthority | EvidenceAuth
             yield value
         case Value():
             for name in type(value).model_fields:
+                # The claim of an archive is stored as such and gives no authority.
                 if name != "claimed":
                     yield from _claimed_authorities(getattr(value, name))
         case tuple():

@@ -70,6 +70,7 @@ class PhraseGrammar:
             raise PhraseFlaw("a phrase has a bracket too many")
         if len(found) > limits.PHRASE_EXPANDED_CHARS:
             raise PhraseFlaw(f"a phrase comes to more than {limits.PHRASE_EXPANDED_CHARS} characters with its parts")
+        # Each open shape multiplies the ways in which an expression can fail to match.
         if found.count(_WIDE_SIGN) > _WIDE_MOST:
             raise PhraseFlaw(f"a phrase has more than {_WIDE_MOST} open shapes ({', '.join(sorted(_WIDE))})")
         if found.count(")?") > _OPTIONAL_MOST:

@@ -172,6 +172,7 @@ def bare_json(text: str, /) -> str:
     """Return the JSON of an answer: without what a model thought aloud before it, and without a fence around it."""
     text = _THOUGHT.sub("", text).strip()
     fenced = _FENCED.findall(text)
+    # The last fence counts, because an explanation may precede the answer.
     return fenced[-1].strip() if fenced else text
 
 
@@ -407,6 +408,7 @@ def _item_proposal(item: ExtractedItem, at: Instant) -> candidates.FactProposal 
                 observed_at=at,
             )
         case ItemPlane.SKILL:
+            # This leaves room for the prefix of a runtime skill's name.
             name = similarity.normalise_text(topic).replace(" ", "_")[: limits.NAME_CHARS - 20] or "procedure"
             return candidates.SkillProposal(
                 target=candidates.CandidateTarget.PROCEDURAL,

@@ -233,6 +233,7 @@ def read_stated_facts(
     found: dict[tuple[FactKind, str], StatedFact] = {}
     read = (_read_sentence(sentence, readers, speaker) for sentence in _split_sentences(text, readers))
     for fact in chain(_introduced_names(text, readers, speaker), *read):
+        # Removed first, so that the last statement on a topic also has the last place.
         found.pop((fact.kind, fact.topic), None)
         found[fact.kind, fact.topic] = fact
     return tuple(found.values())[:FACTS_PER_MESSAGE]
@@ -285,6 +286,7 @@ def _read_sentence(sentence: str, readers: tuple[FactReader, ...], speaker: str 
         opening, request = reader.opening.compiled, reader.request.compiled
         asked = request.fullmatch(opening.sub("", bare, count=1))
         stated = opening.sub("", asked["rest"] if asked else bare, count=1).strip()
+        # A sentence may mix languages, so the doubts of all of them count.
         if any(other.unsure.compiled.search(stated) for other in readers):
             return
         parts = [part.strip() for part in reader.joint.compiled.split(stated) if part.strip()]

@@ -91,6 +91,7 @@ def standing_wishes(
     for said in latest_first:
         own = [sentence for sentence in own_sentences(said.text[:READ_CHARS]) if not sentence.endswith(("?", "？"))]
         kept: list[str] = []
+        # From the end, so that a later sentence revokes an earlier one of the same message.
         for sentence in reversed(own):
             is_wish = is_standing(sentence)
             if is_wish and not any(_replaces_wish(each, sentence) for each in later if each.speaker == said.speaker):

@@ -228,6 +228,7 @@ def _fill_messages(
     by_time = sorted(inputs.recalled, key=lambda item: (item.is_outside, item.at or 0))
     places = {item.id: place for place, item in enumerate(by_time)} if inputs.recalled_by_time else {}
     said = {line.id for line in messages if not line.clipped}
+    # Filled once to learn what recalled memories need. Messages may have the rest.
     first = fill_section(
         SectionName.RECALLED,
         [line for line in items if line.id not in said][: inputs.recall_limit],

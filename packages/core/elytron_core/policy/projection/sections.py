@@ -160,6 +160,7 @@ class SectionLine:
         """True if the line says what its memory says, or its beginning if it was clipped, and nothing else."""
         told = self.text.removesuffix(ELLIPSIS) if self.clipped else self.text
         if not self.parts:
+            # More than `line_of` reads, so that its cut changes nothing here.
             return escape_shown(self.source[: 8 * ITEM_CHARS_MAX], is_outside=self.is_outside).startswith(told)
         said = [unescape_line(escape_line(self.source[start:end])) for start, end in self.parts]
         return all(any(unescape_line(part).strip() in each for each in said) for part in told.split(ELLIPSIS))
@@ -341,6 +342,7 @@ def fill_section(
     if latest_first:
         kept.reverse()
         dropped.reverse()
+    # The sort is stable: without places the order stays as it was.
     kept.sort(key=lambda line: places.get(line.id, 0))
     return FilledSection(
         name=name,

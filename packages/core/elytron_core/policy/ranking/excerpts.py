@@ -75,12 +75,14 @@ def passages_of(text: str, terms: Sequence[str], size: int, /) -> tuple[Span, ..
 
 def _sentence_worths(text: str, sentences: Sequence[Span], terms: Sequence[str]) -> list[float]:
     """Return what each sentence holds of the terms."""
+    # Longest first, because an alternation takes the first that matches.
     wanted = sorted({term for term in terms[:TERMS_MOST] if len(term) > 1}, key=lambda term: (-len(term), term))
     if not wanted:
         return [0.0] * len(sentences)
     either = re.compile("|".join(rf"\b{re.escape(term)}" if term.isascii() else re.escape(term) for term in wanted))
     held = [frozenset(either.findall(text[start:end].lower())) for start, end in sentences]
     counts = Counter(term for terms in held for term in terms)
+    # Sorted, because the order of a set differs between processes and would change the sum.
     return [sum(counts[term] ** -0.5 for term in sorted(terms)) for terms in held]
 
 

@@ -330,6 +330,7 @@ def _matching_points(said: PreparedFact, comparison: _QueryComparison) -> tuple[
 def _trigram_points(said: PreparedFact, asked: PreparedQuery, weights: FactWeights, *, longest: int) -> float:
     """Return the points for the likeness by trigrams of the query and the topic or content, whichever is likest."""
     floor, best = weights.trigram_floor, 0.0
+    # The upper bound is cheap and leaves few texts to compare.
     if len(said.topic) <= longest and similarity.likeness_at_most(asked.marks, said.topic_grams) >= floor:
         best = similarity.likeness_to(asked.grams, said.topic, said.topic_grams.size)
     if len(said.content) <= longest and similarity.likeness_at_most(asked.marks, said.content_grams) >= floor:

@@ -196,6 +196,7 @@ def encoder_query(query: str, speakers: Iterable[str], /) -> str:
     An encoder takes a name for a person who is addressed, and so finds what was said to that person; the person's own
     messages say "I" and "my". Names are known by their capitals: a `Will` is a speaker, a `will` is not.
     """
+    # Longer names first, because a name may be part of another one.
     for name in sorted(speakers, key=len, reverse=True):
         if name in query and not is_role_name(name):
             word = rf"(?<!\w){re.escape(name)}"
@@ -245,6 +246,7 @@ def _value_meets(value: Scalar, comparison: ComparisonOperator, wanted: tuple[Sc
 
 
 def _are_equal(value: Scalar, other: Scalar) -> bool:
+    # In Python True equals 1, but in JSON they are different values.
     return _value_kind(value) is _value_kind(other) and value == other
 
 
@@ -318,6 +320,7 @@ def last_words(told: Sequence[BestMessage | None], query: str, /) -> dict[int, i
         of_older = _number_signs(_telling_sentences(older, asked))
         later = [other for other in later if not changed[other].isdisjoint(of_older)]
         if later:
+            # Among equals the better hit counts, which has the lower place.
             overtaken[place] = max(later, key=lambda other: (_query_coverage(told[other]), -other))
     return {place: _last_word_place(place, overtaken) for place in overtaken}
 

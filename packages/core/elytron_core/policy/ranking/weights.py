@@ -281,6 +281,7 @@ def query_route(query: str, /) -> PlaneRoute:
         return _intent_route(QueryIntent.FACTUAL).model_copy(update={"slot": slot})
     text, signs = query.lower(), pattern_table("intents")
     told = [intent for intent in _SIGNS if signs[intent].search(text)]
+    # Signs of two purposes decide for neither.
     return _intent_route(told[0] if len(told) == 1 else QueryIntent.MIXED)
 
 
