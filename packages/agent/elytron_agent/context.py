@@ -293,6 +293,7 @@ class ShownBlock(Value):
 
     label: str
     value: str
+    # Once only: a later step reads the blocks as tools have left them.
     description: str = ""
     version: int = 0
     is_read_only: bool = False

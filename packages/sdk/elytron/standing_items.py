@@ -241,6 +241,7 @@ async def wishes_of(
         or not wants_plane(request.filters, RecallPlane.TRANSCRIPT)
         or await ctx.spaces.find(scope.space) is None
     ):
+        # Changes from before the oldest of these take none of them back.
         return ()
     index = await ctx.folds.current(scope.space)
     filters = index_filters(request.filters, RecallPlane.TRANSCRIPT, ctx.clock.now(), key)

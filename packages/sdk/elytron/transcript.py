@@ -313,6 +313,7 @@ async def _existing_refs(ctx: OperationContext, space: SpaceId, refs: list[Docum
     except (StoreCorrupt, SealBroken):
         if len(refs) == 1:
             return set(refs)
+    # Halved until the damaged document is alone, so that the others are found.
     half = len(refs) // 2
     return await _existing_refs(ctx, space, refs[:half]) | await _existing_refs(ctx, space, refs[half:])
 

@@ -288,6 +288,7 @@ async def import_agent_file(
         raise InvalidInput(field="name", problem="is that of an agent with blocks: give another name, or delete it")
     if begun is not None and begun.get("digest") != digest:
         raise InvalidInput(field="name", problem="is that of another imported agent: give another name, or delete it")
+    # The mark first and the head last: an import that was cut short is known, and goes on.
     await shell.put(BEGUN, {"digest": digest})
     done = _FileImport(memory, shell, file)
     await done.put_lists(owners)

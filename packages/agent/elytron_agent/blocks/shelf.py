@@ -50,6 +50,7 @@ INVISIBLE: Final = "invisible_characters"
 
 def broken_rules(text: str, /) -> tuple[str, ...]:
     """Return the names of the rules that `text` breaks; none if it may be in a prompt."""
+    # Compatibility forms of letters would hide words from the rules.
     plain = unicodedata.normalize("NFKC", text)
     hidden = any(_is_hidden(char) for char in plain)
     bare = "".join(char for char in plain if char in _KEPT or not unicodedata.category(char).startswith("C"))

@@ -191,6 +191,7 @@ class _MadeContext:
     def room_tokens(self) -> int:
         """Return what a compaction leaves for recent items and history."""
         assert self._request.max_input_tokens is not None
+        # A compaction makes a first reference, and the policy comes with it.
         policy = 0 if self._reference else len(POLICY) // limits.CHARS_PER_TOKEN
         return int(self._request.max_input_tokens * KEPT_SHARE) - self._fixed - policy
 
@@ -390,6 +391,7 @@ class TurnRecord:
         try:
             return await self._memory.finalize_turn_and_maintain(request), False
         except RateLimited:
+            # Waiting helps against a rate, and maintenance does not.
             raise
         except (LimitExceeded, StoreBudgetExceeded):
             await self.maintained()

@@ -291,6 +291,7 @@ async def read_window(memory: MemoryFace, scope: Scope, /, *, turns: int) -> Hoo
     """Return the last turns of a conversation that no summary covers, and the summary."""
     if turns == 0:
         return HookWindow()
+    # One more than is shown: its place is the cursor of the view behind it.
     ledger = await memory.replay(MemoryReplayRequest(scope=scope, limit=turns + 1))
     if not ledger.turns:
         return HookWindow()

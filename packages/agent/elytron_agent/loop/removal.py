@@ -97,6 +97,7 @@ class ThreadRemoval:
         head = await ImportedShell(self.records, name).get(HEAD)
         of_file: list[str] = head["agents"] if head is not None else []
         found = list(dict.fromkeys((name, *of_file)))
+        # The list grows while it is walked, since subagents have subagents.
         for agent in found:
             below = await SubagentShelf(self.records, agent=agent).list()
             found += [each for sub in below if (each := f"{agent}/{sub.name}") not in found]

@@ -326,6 +326,7 @@ class AgentRun:
         is_known = last.digests[place] == digest_of(call)
         approver, run = self.agent.approver, self.record.input.run
         is_approved = any((each.step, each.place) == (step, place) for each in self.record.approvals)
+        # Without a stored yes the call was not made, even if the process ended at it.
         if may_have_called and approver.is_needed(call.name) and last.asks_first and not is_approved:
             may_have_called = False
         if may_have_called and not (is_known and (tool.may_repeat or tool.read_only)):

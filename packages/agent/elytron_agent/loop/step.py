@@ -191,6 +191,7 @@ def read_call(call: ToolCall, tools: Mapping[str, Tool], /) -> ReadCall:
         names = ", ".join(sorted(tools))
         return ReadCall(call=call, problem=f"There is no tool of this name. There are: {names or 'none'}.")
     try:
+        # Some models send nothing at all for a tool without arguments.
         found: object = strict_json.parse_json((call.arguments.strip() or "{}").encode("utf-8", "replace"))
     except ElytronError:
         found = _repair_json(call.arguments)
@@ -251,6 +252,7 @@ async def make_side_by_side(calls: Sequence[Coroutine[Any, Any, CallResult]], /)
     tasks = [asyncio.ensure_future(call) for call in calls]
     try:
         return await asyncio.gather(*tasks)
+    # If one is broken off, `gather` leaves the others running.
     finally:
         for task in tasks:
             task.cancel()

@@ -294,6 +294,7 @@ class SearxngSearch:
                 if response.status_code != _OK:
                     raise Unreachable(f"the web search cannot answer now ({response.status_code})")
                 async for piece in response.aiter_bytes():
+                    # Counted as it comes: a server may name no length, or a wrong one.
                     body += piece
                     if len(body) > limits.WEB_ANSWER_BYTES:
                         raise Unreachable("the web search answered more than is read")

@@ -405,6 +405,7 @@ class RunJournal:
         )
         report = await self._memory.replay(asked)
         told = {turn.id: turn for turn in report.turns}
+        # Turns before the page were not looked at, and count as whole.
         first = report.turns[0].id if report.turns and report.has_more else ""
         return [
             turn.run

@@ -236,6 +236,7 @@ class AgentThread:
     async def _gone(self, turns: Sequence[WindowTurn]) -> frozenset[str]:
         try:
             return await self.journal.gone(turns)
+        # Without an answer nothing is taken out of the window.
         except ElytronError:
             return frozenset()
 
@@ -286,6 +287,7 @@ class ThreadQueue:
         while True:
             waiting, _ = await self._read()
             alive = self._alive(waiting)
+            # A turn that was dropped goes on: the lease of the thread still lets one run at a time.
             if turn not in {each.id for each in alive} or alive[0].id == turn:
                 return
             if loop.time() - renewed_s >= limits.LEASE_SECONDS / limits.LEASE_RENEWALS:

@@ -251,6 +251,7 @@ class AgentService:
         if await user.has_broken_run(known):
             self.desk.resume(user, known)
             return
+        # A turn may have ended just now, with its process about to log that.
         before = self.context.clock.now() - round(limits.TURN_SETTLE_S * 1000)
         for turn in await self.log(user).open_turns():
             if turn.thread == known.name and turn.at < before:
@@ -273,6 +274,7 @@ class AgentService:
         try:
             yield
         finally:
+            # Jobs begin turns, and turns use models: so they end in this order.
             if self._jobs is not None:
                 await self._jobs.stop()
             await self.lines.close()

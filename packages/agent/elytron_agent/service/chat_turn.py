@@ -368,6 +368,7 @@ class TurnDesk:
             logger.exception("a turn of an agent failed (%s)", type(error).__name__)
             writer.put(told.failed("internal", INTERNAL))
         except BaseException:
+            # The run goes on at the next look at its thread, which logs what is missing.
             writer.end()
             raise
         await writer.finish()

@@ -267,6 +267,7 @@ class UserAgents:
             there = ", ".join(known)
             raise InvalidInput(field="model", problem=f"is none of this server's: there are {there}")
         said = {name: value for name, value in change if value is not None}
+        # An empty text takes a decision back.
         given = {name: value if value != "" else None for name, value in said.items()}
         while True:
             main = await self.main()

@@ -82,6 +82,7 @@ class TurnFeed(Generic[EventT]):
         """Yield all events, from the given one on, until the turn is over."""
         place = first
         while True:
+            # Taken before the look, so that what is put meanwhile wakes this reader.
             changed = self._changed
             while place < len(self._events):
                 place += 1
@@ -225,6 +226,7 @@ class OpenStreams:
         finally:
             self.entrance.streams -= 1
             self._open[principal.id] -= 1
+            # Leaves out the callers that have none open.
             self._open += Counter()
 
 
@@ -259,6 +261,7 @@ class EventWriter:
                         data = AgentEventData(error=refused.message, code=refused.key)
                         await self._frame(event_frame(FeedEvent(AgentEventKind.ERROR, data)))
                     break
+                # Kept over a silence: a generator in the middle of a step cannot be asked again.
                 if not coming.done():
                     await self._frame(b": keep-alive\n\n")
                     continue
@@ -390,6 +393,7 @@ class EventLog:
             return LogGap(first=head.first, last=head.next - 1, reason="unknown"), ()
         found = [entry for entry in head.entries if entry.sequence > place]
         first = head.first
+        # Pages are a ring: that of an older number was written over.
         for number in range(head.number - 1, max(-1, head.number - limits.LOG_PAGES), -1):
             if place + 1 >= first:
                 break
@@ -452,6 +456,7 @@ class EventLog:
     async def _read_head(self) -> tuple[LogPage, int]:
         found = await self._user.records.get(_log_place(), _HEAD)
         if found is None:
+            # Ids begin at the time of now, above those of a log that was erased.
             return LogPage(first=max(1, self._user.memory.context.clock.now())), 0
         return LogPage.model_validate(found.value), found.version
 

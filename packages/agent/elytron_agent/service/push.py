@@ -88,6 +88,7 @@ async def checked_address(url: str, allowed: Collection[str], /) -> CheckedAddre
     number = await number_of(host, port)
     if host not in allowed and not is_public(number):
         raise PermissionRefused("the address of a subscription leads into a private network")
+    # The number that was judged is called: the name might lead elsewhere when it is looked up again.
     bracketed = f"[{number}]" if ":" in number else number
     return CheckedAddress(parts._replace(netloc=f"{bracketed}:{port}", fragment="").geturl(), parts.netloc)
 
@@ -101,10 +102,12 @@ async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: 
     address = await checked_address(url, allowed)
     extensions = {"sni_hostname": urlsplit(url).hostname or ""}
     try:
+        # A redirect or a proxy would lead past that judgement.
         async with httpx.AsyncClient(timeout=limits.PUSH_SEND_S, follow_redirects=False, trust_env=False) as client:
             request = client.build_request(
                 "POST", address.url, content=body, headers={"Host": address.host, **headers}, extensions=extensions
             )
+            # The body of the answer is of no use, and may be endless.
             response = await client.send(request, stream=True)
             await response.aclose()
     except (httpx.HTTPError, httpx.InvalidURL):
@@ -129,6 +132,7 @@ KEY_BYTES: Final = 32
 
 def private_key(seed: bytes, /) -> ec.EllipticCurvePrivateKey:
     """Return the key of P-256 that a seed of at least 48 bytes gives."""
+    # A seed has 128 bits more than the order, so that the remainder is spread evenly.
     return ec.derive_private_key(int.from_bytes(seed) % (_ORDER - 1) + 1, CURVE)
 
 

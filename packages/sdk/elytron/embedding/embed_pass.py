@@ -83,6 +83,7 @@ async def embed_some(
             ctx.spaces.forget(space)
             await race.lost(conflict)
     else:
+        # The budget is used up, and something may be left.
         return
     progress.is_done = True
 
@@ -139,6 +140,7 @@ class _EmbedStep:
             passages = {check: numbers for check, numbers in read.items() if numbers}
             value = VectorSet(model=info.model, dimensions=info.dimensions, vectors=held, passages=passages)
             revision = place.revision if place is not None else 0
+            # Refused if the text has changed since it was read: the vectors would be of the old one.
             self.made[ref] = (value, revision, RequireRevision(ref, document.revision))
         if self.made:
             progress.sequence = await self._commit(chosen)
@@ -160,6 +162,7 @@ class _EmbedStep:
                         made |= await self._asked({check: texts[check]})
                     except ModelRefused:
                         refused += 1
+                # If every text is refused, the fault is the embedder's and no text's.
                 if refused == len(batch) > 1:
                     raise
         return made

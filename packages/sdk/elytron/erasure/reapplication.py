@@ -143,6 +143,7 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
     current: SpaceErasures | None = None
     count = -1
     expected = 0
+    # One byte more than a line may have shows a longer one.
     while data := file.readline(limits.ERASURES_LINE_BYTES + 1):
         count += 1
         if count > limits.ERASURES_LINES or not data.endswith(b"\n"):
@@ -159,6 +160,7 @@ def _read_erasures(name: str, file: IO[bytes]) -> FileErasures:
                 _read_line(current, ErasedMemory.model_validate(told))
         except (InvalidInput, ValueError):
             raise UnreadableFile(name=name, problem=f"holds no erasure in line {count + 1}") from None
+    # A file may be cut just behind a line.
     if count != expected:
         raise UnreadableFile(name=name, problem="is no file of erasures, or is cut off")
     return found
@@ -221,6 +223,7 @@ async def end_again(ctx: OperationContext, record: SpaceRecord, erasures: SpaceE
     ]
     if dry_run or not (refs or revoked):
         return bool(refs or revoked)
+    # The spaces first: while their user is there, the same call finds them again.
     for space in sorted(spaces):
         whole = MemoryEraseRequest(whole_space=space)
         await erase_space(ctx, Scope(space=SpaceId(space)), whole)
@@ -328,6 +331,7 @@ async def erase_again(
     async for entry in store.scan_entries(ctx.store, scope.space):
         journal.add(entry)
     if told.whole_at is not None:
+        # A space that was written to since is another life of the name.
         if journal.last_at > told.whole_at:
             return _apply_report(scope, ErasuresOutcome.WRITTEN_SINCE, {}, dry_run=dry_run)
         done = await erase_space(ctx, scope, MemoryEraseRequest(whole_space=scope.space, dry_run=dry_run))

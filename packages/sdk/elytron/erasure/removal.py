@@ -98,6 +98,7 @@ async def every_copy(ctx: OperationContext, space: SpaceId, /) -> tuple[Document
 
 async def vectors_of(store: Store, space: SpaceId, sources: Iterable[DocumentRef], /) -> dict[DocumentRef, int]:
     """Return the references of vectors of the documents `sources`, of all models, with their revisions."""
+    # Most spaces have no vectors: one small look saves a scan for each source.
     if not await store.scan(space, VECTORS, limit=1):
         return {}
     found = await documents_under(store, space, VECTORS, map(vectors_prefix, sources))
@@ -125,6 +126,7 @@ class DependantMemory(NamedTuple):
     def rests_on(self, names: Collection[str], /) -> bool:
         """Return whether it cites one of these turns or messages, or was drawn from the conversation of one."""
         if self.conversation is not None:
+            # A name with a colon is no turn's.
             return any(transcript.tag_of(TurnId(name)) == self.conversation for name in names if ":" not in name)
         return not self.citations.isdisjoint(names)
 
@@ -254,6 +256,7 @@ async def _plan_erasure(
         await _take_memory(ctx, scope, memory, plan)
     for memory in memories:
         await _take_links(ctx, scope, memory, plan)
+    # Behind the loops, since only now is known which turns go as a whole.
     await _take_beside(ctx, scope, [memory for memory in memories if isinstance(memory, TurnMemory)], plan)
     plan.refs |= await copies_of(ctx, scope.space, record, memories)
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
@@ -335,6 +338,7 @@ async def _take_memory(ctx: OperationContext, scope: Scope, memory: Memory, plan
             plan.refs |= {use.ref: use.revision} if use is not None else {}
         case TurnMemory(turn=turn, part=part):
             plan.citations.add(transcript.message_id(TurnId(memory.ref.key), part))
+            # Several messages of a turn may go at once: each is cut from what the one before left.
             pending, _ = plan.changes.get(memory.ref, (turn, 0))
             assert isinstance(pending, transcript.Turn)
             if part in turn.erased:
@@ -404,6 +408,7 @@ async def _leave_slot(ctx: OperationContext, scope: Scope, fact: Fact, plan: _Er
     revisions = {**stored.earlier, **({stored.ref: stored.revision} if stored.revision else {})}
     known = await values_at(ctx.store, scope.space, revisions, FactSlot)
     for ref, slot in known.items():
+        # Several facts of a slot may go at once: each is taken from what the one before left.
         pending, revision = plan.changes.get(ref, (slot, revisions[ref]))
         assert isinstance(pending, FactSlot)
         if fact.id not in pending.facts:
@@ -445,6 +450,7 @@ async def _leave_conversation(ctx: OperationContext, scope: Scope, turn: transcr
     head, revision = pending
     assert isinstance(head, transcript.Conversation)
     left = head.turns - 1
+    # Without a turn nothing may be left of who spoke, about what, and when.
     emptied = {} if left else {"speakers": (), "title": None, "first_at": None, "last_at": None}
     plan.changes[ref] = (head.model_copy(update={"turns": left, **emptied}), revision)
 
@@ -520,6 +526,7 @@ async def erase_origin(
     removed: Counter[str] = Counter()
     for start in range(0, len(ids), limits.WRITES_PER_REQUEST):
         some = ids[start : start + limits.WRITES_PER_REQUEST]
+        # For the counts alone: `erase_many` removes the bytes of all of them together.
         told = await erase_memories(ctx, scope, MemoryEraseRequest(scope=scope, ids=some, dry_run=True))
         decisions += told.decisions
         removed.update(told.removed)
@@ -554,12 +561,14 @@ async def _resting_on(
         async for document in store.scan_documents(ctx.store, scope.space, tools.EXPERIENCES):
             if tools.ToolExperience.from_bytes(document.body).tool_id == origin.name:
                 gone[id_of(document.ref)] = None
+    # Until nothing more rests on it: what goes may be all that another belief cites.
     while True:
         known = gone.keys() | {origin.name}
         resting = [one for one, cited in citing.items() if one not in gone and cited and cited <= known]
         # A memory that was partly drawn from erased messages may repeat them, and can be drawn again.
         resting += [one.id for one in drawn if one.id not in gone and one.rests_on(gone.keys())]
         if not resting:
+            # A belief may cite a whole turn and not its message.
             told = known | {one.partition("#")[0] for one in gone}
             others = tuple(one for one, cited in citing.items() if one not in gone and not cited.isdisjoint(told))
             return tuple(gone), others

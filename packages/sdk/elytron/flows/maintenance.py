@@ -90,6 +90,7 @@ async def run_maintenance(ctx: OperationContext, request: MemoryMaintainRequest,
         reuse=request.reuse,
         pressure=request.mode_input.pressure,
     )
+    # Numbers without a turn were erased: noted as seen, they are not looked for again.
     erased = sorted({*numbers} - {turn.turn.sequence for turn in turns})
     if erased:
         await mark_maintained(work, erased)
@@ -230,6 +231,7 @@ async def work_off(
     for waiting in backlog.conversations:
         scope = Scope(space=backlog.space, channel=waiting.channel, conversation=waiting.conversation)
         before = report.turns
+        # New turns that come meanwhile are left to the next run.
         while report.turns - before < waiting.turns:
             done = await maintain(request.model_copy(update={"scope": scope}))
             report = _add_backlog(report, done)
@@ -249,6 +251,7 @@ async def _model_cost(
     """Return how often a model is asked about these turns at most, and about how many tokens it reads."""
     rounds = -(-len(numbers) // limits.MAINTAIN_TURNS)
     calls, tokens = rounds * CALLS_A_ROUND, 0
+    # Pages overlap by one: a turn is judged with the one that follows it, and `calls` is an upper bound.
     for start in range(0, len(numbers), limits.SCAN_MAX - 1):
         page = numbers[start : start + limits.SCAN_MAX]
         turns = [known.turn for known in await read_turns(ctx, scope, record, page)]

@@ -129,7 +129,7 @@ async def import_transcript(
         reading = _TranscriptReading(source, scope, frozenset(include))
         seen = _FirstPass()
         judged = _message_batches(seen.count(reading.messages()))
-        while (batch := await asyncio.to_thread(next, judged, None)) is not None:
+        while (batch := await asyncio.to_thread(next, judged, None)) is not None:  # parsing blocks
             await memory.write(_batch_request(scope, batch, dry_run=True))
         left_out = reading.left_out()
         if not seen.messages:

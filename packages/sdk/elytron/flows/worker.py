@@ -94,6 +94,7 @@ async def _run_next(
     if await ctx.spaces.find(space) is None:
         return None
     await _give_back(ctx, space)
+    # A new name for each taking: what an earlier taking still does here loses its lease too.
     holder = ctx.ids.new()
     known = await claim_job(ctx, space, holder, only=only, kinds=kinds)
     if known is None:
@@ -188,6 +189,7 @@ async def _maintain_held(ctx: OperationContext, held: _HeldJob, job: Job) -> _En
                 continue
             before = work.spent
             try:
+                # Also of a pass that fails: its calls are to be paid for.
                 outcome = await PASSES[of](work)
             finally:
                 await _keep_cost(ctx, held, work.spent.minus(before))
@@ -204,6 +206,7 @@ async def _maintain_held(ctx: OperationContext, held: _HeldJob, job: Job) -> _En
 
 
 def _failed_ending(ctx: OperationContext, error: str, *, retryable: bool) -> _Ending:
+    # So that jobs which failed together are not tried again together.
     jitter = ctx.ids.secret(1)[0]
     return lambda job: maintenance.fail_job(job, at=ctx.clock.now(), error=error, retryable=retryable, jitter=jitter)
 
@@ -301,6 +304,7 @@ class JobWorker:
     async def _work_round(self) -> bool:
         """Do one job of each space that has one due, so that none waits for all of another; return whether any was."""
         was_busy = False
+        # As a tuple: the set changes while jobs run.
         for space in tuple(self._ctx.put_off):
             if self._stopping.is_set():
                 return False

@@ -148,6 +148,7 @@ def _of_folder(folder: Path) -> list[BundleMember]:
 
 def _walk_folder(folder: Path) -> Iterator[str]:
     for place, folders, files in os.walk(folder):
+        # In place: `os.walk` goes on with what is left in this list.
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in files:
             path = Path(place, name)
@@ -346,6 +347,7 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
     if not head.strip():
         raise _NoTranscript(name=name, problem="is empty")
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
+    # Before JSON is tried, since a line of a chat may begin with a bracket too.
     if formats.begins_chat(first):
         return _prose_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
     match head.lstrip()[:1]:

@@ -243,6 +243,7 @@ def read_whatsapp_export(
 
 def _chat_entries(text: str) -> list[_ChatEntry]:
     found: list[_ChatEntry] = []
+    # Some exports have a narrow no-break space before AM and PM.
     for line in text.replace("\u202f", " ").replace("\r\n", "\n").split("\n"):
         match = _LINE.fullmatch(line)
         if match is None:
@@ -251,6 +252,7 @@ def _chat_entries(text: str) -> list[_ChatEntry]:
             continue
         hour = int(match["hour"])
         if match["half"] is not None:
+            # 12 AM is midnight and 12 PM is noon.
             hour = hour % 12 + (12 if match["half"] in "pP" else 0)
         found.append(
             _ChatEntry(
@@ -280,6 +282,7 @@ def _backward_steps(entries: Sequence[_ChatEntry], order: str) -> int:
 
 def _entry_moment(entry: _ChatEntry, order: str) -> datetime | None:
     parts = dict(zip(order, entry.date, strict=True))
+    # Only a year is above 31.
     if (order == "ymd") != (entry.date[0] > 31):
         return None
     year = parts["y"] if parts["y"] > 99 else 2000 + parts["y"]
@@ -389,6 +392,7 @@ def text_pieces(text: str, /, *, most: int = PIECE_CHARS) -> Iterator[str]:
     for paragraph in _BLANK.split(text.replace("\r\n", "\n")):
         rest = paragraph.strip()
         while len(rest) > most:
+            # Not before the middle, so that no piece becomes very short.
             cut = rest.rfind(" ", most // 2, most)
             cut = cut if cut > 0 else most
             yield rest[:cut].rstrip()
@@ -439,6 +443,7 @@ def _without_front_matter(text: str) -> str:
 def _text_sections(text: str) -> Iterator[_TextSection]:
     heading, body, in_code = "", list[str](), False
     for line in text.split("\n"):
+        # A `#` inside a block of code is no heading.
         in_code ^= line.lstrip().startswith(_CODE)
         if not in_code and _HEADING.match(line):
             yield _TextSection(heading, "\n".join(body))

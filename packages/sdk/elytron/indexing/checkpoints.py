@@ -40,6 +40,7 @@ class IndexCheckpoint:
             await store.write_blob(space, CHECKPOINT, self._chunks(store, space))
         except _ErasedMeanwhile:
             return False
+        # Again behind its publication: an erasure just before that could not see it.
         erased_at = await self._outlived(store, space)
         if erased_at is not None:
             await store.erase(ErasureTarget(space=space, at=erased_at, blobs=(CHECKPOINT,)))
@@ -90,6 +91,7 @@ async def read_checkpoint(
     if index is None or index.watermark == 0:
         return None
     entries = await store.journal(space, after=index.watermark - 1, limit=1)
+    # A run that was compacted hides whether the last entry in the index is still the same.
     is_there = bool(entries) and (entries[0].sequence, entries[0].covers) == (index.watermark, 1)
     return (index, entries[0]) if is_there else None
 

@@ -43,9 +43,6 @@ from elytron_index import DocumentChange, EmbeddedDocument, SearchUnit
 from elytron_index.cache import IndexCache
 
 if TYPE_CHECKING:
-    from elytron_index.space_index import SpaceIndex
-
-if TYPE_CHECKING:
     from elytron_index.lexicon.terms import LearntTerms
     from elytron_index.space_index import SpaceIndex
 
@@ -254,6 +251,7 @@ class SpaceIndexes:
         self._cache = IndexCache(max_bytes, limit_spaces=max_spaces)
         self._held: dict[SpaceId, _HeldIndex] = {}
         self._fed: dict[SpaceId, WaitingCommits] = {}
+        # A lock lives as long as a caller has it, so that spaces which are not used leave none.
         self._locks: WeakValueDictionary[SpaceId, asyncio.Lock] = WeakValueDictionary()
         self._leaving: dict[SpaceId, _HeldIndex] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -281,6 +279,7 @@ class SpaceIndexes:
         if mark is None or not held.is_clean or space in self._fed or self._leaving:
             return False
         entries = await self._store.journal(space, after=mark.sequence - 1, limit=PAGE)
+        # After the wait: another caller may have replaced this index, or be folding into it.
         is_same = self._held.get(space) is held and held.mark is mark and not self._is_locked(space)
         return is_same and len(entries) == 1 and entries[0] == mark and self._cache.get(space) is held.index
 
@@ -302,6 +301,7 @@ class SpaceIndexes:
         if waiting.documents < FED_AT_ONCE or self._is_locked(space):
             return
         if waiting.takes_long():
+            # Counted again from here, so that not each later commit starts a task.
             waiting.documents = 0
             self._start(self._fold_in_turns(space))
             return
@@ -329,9 +329,6 @@ class SpaceIndexes:
 
     def _drain(self, space: SpaceId, held: _HeldIndex) -> None:
         """Fold what was fed and joins on to what is held."""
-        self._fold_fed(space, held)
-
-    def _fold_fed(self, space: SpaceId, held: _HeldIndex) -> None:
         waiting = self._fed.pop(space, None)
         for taken in waiting.take() if waiting is not None else ():
             if taken.first == (held.mark.sequence + 1 if held.mark is not None else 1):
@@ -436,6 +433,7 @@ class SpaceIndexes:
         """Return `held` caught up with the journal, or a new one if its space began again."""
         catching_up = CatchingUp(self._store, space, self._progress)
         while True:
+            # The mark is read again: if it is another entry now, the space was erased and began again.
             after = held.mark.sequence - 1 if held.mark is not None else 0
             entries = await self._store.journal(space, after=after, limit=PAGE)
             is_all = len(entries) < PAGE

@@ -435,6 +435,7 @@ class ParseCache:
         return known[1] if known is not None and known[0] == document.body else None
 
     def _keep(self, space: SpaceId, document: Document, value: ReadT) -> ReadT:
+        # Long texts are rare, and a few would fill the memory of thousands of short ones.
         if len(document.body) > limits.READING_BYTES:
             return value
         shelf = self._shelves.setdefault(space, OrderedDict())

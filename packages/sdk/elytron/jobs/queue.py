@@ -267,6 +267,7 @@ async def _job_changes(
     changes = ChangeSet(book.record)
     changes.put(_job_ref(known.id), known.job, expects=revision, action=JournalAction.MAINTENANCE)
     if queue != book.queue:
+        # Without an entry: the queue changes with each job, and the job has one.
         changes.put(QUEUE_REF, queue, expects=book.revision, action=None)
     for ref, document in (await documents_at(ctx.store, space, map(_job_ref, let_go))).items():
         changes.delete(ref, expects=document.revision)
@@ -386,6 +387,7 @@ class ModelAsker:
         """
         tokens = sum(maintenance.estimate_tokens(said.text) for said in prompt) + max_tokens
         held_at = await self._hold(tokens)
+        # A call that fails was made too, so it counts.
         cost = ModelUsage(calls=1)
         try:
             answer = await self.model.complete(prompt, schema=schema, max_tokens=max_tokens)

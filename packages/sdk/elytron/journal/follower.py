@@ -146,6 +146,7 @@ class Follower:
     async def next(self) -> Sequence[JournalEvent] | EventGap:
         """Return what comes behind the reader's place, waiting for it; or the gap that opened there."""
         while True:
+            # Taken before the read, so that a commit in between wakes this reader.
             changed = self._journals.commits.next(self._space)
             found = await self.read()
             if found:
@@ -155,6 +156,7 @@ class Follower:
     async def read(self) -> Sequence[JournalEvent] | EventGap:
         """Return what comes behind the reader's place now, perhaps nothing."""
         mark = self._mark
+        # The mark is read again, which shows what was erased or compacted beneath the reader.
         page = await self._journals.read(self._space, mark.sequence - 1 if mark is not None else 0, limits.EVENTS_PAGE)
         if mark is not None:
             if page and page[0].covers > 1 and page[0].first <= mark.sequence and page[0] != mark:
@@ -169,6 +171,7 @@ class Follower:
         if page and page[0].covers > 1:
             self._mark = page[0]
             return _compacted_gap(self._space, page[0], behind=page[0].first - 1)
+        # A compacted run further on is the gap of the next call.
         told = tuple(takewhile(lambda entry: entry.covers == 1, page))
         if told:
             self._mark = told[-1]

@@ -109,6 +109,7 @@ async def _spent_runs(store: Store, space: SpaceId, sums: EntrySums) -> AsyncIte
         if entry.covers > 1 or (not entry.digest and (entry.ref in spent or _changed_nothing(entry))):
             held.append(entry)
             continue
+        # One entry in place of one saves nothing.
         if len(held) > 1:
             yield sums.run_of(held)
         held.clear()

@@ -191,6 +191,7 @@ async def read_buried(
     ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposed: Sequence[Proposed], /
 ) -> BuriedDrafts:
     """Return what of `proposed` was forgotten before."""
+    # Most spaces have none, and their writes need not read what they cite.
     if not await ctx.store.scan(space, TOMBSTONES, limit=1):
         return BuriedDrafts(record, frozenset(), {})
     cited = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposed for name in citations})

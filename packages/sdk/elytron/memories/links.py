@@ -50,6 +50,7 @@ async def link_sources(
     wanted = {
         DocumentRef(DERIVED_REFS, derived_key(found[0], record.derived_tag(item.plane, item.store_key))): (item, *found)
         for item in resting
+        # Reversed, so that of several messages of one turn the first that is cited counts.
         for found in map(cited_turn, reversed(item.citations))
         if found is not None
     }

@@ -96,6 +96,7 @@ async def _hide_memories(ctx: OperationContext, request: MemoryForgetRequest, *,
         now = ctx.clock.now()
         changed: dict[DocumentRef, tuple[Value, int]] = {}
         slots = await _fact_slots(ctx, scope, record, found.values())
+        # In order: each decision sees what those before it have changed.
         decisions = [
             _hide_memory(memory_id, memory, request, changed, now)
             if not request.undo or not _is_taken(memory, slots, changed)
@@ -377,6 +378,7 @@ async def list_memories(ctx: OperationContext, request: MemoryListRequest, /) ->
             return told.model_copy(update={"next_cursor": cursors[-1], "has_more": True})
         items.append(cited_hit(hit, scope.space))
         cursors.append(cursor)
+        # Lost ones behind the last item are counted by the next page.
         lost_before = lost
     return MemoryListReport(space=scope.space, items=tuple(items), lost=lost)
 
@@ -463,6 +465,7 @@ async def _walk_memories(
         if place < started or not wants_plane(request.filters, plane):
             continue
         mark, parts = (after, part_after) if place == started else (None, -1)
+        # The page before may have ended inside a document: its other parts come first.
         if mark is not None:
             (document,) = await ctx.store.get(space, (DocumentRef(collection, mark.key),))
             for part, hit in _document_hits(document, request, now) if document is not None else ():
@@ -532,6 +535,7 @@ def _of_kept(memory_id: str, memory: KeptMemory, trail: AuditTrail | None) -> li
     hidden = sum(event.action in _HIDINGS for event in trail.events) if trail is not None else 0
     is_private = memory.plane is RecallPlane.PRIVATE_GARDEN
     value = memory.value
+    # Hiding and showing again raise the revision and change no word.
     event = HistoryEvent.ADDED if memory.revision - hidden <= 1 else HistoryEvent.SUPERSEDED
     text = None if is_private else text_of(value)
     items = [HistoryItem(id=memory_id, event=event, at=at_of(value), text=text)]

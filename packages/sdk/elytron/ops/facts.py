@@ -269,6 +269,7 @@ async def _plan_learning(
     stones: dict[DocumentRef, Document] = {}
     if request.action is LearningAction.ALLOW and request.topic is not None:
         stones = await stones_of_topic(ctx, scope.space, record, request.topic)
+        # The rules get another revision, so that a write which was judged with the tombstones is judged again.
         if stones and rules == before:
             rules = with_event(before, event)
     for ref, document in stones.items():
@@ -449,6 +450,7 @@ async def _unfold_pair(
         return MergedPair(kept=folded[0].superseded_by, folded=name, changed=False, reason=GONE)
     kept, back = unfold_facts(into[0], fact)
     slot = await read_slot(ctx.store, scope.space, record, key_of(fact))
+    # Pairs before this one may have filled the slot within this batch.
     pending = [
         value for value in changes.folded.values() if isinstance(value, planes_facts.Fact) and value.id in slot.facts
     ]

@@ -113,6 +113,7 @@ def _is_built_in(package: str) -> bool:
 async def check_store(ctx: OperationContext, space: SpaceId, /, *, repair: bool) -> StoreCheck:
     """Read every byte of the store; with `repair`, move what is damaged aside. Other spaces' names are not shown."""
     found = await ctx.store.repair() if repair else await ctx.store.check()
+    # Checked again, since a repair says only what it found.
     return shown_check(found, space, repaired=repair and (found.ok or (await ctx.store.check()).ok))
 
 
@@ -454,6 +455,7 @@ async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -
     if ctx.closing:
         return MemoryLifecycleReport(phase=RuntimePhase.CLOSED, reason=request.reason)
     ctx.closing.append(request.reason)
+    # First, since work in the background writes to the store.
     for stop in ctx.closers:
         await stop()
     await ctx.encoders.close()
@@ -470,6 +472,7 @@ async def close_runtime(ctx: OperationContext, request: MemoryCloseRequest, /) -
 
 async def list_spaces(ctx: OperationContext, request: MemorySpacesRequest, /) -> MemorySpacesReport:
     """Return a page of the spaces that were written to, without the system's own."""
+    # One more for the system's own space, and one that shows whether there are others.
     asked = await ctx.store.spaces(after=request.cursor or "", limit=request.limit + 2)
     found = [space for space in asked if space != SYSTEM_SPACE]
     page = found[: request.limit]

@@ -261,6 +261,7 @@ async def _roll_up(work: PassWork) -> int:
             text=maintenance.rolled_up(fitting[period], month),
             citations=tuple(dict.fromkeys(cited)),
         )
+        # The month first: broken off in between, the days are still shown.
         await work.write(NotesWrite(notes=(draft,)))
         ids = tuple(day.id for day in fitting[period])[: limits.WRITES_PER_REQUEST]
         await retire_memories(work.ctx, MemoryForgetRequest(scope=work.scope, ids=ids, reason=IN_THE_MONTH))

@@ -274,6 +274,7 @@ async def looked_closer(ctx: OperationContext, searched: SearchedSpace, /) -> Fo
     if not seen:
         return found
     seen = sorted(seen, key=lambda item: -item.score)
+    # The others were not read, so none of them may pass the last one that was.
     down = max(0.0, others[0].score - seen[-1].score) if others else 0.0
     return replace(found, found=(*seen, *(item._replace(score=item.score - down) for item in others)))
 
@@ -447,6 +448,7 @@ async def rerank_hits(
             answers = await reranker.rerank(query, texts)
     except (ModelUnavailable, ModelRefused, TimeoutError):
         return RerankUse.FAILED, tuple(hits)
+    # A NaN among the answers would leave the order undefined.
     if len(answers) != len(head) or not all(math.isfinite(answer) for answer in answers):
         return RerankUse.FAILED, tuple(hits)
     order = sorted(range(len(head)), key=lambda place: (-answers[place], place))
@@ -512,6 +514,7 @@ async def by_passages(
 
 def _nearest_passage(kept: VectorSet, check: int, asked: Vector) -> float | None:
     """Return the highest cosine of a text's passages; None if it has none to compare."""
+    # Vectors of another dimension, from a model before, compare with nothing.
     halves = kept.halves_of_passages(check_to_hex(check)) if kept.dimensions == len(asked) else b""
     passages = np.frombuffer(halves, "<f2").reshape(-1, kept.dimensions).astype(np.float32)
     return float((passages @ asked).max()) if len(passages) else None

@@ -346,6 +346,7 @@ def _unit_estimates(found: FoundCandidates) -> dict[str, float]:
     """Return the score of each document's best unit, by its key."""
     scores: dict[str, float] = {}
     for score, item in zip(answer_scores(found), found.found, strict=True):
+        # Candidates come in order, so the first of a document is its best.
         scores.setdefault(item.unit.ref.key, score)
     return scores
 

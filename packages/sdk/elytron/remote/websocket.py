@@ -213,6 +213,7 @@ class _SocketLine:
             ended = _closed_error(error, self._address)
         except Unsupported as error:
             ended = error
+        # First, so that a caller which tries again at once gets a new socket.
         self.is_broken = True
         for answer in self._waiting.values():
             if not answer.done():

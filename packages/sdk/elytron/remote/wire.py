@@ -306,6 +306,7 @@ class HttpTransport:
 
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after is not None else {})
         params = {"space": scope.space} if scope is not None else {}
+        # Three missed heartbeats count as the end of the connection.
         silence = httpx.Timeout(limits.REMOTE_CONNECT_S, read=limits.EVENTS_HEARTBEAT_S * 3)
         try:
             async with self._client.stream(

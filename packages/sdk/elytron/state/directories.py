@@ -38,6 +38,7 @@ from elytron_core.policy.skills import read_skill_file
 from elytron_core.ports.store import Document, Store
 
 FILE = "SKILL.md"
+# A link that appears behind the look is not followed, and a pipe without a writer is not waited for.
 _READ_ONLY = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -144,6 +145,7 @@ class _ScanFindings:
             if any(entry.name == FILE for entry in names):
                 yield folder, place
                 continue
+            # Reversed, since the stack gives back the last one first.
             for entry in reversed(names):
                 below = f"{place}/{entry.name}"
                 if entry.is_symlink():
@@ -259,6 +261,7 @@ def _regular_text(path: Path) -> str | SkipReason:
         handle = os.open(path, _READ_ONLY)
     except OSError:
         return SkipReason.UNREADABLE
+    # Of the open file: the path may mean another one by now.
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         return SkipReason.NOT_A_FILE

@@ -52,6 +52,7 @@ async def embed_query(embedder: Embedder, text: str, /, *, wait_s: float) -> byt
         held = array("d", numbers)
     except (TypeError, ValueError, OverflowError):
         held = array("d")
+    # A NaN fails these comparisons too.
     if len(held) == embedder.info.dimensions and 0.0 < sum(number * number for number in held) < _LONGEST:
         return struct.pack(f"<{len(held)}f", *held)
     raise ModelRefused(f"what {embedder.info.model!r} gave for a query is no vector to compare")

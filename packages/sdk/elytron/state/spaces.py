@@ -86,6 +86,7 @@ class SpaceRecords:
         if found is not None:
             return found, False
         (mark,) = await self._store.get(space, (FILLING,))
+        # Between the two reads the filling may have ended, with its record.
         if mark is not None and await self.find(space) is None:
             raise SpaceIncomplete(space=space)
         return SpaceRecord(secret=self._ids.secret(32).hex(), created_at=self._clock.now()), True

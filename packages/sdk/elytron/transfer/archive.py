@@ -60,6 +60,7 @@ JOURNAL = "journal.jsonl"
 BLOBS = "blobs/"
 _ENCRYPTED = 0x1
 """Bit of a member's flags in a zip."""
+# The earliest time that a zip knows: the time of writing is no part of an archive.
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _SPOOL_BYTES = 16 * 1024 * 1024
 
@@ -136,6 +137,7 @@ class ArchiveWriter:
         line: dict[str, Any] = {"collection": document.ref.collection, "key": document.ref.key}
         text = document.body.decode("utf-8")
         parsed = json.loads(text)
+        # Parsed only if it gives the same bytes again, since the journal's digest is of the bytes.
         line |= {"body": parsed} if _dump_line(parsed) == document.body else {"body_text": text}
         self._documents.add(_dump_line(line))
 
@@ -198,6 +200,7 @@ class ArchiveWriter:
                 for member in (self._documents, self._journal):
                     member.spool.seek(0)
                     digest = hashlib.sha256()
+                    # The size is unknown until the spool is read, so room for a long one is left in the header.
                     with archive.open(zipfile.ZipInfo(member.name, _EPOCH), "w", force_zip64=True) as target:
                         while chunk := member.spool.read(limits.BLOB_CHUNK_BYTES):
                             digest.update(chunk)
@@ -293,6 +296,7 @@ class ArchiveReader:
             raise self._bad("has an encrypted member: an archive has none")
         if [name for name in names if not name.startswith(BLOBS)] != sorted((MANIFEST, DOCUMENTS, JOURNAL)):
             raise self._bad("is not an elytron archive: its members are others")
+        # Before anything is unpacked: a small file may claim any size.
         if sum(info.file_size for info in self._zip.infolist()) > limits.ARCHIVE_BYTES:
             raise self._bad(f"unpacks to more than {limits.ARCHIVE_BYTES} bytes")
         try:

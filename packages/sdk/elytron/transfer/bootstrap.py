@@ -100,6 +100,7 @@ class RehearsalStore(PassingStore):
         for require in batch.requires:
             if require.ref not in self._expects:
                 self._requires.setdefault(require.ref, require)
+        # The first expectation counts: it is of what the store has.
         for put in batch.puts:
             self._expects.setdefault(put.ref, put.expects)
             self._leave(put.ref, Document(put.ref, put.expects + 1, put.body))
@@ -129,6 +130,7 @@ class RehearsalStore(PassingStore):
             elif expects:
                 deletes.append(DeleteChange(ref, expects))
             elif ref not in self._requires:
+                # Made and removed within the import: all that is left is that it is absent.
                 requires.append(RequireRevision(ref, 0))
         return Batch(
             space=self._space,

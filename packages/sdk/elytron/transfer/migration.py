@@ -195,6 +195,7 @@ async def _copy_space(source: Store, target: Store, space: SpaceId, account: "Co
         raise
     except Conflict as conflict:
         raise SpaceInUse(space=space, problem=f"was written to in the target meanwhile: {_ALONE}") from conflict
+    # Both are read again from front to back: neither store's word is taken for it.
     if await _copied_space(target, space) != sent or await _has_grown(source, space, sent):
         raise _changed_space(space)
     return sent
@@ -254,6 +255,7 @@ async def _space_files(store: Store, space: SpaceId) -> AsyncIterator[tuple[str,
     """Yield the keys of the documents that have bytes beside them, with these, which are read before the next."""
     async for document in space_documents(store, space, collections=sorted(gateway.WITH_BLOBS)):
         chunks = store.read_blob(space, document.ref.key)
+        # The first chunk is read now, since only that shows whether there is a blob.
         try:
             first = await anext(chunks, b"")
         except NotFound:

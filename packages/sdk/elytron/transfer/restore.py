@@ -82,6 +82,7 @@ async def fill_space(
     number = 0
     async for batch in batches:
         sequence = (await store.commit(_guard_batch(batch, marks, number, count))).last
+        # Behind the first batch, whose marks keep all other writers out.
         if number == 0:
             await files()
         number += 1

@@ -181,6 +181,7 @@ async def _keep_waiting(
     made: list[tuple[int, WriteDecision]] = []
     handed: list[RestingMemory] = []
     for place, draft, judgement in waiting:
+        # Without the judgement: the same candidate, judged again, is the same one.
         bare = draft.model_copy(update={"judgement": None})
         ref = DocumentRef(candidates.CANDIDATES, record.tag("candidate", record.digest(bare.to_bytes())))
         if ref in held:
@@ -252,6 +253,7 @@ def _said_already(draft: CandidateDraft, known: Sequence[Fact]) -> WriteDecision
         return None
     is_of_chat = proposal.reach is FactReach.CHAT
     slot = (proposal.fact_kind, topic_key(proposal.topic), is_of_chat)
+    # Newest first, so reversed: the newest of each slot remains.
     slots = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact for fact in reversed(known)}
     current = slots.get(slot)
     if current is None:

@@ -89,6 +89,7 @@ async def commit_write(
             if committed.replayed:
                 return _first_report(request, record, committed)
             _tell_fold(ctx, batch, planned, committed)
+            # Entries of what was committed beside the write follow its own, and are no part of its report.
             others = len(planned.beside.entries) if planned.beside else 0
             return planned.report(space, sequence=committed.last - others if is_said else 0)
 
@@ -113,6 +114,7 @@ async def _commit_batch(ctx: OperationContext, batch: Batch, grown: GrownHead | 
     """Commit `batch`; others build on the head that it is to leave behind, unless it does not."""
     if grown is None:
         return await ctx.store.commit(batch)
+    # Before the commit, so that writes of the same moment build on it and share its flush.
     ctx.heads.expect(batch.space, grown)
     try:
         committed = await ctx.store.commit(batch)

@@ -192,6 +192,7 @@ async def _write_note(
     ctx: OperationContext, desk: _NoteDesk, ref: DocumentRef, draft: NoteDraft, document: Document | None
 ) -> None:
     try:
+        # A month counts from its first day.
         began = instant(draft.period if len(draft.period) > len("2026-08") else f"{draft.period}-01")
     except InvalidInput:
         desk.refuse(draft, NO_SUCH_DAY)
@@ -217,6 +218,7 @@ async def plan_garden(ctx: OperationContext, scope: Scope, write: GardenWrite, r
     )
     held = {one.ref: (continuity.GardenDocument.from_bytes(one.body), one.revision) for one in found}
     taken = set(held)
+    # Of several documents with one name the last counts.
     for draft in {draft.name: draft for draft in write.documents}.values():
         ref = desk.named("garden", draft.name)
         if similarity.is_blank(draft.text):
@@ -488,6 +490,7 @@ class _SubjectRoll:
         if before is not None and before.soul is not None:
             had = self._soul(before.soul.soul)
             bound = self._now_at(had)
+            # A soul that another subject has by now stays bound.
             if had != wanted and isinstance(bound, BoundSoul) and bound.subject == draft.name:
                 self._written.pop(had, None)
                 if had in self._held:

@@ -119,6 +119,7 @@ async def whole_shelf(
     documents = {
         document.ref: document for document in await ctx.store.scan(space, SKILLS, limit=limits.SKILLS_COMPARED)
     }
+    # Less than a full page is all that there is.
     if len(documents) == limits.SKILLS_COMPARED:
         refs = [ref for name in names if (ref := DocumentRef(SKILLS, record.skill_tag(name))) not in documents]
         documents |= await documents_at(ctx.store, space, refs)

@@ -150,6 +150,7 @@ async def plan_turns(
         )
         _put_turn(changes, record, turn_id, turn, draft)
         if draft.host_id is not None:
+            # Known from here on, so that the same id later in this write is a duplicate.
             known[draft.host_id] = transcript.TurnName(turn=turn_id, digest=digest)
             changes.put(names[draft.host_id], known[draft.host_id], expects=0, action=None)
         decisions.append(_turn_decision(WriteOutcome.STORED, turn_id, draft))

@@ -461,6 +461,7 @@ class ResponseDesk:
                         await ticket.leave(event)
                     if isinstance(event, RunStarted | RunEnded):
                         current = event.run
+                    # A run that broke off before goes on first, and its events are not this response's.
                     if current != document.id:
                         continue
                     stream.take(event)

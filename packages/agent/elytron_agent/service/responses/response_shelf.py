@@ -188,6 +188,7 @@ class ResponseShelf:
         document = ResponseDocument.model_validate(asked.value)
         record = run_of_documents(documents)
         known = KnownResponse(document=document, record=record)
+        # Memory has a turn only once it is over.
         is_over = record is not None and record.end is not None
         if record is not None and is_over and await self._user.journal(document.thread).gone((record.turn,)):
             raise NotFound(what="response", name=response)
@@ -272,6 +273,7 @@ class ResponseShelf:
     async def _documents(self, response: str) -> AsyncIterator[Record]:
         if not response.startswith(RESPONSE_PREFIX) or not response.removeprefix(RESPONSE_PREFIX).isalnum():
             return
+        # Below the id alone: the thread is not known here, and a branch has another one.
         async for each in self._user.records.below(copies_of_turn(response, "")[:1]):
             yield each
 

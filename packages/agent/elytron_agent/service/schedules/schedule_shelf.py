@@ -132,6 +132,7 @@ def due_after(rule: ScheduleRule, after: Instant, /, *, zone: str, made_at: Inst
         return Instant(made_at + count * period)
     place = time_zone(zone)
     for local in _local_times(rule, _local_time(after, place)):
+        # Around a change of the zone's offset, clock times may come out before `after` again.
         due = instant_in(local, place)
         if due > after:
             return due
@@ -394,6 +395,7 @@ class ScheduleShelf:
             made = change(before)
             if made == before:
                 return made
+            # The job first, as when the schedule was made.
             if made.next_due is not None and made.next_due != before.next_due:
                 await self._put_job(made)
             try:
@@ -410,6 +412,7 @@ class ScheduleShelf:
         now = self._context.clock.now()
 
         def ended(stored: StoredSchedule) -> StoredSchedule:
+            # A repeat of the call finds that the schedule has gone on.
             if stored.next_due != run.due_at:
                 return stored
             due = due_after(stored.rule, max(now, run.due_at), zone=stored.timezone or zone, made_at=stored.made_at)
@@ -430,6 +433,8 @@ class ScheduleShelf:
                 due = due_after(stored.rule, now, zone=zone, made_at=stored.made_at)
                 if due is not None and due != stored.next_due:
                     await self.change(stored.id, lambda each, due=due: each.model_copy(update={"next_due": due}))
+                    # The old job last: if it is left over, it finds the schedule due at another time and does
+                    # nothing.
                     await self._cancel_job(stored)
 
     async def repair(self) -> Sequence[StoredSchedule]:
@@ -486,6 +491,7 @@ class ScheduleShelf:
                 self._user.space,
                 job.id,
                 lambda each: (
+                    # Asked again inside the change, since a worker may have taken the job meanwhile.
                     maintenance.cancel_job(each, at=now) if each.state.is_active and each.lease is None else None
                 ),
             )
@@ -512,6 +518,7 @@ class ScheduleShelf:
         over = [each.stored for each in await self.list() if each.stored.state is ScheduleState.OVER]
         if len(over) > limits.SCHEDULES_OVER:
             oldest = sorted(over, key=lambda each: each.runs[-1].due_at if each.runs else each.made_at)
+            # Half of them at once, so that not each end of a run erases something.
             await self._erase(*oldest[: len(over) // 2])
 
     def _full(self) -> LimitExceeded:
