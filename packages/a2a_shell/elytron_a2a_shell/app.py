@@ -83,6 +83,7 @@ def _late_app(build: Callable[[], "ASGIApp"]) -> "ASGIApp":
         nonlocal built
         if built is None:
             await asyncio.to_thread(import_module, "elytron_a2a_shell.server")
+            # Several first requests may wait for the import, and one of them builds.
             built = built or build()
         await built(scope, receive, send)
 

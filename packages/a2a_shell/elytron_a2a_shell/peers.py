@@ -219,6 +219,7 @@ class PeerUploads:
         """
         whose = principal, chunk.upload
         upload = self._waiting.get(whose) or self._begin(whose, chunk)
+        # Pieces of one archive may arrive at once, so their order is judged under a lock.
         async with upload.lock:
             data = _chunk_bytes(chunk)
             if (chunk.count, chunk.sha256) != (upload.count, upload.sha256):
@@ -258,6 +259,7 @@ class PeerUploads:
     def _begin(self, whose: Whose, chunk: MigrationChunk) -> _PeerUpload:
         if chunk.index != 0:
             raise InvalidInput(field="index", problem="is not the next one, 0")
+        # Stale archives go when another begins, which needs no timer.
         oldest = self._clock.now() - limits.A2A_UPLOAD_KEEP_MS
         for stale in [key for key, found in self._waiting.items() if found.touched_ms < oldest]:
             self.drop(*stale)
@@ -266,6 +268,7 @@ class PeerUploads:
             if found >= limit:
                 raise LimitExceeded(what="archives under way", limit=limit, found=found + 1)
         assert self._folder is not None
+        # The file has a name of ours, because that of the upload comes from outside.
         path = self._folder / self._ids.new()
         upload = _PeerUpload(path, chunk.count, chunk.sha256, self._clock.now())
         self._waiting[whose] = upload
@@ -311,6 +314,7 @@ class PeerBridge:
     ) -> PeerAnswer:
         """Do what `message` asks for and say what became of it; what went wrong comes back as Rejected."""
         try:
+            # Runtimes that hand messages on to each other could otherwise do so without end.
             if message.hops > self.hops:
                 raise LimitExceeded(what="hops of a message", limit=self.hops, found=message.hops)
             payload = await self._done(
@@ -373,6 +377,7 @@ class PeerBridge:
 
     async def _migrated(self, principal: Principal, payload: dict[str, JsonValue], request_id: str) -> Response:
         chunk = envelope.decode_as(MigrationChunk, _encode_payload(payload))
+        # Judged before a piece is stored.
         word = word_of(principal.kind, chunk.mode)
         archive = await self._uploads.take(principal.id, chunk)
         if archive is None:
@@ -435,5 +440,6 @@ def _first_hosts_candidate(payload: Json) -> MemoryWriteRequest:
 
 def _peer_evidence(payload: dict[str, JsonValue]) -> MemoryWriteRequest:
     note = envelope.decode_as(PeerNote, _encode_payload(payload))
+    # Words of a tool count as coming from outside.
     turn = TurnDraft(messages=(Message(role=EvidenceRole.TOOL, text=note.text, speaker=note.peer),))
     return MemoryWriteRequest(scope=note.scope, write=TranscriptWrite(turns=(turn,)))

@@ -127,6 +127,7 @@ class PeerRequestHandler(RequestHandler):
     async def on_subscribe_to_task(
         self, params: SubscribeToTaskRequest, context: ServerCallContext
     ) -> AsyncGenerator[Event]:
+        # The yield that is never reached makes this a generator, as the SDK expects.
         raise TaskNotFoundError
         yield
 
@@ -196,6 +197,7 @@ _OLDER_MESSAGES = frozenset({"message/send", "message/stream"})
 def card_app(*, address: str | None, rpc_path: str, card_path: str) -> ASGIApp:
     """Return the application that shows the agent card, naming the host that it was asked at."""
 
+    # Bounded, because the host comes from the request.
     @lru_cache(maxsize=_ADDRESSES_KEPT)
     def shown(base: str) -> ASGIApp:
         return create_agent_card_routes(agent_card(base + rpc_path), card_url=card_path)[0].app
@@ -261,6 +263,7 @@ def _unreadable_answer(body: strict_json.Json) -> Response | None:
     """Return the answer to what the SDK could not read and would repeat, or log; None if it can."""
     if not isinstance(body, dict):
         return JSONResponse(build_error_response(None, InvalidRequestError()))
+    # In Python True is an int, but it is no id of JSON-RPC.
     given = body.get("id")
     request_id = given if type(given) is int or (isinstance(given, str) and _ID.fullmatch(given)) else None
     if request_id != given or not _is_request(body):

@@ -179,11 +179,13 @@ class AccessKeys:
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return whose key the header holds. Raises Unauthorized, with one and the same word for every reason."""
         scheme, _, given = (authorization or "").partition(" ")
+        # A header without the form of a key costs no look-up.
         found = _KEY.fullmatch(given.strip()) if scheme.lower() == "bearer" else None
         if found is None:
             raise Unauthorized
         record = await self._context.spaces.find(SYSTEM_SPACE)
         key = await self._look_up(found[2])
+        # An unknown key is compared too, so that it takes as long as a wrong secret.
         expected = key.digest if key is not None and key.revoked_at is None else _NOBODY
         if record is None or not hmac.compare_digest(_key_digest(record, *found.groups()), expected):
             raise Unauthorized
@@ -208,8 +210,10 @@ class AccessKeys:
         if now - max(seen[1].last_used_at or 0, self._noted.get(key_id, 0)) < limits.ACCESS_USED_EVERY_MS:
             return
         self._noted[key_id] = now
+        # The note is no condition: a store that is full or away must not keep callers out.
         with contextlib.suppress(ElytronError):
             record, key, revision = await self._kept(key_id)
+            # Another process may have noted a later use meanwhile.
             if (key.last_used_at or 0) < now:
                 await self._put(key.model_copy(update={"last_used_at": now}), record, expects=revision)
 
@@ -315,6 +319,7 @@ class AccessKeys:
         """Return the key as it was seen a moment ago, or as it is."""
         now = self._context.clock.now()
         seen = self._seen.get(key_id)
+        # A clock that steps back must not keep an ended key valid.
         if seen is not None and 0 <= now - seen[0] < limits.ACCESS_CACHE_MS:
             return seen[1]
         (document,) = await self._context.store.get(SYSTEM_SPACE, (DocumentRef(ACCESS_KEYS, key_id),))
@@ -365,8 +370,10 @@ class AccessKeys:
         try:
             await self._context.store.commit(batch)
         except Conflict:
+            # The conflict may be about the record of the space, which is then read again.
             self._context.spaces.forget(SYSTEM_SPACE)
             raise
+        # Here the change is effective at once; other processes see it when their cache ends.
         self._seen.pop(key.id, None)
 
 

@@ -120,6 +120,7 @@ class FairPlaces:
         if most:
             self._rates.count(principal.id, asyncio.get_running_loop().time(), most=most)
         self._count_in_turn()
+        # A new call must not overtake those that wait.
         if self.waiting == 0 and self._is_free_for(principal.id):
             self._start(principal.id)
             return
@@ -155,6 +156,7 @@ class FairPlaces:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(name, deque()).append(turn)
         self.waiting += 1
+        # The waiting ones may be of principals that have used up their share, so a place can be free.
         self._admit()
         try:
             async with asyncio.timeout(self._bounds.wait_s):
@@ -170,6 +172,7 @@ class FairPlaces:
 
     def _admit(self) -> None:
         """Start those whose turn it is: one of each principal after another, in the order in which they came."""
+        # A copy, because queues are removed and put back behind the others meanwhile.
         for name in list(self._waiting):
             while self._is_free_for(name) and (queue := self._waiting.get(name)):
                 turn = queue.popleft()
@@ -177,6 +180,7 @@ class FairPlaces:
                 del self._waiting[name]
                 if queue:
                     self._waiting[name] = queue  # behind the others
+                # Its caller has left, so the next call of the same principal is tried.
                 if turn.cancelled():
                     continue
                 self._start(name)
@@ -233,6 +237,7 @@ class _CallRates:
             self._before = self._counts if minute == self._minute + 1 else {}
             self._minute, self._counts = int(minute), {}
         counted, before = self._counts.get(name, 0), self._before.get(name, 0)
+        # The minute before counts by the part of it that is less than sixty seconds ago.
         if counted + round(before * (1.0 - within)) >= most:
             raise RateLimited(limit=most, retry_after_s=_wait_s(counted, before, within, most=most))
         self._counts[name] = counted + 1
@@ -303,6 +308,7 @@ class KeyQuotas:
         if count is None or count.stored.day != day:
             count = self._counts[key_id] = _KeyCount(await self._read(key_id, day), now)
         is_due = now - count.stored_at >= limits.QUOTA_STORED_EVERY_MS or count.calls >= limits.QUOTA_STORED_EVERY_CALLS
+        # One call stores. Those that come meanwhile are counted in memory.
         if count.calls and is_due and not count.is_storing:
             count.is_storing = True
             try:
@@ -386,6 +392,7 @@ class WrongAttempts:
         place = place_of(address)
         now = self._clock.now()
         began, count = self._places.get(place, (now, 0))
+        # A clock that steps back begins a new minute.
         if not 0 <= now - began < _MINUTE_MS:
             began, count = now, 0
         self._places[place] = (began, count + 1)

@@ -290,6 +290,7 @@ class CallerEntrance:
         `sent` is the call's body, which was read before: no place waits for a slow sender. Raises RateLimited,
         Overloaded.
         """
+        # Charged before it waits, so that a caller beyond its quota fills no queue.
         if principal.quota is not None:
             await self._quotas.charge(principal, len(sent))
         async with self.shedding.place(principal):
@@ -327,6 +328,7 @@ class CallerEntrance:
                 may_disclose=may_disclose,
                 payload=payload,
             )
+            # Charged before it waits, so that a caller beyond its quota fills no queue.
             if principal.quota is not None:
                 size_bytes = len(payload if isinstance(payload, bytes) else payload.to_bytes())
                 await self._quotas.charge(principal, size_bytes)

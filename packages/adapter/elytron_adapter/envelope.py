@@ -251,6 +251,7 @@ def decode_request(operation: Operation[RequestT, Any], data: bytes, /, *, limit
 
 def decode_as(model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_BYTES) -> ValueT:
     """Return the `model` in `data`. Raises as `decode_request` does."""
+    # Read strictly first, because pydantic accepts repeated keys and other ambiguous JSON.
     parse_json(data, limit=limit)
     try:
         # With an instance to fill, a request's own __init__ is passed by, which would read Python's types, not JSON's.

@@ -89,6 +89,7 @@ class RepeatedCalls:
                 assert is_scoped(request)
                 return await self._once(operation, request, envelope, envelope.idempotency_key)
             case _:
+                # The version is read first: a change in between makes it too old, never too new.
                 version = await version_of(self._runtime.context, request) if isinstance(request, READS) else None
                 report = await self._perform(operation, request, envelope)
                 return _call_answer(report, envelope, version=version.tag if version is not None else None)

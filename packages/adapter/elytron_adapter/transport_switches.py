@@ -86,6 +86,7 @@ class TransportSwitches:
                 return await self.load()
             except StoreUnavailable:
                 await asyncio.sleep(pause_s)
+        # The last attempt raises the reason why the store is away.
         return await self.load()
 
     async def _follow(self, pause_s: float) -> None:
@@ -107,6 +108,7 @@ class TransportSwitches:
                 self._context.spaces.forget(SYSTEM_SPACE)
                 await race.lost(conflict)
                 continue
+            # Set only once it is stored, so that a failed commit switches nothing here.
             self._off = names
             return
 

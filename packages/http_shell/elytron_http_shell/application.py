@@ -135,6 +135,7 @@ class SurfaceDoor:
             nonlocal watch, is_sized
             if message["type"] == "http.response.start":
                 is_sized = any(name.lower() == _LENGTH for name, _ in message.get("headers", ()))
+            # Only an answer in several parts can outlive its credential.
             if watch is None and message.get("more_body"):
                 watch = asyncio.ensure_future(ended())
             await send(message)
@@ -161,6 +162,7 @@ class SurfaceDoor:
             nonlocal refused
             if message["type"] == "http.response.start" and message["status"] == _UNAUTHORIZED:
                 refused = self._too_many(scope)
+            # The handler's own answer is held back, because only one can be sent.
             if refused is None:
                 await send(message)
 
@@ -181,6 +183,7 @@ class SurfaceDoor:
         try:
             principal = await self._entrance.authenticate(credential)
         except Unauthorized:
+            # A request without a credential guesses none.
             if credential is not None and (refused := self._too_many(scope)):
                 raise refused from None
             raise
@@ -236,6 +239,7 @@ class HostGuard:
 
         async def answer(message: Message) -> None:
             if message["type"] in _STARTS:
+                # Values that an application gives these headers are replaced, so that none is sent twice.
                 others = _other_headers(message.get("headers", ()))
                 message["headers"] = [*others, (_REQUEST_ID, request_id.encode()), *_STANDING]
             await send(message)
@@ -300,11 +304,13 @@ class DirectRouter:
         for place, each in enumerate(routes):
             if isinstance(each, Route) and not each.param_convertors:
                 for method in each.methods or ():
+                    # The router would choose an earlier route that takes the same path.
                     if not any(_takes_path(earlier, method, each.path) for earlier in routes[:place]):
                         self._routes[method, each.path] = each
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         route = None
+        # Below a mount the path has another beginning, which only the router knows.
         if scope["type"] == "http" and not scope.get("root_path"):
             route = self._routes.get((scope["method"], scope["path"]))
         if route is None:

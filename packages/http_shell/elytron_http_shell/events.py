@@ -186,6 +186,7 @@ def _next_request(payload: dict[str, JsonValue], report: Value) -> dict[str, Jso
 
 COOKIE = "elytron_events"
 PATH = "/v1/events"
+# A proxy such as nginx would otherwise hold events back until a buffer is full.
 _HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"x-accel-buffering", b"no")]
 _TOLD = SurfaceDescription(
     name="events",
@@ -281,6 +282,7 @@ class EventStream:
     ) -> None:
         """Send each event, and a keep-alive if there is none, until one of `ends` is met."""
         told: ElytronError | None = None
+        # The read is kept over heartbeats: cancelling it could lose an event that it had taken.
         coming = asyncio.ensure_future(anext(items))
         try:
             while True:
@@ -301,6 +303,7 @@ class EventStream:
                 await self._send(send, _event_line(item))
                 coming = asyncio.ensure_future(anext(items))
         finally:
+            # A generator cannot be closed while it runs, so this read ends first.
             coming.cancel()
             await asyncio.gather(coming, return_exceptions=True)
         if told is not None:

@@ -133,5 +133,6 @@ def _require_local(request: Request) -> None:
         is_here = ipaddress.ip_address(address).is_loopback
     except ValueError:
         is_here = False
+    # Behind a proxy each caller seems to be on this machine.
     if not is_here or any(name in request.headers for name in _FORWARDED):
         raise PermissionRefused("a server is ended from its own machine alone, and not through a proxy")

@@ -125,6 +125,7 @@ def demanded_versions(headers: Headers, /) -> tuple[str, ...]:
         return ()
     given = [part.strip() for part in told.split(",")]
     found = [part if part == ANY else part[1:-1] for part in given if part == ANY or _STRONG.fullmatch(part)]
+    # A header without a usable version must match nothing, which is not the same as no header.
     return tuple(found[: limits.TAGS]) or ("",)
 
 
@@ -176,6 +177,7 @@ class _FlatRoute:
             idempotency_key=idempotency_key(headers),
             audit_id=headers.get(AUDIT_ID),
         )
+        # The flat report has no sequence, so it is taken from that of the operation.
         sequence = sequence_of(answer.report) if isinstance(answer, AcceptedAnswer) else None
         await give_answer(self._flat(answer), scope, receive, send, sequence=sequence)
 
@@ -320,6 +322,7 @@ class _NamedCall:
     async def _require_one_space(self) -> None:
         """Raise ScopeMissing if the caller may use several spaces and there are several: the caller has to choose."""
         context = self._entrance.dispatcher.runtime.context
+        # Three are enough to know of two, because one may be the server's own.
         spaces = [space for space in await context.store.spaces(limit=3) if space != SYSTEM_SPACE]
         if len(spaces) > 1:
             raise ScopeMissing(operation=self._named.operation, way_out="name the space as ?space=")

@@ -330,6 +330,7 @@ def bound_socket(host: str, port: int, /) -> Generator[socket.socket]:
     # Named as TCP: asyncio lets answers out at once only on sockets that say so, else each waits 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     with listening:
+        # A port whose last connections are still closing can be bound at once.
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind((host, port))
@@ -401,6 +402,7 @@ def server_of(
             until = time.monotonic() + limits.SHUTDOWN_S
             while entrance.streams and not self.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
                 await asyncio.sleep(_LOOK_S)
+            # The rest of the same time, so that both waits together stay within the bound.
             self.config.timeout_graceful_shutdown = max(1, math.ceil(until - time.monotonic()))
             await super().shutdown(sockets)
 

@@ -259,6 +259,7 @@ class LogLines(logging.Formatter):
             # The ids that are made here are in every line, and hold none.
             if not isinstance(value, str) or value in self._clean or is_id(value):
                 continue
+            # The first look is cheap, and most texts have no sign of a secret.
             if is_suspect(value) and (text := scrub_secrets(value).text) != value:
                 event[name] = text
             elif len(value) <= limits.NAME_CHARS:
@@ -313,6 +314,7 @@ class RequestWatch:
                     error_key = Headers(raw=message["headers"]).get(ERROR_KEY, "")
             elif message["type"] == "websocket.accept":
                 status = 101
+            # Closed before it was accepted: the server answers such a handshake with 403.
             elif message["type"] == "websocket.close" and status == 500:
                 status = 403
             await send(message)
@@ -356,6 +358,7 @@ def _log_fields(state: dict[str, Any], headers: Headers) -> dict[str, str]:
     if "audit_id" in state:
         told["audit_id"] = str(state["audit_id"])
     trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
+    # The format of traces declares an id of zeros invalid.
     if trace is not None and set(trace[1]) != {"0"}:
         told |= {"trace_id": trace[1], "parent_id": trace[2]}
     return told

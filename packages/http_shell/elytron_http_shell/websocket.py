@@ -102,12 +102,14 @@ class SocketConnection:
         code = _close_code(next(iter(done)))
         for task in (ends[0], ends[2], *self._subscriptions.values()):
             task.cancel()
+        # A caller whose key has ended gets no further command done.
         if code is CloseCode.UNAUTHORIZED:
             for command in self._commands:
                 command.cancel()
         if code in {None, CloseCode.SLOW_READER}:
             # No client reads the answers; a started command is finished all the same.
             await self._out.abandon()
+        # Commands end before the closing frame, so that no answer follows it.
         await asyncio.gather(*self._commands, return_exceptions=True)
         await self._say(LifecycleEvent(phase=SubscriptionPhase.CLOSING))
         await self._out.end()
@@ -150,6 +152,7 @@ class SocketConnection:
     async def _read(self) -> CloseCode | None:
         """Take frames until the client leaves, or sends one that is too big."""
         while True:
+            # The place comes first: without one, a frame stays unread in the socket.
             await self._places.acquire()
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
@@ -250,6 +253,7 @@ class SocketConnection:
             _log_fault(error, frame.id)
             await self._say(_error_event(frame.id, reject_error(error, request_id=frame.id)))
         finally:
+            # The id may belong to a newer subscription by now.
             if self._subscriptions.get(frame.id) is asyncio.current_task():
                 del self._subscriptions[frame.id]
 

@@ -92,6 +92,7 @@ class InputLines:
         if self._is_ended:
             return b""
         self._next = self._loop.create_future()
+        # Lines are read on request, so that a host that sends many fills no memory.
         self._wanted.put(None)
         return await self._next
 
@@ -104,6 +105,7 @@ class InputLines:
         while line:
             self._wanted.get()
             try:
+                # One byte beyond the limit shows that a line is too long.
                 line = rest = self._source.readline(self._limit + 1)
                 while rest and not rest.endswith(b"\n"):
                     rest = self._source.readline(self._limit)  # of a line that is too long, the beginning is kept
@@ -175,6 +177,7 @@ def _id_of(line: bytes) -> "types.RequestId | None":
     except (ValueError, RecursionError):
         return None
     found = cast("dict[str, object]", sent).get("id") if isinstance(sent, dict) else None
+    # In Python True is an int, but it is no id of JSON-RPC.
     return found if isinstance(found, str) or type(found) is int else None
 
 
@@ -296,6 +299,7 @@ class LateMcpApp:
         assert self._is_wanted is not None
         assert self._opened is not None
         self._is_wanted.set()
+        # A request that is given up must not cancel the loading that others wait for.
         app = await asyncio.shield(self._opened)
         await app(scope, receive, send)
 
@@ -311,6 +315,7 @@ class LateMcpApp:
         try:
             yield
         finally:
+            # Both are set, so that a keeper that no request has woken ends too.
             over.set()
             wanted.set()
             await keeper
@@ -319,6 +324,7 @@ class LateMcpApp:
         await wanted.wait()
         if over.is_set():
             return
+        # These imports take long and would hold up the loop.
         for name in ("elytron_mcp_shell.server", "mcp.server.streamable_http_manager"):
             await asyncio.to_thread(import_module, name)
         served = self._build()

@@ -154,6 +154,7 @@ async def _observe_entities(perform: Perform, asked: ObservationsRequest) -> Any
 
 
 async def _delete_entities(perform: Perform, asked: EntityNames) -> Any:
+    # Collected before the first erasure, so that no page shifts under its cursor.
     gone = [
         fact_id
         async for fact_id, topic, content in _graph_facts(perform)
@@ -273,6 +274,7 @@ def _relation_ends(content: str) -> list[str]:
 
 
 def _observation_draft(name: str, told: str) -> str:
+    # A digest keeps a long observation within the bound of a topic.
     return f"{_ENTITY}{name}/{_text_digest(told)}"
 
 

@@ -176,6 +176,7 @@ class McpShell:
             case AcceptedAnswer(report=report) | DuplicatedAnswer(report=report) | QueuedAnswer(report=report):
                 return report
             case RejectedAnswer():
+                # Raised as the error that it was: tools, resources and prompts each answer it in their own form.
                 raise error_of(answer.error_key, answer.reason, answer.details)
 
     async def _list_resources(

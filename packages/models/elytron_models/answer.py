@@ -60,6 +60,7 @@ def answer_of(events: Iterable[chat.ModelEvent], /, *, name: str) -> ModelAnswer
 async def ask(model: chat.ChatModel, request: chat.ModelRequest, /) -> ModelAnswer:
     """Return the whole answer to `request`. Raises ModelUnavailable, ModelRefused, InvalidInput."""
     stream: AsyncGenerator[chat.ModelEvent] = model.stream(request)
+    # A generator that is left early is closed by its reader, or its connection stays open until it is collected.
     async with aclosing(stream) as events:
         return answer_of([event async for event in events], name=model.info.name)
 
@@ -119,6 +120,7 @@ async def ask_for(
     model: chat.ChatModel, request: chat.ModelRequest, shape: type[ValueT], /
 ) -> StructuredAnswer[ValueT]:
     """Return the answer to `request` as a `shape`; tools are not called. Raises ModelUnavailable, ModelRefused."""
+    # With tools a model could call one instead of answering.
     wanted = request.model_copy(
         update={"answer_schema": schema_of(shape), "tools": (), "tool_choice": chat.ToolChoice.AUTO}
     )
@@ -155,6 +157,7 @@ def _read_answer(answer: WrittenText, shape: type[ValueT]) -> _ReadAnswer[ValueT
     if answer.is_cut or looks_cut(text):
         return _ReadAnswer(None, "it was cut off before its end: answer shorter")
     try:
+        # A lone surrogate is replaced, because the rest of the answer can still be read.
         plain: Any = strict_json.parse_json(text.encode("utf-8", "replace"))
     except ElytronError as error:
         plain = _repair_json(text)

@@ -115,6 +115,7 @@ def message_items(raw: Mapping[str, Any], /, *, body_of: BodyText = json_text) -
     else:
         calls = list_mappings(raw.get("tool_calls"))
         content = tuple(_content_parts(raw.get("content"), role, body_of))
+        # A message of calls alone has no words, but an empty message is kept.
         if content or not calls:
             yield TurnItem(role=_sound_text(role), content=content)
         for call in calls:
@@ -190,6 +191,7 @@ def _content_part(part: Json, said: str, body_of: BodyText) -> ItemPart:
             file_id=_raw_text(part, "file_id"),
         )
     file = next(iter(list_mappings([part.get("file")])), part)
+    # The bytes of a file have no field here, so such a part is kept as JSON.
     if kind in {"input_file", "file"} and not file.get("file_data"):
         return ItemPart(type="input_file", file_id=_raw_text(file, "file_id"), filename=_raw_text(file, "filename"))
     return ItemPart(type=kind, body=body_of(part))
@@ -208,6 +210,7 @@ def chat_of(items: Iterable[TurnItem], /) -> list[Json]:
             case "message":
                 messages.append({"role": item.role, "content": _chat_content(item)})
             case "function_call":
+                # Calls belong to the assistant's message before them, or to one made for them.
                 if not messages or messages[-1]["role"] != "assistant":
                     messages.append({"role": "assistant", "content": None})
                 function = {"name": item.name, "arguments": item.arguments}

@@ -124,6 +124,7 @@ class ModelClient:
             if failed is None:
                 return
             if failed.reason is chat.FailureReason.OPAQUE_REFUSED and (bare := _without_opaque(request)) != request:
+                # A refused item is no failed attempt, and without such items this cannot happen again.
                 request, attempt = bare, attempt - 1
                 continue
             if not await self._server.waits(failed, attempt=attempt):
@@ -179,6 +180,7 @@ class ModelClient:
         parser = self._dialect.parser(self._address.issuer)
         clock = asyncio.get_running_loop().time
         ends_at = clock() + limits.MODEL_STREAM_S
+        # A silence has its own bound. This one is for a stream that never ends.
         broken = None
         try:
             async with aclosing(chunks_of(response)) as chunks:
@@ -196,6 +198,7 @@ class ModelClient:
             broken = chat.FailureReason.TIMEOUT
         except (httpx.TransportError, httpx.StreamError, httpx.DecodingError):
             broken = chat.FailureReason.CUT
+        # A cut goes on below: the parser knows whether the answer had ended before it.
         if broken is chat.FailureReason.TIMEOUT:
             yield chat.ReplyFailed(reason=broken)
             return

@@ -42,6 +42,7 @@ class LineCutter:
 
     def feed(self, chunk: bytes, /) -> list[bytes]:
         """Return the lines that `chunk` completes. Raises FrameTooLarge."""
+        # A pair of CR and LF can be divided between two chunks.
         if self._after_cr and chunk:
             chunk = chunk.removeprefix(b"\n")
             self._after_cr = False
@@ -212,6 +213,7 @@ class StreamParser:
         except FrameTooLarge:
             return self._fail(FailureReason.TOO_LARGE)
         found = self._taken(frames)
+        # Events ahead of the bound still count, so the failure follows them.
         if self._left < 0 and not self.is_over:
             return [*found, *self._fail(FailureReason.TOO_LARGE)]
         return found
@@ -314,6 +316,7 @@ def parse_object(json: str, /, *, field: str) -> Fields:
 
 def arguments_of(call: chat.ToolCall, /) -> Fields:
     """Return the arguments of a call as an object, also where the model wrote none."""
+    # A model may write no object, but servers take nothing else back.
     found = fields_of(call.arguments or "{}")
     return found if found is not None else {"arguments": call.arguments}
 

@@ -133,6 +133,7 @@ def _checked_url(url: str, field: str) -> str:
         raise InvalidInput(field=field, problem=problem) from None
     if not is_server:
         raise InvalidInput(field=field, problem=problem)
+    # Addresses are shown in reports and logs, so they must hold no credential.
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         problem = f"has more than scheme, host, port and path in its address: give a key in {KEY_VARIABLE}"
         raise InvalidInput(field=field, problem=problem)
@@ -192,6 +193,7 @@ _TOLD: Final = {
 def failure_of(error: Fields, /, *, status: int | None = None) -> ReplyFailed:
     """Return the failure that an error object describes, with the status that it came under, if any."""
     status = status if status is not None else _stream_status(error)
+    # From the surest sign to the weakest: a code, a phrase of the message, the status.
     for code in (text_field(error, "code"), text_field(error, "type")):
         if (reason := _CODES.get(code)) is not None:
             return ReplyFailed(reason=reason, status=status)
@@ -307,6 +309,7 @@ class ModelServer:
             told = await _read_body(response, limits.MODEL_STREAM_BYTES)
             if told is None:
                 return ReplyFailed(reason=FailureReason.CUT)
+            # A body that fills the limit cannot be distinguished from one that was cut there.
             if len(told) == limits.MODEL_STREAM_BYTES:
                 return ReplyFailed(reason=FailureReason.TOO_LARGE)
             found = fields_of(told)
@@ -331,6 +334,7 @@ class ModelServer:
         import httpx
 
         loop = asyncio.get_running_loop()
+        # A client works in one loop alone, and after that loop's end it cannot be closed.
         if self._opened is None or self._loop is not loop:
             self._opened = httpx.AsyncClient(
                 headers=self._headers,
@@ -401,6 +405,7 @@ async def _read_body(response: "httpx.Response", limit: int) -> bytes | None:
 
 def _retry_after_s(headers: Mapping[str, str]) -> int:
     told = headers.get("retry-after", "")
+    # A date, or a number that no caller would wait for, is not heeded.
     return int(told) if told.isdecimal() and len(told) <= 6 else 0
 
 

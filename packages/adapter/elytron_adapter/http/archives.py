@@ -76,6 +76,7 @@ class ArchiveHandlers:
             "Content-Length": str(report.size_bytes),
             "Content-Disposition": 'attachment; filename="memory.elytron.zip"',
         }
+        # From here on the answer owns the folder and removes it at its end.
         return StreamingResponse(_read_pieces(Path(report.path), folder), media_type=MEDIA_TYPE, headers=told)
 
     async def send(self, request: Request) -> Response:
@@ -84,6 +85,7 @@ class ArchiveHandlers:
             raise HTTPException(415, headers={"Accept": MEDIA_TYPE})
         require_length(request.scope, limit=self._archive_bytes)
         mode, dry_run = _import_mode(request), query_flag(request, "dry_run")
+        # Judged before the body is read, so that a refused caller sends no archive in vain.
         word = word_of(principal_of(request.scope).kind, mode)
         async with work_folder() as folder:
             await self._require_match(request, folder)
@@ -103,6 +105,7 @@ class ArchiveHandlers:
         expected = request.headers.get("if-match")
         if expected is None:
             return
+        # An ETag does not say of which of the two forms it was made.
         for include_private in (True, False):
             answer = await self._call(request, _export_request(request, folder, include_private=include_private))
             if not isinstance(answer, AcceptedAnswer):

@@ -159,6 +159,7 @@ def strict_json_app(app: ASGIApp, /, *, limit: int, require: Callable[[Json], No
 def require_length(scope: Scope, /, *, limit: int) -> None:
     """Raise PayloadTooLarge where the declared length is beyond `limit`, or is none."""
     declared = heads_of(scope).get("content-length", "0")
+    # Bounded before `int`, which refuses thousands of digits with an error of its own.
     if not declared.isascii() or not declared.isdecimal() or len(declared) > 18 or int(declared) > limit:
         raise PayloadTooLarge(limit=limit, what="the body")
 
@@ -183,6 +184,7 @@ _PORTS = {"http": 80, "https": 443}
 
 def is_own_page(scope: Scope, headers: Headers, /) -> bool:
     """Return whether no web page asks, or one of this server, by its scheme, host and port."""
+    # Browsers name the site of the asking page here, even if they send no origin.
     if headers.get("sec-fetch-site", "none") not in _OWN_SITES and scope.get("method", "GET") not in SAFE_METHODS:
         return False
     origin = headers.get("origin")

@@ -111,9 +111,7 @@ def _route_surface(
         except ValidationError:
             raise InvalidJson(problem="is no call of the store port") from None
         principal = principal_of(request.scope)
-        wall = SpaceWall(
-            principal.space, partial(_own_space, principal), frozenset({RUNTIME_RECORDS, SEAT.collection}), removable
-        )
+        wall = SpaceWall(principal.space, partial(_own_space, principal), _CLOSED, removable)
         return _json_response(await handler(store, wall, call))
 
     told = SurfaceDescription(
@@ -205,6 +203,7 @@ async def lease_kept(leases: NodeLeases, url: str, /) -> AsyncGenerator[None]:
     try:
         yield
     finally:
+        # Ended first, so that no renewal lists the server again.
         renewing.cancel()
         await asyncio.gather(renewing, return_exceptions=True)
         with suppress(ElytronError):  # its time ends by itself

@@ -105,6 +105,7 @@ def _encode_content(parts: tuple[chat.Part, ...]) -> object:
         if isinstance(part, chat.TextPart):
             found.append({"type": "text", "text": part.text})
         else:
+            # Called for its check alone: this dialect takes the URL as it is.
             data_of(part)
             found.append({"type": "image_url", "image_url": {"url": part.url}})
     return found
@@ -130,6 +131,7 @@ class ChatAnswer(UnfinishedAnswer):
 
     issuer: str = ""
     calls: dict[int, _StreamedCall] = field(default_factory=dict[int, _StreamedCall])
+    # The first choice is open from the start, so that `[DONE]` alone is no whole answer.
     open: set[int] = field(default_factory=lambda: {0})
     reason: chat.FinishReason = chat.FinishReason.INCOMPLETE
     usage: chat.TokenUsage | None = None
@@ -152,6 +154,7 @@ class ChatAnswer(UnfinishedAnswer):
                 self.open.discard(index)
             elif index not in self.open:
                 self.open.add(index)
+                # A server must not open choices without a bound, since each is remembered.
                 if len(self.open) > limits.MODEL_ITEMS:
                     yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
                     return
@@ -165,6 +168,7 @@ class ChatAnswer(UnfinishedAnswer):
         if self.open:
             yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
             return
+        # Pieces of several calls may alternate, so no call is whole before the end.
         for call in self.calls.values():
             yield chat.ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
             if call.extra:

@@ -160,6 +160,7 @@ class MessagesAnswer(UnfinishedAnswer):
             case "content_block_stop":
                 yield from self._stopped(self.blocks.pop(index, None))
             case "message_delta":
+                # A figure without a value must not replace the one that came before.
                 self.used.update(
                     {name: told for name, told in inner_object(event, "usage").items() if told is not None}
                 )
@@ -173,6 +174,7 @@ class MessagesAnswer(UnfinishedAnswer):
                 pass
 
     def _started(self, index: int, start: Fields) -> Events:
+        # Blocks are remembered until they stop, so their number needs a bound.
         if len(self.blocks) >= limits.MODEL_ITEMS:
             yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
             return
@@ -210,6 +212,7 @@ class MessagesAnswer(UnfinishedAnswer):
             case "text":
                 pass
             case "tool_use":
+                # Without pieces the input came whole with the start of the block.
                 arguments = written or json_text(start.get("input") or {})
                 yield chat.ToolCall(id=text_field(start, "id"), name=text_field(start, "name"), arguments=arguments)
             case "thinking":
@@ -220,6 +223,7 @@ class MessagesAnswer(UnfinishedAnswer):
                 yield chat.OpaquePart(type=kind, body=json_text(start), issuer=self.issuer)
 
     def _ended(self) -> Events:
+        # A block without its stop means that events were lost.
         if self.blocks:
             yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
             return

@@ -148,6 +148,7 @@ class OllamaAnswer(UnfinishedAnswer):
                 input_tokens=count_field(event, "prompt_eval_count"), output_tokens=count_field(event, "eval_count")
             )
         reason = _REASONS.get(text_field(event, "done_reason") or "stop", chat.FinishReason.INCOMPLETE)
+        # The server says `stop` also for an answer that ends in calls.
         if self.calls and reason is chat.FinishReason.STOP:
             reason = chat.FinishReason.TOOLS
         yield chat.ReplyFinished(reason=reason)

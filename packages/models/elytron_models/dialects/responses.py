@@ -68,6 +68,7 @@ def _encode_items(message: chat.Message, target: ModelTarget) -> list[Fields]:
 def _encode_part(part: chat.Part) -> Fields:
     if isinstance(part, chat.TextPart):
         return {"type": "input_text", "text": part.text}
+    # Called for its check alone: this dialect takes the URL as it is.
     data_of(part)
     return {"type": "input_image", "image_url": part.url, "detail": "auto"}
 
@@ -96,6 +97,7 @@ class ResponsesAnswer(UnfinishedAnswer):
     def take(self, event: Fields, /) -> Events:
         """Return the events of one server event; unknown kinds have none."""
         kind, index = text_field(event, "type"), count_field(event, "output_index")
+        # Indexes are remembered, so the server must not choose them freely.
         if index >= limits.MODEL_ITEMS:
             yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
             return
@@ -126,11 +128,13 @@ class ResponsesAnswer(UnfinishedAnswer):
 
     def _item(self, index: int, item: Fields) -> Events:
         """Return what a whole item adds to its deltas."""
+        # The last event repeats all items, and each counts once.
         if index in self.settled:
             return
         self.settled.add(index)
         match text_field(item, "type"):
             case "message":
+                # Otherwise its words have come as deltas.
                 if index not in self.spoken:
                     yield from self._message(item)
             case "function_call":
