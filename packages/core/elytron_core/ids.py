@@ -78,6 +78,7 @@ class RandomIds:
             self._counter += 1
             if self._counter > 0x0FFF:
                 self._last, self._counter = self._last + 1, 0
+        # The tail is random, because other processes count at the same time.
         return make_uuid7(self._last, self._counter, os.urandom(8))
 
     def secret(self, size: int, /) -> bytes:

@@ -379,6 +379,7 @@ REMOTE_REPORT_BYTES = 64 * 1024 * 1024
 
 # Streams
 FRAME_BYTES = 1024 * 1024
+# A frame wraps a request, which may be as deep as over HTTP.
 FRAME_DEPTH = JSON_DEPTH + 1
 FRAMES_AT_ONCE = 64
 """Commands of one WebSocket that run together; further frames are not read until one is done."""

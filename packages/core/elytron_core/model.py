@@ -133,6 +133,7 @@ class Value(BaseModel):
             try:
                 return super().__getattr__(name)
             except AttributeError:
+                # Python and pydantic ask for such names on many values, so the answer must be quick.
                 if name.startswith("_"):
                     raise
             instead = _named_instead(type(self), name)

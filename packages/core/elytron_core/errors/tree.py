@@ -526,6 +526,7 @@ def error_of(key: str, message: str, details: Details | None = None, /) -> Elytr
     ElytronError.__init__(error, message)
     for base in reversed(kind.__mro__):
         for name, otherwise in _CARRIED.get(base, {}).items():
+            # A value of another type is not taken: the server may be of another version.
             told = (details or {}).get(name, otherwise)
             setattr(error, name, told if otherwise is None or isinstance(told, type(otherwise)) else otherwise)
     return error

@@ -110,6 +110,7 @@ class VectorSet(Value):
 
 def check_of(text: str, /) -> str:
     """Return the check of `text` beside its vector: 16 hex digits."""
+    # A text may contain lone surrogates, which plain UTF-8 refuses.
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 

@@ -399,6 +399,7 @@ def replaceable_versions(versions: Sequence[Fact], /, *, at: Instant) -> tuple[F
 
 def replace_version(fact: Fact, /, *, began: Instant, at: Instant, because: str, by: FactId) -> Fact | None:
     """Return a version as a value leaves it that holds since `began`; None if it ends before that."""
+    # A version that had ended by then is history, and a new value changes none of it.
     if not fact.is_current and fact.valid_to is not None and fact.valid_to <= began:
         return None
     closed = close_fact(fact, at=at, because=because, state=FactState.SUPERSEDED, by=by)

@@ -586,6 +586,7 @@ def cited_turn(citation: str, /) -> tuple[TurnId, int | None] | None:
         turn, _, message = rest.partition("#message=")
         rest = message or turn
     turn, _, part = rest.partition("#")
+    # Citations come from callers, so that only the exact form names a turn.
     if not _TURN.fullmatch(turn) or (part and not _PART.fullmatch(part)):
         return None
     return TurnId(turn), int(part) if part else None

@@ -117,6 +117,7 @@ def facts_limit(mode: SnapshotMode, /) -> int:
 
 def choose_facts(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str) -> tuple[Fact, ...]:
     """Return which of the facts that hold to take along: of this conversation first, then by kind, then the latest."""
+    # A snapshot leaves the space, so private facts are never in it.
     shared = [fact for fact in facts if fact.privacy is not FactPrivacy.PRIVATE]
     shared.sort(key=lambda fact: (fact.chat != conversation, KIND_ORDER.index(fact.kind), -fact.confirmed_at, fact.id))
     return tuple(shared[: facts_limit(mode)])

@@ -65,6 +65,7 @@ class ConversationLinks:
         self.turns[turn_id] = turn
         if turn.sequence in self._sequences:
             self._note(Kind.DUPLICATE_TURN_CURSOR, TURNS, key, turn_id)
+        # The key and the record must agree, or one of them was moved.
         elif turn.sequence != sequence_of(turn_id) or (turn.channel, turn.conversation) != self.conversation:
             self._note(Kind.CORRUPT_RECORD, TURNS, key, turn_id)
         self._sequences.add(turn.sequence)
@@ -255,6 +256,7 @@ def standing_of(
     """
     if now is None:
         return HeadStanding.ABSENT
+    # Checked ahead of the others, because a compacted run no longer has its entries to compare.
     if is_compacted:
         return HeadStanding.COMPACTED
     if then is None:

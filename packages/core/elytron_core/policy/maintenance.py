@@ -145,6 +145,7 @@ def capsule_of(state: continuity.ExecutionState, provenance: tuple[str, ...], /)
         decisions=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in state.decisions),
         next_step=state.next_action[: limits.CAPSULE_TEXT_CHARS],
         unresolved=tuple(item[: limits.CAPSULE_ITEM_CHARS] for item in unresolved),
+        # Artifacts of a capsule are names, and those of a state are free text: others are left out.
         artifacts=tuple(item for item in state.artifacts if item.isprintable() and item == item.strip()),
         provenance=provenance,
         state=CapsuleState.DONE if is_done else CapsuleState.ACTIVE,
@@ -181,6 +182,7 @@ def learned_of(state: continuity.ExecutionState, turns: tuple[str, ...], /) -> c
 
 def work_health(queue: JobQueue, over: Sequence[JobState], now: Instant, /) -> WorkHealth:
     """Return whether what was put off gets done: `over` are the states of the jobs that ended last."""
+    # A leased job is due when its lease ends, so a dead worker shows here as well.
     late = any(job.due_at < now - JOB_STALL_MS for job in queue.active)
     blocked = any(job.state is JobState.BLOCKED for job in queue.active)
     if late or blocked or JobState.DEAD_LETTER in over:

@@ -178,6 +178,7 @@ class _SecretRule(NamedTuple):
 
 def _is_card(text: str) -> bool:
     digits = re.sub(r"[ -]", "", text)
+    # One number in ten has a right check digit by chance, so the issuer's form counts too.
     if not CARD_PREFIXES.fullmatch(digits):
         return False
     doubled = [int(digit) * (1 + place % 2) for place, digit in enumerate(reversed(digits))]
@@ -385,6 +386,7 @@ def _issuer_rule(hint: str) -> _SecretRule:
     """Return the rule for what a service issues, made when a text first has a hint of it."""
     form = BEGINNING.get(hint)
     if form is None:
+        # A form within an address begins ahead of its hint, so no places are known.
         return _SecretRule("api_key", (hint,), re.compile(WITHIN[hint]), 1)
     return _SecretRule("api_key", (hint,), re.compile(_START + form), starts=partial(_places_of, part=hint))
 
@@ -421,6 +423,7 @@ def _without_ibans(text: str, found: dict[str, int]) -> str:
     kept: list[str] = []
     done = 0
     for start in _IBAN_START.finditer(text):
+        # Two capitals and two digits begin much else, so that the country decides first.
         size = IBAN_CHARS_BY_COUNTRY.get(start[1], 0)
         iban = _iban_form(size).match(text, start.start()) if size and start.start() >= done else None
         if iban is not None and _is_iban(iban[0]):

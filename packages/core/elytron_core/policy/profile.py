@@ -178,6 +178,7 @@ def _ground_line(ground: _ModelGround, lines: Sequence[ProfileLine]) -> ProfileL
     if not 1 <= ground.fact <= len(lines):
         return None
     line, quote = lines[ground.fact - 1], similarity.normalise_text(ground.quote)
+    # An empty quote is in every text and proves nothing.
     return line if quote and quote in _lines_source((line,)) else None
 
 

@@ -456,6 +456,7 @@ def skill_similarity(one: SkillLook, other: SkillLook, /) -> float:
         one.title, other.title, LIKENESS.floor
     )
     found += LIKENESS.summary * _look_likeness(one.summary, other.summary, LIKENESS.floor)
+    # Procedures are long, so they are compared only if they can still decide.
     if found + LIKENESS.procedure < DUPLICATE:
         return found
     return found + LIKENESS.procedure * _look_likeness(one.procedure, other.procedure, LIKENESS.floor)
@@ -533,6 +534,7 @@ def govern_skills(skills: Iterable[Skill], *, at: Instant, digest: Callable[[Ski
             case SkillFate.KEEP:
                 pass
     gone = {skill.name for skill in pruned}
+    # Compared with what was read, because a merge may have changed a skill as well.
     changed = tuple(skill for name, skill in now.items() if name not in gone and skill != found[name])
     return GovernedSkills(changed, tuple(moved), merged, tuple(pruned))
 

@@ -143,6 +143,7 @@ class FeedbackJudgement(Value):
 def registry_refusal(snapshot: AgentToolRegistrySnapshot, /) -> RegistryRefusal | None:
     """Return why `snapshot` is not what it says, or None."""
     ids = [tool.tool_id for tool in snapshot.tools]
+    # Experience is stored by a tool's id, so two tools of one id would share it.
     if len(set(ids)) != len(ids):
         return RegistryRefusal.DUPLICATE_TOOL
     if any(tool.descriptor_fingerprint not in {None, descriptor_fingerprint(tool)} for tool in snapshot.tools):

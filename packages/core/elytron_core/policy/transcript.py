@@ -53,6 +53,7 @@ INWARD = frozenset({View.RAW_OWNER_ONLY, View.OPERATOR_AUDIT})
 
 def message_redaction(turn: Turn, part: int, view: View, /) -> Reason | None:
     """Return why `view` does not see a message's text, or None if it does."""
+    # Text that is gone is gone for each view, the owner's too.
     gone = _gone_reason(turn, part)
     if gone is not None:
         return gone
@@ -77,6 +78,7 @@ def ref_redaction(ref: HostOpaqueRef, view: View, /) -> Reason | None:
 
 def attribute_redaction(attribute: TurnAttribute, turn: Turn, view: View, /, *, value_bytes: int) -> Reason | None:
     """Return why `view` does not see an attribute, or None if it does. An erased message's are gone with it."""
+    # An erased message takes its attributes along, under any policy of theirs.
     if attribute.part is not None and attribute.part in turn.erased:
         return Reason.RAW_DELETED
     if attribute.visibility not in VISIBLE_REFS[view]:
@@ -299,6 +301,7 @@ class _TranscriptCutter:
     def _attributes(self, turn_id: TurnId, turn: Turn, attributes: Sequence[TurnAttribute]) -> list[TurnAttribute]:
         shown: list[TurnAttribute] = []
         for item in attributes:
+            # Visibility is decided before the budget, which only cuts what may be seen.
             reason = attribute_redaction(item, turn, self.view, value_bytes=self.budget.attribute_value_bytes)
             if reason is None and len(shown) >= self.budget.attributes_per_turn:
                 reason = OmissionReason.PROFILE_BUDGET

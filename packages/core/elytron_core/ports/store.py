@@ -362,6 +362,7 @@ def validate_batch(batch: Batch, /) -> None:
         if delete.expects < 1:
             raise InvalidInput(field="expects", problem="is below 1 for a delete")
         seen.add(delete.ref)
+    # The order of two changes of one document is not defined within a batch.
     if len(seen) != len(batch.puts) + len(batch.deletes):
         raise InvalidInput(field="batch", problem="changes one document twice")
     # An entry mostly names what is changed.

@@ -194,6 +194,7 @@ class TextAnalyser:
 
     def _each(self, token: str) -> Iterable[str]:
         """Return the terms of a token, those of a very long one as they are asked for."""
+        # A very long token is rare and would fill the cache, so its terms are made one by one.
         if len(token) > _CACHED_CHARS:
             return (term[:_TERM_CHARS] for term in self._take_apart(token))
         terms = self._kept.get(token)

@@ -137,6 +137,7 @@ class StandingPhrases:
         lowered = (text if text.isascii() else text.replace("’", "'")).lower()
         known = self._signs.intersection(_WORD.findall(lowered))
         found = LastingTime.NOT
+        # Phrases are found by a word that each contains, since few texts have any.
         for word in known & self._phrased.keys():
             for rule in self._phrased[word]:
                 if rule.phrase not in lowered or rule.lasting <= found:

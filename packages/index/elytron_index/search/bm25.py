@@ -270,8 +270,8 @@ def _with_kin(state: IndexState, found: FoundPostings, related: Sequence[Mapping
     for word, others in enumerate(related):
         own, *theirs = holders[len(words) : len(words) + 1 + len(others)]
         words += [word] * (1 + len(others))
-        # One unit may hold several related words, so that their sum can exceed the number of units.
         counted += related_shares([own, *theirs], others.values())
+        # One unit may hold several related words, so that their sum can exceed the number of units.
         rarity.append(inverse_frequency(units, own or min(sum(theirs), units)))
     return _join_rows(state, found, np.array(words), np.array(counted), np.array(rarity))
 

@@ -213,7 +213,7 @@ class SkippingScores:
             if count > wanted:
                 found = found[sums[found] + left >= floor * (1.0 - _SAFE)]
         finally:
-            # The array is shared by all searches of this state. Clearing it whole would cost more than the search.
+            # The array is shared by all searches of this state. Clearing it whole would touch every row.
             for rows in fresh:
                 sums[rows] = 0.0
         return np.sort(found)

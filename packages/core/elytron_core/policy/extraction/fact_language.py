@@ -73,6 +73,7 @@ class PhraseGrammar:
         # Each open shape multiplies the ways in which an expression can fail to match.
         if found.count(_WIDE_SIGN) > _WIDE_MOST:
             raise PhraseFlaw(f"a phrase has more than {_WIDE_MOST} open shapes ({', '.join(sorted(_WIDE))})")
+        # Each optional group doubles the ways in which a phrase can be tried.
         if found.count(")?") > _OPTIONAL_MOST:
             raise PhraseFlaw(f"a phrase has more than {_OPTIONAL_MOST} optional groups")
         return found
@@ -119,6 +120,7 @@ class _PhraseReading:
 
     def _group(self) -> str:
         self._depth += 1
+        # Phrases are read by recursion, so a file must not choose the depth.
         if self._depth > _DEPTH_MOST:
             raise PhraseFlaw(f"a phrase has brackets more than {_DEPTH_MOST} deep")
         inner = self.alternatives()
@@ -167,6 +169,7 @@ class _PhraseReading:
         known = self._parts.get(name) or _SHAPES.get(name)
         if known is None:
             raise PhraseFlaw("a phrase names a part that the file does not define before it")
+        # A part may be used several times, and an expression has each slot once.
         if "(?P<" in known:
             raise PhraseFlaw("a part has a slot: slots belong to the phrase of a fact")
         return known

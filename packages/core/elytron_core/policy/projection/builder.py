@@ -137,6 +137,7 @@ def build_projection(inputs: ProjectionInputs, *, mark: str) -> BuiltProjection:
     if not any(section.included for section in filled):
         stable = block = ""
         rules = {}
+    # The host was promised this bound, so it is checked on the finished block.
     assert len(block) <= budget
 
     ruled = sum(len(text) + 1 for text in rules.values())
@@ -197,6 +198,7 @@ def _fill_all(
         room=share[SectionName.SKILLS] + facts.left,
     )
     stable = (*first, facts, skills)
+    # The fence is paid for before the first line that it encloses.
     left = max(room - sum(len(section.text) for section in stable) - fence, 0)
     beside: list[FilledSection] = []
     for name, lines in (
@@ -259,6 +261,7 @@ def _projection_checks(
     """Look at the finished block once more, by other means than those that made it."""
     included = {memory for section in filled for memory in section.included}
     private = {item.id for item in inputs.private}
+    # Read off the finished block, because escaping itself is checked here.
     tags = [line for line in block.split("\n") if line.startswith(("<memory-", "</memory-"))]
     return ProjectionChecks(
         within_budget=len(block) <= budget,

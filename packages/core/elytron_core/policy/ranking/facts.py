@@ -226,6 +226,7 @@ def score_facts(
 ) -> list[ScoredFact]:
     """Return the facts that match, in the order given; of the slot that `kind:topic` names; or all if none matches."""
     slot = _slot_named(query.text)
+    # A query may contain a colon by chance: it names a slot only if there is one.
     named = [said for said in facts if _slot_of(said.fact) == slot] if slot else []
     if named:
         query = query.model_copy(update={"text": query.text.partition(":")[2], "grounding": ""})

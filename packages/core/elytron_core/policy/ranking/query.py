@@ -318,6 +318,7 @@ def last_words(told: Sequence[BestMessage | None], query: str, /) -> dict[int, i
                     filter(_CHANGES["change"].search, _telling_sentences(told[other], asked))
                 )
         of_older = _number_signs(_telling_sentences(older, asked))
+        # Both must have a number, or both none: only such sentences can be two values of one thing.
         later = [other for other in later if not changed[other].isdisjoint(of_older)]
         if later:
             # Among equals the better hit counts, which has the lower place.

@@ -91,6 +91,7 @@ def score_skills(
     scored.sort(key=lambda item: (-item.score, -item.skill.updated_at, item.skill.id))
     best: dict[str, ScoredSkill] = {}
     for item in scored:
+        # Worth without a match would return the same good skills for each query.
         if item.match > 0:
             best.setdefault(facts.topic_key(item.skill.topic), item)
     return list(best.values())[:limit]
@@ -147,6 +148,7 @@ def term_points(asked: PreparedQuery, places: Sequence[tuple[str, float]], /) ->
 
 def text_likeness(asked: PreparedQuery, texts: Sequence[str], weights: SkillWeights, /) -> float:
     """Return the points for the likeness by trigrams of the query and the likest of `texts`."""
+    # A long text shares trigrams with any query, so that its likeness says little.
     reach = weights.trigram_reach * len(asked.text)
     near = [similarity.text_trigrams(text) for text in texts if len(text) <= reach]
     best = max((similarity.trigram_likeness(asked.grams, grams) for grams in near), default=0.0)

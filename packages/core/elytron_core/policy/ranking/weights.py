@@ -193,6 +193,7 @@ def hit_shares(signs: AnswerSigns, estimate: EstimateNumbers, /) -> list[float]:
     """Return for each hit the chance that it answers if one of the best does."""
     rate = estimate.sharpness * signs.strength
     weights = [math.exp(-rate * behind) for behind in signs.behind]
+    # Shares are of the hits compared, so that a longer page does not lower them.
     total = sum(islice(weights, COMPARED))
     return [1.0 - (1.0 - weight / total) ** estimate.pieces for weight in weights]
 
