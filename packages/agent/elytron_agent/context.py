@@ -237,6 +237,7 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
     """Return the items with clipped results, and a line in the place of each that a turn has no room for."""
     room = limits.OLD_RESULTS_CHARS
     found: list[Message] = []
+    # The latest results get the room first.
     for item in reversed(items):
         if not isinstance(item, ToolResult):
             found.append(item)

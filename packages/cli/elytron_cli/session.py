@@ -77,7 +77,7 @@ class CommandSession:
         return self._dispatcher.runtime.scope
 
     async def call(self, request: OperationRequest[ReportT], /) -> ReportT:
-        """Return what the operation that takes `request` reports. Raises Refused."""
+        """Return what the operation that takes `request` reports. Raises OperationRefused."""
         operation = by_request(request)
         envelope = Envelope(
             request_id=self._ids.new(),
@@ -95,7 +95,7 @@ class CommandSession:
                 raise OperationRefused(rejected)
 
     async def write(self, request: MemoryWriteRequest, /) -> MemoryWriteReport:
-        """Commit the request, as a runtime does. Raises Refused."""
+        """Commit the request, as a runtime does. Raises OperationRefused."""
         return await self.call(request)
 
 
@@ -278,6 +278,7 @@ def run_work(
         with ProgressBar("indexing", unit="entries", shown=not out.is_json, unasked=True) as bar:
             async with open_session(found, when_missing=when_missing, progress=bar.at, loads_search=False) as session:
                 session.runtime.context.entries.add("cli")
+                # Looked for before the work, which may write, and shown behind its output.
                 hint = await _other_spaces(session) if hints and when_missing is WhenMissing.REFUSE else None
                 code = await work(session, out)
                 if hint is not None:
@@ -328,6 +329,7 @@ async def _other_spaces(session: CommandSession) -> str | None:
             return None
     except (StoreCorrupt, SpaceLocked, SpaceIncomplete, KeyDestroyed):
         return None  # the command says so itself, or is one that needs not read it
+    # One more for the space of the system, and one that shows whether there are others.
     found = [space for space in await context.store.spaces(limit=SPACES_NAMED + 2) if space != SYSTEM_SPACE]
     if not found:
         return None

@@ -155,6 +155,7 @@ class SmokeRunner:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
+                # In a session of its own, so that it can be ended with what it started.
                 start_new_session=True,
                 env={**os.environ, "NO_COLOR": "1", "COLUMNS": "100"},
             )
@@ -162,10 +163,12 @@ class SmokeRunner:
             raise StoreUnavailable(f"the check cannot be started: {error.strerror}") from error
         assert process.stdout is not None
         assert process.stderr is not None
+        # Both at once, since a check blocks at an output that is full.
         reading = asyncio.gather(_last_bytes(process.stdout), _last_bytes(process.stderr))
         timed_out = False
         try:
             async with asyncio.timeout(self._deadline_s):
+                # Its output until the deadline is shown, so that reading goes on beyond it.
                 await asyncio.shield(reading)
                 await process.wait()
         except TimeoutError:

@@ -130,8 +130,10 @@ class JournalReader:
         end = min(sequence, before - 1) if before is not None else sequence
         found: list[JournalEntry] = []
         looked = 0
+        # Entries of a rare action may be far apart, so the look back is bounded.
         while end > 0 and len(found) < limit and looked < limits.JOURNAL_LOOKED:
             start = max(0, end - core_limits.EVENTS_PAGE)
+            # A page that is read from `start` may go beyond `end`.
             entries = [
                 entry
                 for entry in await self._journals.read(space, start, core_limits.EVENTS_PAGE)
@@ -200,6 +202,7 @@ class JournalReader:
             entries = [entry for entry in read if entry.sequence <= end]
             todays = [(entry.action, entry.ref.collection) for entry in entries if entry.at >= since]
             found.update(todays)
+            # The page reaches into yesterday.
             if len(todays) < len(entries):
                 break
             end = start

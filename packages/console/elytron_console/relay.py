@@ -62,6 +62,7 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path.strip("/") or parts.query:
         raise InvalidInput(field="--url", problem="is no address of a server: write http://HOST:PORT")
+    # Without a name and password in the address.
     origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
     async def relayed(request: Request) -> Response:
@@ -78,6 +79,7 @@ def console_relay(url: str, send: Sender, /) -> ASGIApp:
         except PayloadTooLarge as error:
             return _relay_problem(413, error.key, error.message)
         passed = {name: headers[name] for name in _PASSED if name in headers}
+        # The server knows its own origin alone. That of this page was checked above.
         if "origin" in headers:
             passed["origin"] = origin
         query = f"?{request.url.query}" if request.url.query else ""

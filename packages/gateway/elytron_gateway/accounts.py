@@ -86,6 +86,7 @@ class GatewayUsers:
             kept = await self._users.get(SPACE, key)
             if kept is not None and kept.value.revoked_at is None:
                 return kept.value, await self._key(kept.value)
+            # A user who comes back keeps the spaces, and the new salt keeps former keys ended.
             salt = self._salt()
             user = (
                 GatewayUser(user_id=user_id, created_at=self._ctx.clock.now(), salt=salt)
@@ -115,6 +116,7 @@ class GatewayUsers:
     async def holder(self, user_key: str, /) -> GatewayUser:
         """Return the user of this key, without an id. Raises Unauthorized, alike for every reason."""
         kept = await self._keys.get(SPACE, await self._tag(user_key))
+        # An unknown key goes the same way, with no user, so that the time taken shows nothing.
         return await self.authenticate(kept.value.user_id if kept is not None else "", user_key)
 
     async def rotate(self, user_id: str, /) -> str:
@@ -180,6 +182,7 @@ class GatewayUsers:
             try:
                 put = self._users.put(kept.key, user, expects=kept.revision)
                 renamed = await self._renamed(kept.value, user)
+                # A new salt ends a key, which a full store must allow.
                 ends = user.salt != kept.value.salt
                 await commit_changes(self._ctx, SPACE, put, *renamed, takes_back=ends)
             except Conflict as conflict:
@@ -337,6 +340,7 @@ class SpaceCounting:
                 kept = await self._kept(space)
                 planned = await plan(kept.value)
                 changes = planned.changes
+                # A first count is stored even if unchanged, so that no later call goes through the space.
                 if planned.counts != kept.value or not kept.revision:
                     changes = (*changes, self._shelf.put(KEY, planned.counts, expects=kept.revision))
                 if not changes:
@@ -394,6 +398,7 @@ class UserQuotas:
             user = await self._users.find(owner.user)
             parts = parts_of(user, of)
             mine = parts.get(owner.space)
+            # Together they exceed only a quota that was lowered since: then they are divided again.
             if mine is None or mine.may_hold < wanted or sum(part.set_aside for part in parts.values()) > limit:
                 await self._allot(owner, of, wanted, limit)
 
@@ -405,11 +410,13 @@ class UserQuotas:
         async def plan(user: GatewayUser) -> GatewayUser:
             others = [SpaceId(space) for space in user.spaces if space != owner.space]
             counts = {space: held_amount(await self._counting.of(space), of) for space in others}
+            # The counts decide here, for unused parts can be taken back.
             if sum(counts.values()) + wanted > limit:
                 raise LimitExceeded(what=_TOLD[of], limit=limit)
             parts = parts_of(user, of)
             for space in others:
                 part = parts.get(space)
+                # Lowered in the round before. With the count written again, its rest is free.
                 if part is not None and part.may_hold < part.set_aside:
                     counts[space] = held_amount(await self._counting.renew(space), of)
                     parts[space] = _allotment_part(space, of, max(part.may_hold, counts[space]))
@@ -418,6 +425,7 @@ class UserQuotas:
             if wanted <= left:
                 parts[owner.space] = _allotment_part(owner.space, of, min(left, wanted + limit // SHARES))
             else:
+                # No room yet: the limits of the others become their counts, and the next round takes the rest.
                 parts |= {
                     space: parts[space].model_copy(update={"may_hold": min(counts[space], aside[space])})
                     for space in others

@@ -124,6 +124,7 @@ async def commit_changes(
     deletes = tuple(change for change in changes if isinstance(change, DeleteChange))
     written = tuple(EntryDraft(JournalAction.WRITE, put.ref, record.digest(put.body)) for put in puts)
     deleted = tuple(EntryDraft(JournalAction.DELETE, delete.ref) for delete in deletes)
+    # It requires the record: after an erasure the keys would be tags under a secret that is gone.
     batch = Batch(
         space=space,
         at=ctx.clock.now(),
@@ -137,6 +138,7 @@ async def commit_changes(
     try:
         await ctx.store.commit(batch)
     except Conflict:
+        # The record that is held may be of a space that was erased.
         ctx.spaces.forget(space)
         raise
 

@@ -131,6 +131,7 @@ async def keep_files(
             uri=file.item.uri or "",
             at=ctx.clock.now(),
         )
+        # The bytes before the record, which promises them.
         if file.data:
             await collection.keep_blob(ctx, owner.space, key, file.data)
         try:
@@ -153,6 +154,7 @@ async def drop_files(
     for attachment_id, _ in kept:
         found = await shelf.get(owner.space, attachment_id.removeprefix(_PREFIX))
         if found is not None:
+            # The record first, for the same reason: it names no bytes that are gone.
             await commit_changes(ctx, owner.space, shelf.remove(found))
             await collection.remove_blobs(ctx, owner.space, found.key)
 
@@ -224,6 +226,7 @@ async def _item_file(item: ContentItem, reach: _ReachableFiles, *, field: str) -
             raise InvalidInput(field=f"{field}.upload_id", problem="names no file that came with the request")
         return MessageFile(item, upload.data, upload.mime, upload.name)
     if item.base64 is not None:
+        # Measured before it is decoded: four characters are three bytes.
         if len(item.base64) > gateway_limits.RESOURCE_BYTES * 4 // 3 + 4:
             raise PayloadTooLarge(limit=gateway_limits.RESOURCE_BYTES, what=f"{field}.base64", way_out="split the file")
         try:

@@ -88,6 +88,7 @@ class MemoryEdits:
             tags=(edit_tag(session_id),),
             metadata={EDIT_OF: memory_id, EDIT_SESSION: session_id},
         )
+        # The text first: without its edit, no search shows it.
         (told_by,) = (await self._local.add(owner, names.memory_edit(owner.user), (told,))).ids
         return await self._lay(owner, edit.model_copy(update={"told_by": told_by}))
 
@@ -112,6 +113,7 @@ class MemoryEdits:
     async def purge(self, owner: MemoryOwner, memory_id: str, session_id: str, /) -> bool:
         """Erase a memory and its override for good; return whether there was one."""
         await self._require(owner, memory_id, session_id)
+        # The memory first: broken off here, its edit still hides it.
         gone = await self._upstream.erase(owner, (memory_id,))
         await self._take_off(owner, memory_id)
         return gone > 0
@@ -138,6 +140,7 @@ class MemoryEdits:
         try:
             before = await self._counting.change(owner.space, plan)
         except (Conflict, LimitExceeded):
+            # The text was added already, and would stay unseen.
             await self._lift(owner, edit)
             raise
         if before is not None:
@@ -170,6 +173,7 @@ class MemoryEdits:
 
         A chat that the owner has not written to is refused alike, also if another user has it.
         """
+        # The edit first, since an upstream may not know the session of a memory.
         edit = await self._kept(owner, memory_id)
         missing = NotFound(what="memory", name=memory_id)
         try:

@@ -180,6 +180,7 @@ class OwnedResources:
             return PlannedChange(made, more, changes)
 
         kept = await self._counting.change(owner.space, plan)
+        # A record that was just put has revision 1, and the plan holds it with 0.
         return ShelvedDocument(kept.key, kept.value, max(kept.revision, 1))
 
     async def _remove(self, owner: MemoryOwner, key: str) -> None:
@@ -191,6 +192,7 @@ class OwnedResources:
                 return PlannedChange(None, counts)
             gone = [self._shelf.remove(kept)]
             twin = await self._twins.get(owner.space, kept.value.twin)
+            # The look-up may lead to another resource by now.
             if twin is not None and twin.value.resource_id == kept.value.resource_id:
                 gone.append(self._twins.remove(twin))
             size = counts.resource_bytes - kept.value.size
@@ -219,10 +221,12 @@ class OwnedResources:
     async def _ingest(
         self, owner: MemoryOwner, kept: ShelvedDocument[UploadedResource], data: bytes
     ) -> UploadedResource:
+        # The bytes first: a retry needs them if a step below fails.
         await collection.keep_blob(self._ctx, owner.space, kept.key, data)
         session = names.resource_session(owner.user, kept.value.resource_id)
         try:
             told = await self._read(owner, kept.value, data)
+            # An attempt that was interrupted may have left a part of the text.
             await self._clear(owner, kept.value.resource_id)
             await self._upstream.add(owner, session, told)
             await self._upstream.flush(owner, session)
@@ -354,6 +358,7 @@ def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) ->
     if not any(real.is_relative_to(folder.resolve()) for folder in allowed.folders) or not real.is_file():
         raise refusal
     with real.open("rb") as file:
+        # One byte more shows that the file is longer, and no more of it is read.
         data = file.read(max_bytes + 1)
     if len(data) > max_bytes:
         raise PayloadTooLarge(limit=max_bytes, what="the resource", way_out="give a part of it")
@@ -366,11 +371,14 @@ async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> GivenF
     except ImportError as error:
         raise MissingExtra(extra="client", purpose="reading external resources") from error
     address = uri
+    # Redirects are not followed by the client, since each address is judged like the first.
     async with httpx.AsyncClient(timeout=WAIT_S, follow_redirects=False, trust_env=False) as client:
         for _ in range(REDIRECTS + 1):
             url, host = await _checked_address(address, allowed)
+            # Only what can be unpacked within the bound.
             headers = {"Host": host, "Accept-Encoding": "gzip"}
             try:
+                # It connects to the number that was judged; the certificate is still checked by the name.
                 request = client.build_request("GET", url, headers=headers, extensions={"sni_hostname": host})
                 response = await client.send(request, stream=True)
                 try:

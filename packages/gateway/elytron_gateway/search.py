@@ -50,6 +50,7 @@ class MemorySearch:
             for result in found:
                 merged.setdefault(result.id, result)
         results: Iterable[SearchResult] = merged.values()
+        # Scores of a single list compare already.
         if sum(map(bool, lists)) > 1 and self._upstream is self._local:
             common = await self._common_scores(owner, request, count=len(merged))
             results = [_at_common_score(result, common) for result in results]
@@ -81,6 +82,7 @@ class MemorySearch:
         """Return what of the best `limit` memories is shown, and whether there are no more than these."""
         found = list(await self._upstream.search(owner, request.query, where, limit=limit))
         has_edits = (await self._counting.of(owner.space)).edits > 0
+        # The text of an override is in a session of its own, which a search of one chat leaves out.
         if has_edits and (scope == "current_chat" or self._upstream is not self._local):
             edited = edit_tag(where.session) if where.session is not None else where.tag
             texts = await self._local.search(owner, request.query, SearchWhere(tag=edited), limit=limit)

@@ -190,6 +190,7 @@ class MemoryGateway:
                 if idempotency_key is None:
                     failed.push_async_callback(messages.drop_files, ctx, owner, [*chain.from_iterable(before)])
             added = await (self._backlog or self._upstream).add(owner, session, told)
+            # Added: the count and the files stay from here on.
             failed.pop_all()
         attachments: list[wire.AttachmentAnswer] = []
         for number, one in enumerate(parsed):
@@ -308,6 +309,7 @@ class MemoryGateway:
         """
         await self.users.revoke(user_id)
         user = await self.users.find(user_id)
+        # Other transports write to the user's own space, which may not be among them.
         spaces = sorted({*user.spaces, user_id})
         access_keys = await AccessKeys(self._runtime.context).refs_of(spaces)
         removed: dict[str, dict[str, int]] = {}

@@ -112,7 +112,7 @@ class ProxyApp:
             await _send_refusal(shape, self._refusal_of(error, scope), send)
 
     async def _entered(self, scope: Scope, receive: Receive, path: str) -> tuple[AskedCall, ProxyCaller]:
-        """Return the request and who asks. Raises ElytronError, Refused."""
+        """Return the request and who asks. Raises ElytronError, RefusedCall."""
         headers = Headers(scope=scope)
         _require_plain(path)
         self._require_host(scope, headers)
@@ -120,6 +120,7 @@ class ProxyApp:
         peer = scope["client"][0] if scope.get("client") else None
         told = scope.get("state", {}).get("request_id")
         request_id = told if isinstance(told, str) else self._parts.memory.new_id()
+        # Keys are in the store, which may not answer.
         try:
             async with asyncio.timeout(limits.MEMORY_WAIT_S):
                 caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
@@ -151,6 +152,7 @@ class ProxyApp:
                 leave = exchange.leave if self._settings.finish else None
                 await self._until_gone(receive, exchange.run(), caller, begun, leave=leave)
             finally:
+                # The turn is kept even if the client left and this call is cancelled.
                 if exchange.keeping is not None:
                     await asyncio.shield(exchange.keeping)
 
@@ -187,6 +189,7 @@ class ProxyApp:
         is_refused = False
         try:
             await asyncio.wait({task, gone, refused}, return_when=asyncio.FIRST_COMPLETED)
+            # An answer that ended at the same moment counts as ended.
             is_refused = refused.done() and not task.done()
             if not task.done() and not is_refused:
                 self.figures.count(ProxyFigure.GONE)
@@ -217,6 +220,7 @@ class ProxyApp:
                 response = await self._parts.upstreams.send(
                     upstream, "GET", asked.path, query="", headers=asked.headers, space=asked.space, body=None
                 )
+            # A server that is down does not hide the models of the others.
             except UnansweredCall:
                 continue
             told = fields_of(await told_by(response, limit=limits.LISTED_BYTES)) or {}
@@ -245,7 +249,7 @@ class ProxyApp:
         }
 
     def _require_passed(self, method: str, path: str) -> None:
-        """Raise Refused for a request that is none of the proxy's own and none that passes."""
+        """Raise RefusedCall for a request that is none of the proxy's own and none that passes."""
         is_own = path == CAPABILITIES and method == "GET"
         if not is_own and route_of(method, path, (*PASS_ROUTES, *self._settings.passed)) is None:
             raise RefusedCall(_NOT_PASSED)
@@ -285,7 +289,7 @@ def _path_of(scope: Scope) -> str:
 
 
 def _require_plain(path: str) -> None:
-    """Raise Refused for a path that would leave an upstream's base, or that no header line may hold."""
+    """Raise RefusedCall for a path that would leave an upstream's base, or that no header line may hold."""
     if not is_plain_path(path):
         raise RefusedCall(CallRefusal(400, "invalid_input", "the path has a segment of dots, or a control character"))
 
@@ -309,11 +313,12 @@ def _model_of(asked: AskedCall) -> str:
 
 
 async def _read_body(headers: Headers, receive: Receive) -> bytes:
-    """Return the body. Raises Refused for one that is too large, or takes too long."""
+    """Return the body. Raises RefusedCall for one that is too large, or takes too long."""
     too_large = RefusedCall(
         CallRefusal(413, "payload_too_large", f"a request has at most {limits.REQUEST_BYTES} bytes")
     )
     declared = headers.get(_LENGTH, "0")
+    # `int` refuses very long numbers by an error of its own.
     if not declared.isdecimal() or len(declared) > 18 or int(declared) > limits.REQUEST_BYTES:
         raise too_large
     whole = bytearray()

@@ -90,12 +90,14 @@ class ConversationFinder:
         if named is not None:
             return RequestThread(named, turn, start, asked, is_named=True)
         fresh = RequestThread(f"chat-{turn}", turn, start, asked)
+        # Without earlier messages, it could continue any conversation.
         if start == _START:
             return fresh
         item = await self._read(caller, _NODES, start)
         if item is None:
             return fresh
         node = object_fields(item.value)
+        # Continued by another turn already: this one is a branch.
         if text_field(node, "next") not in {"", turn}:
             return fresh
         conversation = text_field(node, "conversation")
@@ -196,6 +198,7 @@ class ConversationFinder:
         block = await self._held(caller, thread) or PromptBlock()
         key, ttl_s = await self._key(caller, thread.asked), limits.OPEN_TURN_TTL_S
         kept: dict[str, JsonValue] = {"text": encode_shelved(block.text), "recalled": block.recalled}
+        # The block first, for an open turn is read together with it.
         await self._memory.put(caller, _BLOCKS, key, kept, ttl_s=ttl_s)
         told: dict[str, JsonValue] = {"conversation": opened.conversation, "turn": opened.turn}
         await self._memory.put(caller, _OPEN_TURNS, key, told, ttl_s=ttl_s)

@@ -94,6 +94,7 @@ class ExchangeCommit:
             thread, figure = await self._commit(answer)
         elif writes and figure is ProxyFigure.OPENED:
             thread = await self._open()
+        # A response is kept even without memory's writes: a later request may continue it.
         if self.continuation is not None:
             response = answer.witness.ended
             await self.parts.responses.keep(self.caller, self.continuation, response, conversation=thread.conversation)
@@ -144,10 +145,12 @@ class ExchangeCommit:
         context = answer.witness.ended.get("context")
         end = continued_by(json_text(context)) if context else end_of(self.thread.asked, said)
         is_new = not self.thread.is_named and not self.thread.is_open
+        # A request that is repeated without a name would store its turn twice.
         if is_new and await conversations.is_kept(caller, end):
             return self.thread, ProxyFigure.DUPLICATE
         thread = await conversations.claim(caller, self.thread)
         report = await self._store(thread, self._turn(thread, said, uses_tools=answer.has_tools_used))
+        # The open turn ends only when the whole one is stored.
         if thread.is_open:
             await conversations.close(caller, thread)
         if not thread.is_named:
@@ -232,7 +235,7 @@ class ProxyExchange:
         """The commit of the answer, once its end marker was seen. It goes on if the client leaves."""
 
     async def run(self) -> None:
-        """Answer the call. Raises Refused before anything was sent."""
+        """Answer the call. Raises RefusedCall before anything was sent."""
         body = await _work_aside(self._asked.body, fields_of)
         if body is None:
             self._parts.figures.count(ProxyFigure.UNREAD)
@@ -259,6 +262,7 @@ class ProxyExchange:
         sent = await self._written(placed)
         response = await self._passage.ask(sent, model=self._model)
         read: PeekedAnswer | None = None
+        # Sealed reasoning that this server cannot open is left out, once.
         if response.status_code == _UNREADABLE and (other := self._without_sealed(placed)) is not None:
             read = PeekedAnswer(chunks_of(response))
             if await self._is_sealed(response, read):
@@ -291,7 +295,7 @@ class ProxyExchange:
         await self._passage.all(await self._passage.ask(asked, model=self._model), AnswerHeaders(MemoryUse.OFF.value))
 
     async def _continued(self, body: Body) -> Body:
-        """Return the request with the responses that it continues. Raises Refused."""
+        """Return the request with the responses that it continues. Raises RefusedCall."""
         if self._dialect.name != "responses":
             return body
         try:
@@ -305,7 +309,7 @@ class ProxyExchange:
         return self._continuation.body
 
     async def _remembered(self, prompt: CallPrompt) -> None:
-        """Find the conversation, and the block of the prompt. Raises Refused where memory is required and down."""
+        """Find the conversation, and the block of the prompt. Raises RefusedCall where memory is required and down."""
         began = time.perf_counter()
         try:
             self._thread = await self._found(prompt)
@@ -371,6 +375,7 @@ class ProxyExchange:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if response.status_code != _OK:
             await self._passage.all(response, self._told)
+        # Ollama streams unless the request says no.
         elif kind == _EVENT_STREAM or (self._dialect.has_lines and body.get("stream") is not False):
             await self._stream(response)
         else:
@@ -387,6 +392,7 @@ class ProxyExchange:
             await self._passage.begin(response, self._told, without="content-length")
             async for chunk in chunks_of(response):
                 passed = relay.feed(chunk)
+                # Before the piece goes on: a client that leaves with it loses no turn.
                 self._look(relay.answer)
                 await self._passage.give(passed)
         except httpx.HTTPError:
@@ -411,6 +417,7 @@ class ProxyExchange:
             async for chunk in chunks_of(response):
                 clean = mask.feed(chunk)
                 copy.feed(clean)
+                # A client with the last byte may ask again, and the commit is to be under way by then.
                 await self._passage.give(held)
                 held = clean
         except httpx.HTTPError:

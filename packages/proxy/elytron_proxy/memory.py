@@ -125,6 +125,7 @@ class ProxyMemory:
             if now < health.rests_until:
                 wait_s = 0.0
             else:
+                # Further calls rest on while this one asks.
                 health.rests_until = now + limits.REST_S
         return replace(caller, until=asyncio.get_running_loop().time() + wait_s)
 
@@ -134,6 +135,7 @@ class ProxyMemory:
             self._health.pop(caller.space, None)
             return
         health = self._health.get(caller.space) or _SpaceHealth()
+        # A call that rests fails too, and must not extend the rest.
         if health.failures < limits.FAILURES:
             health.failures += 1
             health.rests_until = self._clock() + limits.REST_S
@@ -190,6 +192,7 @@ class ProxyMemory:
         return await self.call(caller, request)
 
     async def _wait(self, attempt: int) -> None:
+        # Spread at random, so that calls that failed together do not come together again.
         wait_s = min(limits.COMMIT_PAUSE_S * 2**attempt, limits.COMMIT_PAUSE_MAX_S)
         await self._pause(wait_s * (0.5 + random.random() / 2))  # noqa: S311
 
@@ -356,10 +359,12 @@ class ProxyMemory:
         if caller.until is not None:
             wait_s = min(wait_s, caller.until - asyncio.get_running_loop().time())
         if wait_s > 0 and (pending := self._pending.get(caller.space)):
+            # A copy, since commits that end take themselves out.
             await asyncio.wait(set(pending), timeout=wait_s)
 
     async def idle(self) -> None:
         """Wait until nothing is committed."""
+        # Commits may begin while others are waited for.
         while self._pending:
             await asyncio.gather(*(future for pending in self._pending.values() for future in pending))
 
@@ -373,6 +378,7 @@ def _without_conversation(conversation: str) -> RecallFilters:
 
 
 def _registry_id(prompt: CallPrompt) -> str:
+    # Sorted, for a client may list the same tools in another order.
     told = "\0".join(sorted(f"{tool.name}\0{tool.schema}" for tool in prompt.tools))
     return f"{NAMESPACE}-{_text_digest(told)[:16]}"
 

@@ -94,6 +94,7 @@ class ResponseStore:
         """
         conversation = text_field(body, "conversation") or text_field(inner_object(body, "conversation"), "id")
         previous = text_field(body, "previous_response_id")
+        # The upstream keeps one in the background: its end comes in no answer here.
         if body.get("background"):
             return ContinuedRequest(body)
         if not self._is_open:
@@ -113,6 +114,7 @@ class ResponseStore:
         if before:
             changed["input"] = [*before, *new]
         if is_kept:
+            # The upstream keeps nothing, so that its reasoning has to come along, sealed.
             included = [name for name in items_of(body, "include") if name != _SEALED]
             changed |= {"store": False, "include": [*included, _SEALED]}
         return ContinuedRequest(
@@ -170,6 +172,7 @@ class ResponseStore:
 
     async def delete(self, caller: ProxyCaller, stored: StoredResponse, /) -> None:
         """Erase a response; its conversation goes on from the one before. Raises MemoryDown."""
+        # The words first: broken off here, the response is found no more.
         await self._memory.erase(caller, copies_of_conversation(stored.conversation), _name_word(stored.name))
         await self._memory.erase(caller, _RESPONSES, stored.name)
         if stored.owner and await self._last(caller, stored.owner) == stored.name:
@@ -249,7 +252,7 @@ async def retrieve_response(
 ) -> Fields | None:
     """Return the answer from what is stored for the caller; None if the response is not.
 
-    Raises Refused, MemoryDown.
+    Raises RefusedCall, MemoryDown.
     """
     await memory.settle(caller)
     stored = await responses.find(caller, retrieval.name)
@@ -286,8 +289,9 @@ def _listed_items(stored: StoredResponse) -> list[Fields]:
 
 
 def _items_page(items: list[Fields], query: dict[str, str]) -> Fields:
-    """Return the page of items that a query asks for, the last first by default. Raises Refused."""
+    """Return the page of items that a query asks for, the last first by default. Raises RefusedCall."""
     limit, order, after = query.get("limit", "20"), query.get("order", "desc"), query.get("after")
+    # `int` would accept signs, spaces and other digits.
     if order not in {"asc", "desc"} or not re.fullmatch(r"[0-9]{1,3}", limit):
         raise RefusedCall(_BAD_PAGE)
     items = list(reversed(items)) if order == "desc" else items

@@ -43,6 +43,7 @@ def json_differences(left: JsonValue, right: JsonValue, /, *, path: str = "") ->
                     yield JsonDifference(path_below(path, place), shown_json(one), ABSENT)
                 else:
                     yield from json_differences(one, other, path=path_below(path, place))
+        # Python takes true and 1 for equal, JSON does not.
         case _ if left != right or isinstance(left, bool) != isinstance(right, bool):
             yield cut_difference(path, left, right)
         case _:

@@ -298,6 +298,7 @@ class StoryIds:
 
     def new(self, /) -> str:
         self._count += 1
+        # The step is in the place of the time, so that ids sort by it.
         return make_uuid7(self._step * _IDS_PER_STEP + self._count, 0, self._tails.secret(8))
 
     def secret(self, size: int, /) -> bytes:

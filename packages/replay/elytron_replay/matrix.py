@@ -130,6 +130,7 @@ async def record_fingerprints(
     _require_stores(named)
     for path in fixtures:
         fixture = _load_named(path)
+        # One store is enough, since the story asks the same of the model on each.
         if model is not None and fixture.cassette is not None:
             await _record_model(fixture, path.parent, _admitted_engines(fixture, named)[:1], model)
         outcomes = [
@@ -178,6 +179,7 @@ async def _fixture_row(fixture: Fixture, path: Path, stores: Sequence[ReplayEngi
     unmet = list(_demand_differences(fixture, outcomes))
     unequal = list(_store_differences(fixture, outcomes))
     unlike_recorded = list(_recorded_differences(fixture, outcomes))
+    # Later lines win: a failure outweighs a difference.
     verdicts = dict.fromkeys((store.name for store in stores), FixtureVerdict.BARRED)
     verdicts |= {outcome.store: FixtureVerdict.EQUAL for outcome in outcomes}
     verdicts |= {found.right_side: FixtureVerdict.DIFFERS for found in (*unequal, *unlike_recorded)}

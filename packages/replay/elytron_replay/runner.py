@@ -312,6 +312,7 @@ async def _tell_steps(
         telling.begin(number, step)
         if step.reopen is not None:
             await stage.reopen(step.reopen)
+            # Opening may have used ids, and how many depends on the store.
             telling.ids.begin(number)
         if step.op == CLOSE:
             await stage.before_close()

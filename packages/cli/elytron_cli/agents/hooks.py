@@ -110,6 +110,7 @@ def turns_of(event: HookEvent, scope: Scope, /) -> MemoryWriteRequest | None:
         if prompt is not None
         else [(EvidenceRole.ASSISTANT, answer)]
     )
+    # A turn each: a prompt that is stored already stays when its reply comes.
     turns = tuple(
         TurnDraft(
             messages=(Message(role=role, text=part.text[: limits.MESSAGE_CHARS], at=part.at),),
@@ -148,6 +149,7 @@ def configure_hooks(file: Path, /, *, recall: str, keep: str) -> HookInstallRepo
     }
     if after != before:
         file.parent.mkdir(parents=True, exist_ok=True)
+        # As a whole, for the program may read it at any time.
         fresh = file.with_name(f"{file.name}.new")
         fresh.write_text(json.dumps(after, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         fresh.replace(file)
@@ -170,6 +172,7 @@ def _with_command(hooks: Json, event: str, command: str) -> list[Any]:
     """Return the hooks of `event` with `command` in the place of an earlier one of ours."""
     verb = {_PROMPT: " hooks recall", _STOP: " hooks keep"}[event]
     groups: list[Any] = hooks.get(event, [])
+    # Ours by the verb, since path and options may have changed.
     others = [group for group in groups if verb not in json.dumps(group)]
     return [*others, {"hooks": [{"type": "command", "command": command, "timeout": _WAITS_S[event]}]}]
 
@@ -268,6 +271,7 @@ class PromptServer:
         """
         if await _is_answered(address):
             return
+        # Left over by a process that crashed, for none answers.
         _remove_socket(address, file_identity(address))
         self._asked_at = asyncio.get_running_loop().time()
         server = await asyncio.start_unix_server(self._answer, address)
@@ -278,6 +282,7 @@ class PromptServer:
                 await _next_check()
         finally:
             server.close()
+            # Another process may have taken the address since.
             _remove_socket(address, own)
 
     def _is_wanted(self) -> bool:

@@ -54,11 +54,13 @@ class LineHistory:
                 lines = file.read(HISTORY_BYTES).splitlines()
         except OSError:
             return []
+        # Seldom, so that not each start writes the file.
         if len(lines) > 2 * HISTORY_LINES:
             with suppress(OSError):
                 self._write(b"".join(line + b"\n" for line in lines[-HISTORY_LINES:]), os.O_TRUNC)
         texts: list[str] = []
         for line in lines[-HISTORY_LINES:]:
+            # A line that was not written whole is left out.
             with suppress(ValueError):
                 found = json.loads(line)
                 texts += [found] if isinstance(found, str) else []
@@ -99,6 +101,7 @@ class LineInput:
         try:
             line = input(self._prompt) if self.is_terminal else _line_of_pipe()
             if line is not None:
+                # Bytes that are no UTF-8 may come as surrogates, which cannot be encoded.
                 line.encode()
         except (EOFError, KeyboardInterrupt):
             return None
@@ -227,6 +230,7 @@ class ChatConversation:
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         """Do the work of one line; an interrupt ends it alone, and what was said stays."""
         if self.is_ending:
+            # Python warns of a coroutine that is never awaited.
             work.close()
             return
         self._work = asyncio.ensure_future(work)
@@ -314,6 +318,7 @@ class ChatConversation:
         def interrupt(_signal: int, _frame: FrameType | None) -> None:
             if self._work is None:
                 raise KeyboardInterrupt
+            # A handler runs between any two steps, and the loop may be asleep.
             loop.call_soon_threadsafe(self._work.cancel)
 
         def end(number: int, frame: FrameType | None) -> None:
@@ -321,6 +326,7 @@ class ChatConversation:
             signal.signal(number, signal.SIG_DFL)  # a second one waits for nothing
             interrupt(number, frame)
 
+        # Not by the loop, which runs no handler while `input` waits.
         before = {
             number: signal.signal(number, act) for number, act in ((signal.SIGINT, interrupt), (signal.SIGTERM, end))
         }

@@ -268,6 +268,7 @@ def _is_archive(file: Path) -> bool:
             return False
         with file.open("rb") as opened:
             is_zip = opened.read(len(MAGIC)) == MAGIC
+        # Exports of chats are ZIP files too.
         return is_zip and not is_export(file)
     except (OSError, ValueError):
         return False  # the reader of transcripts says what is wrong with it

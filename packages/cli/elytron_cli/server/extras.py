@@ -274,6 +274,7 @@ def console_host(settings: RunSettings, runtime: MemoryRuntime, /) -> ConsoleHos
 def _smoke_checks(settings: RunSettings) -> tuple[SmokeCheck, ...]:
     store = ("--store", settings.store.value)
     sealed = ("--key-file", settings.key_file.value) if settings.key_file is not None else ()
+    # The check is another process, which cannot open a store in the memory of this one.
     is_shared = parse_url(settings.store.value).path is not None
     doctor = (SmokeCheck("store", "The store opens and is sound", ("doctor", *store, *sealed, "--no-json")),)
     return (
@@ -359,6 +360,7 @@ def _model_setting(name: str, in_use: str | None, found: FoundSetting | None, wr
 
 def _require_model(name: str, text: str) -> None:
     """Raise InvalidInput unless `text` names a model. It is not loaded, and no server is asked."""
+    # They would need escapes in TOML.
     if re.search(r"[\x00-\x1f\x7f\"\\]", text):
         raise InvalidInput(field=name, problem="has a quote, a backslash or a control character")
     if name == "language_model":
@@ -382,8 +384,10 @@ def _write_settings(file: Path, wanted: dict[str, str]) -> None:
             lines = [line for line in lines if not re.match(rf"\s*{name}\s*=", line)]
             if text:
                 lines.append(f'{name} = "{text}"')
+        # In the same folder, since a rename works within one device alone.
         with tempfile.NamedTemporaryFile("w", dir=file.parent, encoding="utf-8", delete=False) as beside:
             beside.write("".join(f"{line}\n" for line in lines))
+        # A temporary file is made for its owner alone.
         if file.exists():
             shutil.copymode(file, beside.name)
         os.replace(beside.name, file)  # noqa: PTH105 - both are names

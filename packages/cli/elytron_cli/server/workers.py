@@ -72,6 +72,7 @@ class WorkerGroup:
             # The first makes the store, and the operator's key, if there are none yet.
             first, report = await self._start(is_first=True)
             if report is None:
+                # It ended before it listened, so that even its 0 is no success.
                 return await first.wait() or 1
             others = await asyncio.gather(*(self._start(is_first=False) for _ in range(self._count - 1)))
             for worker, found in others:
@@ -103,6 +104,7 @@ class WorkerGroup:
                     del self._running[task]
                     code = task.result()
                     if code == 0 or time.monotonic() - began.pop(task, 0.0) < _STEADY_S:
+                        # A negative code is the number of a signal.
                         return max(code, 0) or int(code < 0)
                     _, report = await self._start(is_first=False)
                     if report is None:
@@ -130,6 +132,7 @@ async def _first_report(worker: Process) -> Mapping[str, Any] | None:
     text = b""
     while line := await worker.stdout.readline():
         text += line
+        # The report may have several lines.
         try:
             found: Mapping[str, Any] = json.loads(text)
         except ValueError:

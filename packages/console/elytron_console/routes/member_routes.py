@@ -315,6 +315,7 @@ def _describe_skill(
 def _whole_number(given: str | None, field: str, *, least: int, most: int) -> int | None:
     if given is None:
         return None
+    # `int` would take digits of other scripts, and refuses very long numbers by an error of its own.
     if not given.isascii() or not given.isdecimal() or len(given) > 16 or not least <= int(given) <= most:
         raise InvalidInput(field=field, problem=f"is no number from {least} to {most}")
     return int(given)
@@ -415,6 +416,7 @@ class _AgentHandler:
         space = self._bind(request)
         status = 0
 
+        # Only the status counts: no byte of the answer goes on.
         async def heard(message: Message) -> None:
             nonlocal status
             status = message.get("status", status)

@@ -36,7 +36,7 @@ class FileExtraction:
     async def chunks(self, data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
         """Return the text of a file in chunks of at most `gateway_limits.RESOURCE_CHUNK_CHARS`.
 
-        Raises Unreadable, also for a file that has waited too long for its turn, and MissingExtra.
+        Raises UnreadableUpload, also for a file that has waited too long for its turn, and MissingExtra.
         """
         try:
             async with asyncio.timeout(gateway_limits.EXTRACTION_WAIT_S):
@@ -79,6 +79,7 @@ async def read_chunks(data: bytes, media_type: str, /) -> tuple[FileChunk, ...]:
     except TimeoutError:
         raise UnreadableUpload("took longer to read than the server allows") from None
     finally:
+        # Reached also when the caller is cancelled.
         if child.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()

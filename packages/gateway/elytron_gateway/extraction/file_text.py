@@ -65,6 +65,7 @@ def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _decode_text(data, encoding, is_whole=is_whole)
+    # UTF-8 first: text of another encoding is hardly ever valid in it.
     text = _decode_text(data, "utf-8", is_whole=is_whole)
     if text is not None:
         return text
@@ -72,6 +73,7 @@ def text_of(data: bytes, /, *, is_whole: bool = True) -> str | None:
     if said is not None:
         encoding = CHARSETS.get(said[1].decode().lower())
         return _decode_text(data, encoding, is_whole=is_whole) if encoding is not None else None
+    # Before Western, since a few Chinese characters may pass for Western letters.
     if _is_chinese(data[:_SEEN]):
         return _decode_text(data, "gb18030", is_whole=is_whole)
     return _decode_text(data, "cp1252", is_whole=is_whole) if _is_western(data[:_SEEN]) else None
@@ -205,6 +207,7 @@ def _file_signature(data: bytes) -> str:
     if data.startswith(_PDF):
         return "application/pdf"
     if data.startswith(_ZIP):
+        # A ZIP does not pack the names of its entries.
         return DOCX if b"word/" in data else "application/zip"
     if data.startswith(b"RIFF"):
         return _RIFF.get(data[8:12], "")
@@ -290,6 +293,7 @@ def _as_markdown(data: bytes, media_type: str) -> str:
     """Return the text as Markdown, without the block that describes the file itself."""
     import kreuzberg
 
+    # Without a cache, for this process may write no file.
     config = kreuzberg.ExtractionConfig(output_format="markdown", use_cache=False)
     text = kreuzberg.extract_bytes_sync(data, media_type, config).content
     if text.startswith("---\n"):
@@ -343,6 +347,7 @@ def _text_parts(text: str, size: int) -> Iterator[tuple[int, str]]:
     start = 0
     while len(text) - start > size:
         last = start + size
+        # Not before the middle, so that no part becomes very short.
         ends = (text.rfind(between, start + size // 2, last) + len(between) for between in ("\n\n", "\n", " "))
         end = next((found for found in ends if found > start + size // 2), last)
         yield start, text[start:end]

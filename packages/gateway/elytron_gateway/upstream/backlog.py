@@ -60,6 +60,7 @@ class UpstreamBacklog:
         try:
             if (await self.drain(owner)).is_clear:
                 while left:
+                    # Taken off only when it was sent, so that a failure keeps exactly the rest.
                     await self._upstream.add(owner, session, left[0])
                     left.pop(0)
                 return AddedMessages()
@@ -81,6 +82,7 @@ class UpstreamBacklog:
         """
         told = 0
         waiting, before = (await self._counting.of(owner.space)).waiting, 0
+        # Without progress it ends: another server may have taken over.
         while waiting and waiting != before:
             held = await self._hold(owner)
             if held is None:
@@ -97,6 +99,7 @@ class UpstreamBacklog:
         told = 0
         async for owner in self._owners():
             told += (await self.drain(owner)).told
+            # A mark whose space has caught up meanwhile goes too.
             await self._let_go(owner, "")
         return told
 
@@ -142,6 +145,7 @@ class UpstreamBacklog:
         async for kept in self._waiting.all(owner.space):
             if kept.value.problem:
                 continue
+            # Read again before each addition, for another server may take a mark that has run out.
             if not await self._still_held(owner, held.value.holder):
                 return told
             try:
@@ -150,6 +154,7 @@ class UpstreamBacklog:
                 logger.warning("the upstream refused an addition that waited: %s", error.message)
                 await self._settle(owner, kept, problem=error.message[: limits.REASON_CHARS])
                 continue
+            # Only when it was sent: after a crash it goes once more, under the same keys.
             await self._settle(owner, kept)
             told += 1
         return told
@@ -186,6 +191,7 @@ class UpstreamBacklog:
 
         async def plan(counts: SpaceCounts) -> PlannedChange[None]:
             kept = await self._waiting.get(owner.space, told.key)
+            # Another server may have settled it since.
             if kept is None or kept.value.problem:
                 return PlannedChange(None, counts)
             fewer = {"waiting": counts.waiting - 1, "refused": counts.refused + bool(problem)}
@@ -275,6 +281,7 @@ def _message_parts(told: Sequence[UpstreamMessage], /) -> Iterator[list[Upstream
     size = 0
     for one in told:
         length = len(one.message.text.encode()) + sum(len(item.data) for item in one.items)
+        # A message that is longer than the bound makes a part by itself.
         if part and (len(part) == gateway_limits.TELL_MESSAGES or size + length > gateway_limits.TELL_BYTES):
             yield part
             part, size = [], 0

@@ -182,6 +182,7 @@ class EverOsUpstream:
             headers = {"Idempotency-Key": key} if key is not None else None
             response = await self._client.post(PREFIX + path, json=body, headers=headers)
         except httpx.ConnectError:
+            # Nothing was sent, so nothing was done.
             raise _FailedCall("the upstream cannot be reached", was_refused=True) from None
         except httpx.HTTPError as error:
             raise _FailedCall(f"the upstream does not answer: {type(error).__name__}", was_refused=False) from None

@@ -177,6 +177,7 @@ class EmbeddedUpstream:
             report = await self._runtime.maintain(MemoryMaintainRequest(scope=scope))
             turns += report.turns
             memories += sum(decision.outcome in DRAWN for decision in report.decisions)
+            # A pass without turns made no progress, and the next would make none either.
             if not report.has_more or not report.turns:
                 return FlushedSession(extracted=turns > 0, memories=memories)
 

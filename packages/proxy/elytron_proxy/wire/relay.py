@@ -37,6 +37,7 @@ class KeyMask:
     """Blacks out keys in a stream of bytes, also where a chunk's border divides one; all else stays as it is."""
 
     def __init__(self, keys: Iterable[str], /) -> None:
+        # The longest first, for a key may contain a shorter one.
         self._keys = sorted({key.encode() for key in keys if key}, key=len, reverse=True)
         self._held = b""
 
@@ -83,6 +84,7 @@ class EventGate:
 
     def feed(self, chunk: bytes, /) -> bytes:
         """Return what may go on."""
+        # An end may begin within what was held.
         seen = max(0, len(self._held) - _LONGEST_END + 1)
         self._held += chunk
         end = max((at + len(mark) for mark in self._ends if (at := self._held.rfind(mark, seen)) >= 0), default=0)
@@ -158,6 +160,7 @@ class AnswerCopy:
         self.chars += len(said)
         if self.chars > limits.ANSWER_CHARS:
             self.is_too_long = True
+            # No evidence is made of half an answer, so that half need not be held.
             self.texts.clear()
         elif not self.is_too_long:
             self.texts.append(said)
@@ -338,7 +341,7 @@ class AnswerPassage:
         """True if the client left: nothing more is sent."""
 
     async def ask(self, asked: AskedCall, /, *, model: str) -> "httpx.Response":
-        """Return the upstream's answer. Raises Refused."""
+        """Return the upstream's answer. Raises RefusedCall."""
         try:
             return await self._upstreams.send(
                 self._upstreams.of_model(model),

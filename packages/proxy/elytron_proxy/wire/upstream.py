@@ -81,6 +81,7 @@ def upstream_headers(
         for name, value in given
         if name.lower() in _UP
     ]
+    # In packed bytes neither a key nor an answer could be seen.
     found.append(("Accept-Encoding", "identity"))
     if length is not None:
         found.append(("Content-Length", str(length)))
@@ -195,7 +196,7 @@ class UpstreamClients:
         space: str,
         body: bytes | None,
     ) -> "httpx.Response":
-        """Return the answer, whose body is not read yet and which the caller closes. Raises Unanswered.
+        """Return the answer, whose body is not read yet and which the caller closes. Raises UnansweredCall.
 
         What fails before a byte of an answer came is sent again; what was waited for too long is not.
         """
@@ -249,6 +250,7 @@ class UpstreamClients:
                 # Without encryption the system's certificates need not be read.
                 verify=not upstream.url.startswith("http://"),
             )
+            # The client's own goes upstream, or none.
             client.headers.pop("user-agent", None)
         return client
 

@@ -326,6 +326,7 @@ def _serve_by_workers(count: int, host: str, port: int, found: RunSettings, out:
         address = listening_address(listening)
 
         def ready(first: Mapping[str, Any], processes: Sequence[int]) -> None:
+            # Only now, so that other commands find a server that answers.
             stack.enter_context(address_kept(found.store.value, address))
             told = {"pid": os.getpid(), "workers": tuple(processes), "protocols": tuple(first["protocols"])}
             _tell_ready(out, ServeReport.model_validate({**first, **told}))
@@ -352,6 +353,7 @@ async def serve_session(
     with ExitStack() as stack:
 
         def started(told: "StartedServer") -> None:
+            # The address of workers is kept by the process that started them.
             if serving.descriptor is None:
                 stack.enter_context(address_kept(found.store.value, told.address))
             else:
@@ -511,6 +513,7 @@ def ease_collector() -> None:
 
     It stops all turns for a tenth of a second to half a second whenever it goes through the whole heap.
     """
+    # Collected first, so that no garbage is frozen.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_YOUNG_OBJECTS)
