@@ -213,6 +213,20 @@ def test_a_day_finds_its_units_in_a_large_space_without_a_word_of_theirs() -> No
     assert found.unit.at == days[0] * DAY_MS
 
 
+def test_of_more_units_of_a_day_than_are_weighed_the_latest_are_however_they_came() -> None:
+    asked = TimeSpan(0, DAY_MS, 1.0)
+    units = [
+        SearchUnit(DocumentRef("turn", f"{place:x}"), 0, "transcript", "Always be brief.", at=place)
+        for place in range(600)
+    ]
+    query = IndexQuery("7 May", limit=3, spans=(asked,))
+    orders = (units, units[::-1], units[300:] + units[:300])
+    answers = [built([[DocumentChange(unit.ref, (unit,)) for unit in order]]).search(query) for order in orders]
+
+    assert [each.unit.at for each in answers[0].found] == [599, 598, 597]
+    assert answers[0] == answers[1] == answers[2]
+
+
 def test_an_empty_space_answers_with_nothing() -> None:
     nothing = SpaceIndex(ANALYSER).search(IndexQuery("tea", limit=5, vector=("small", np.ones(3, "<f4").tobytes())))
 

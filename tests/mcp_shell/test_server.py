@@ -239,6 +239,21 @@ async def test_the_reference_servers_nine_tools_keep_a_graph(memory: elytron.Mem
         assert [one["name"] for one in (await called(client, "read_graph"))["entities"]] == ["Ada"]
 
 
+@pytest.mark.parametrize("content", ["Ada sails the Seagull.", "[1, 2, 3]", '["Ada", "sails"]', '["", "a", "b"]'])
+async def test_a_fact_in_a_relations_place_that_is_none_is_left_out_of_the_graph(
+    memory: elytron.MemoryRuntime, content: str
+) -> None:
+    await memory.add_fact("relation/0", content)
+    await memory.add_fact("harbour", "The harbour opens at six.")
+    async with Client(mcp_server(memory, sets=frozenset({ToolSet.REFERENCE}))) as client:
+        ada: dict[str, Any] = {"name": "Ada", "entityType": "person", "observations": []}
+        assert (await called(client, "create_entities", entities=[ada]))["count"] == 1
+        assert (await called(client, "read_graph"))["relations"] == []
+        assert (await called(client, "open_nodes", names=["Ada"]))["relations"] == []
+        assert (await called(client, "search_nodes", query="when does the harbour open?"))["entities"] == []
+        assert (await called(client, "delete_entities", entityNames=["Ada"]))["count"] == 1
+
+
 async def test_a_model_is_shown_private_memories_only_where_its_host_wants_that(memory: elytron.MemoryRuntime) -> None:
     draft = elytron.FactDraft.model_validate(
         {"topic": "scar", "content": "from the kiln", "privacy": "private", "authority": "user_asserted"}

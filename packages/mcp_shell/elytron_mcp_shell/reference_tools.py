@@ -9,7 +9,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from elytron_core import limits
 from elytron_core.model import Request, Value
@@ -19,6 +19,7 @@ _ENTITY, _RELATION = "entity/", "relation/"
 Text = Annotated[str, Field(min_length=1, max_length=limits.FACT_CHARS)]
 Named = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^/]+$")]
 _CAMEL = ConfigDict(populate_by_name=True)
+_RELATION_PARTS = TypeAdapter(tuple[Named, Text, Named])
 
 
 class GraphEntity(Value):
@@ -158,8 +159,7 @@ async def _delete_entities(perform: Perform, asked: EntityNames) -> Any:
     gone = [
         fact_id
         async for fact_id, topic, content in _graph_facts(perform)
-        if _entity_of(topic) in asked.entity_names
-        or (topic.startswith(_RELATION) and {*_relation_ends(content)} & {*asked.entity_names})
+        if {*_fact_names(topic, content)} & {*asked.entity_names}
     ]
     return await _erase_facts(perform, gone)
 
@@ -228,7 +228,7 @@ async def _graph_facts(perform: Perform) -> AsyncIterator[tuple[str, str, str]]:
         page = await perform("list", asked | ({"cursor": cursor} if cursor is not None else {}))
         for item in page.get("items", ()):
             topic = item.get("title") or ""
-            if topic.startswith((_ENTITY, _RELATION)):
+            if topic.startswith(_ENTITY) or _relation_of(topic, item["text"]) is not None:
                 yield item["id"], topic, item["text"]
         cursor = page.get("next_cursor")
         if cursor is None:
@@ -240,9 +240,8 @@ def _facts_graph(facts: list[tuple[str, str]]) -> Any:
     observed: dict[str, list[str]] = {name: [] for name in types}
     relations: list[dict[str, str]] = []
     for topic, text in facts:
-        if topic.startswith(_RELATION):
-            source, relation, target = json.loads(text)
-            relations.append({"from": source, "to": target, "relationType": relation})
+        if (relation := _relation_of(topic, text)) is not None:
+            relations.append(dict(zip(("from", "relationType", "to"), relation, strict=True)))
         elif not _is_entity(topic):
             observed.setdefault(_entity_of(topic), []).append(text)
     entities = [
@@ -265,12 +264,21 @@ def _entity_of(topic: str) -> str:
 
 
 def _fact_names(topic: str, content: str) -> list[str]:
-    return _relation_ends(content) if topic.startswith(_RELATION) else [_entity_of(topic)]
+    """Return the entities that a fact is about: none for one that is not of the graph."""
+    if topic.startswith(_ENTITY):
+        return [_entity_of(topic)]
+    relation = _relation_of(topic, content)
+    return [relation[0], relation[2]] if relation is not None else []
 
 
-def _relation_ends(content: str) -> list[str]:
-    source, _, target = json.loads(content)
-    return [source, target]
+def _relation_of(topic: str, content: str) -> tuple[str, str, str] | None:
+    """Return source, type and target in a fact; None if it is no relation, as one that its user corrected by hand."""
+    if not topic.startswith(_RELATION):
+        return None
+    try:
+        return _RELATION_PARTS.validate_json(content)
+    except ValidationError:
+        return None
 
 
 def _observation_draft(name: str, told: str) -> str:

@@ -305,7 +305,7 @@ def _weighed_pool(
     asked: Mask,
 ) -> Rows:
     """Return the rows worth weighing in full: best by text, beside the best, most alike, nearest by vector, and the
-    last that came of the days or months that the query names.
+    latest of the days or months that the query names.
 
     If these are fewer than the limit, the latest rows are added.
     """
@@ -328,13 +328,21 @@ def _weighed_pool(
     if near is not None:
         mark[near.nearest(asked, wanted)] = True
     if query.spans:
-        mark[rows[date_nearness(query.spans, state.columns.at.take(rows)) >= 1.0][-wanted:]] = True
+        dated = rows[date_nearness(query.spans, state.columns.at.take(rows)) >= 1.0]
+        mark[_latest_rows(state, dated, wanted)] = True
     if TextTrait.STANDING in query.heeds:
-        mark[rows[fitting_rows(state.columns, query.heeds, rows)][-_STANDING:]] = True
+        mark[_latest_rows(state, rows[fitting_rows(state.columns, query.heeds, rows)], _STANDING)] = True
     mark &= asked
     if np.count_nonzero(mark) < query.limit:
         mark[rows[highest_values(state.columns.at.take(rows).astype(np.float64), wanted)]] = True
     return mark.nonzero()[0]
+
+
+def _latest_rows(state: IndexState, rows: Rows, wanted: int) -> Rows:
+    """Return the `wanted` latest of `rows`, which are not the last ones: a compaction puts rows in another order."""
+    if len(rows) <= wanted:
+        return rows
+    return rows.take(best_rows(state, rows, state.columns.at.take(rows).astype(np.float64), wanted))
 
 
 def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None, tuple[str, ...]]:
