@@ -146,10 +146,12 @@ def test_a_secret_that_is_missing_is_asked_for(elytron: CommandLine) -> None:
     assert refused["key"] == "invalid_input"
 
 
-def test_a_store_grants_work_while_its_space_is_open(sealed: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert sealed.error("secret", "grant", expect=15)["key"] == "space_locked"
+def test_a_grant_that_would_end_with_its_command_is_refused(
+    sealed: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
-    assert sealed.json("secret", "grant", "--minutes", "5")["grant_until"] is not None
+    refused = sealed.error("secret", "grant", "--minutes", "5", expect=8)
+    assert (refused["key"], "--key-file" in refused["reason"]) == ("unsupported", True)
 
 
 def test_a_grant_of_a_store_is_revoked_without_the_secret(
@@ -158,6 +160,7 @@ def test_a_grant_of_a_store_is_revoked_without_the_secret(
     elytron("keys", "create", "keys.json")
     monkeypatch.setenv("ELYTRON_KEY_FILE", "keys.json")
     elytron("secret", "seal", standard_input=lines(WORDS))
+    assert elytron.error("secret", "grant", expect=15)["key"] == "space_locked"
     monkeypatch.setenv("ELYTRON_SPACE_SECRET", WORDS)
     elytron("secret", "grant", "--minutes", "5")
     monkeypatch.delenv("ELYTRON_SPACE_SECRET")

@@ -228,6 +228,28 @@ def reference_message(text: str, /) -> InputMessage:
     return InputMessage(role=ChatRole.USER, parts=(TextPart(text=text),), is_reference=True)
 
 
+def outside_message(text: str, /) -> InputMessage:
+    """Return text from outside as it is stored; `shown_given` puts it in its fence."""
+    return reference_message(text).model_copy(update={"is_outside": True})
+
+
+def shown_given(messages: Iterable[Message], /) -> tuple[Message, ...]:
+    """Return messages that a client gave in the form for the model: those from outside are in fences.
+
+    Fences are no part of what is stored: memory takes its own output out of all that it stores.
+    """
+    return tuple(
+        reference_message(fenced_outside(text, key=text)) if (text := _outside_text(message)) is not None else message
+        for message in messages
+    )
+
+
+def _outside_text(message: Message) -> str | None:
+    if not isinstance(message, InputMessage) or not message.is_outside:
+        return None
+    return "\n".join(part.text for part in message.parts if isinstance(part, TextPart))
+
+
 def calls_of(reply: ModelReply, /) -> tuple[ToolCall, ...]:
     """Return the calls of a reply."""
     return tuple(item for item in reply.items if isinstance(item, ToolCall))

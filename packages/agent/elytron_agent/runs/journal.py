@@ -20,6 +20,7 @@ from elytron_agent.context import (
     WindowTurn,
     fenced_outside,
     guard_text,
+    shown_given,
     text_message,
 )
 from elytron_agent.runs.events import StopReason
@@ -209,7 +210,7 @@ class RunRecord(Value):
             run=self.input.run,
             at=self.input.at,
             input=self.input.text,
-            before=self.input.before,
+            before=shown_given(self.input.before),
             items=items,
             is_pending=self.end is None,
             memories=self.end.memories if self.end is not None else (),

@@ -114,6 +114,8 @@ class InputMessage(Value):
     role: ChatRole
     parts: tuple[Part, ...]
     is_reference: bool = False
+    is_outside: bool = False
+    """True for reference data that came from outside, such as a file. It is shown to a model in a fence."""
 
 
 class ModelReply(Value):

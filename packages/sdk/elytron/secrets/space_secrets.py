@@ -65,6 +65,11 @@ class SpaceSecrets:
     def __repr__(self) -> str:
         return "SpaceSecrets()"
 
+    @property
+    def shares_grants(self) -> bool:
+        """True if a grant outlasts this process: the store has a key-encryption key that seals it."""
+        return self._keys is not None
+
     @staticmethod
     def fresh_words() -> SecretStr:
         """Return twelve new words. They are kept nowhere: seal a space with them once its user has them."""

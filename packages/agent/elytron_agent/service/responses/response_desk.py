@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 
 from elytron_agent import limits
-from elytron_agent.context import WindowTurn, clip_words
+from elytron_agent.context import WindowTurn, clip_words, shown_given
 from elytron_agent.loop.run_input import TurnOpening, check_input
 from elytron_agent.runs.compaction import WindowSummaryDraft, extract_summary, problem_of, summary_request
 from elytron_agent.runs.events import (
@@ -293,6 +293,7 @@ class ResponseDesk:
             model=model,
             form=asked.form,
             items=stored_items(asked.items),
+            asked=asked.digest,
         )
         return ResponseTurn(user, known, document, given, after)
 
@@ -519,7 +520,7 @@ async def sum_up(desk: ResponseDesk, user: UserAgents, asked: CompactRequest, /)
     items = ResponseRequest(input=asked.input).items if asked.input is not None else ()
     calls = {call.call_id or "": call.name or "" for call in items if call.type == "function_call"}
     given = await desk.read_items(user, items, calls)
-    history = words_of_messages(given.before)
+    history = words_of_messages(shown_given(given.before))
     if history or given.text:
         words = "\n".join(part for part in (history, given.text) if part)
         turns.append(WindowTurn(run="", at=now, input=clip_words(words, limits.SUMMARY_INPUT_CHARS)))

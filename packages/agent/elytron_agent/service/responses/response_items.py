@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import JsonValue
 
 from elytron_agent import limits
-from elytron_agent.context import fenced_outside, reference_message, text_message
+from elytron_agent.context import outside_message, reference_message, shown_given, text_message
 from elytron_agent.runs.compaction import bytes_of, tokens_of
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.journal import AGENTS, RunRecord
@@ -107,7 +107,7 @@ def read_input(
 
 
 def _require_file_bytes(items: Sequence[InputItem]) -> None:
-    size = sum(len(part.file.encode()) for item in items for part in content_parts(item) if part.file is not None)
+    size = sum(len(part.file_text.encode()) for item in items for part in content_parts(item))
     if size > limits.RESPONSE_FILE_BYTES:
         raise InvalidInput(field="input", problem=f"has files of more than {limits.RESPONSE_FILE_BYTES} bytes in all")
 
@@ -115,7 +115,7 @@ def _require_file_bytes(items: Sequence[InputItem]) -> None:
 def file_messages(items: Iterable[InputItem], /) -> list[Message]:
     """Return the files in items as data for the model: text from outside, which asks for nothing."""
     texts = (part.file for item in items for part in content_parts(item))
-    return [reference_message(fenced_outside(text, key=text)) for text in texts if text is not None]
+    return [outside_message(text) for text in texts if text is not None]
 
 
 class _InputReader:
@@ -349,7 +349,7 @@ def require_room(asked: ResponseRequest, given: GivenInput, max_tokens: int, /) 
     """Raise InvalidInput for an input that alone is longer than the window, if nothing of it may be left out."""
     if asked.truncation != "disabled" and not given.has_files:
         return
-    size = bytes_of((*given.before, text_message(ChatRole.USER, given.text)))
+    size = bytes_of((*shown_given(given.before), text_message(ChatRole.USER, given.text)))
     tokens = tokens_of(size + len(asked.instructions or ""), factor=1)
     if tokens > max_tokens:
         why = "`truncation` is disabled" if asked.truncation == "disabled" else "files are not cut"

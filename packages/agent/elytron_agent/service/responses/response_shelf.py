@@ -67,6 +67,8 @@ class ResponseDocument(Value):
     model: str = ""
     form: ResponseForm = ResponseForm()
     items: tuple[InputItem, ...] = ()
+    asked: str = ""
+    """Digest of the input as it was sent, also of its images; empty for items that were added."""
     is_added: bool = False
     """True for items that were added to a conversation without a question."""
     is_cancelled: bool = False

@@ -1,5 +1,6 @@
 """Requests and answers of responses and conversations, in the shape of Open Responses."""
 
+import hashlib
 import re
 from binascii import a2b_base64
 from typing import Annotated, Final, Literal, Self
@@ -18,7 +19,9 @@ Metadata = Annotated[
 Id = Annotated[str, Field(min_length=1, max_length=limits.RESPONSE_ID_CHARS)]
 Text = Annotated[str, Field(max_length=limits.INPUT_CHARS * 4)]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-_FILE: Final = re.compile(r"data:(?:text/plain|text/markdown|application/json)(?:;charset=utf-8)?;base64")
+_FILE: Final = re.compile(
+    r"data:(?:text/plain|text/markdown|application/json)(?:; ?charset=(?:utf-?8|\"utf-?8\"))?;base64", re.IGNORECASE
+)
 ItemRoleName = Literal["user", "assistant", "system", "developer"]
 
 
@@ -72,10 +75,14 @@ class ContentPart(Value):
     @property
     def file(self) -> str | None:
         """Return the text of a file, with its name; None for another part."""
+        return f"File {self.filename or 'without a name'}:\n{self.file_text}" if self.type == "input_file" else None
+
+    @property
+    def file_text(self) -> str:
+        """Return what a file holds, empty for another part."""
         if self.type != "input_file" or self.file_data is None:
-            return None
-        text = a2b_base64(self.file_data.partition(",")[2].encode("ascii")).decode("utf-8")
-        return f"File {self.filename or 'without a name'}:\n{text}"
+            return ""
+        return a2b_base64(self.file_data.partition(",")[2].encode("ascii")).decode("utf-8")
 
     @property
     def image(self) -> str | None:
@@ -115,6 +122,9 @@ class InputItem(Value):
         missing = [name for name in wanted if getattr(self, name) is None]
         if missing:
             raise ValueError(f"is a {self.type} without {' and '.join(missing)}")
+        content = () if self.type == "message" and self.role != "assistant" else (self.content, self.output)
+        if any(part.type == "input_file" for parts in content if isinstance(parts, tuple) for part in parts):
+            raise ValueError("has an input_file: files are in messages that are not the assistant's")
         return self
 
 
@@ -237,6 +247,12 @@ class ResponseRequest(ResponseForm):
         if isinstance(self.input, str):
             return (InputItem(role="user", content=self.input),) if self.input.strip() else ()
         return self.input
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of the input."""
+        told = [item.model_dump_json(exclude_defaults=True) for item in self.items]
+        return hashlib.sha256("\n".join(told).encode()).hexdigest()
 
     @property
     def form(self) -> ResponseForm:

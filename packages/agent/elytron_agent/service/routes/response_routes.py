@@ -63,7 +63,7 @@ async def create_response(call: AgentCall) -> AgentStream | LaterAnswer:
     known = await _known_of(call, shelf, response)
     if known is None:
         opened = await desk.begin(await desk.plan(call.user, asked, response))
-    elif known.document.form != asked.form:
+    elif known.document.form != asked.form or known.document.asked not in {"", asked.digest}:
         raise InvalidInput(field=IDEMPOTENCY_KEY, problem="was used for another request")
     else:
         opened = desk.opened(call.user, response)

@@ -13,7 +13,7 @@ from elytron_cli.input.options import PageGroup, common_options
 from elytron_cli.session import open_session, run_output, run_settings, without_core_dumps
 from elytron_cli.tables import common as tables_common
 from elytron_cli.terminal.output import CommandOutput, at_terminal
-from elytron_core.errors import InvalidInput
+from elytron_core.errors import InvalidInput, Unsupported
 from elytron_core.model import Value
 from elytron_store import WhenMissing
 
@@ -171,9 +171,17 @@ def rotate_command(*, passphrase: bool, url: str | None, key: str | None) -> Non
 @_KEY
 @common_options
 def grant_command(*, minutes: int | None, url: str | None, key: str | None) -> None:
-    """Let jobs and schedules open the space for 8 hours, or --minutes. On a store it needs ELYTRON_SPACE_SECRET."""
+    """Let jobs and schedules open the space for 8 hours, or --minutes.
+
+    On a store it needs ELYTRON_SPACE_SECRET, and the store's key file.
+    """
 
     async def work(secrets: "SpaceSecrets", space: str) -> SecretStatus:
+        if not secrets.shares_grants:
+            raise Unsupported(
+                "a grant in a store without a key file ends with this command: name the key file (--key-file), or"
+                " the server that does the work (--url)"
+            )
         return await secrets.grant(space, minutes=minutes)
 
     _change_secret(url, key, "/grant", SentSecret(minutes=minutes), work)
