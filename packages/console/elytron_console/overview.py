@@ -323,4 +323,5 @@ def _capability_flags(entrance: CallerEntrance) -> dict[str, bool]:
     except ElytronError:
         return {}
     found = {name: value.visible for name, value in catalog if isinstance(value, CapabilityState)}
+    # A name that Python reserves has `_` behind it.
     return {name.rstrip("_"): is_there for name, is_there in found.items()}

@@ -158,6 +158,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
         try:
             await register_all(context, self._options.agent_tool_registries)
         except BaseException:
+            # A cancelled opening too: there is no runtime yet that the caller could close.
             await context.store.close()
             raise
 

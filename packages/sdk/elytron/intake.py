@@ -205,6 +205,7 @@ def _scrub_label(text: str, found: _FoundSecrets, own: OwnOutput, name: str) -> 
         told = told or RECALLED
         found.kinds[OWN_OUTPUT] += blocks
     clean = _black_out(told, found)
+    # A mark may be longer than the secret in its place, and the field has a bound.
     return clean if clean is text else clean[: max(len(text), ROOM)].rstrip()
 
 
@@ -238,6 +239,7 @@ async def bound_store(store: Store, capacity: StoreCapacity | None, /) -> Store:
             store, capacity, collections=COLLECTIONS, blobs=(CHECKPOINT,), compactor=compact_space
         )
     except BaseException:
+        # A cancelled opening closes the store too.
         await store.close()
         raise
 

@@ -38,6 +38,7 @@ class BackupStage:
             raise _unwritable_target(self.target, error) from error
 
     def _place(self) -> None:
+        # Beside a database that was closed there is no further file.
         if any(is_there(self.path.with_name(self.path.name + tail)) for tail in _BESIDE_A_DATABASE):
             raise StoreFailed(engine="sqlite", doing="closing the copy")
         try:

@@ -95,6 +95,7 @@ def read_agent_file(content: bytes | str | Mapping[str, Any], /) -> AgentFile:
         if not known.issuperset(agent.block_ids):
             raise InvalidInput(field="agents", problem="name blocks that are not in the file")
     found: Counter[str] = Counter()
+    # By place first, since not each credential is known by its form.
     clean = cast(
         "Json", _clean_part({name: _strip_credentials(name, part, found) for name, part in document.items()}, found)
     )
@@ -257,6 +258,7 @@ def _unpack_message(text: str, kind: str) -> str:
         packed = json.loads(text)
     except ValueError:
         return text
+    # Other JSON is what a person wrote.
     if not isinstance(packed, dict) or not {"type", "time"} <= cast("Json", packed).keys():
         return text
     said = cast("Json", packed)

@@ -209,9 +209,10 @@ class BlockShelf:
 
     async def list(self) -> tuple[MemoryBlock, ...]:
         """Return the blocks by label."""
-        found = await self._of(None if self._agent is None else self._agent)
+        found = await self._of(self._agent)
         if self._agent is not None and self._shared:
             found += [block for block in await self._of(None) if block.label in self._shared]
+            # A block of its own under a shared label is hidden by the shared one.
             found = [block for block in found if (block.agent is None) is (block.label in self._shared)]
         return tuple(sorted(found, key=lambda block: block.label))
 
@@ -226,6 +227,7 @@ class BlockShelf:
         """
         await self._admit(draft.label, "", draft.value, limit=draft.limit, by=by)
         found = await self.list()
+        # One of the same label is refused below, for what it is.
         if len(found) >= limits.BLOCKS and all(block.label != draft.label for block in found):
             raise LimitExceeded(what="blocks of one owner", limit=limits.BLOCKS, found=limits.BLOCKS + 1)
         stored = _StoredBlock(

@@ -206,6 +206,7 @@ class BlockTools:
         # The text of a block is in every prompt.
         if (refusal := refusal_of(new)) is not None:
             return ToolAnswer(text=f"The text was refused: {refusal}.", is_error=True)
+        # Calls may run at once, and each needs the version that the one before left.
         async with self._order:
             try:
                 block = await self._shelf.edit(
@@ -323,6 +324,7 @@ class MemoryFiles:
         """Insert text behind a line; 0 is the beginning."""
         block = await self._file(path)
         lines = block.value.split("\n")
+        # The end of the last line begins no further one.
         if not lines[-1]:
             lines.pop()
         if not 0 <= insert_line <= len(lines):
@@ -365,6 +367,7 @@ class MemoryFiles:
         for block in moved:
             # The text is there already, so its new place is no new text of the model.
             kept = block.model_dump(include=BlockDraft.model_fields.keys() - {"label"})
+            # The new place first: broken off here, a text is there twice rather than not at all.
             await self._shelf.create(BlockDraft(label=new + block.label.removeprefix(old), **kept))
             await self._shelf.delete(block.label, expected_version=block.version)
         return f"Successfully renamed {old_path} to {new_path}"
@@ -435,6 +438,7 @@ def _part_places(text: str, part: str) -> list[int]:
     place = text.find(part) if part else -1
     while place >= 0:
         found.append(place)
+        # Occurrences may overlap.
         place = text.find(part, place + 1)
     return found
 

@@ -128,6 +128,7 @@ def space_of(project: str, session: str, /) -> str:
     name = f"{project}/{session}"
     if len(name) <= SPACE_CHARS:
         return name
+    # A double slash is in no shorter name, so that none of them meets a digest.
     digest = hashlib.sha256(name.encode()).hexdigest()
     return f"{project[: SPACE_CHARS - len(digest) - 2]}//{digest}"
 
@@ -168,9 +169,11 @@ class CredentialMemories:
         key = hmac.digest(self._secret, credential.encode("utf-8", "surrogatepass"), "sha256")
         held = self._held.setdefault(key, _HeldMemory())
         self._held.move_to_end(key)
+        # Counted before it waits, so that no other turn closes the memory meanwhile.
         held.users += 1
         try:
             async with held.opening:
+                # Only by its single user, since others may be in the middle of a call.
                 if held.memory is not None and held.users == 1 and self._is_stale(held):
                     memory, held.memory = held.memory, None
                     await memory.close()
@@ -181,6 +184,7 @@ class CredentialMemories:
         finally:
             held.users -= 1
             held.used_at = self._clock.now()
+            # The opening failed: nothing is held for a credential that opens nothing.
             if held.memory is None and not held.users:
                 self._held.pop(key, None)
             await self._let_go()
@@ -198,6 +202,7 @@ class CredentialMemories:
     async def _let_go(self) -> None:
         idle = [key for key, held in self._held.items() if not held.users]
         for key in idle[: max(len(self._held) - limits.CREDENTIALS_HELD, 0)]:
+            # Taken out before it is closed, so that no turn gets it.
             held = self._held.pop(key)
             if held.memory is not None:
                 await held.memory.close()

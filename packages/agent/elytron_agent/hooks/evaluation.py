@@ -198,6 +198,7 @@ class _HookScenarios(HookStage):
                 seen = Counter(item.identity for item in items_of(turn.messages))
                 sent = Counter(item.identity for item in items_of(history))
                 items += seen.total()
+                # Repeats of the host itself are no duplicates, nor is the first of each item.
                 twice += (seen - sent - Counter(set(seen))).total()
                 shown = [str(item.words) for item in items_of(turn.messages) if is_reference(item)]
                 turn.answered("\n".join([reply, *shown]))

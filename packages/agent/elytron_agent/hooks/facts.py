@@ -81,6 +81,7 @@ MARKERS: Final = {
     "this week i need": ("weekly_task", "weekly_task", FactTier.L2, 0.82),
 }
 """Words that introduce a fact, with its id, key, tier and confidence."""
+# "If I like it" states no preference.
 _NOT_MEANT: Final = r"(?<!\bif )(?<!\bwhether )(?<!\bwhen )(?<!\bunless )"
 _MARKED: Final = tuple(
     (
@@ -125,6 +126,7 @@ def marked_facts(items: Iterable[TurnItem], /) -> tuple[TurnFact, ...]:
     """Return what the user says outright behind a marker; of one fact, the last word."""
     found: dict[str, TurnFact] = {}
     for sentence in (" ".join(sentence.split()) for text in _said_texts(items) for sentence in own_sentences(text)):
+        # A question states nothing.
         if sentence.endswith(("?", "？")):
             continue
         for pattern, fact in _MARKED:
@@ -256,12 +258,14 @@ def _version_insight(versions: tuple[FactEntry, ...], at: Instant) -> FactInsigh
         return None
     values = {similarity.plain_text(version.content) for version in versions}
     said = sum(version.evidence_count for version in versions)
+    # Said once and never changed: that is the fact itself.
     if len(values) == 1 and said < 2:
         return None
     fact = fact_of(latest.topic, latest.content, tier=latest.tier, certainty=1.0)
     kind = InsightType.EVOLUTION if len(values) > 1 else InsightType.STABILITY
     told = "changed, and is now" if kind is InsightType.EVOLUTION else "was said more than once, and stayed"
     summary = f"{fact.key} {told}: {fact.value}"
+    # The id follows from the content, so that the same insight keeps it.
     basis = json.dumps([fact.topic, kind.value, format_instant(latest.observed_at), summary])
     return FactInsight(
         id=f"insight-{hashlib.sha256(basis.encode()).hexdigest()[:16]}",
@@ -288,6 +292,7 @@ _MATCHED, _TERM, _INSIGHT_TERM = 0.25, 0.15, 0.30
 def points_of(fact: TurnFact, terms: Collection[str], /, *, age_ms: int) -> float:
     """Return what a fact of that age is worth for a query of these terms."""
     count = _matched_terms(f"{fact.key} {fact.value} {fact.fact_id}", terms)
+    # A fact may be dated ahead of the clock.
     recency = max(0.0, _RECENCY - max(age_ms, 0) / HOUR_MS / _RECENCY_HOURS)
     return fact.confidence + _TIER[fact.tier] + recency + (_MATCHED + _TERM * count if count else 0.0)
 

@@ -208,6 +208,7 @@ def factor_of(size_bytes: int, tokens: int, /) -> float:
     """Return what estimates are to be multiplied by, from a request whose tokens its provider counted."""
     if size_bytes <= 0 or tokens <= 0:
         return limits.COUNT_MARGIN
+    # One odd count must not make estimates useless.
     return min(max(tokens * limits.BYTES_PER_TOKEN / size_bytes, _FACTOR_MIN), _FACTOR_MAX)
 
 
@@ -232,6 +233,7 @@ def _item_size(item: TextPart | ToolCall | OpaquePart) -> int:
         case TextPart():
             return len(item.text.encode())
         case ToolCall():
+            # Arguments go as a text within JSON.
             return len(json.dumps(item.arguments)) + len(item.name)
         case OpaquePart():
             return len(item.body)
@@ -298,6 +300,7 @@ class ThreadCompactor:
             at=self.agent.clock.now(),
             is_extract=written is None,
         )
+        # The window first: recall would show the summary beside its own turns.
         await thread.compact(made)
         await self._keep(made)
         return made

@@ -83,6 +83,7 @@ class TurnRecall:
         request = MemoryRecallRequest(
             scope=self.scope,
             query=text[: core_limits.QUERY_CHARS],
+            # Memories that are shown already may be among the best, and are left out below.
             limit=limits.RECALL_LIMIT + min(len(beside), core_limits.RECALL_MAX - limits.RECALL_LIMIT),
             min_score=core_limits.PROJECTED_SCORE,
             filters=RecallFilters(agents=() if self.agent is None else (self.agent,)),
@@ -120,6 +121,7 @@ class TurnRecall:
     async def close(self) -> None:
         """Wait for what is still under way."""
         if self._late:
+            # A copy, since calls that end take themselves out.
             await asyncio.wait(set(self._late))
 
     def _over(self, task: asyncio.Task[MemoryRecallReport]) -> None:

@@ -122,6 +122,7 @@ class ThreadItems:
             try:
                 await self._records.put(namespace, key, value, text="notes beside an item", expected_version=expected)
             except PreconditionFailed:
+                # Another device was quicker: its note is read, and stays.
                 continue
             return item.model_copy(update=dict(made))
 
@@ -137,6 +138,7 @@ class ThreadItems:
             for item in begun[place + 1 :]:
                 yield item
             cursor = await self._ledger_id(after)
+            # The open run is the last, and nothing follows it.
             if cursor is None and not is_down:
                 return
         elif is_down:
@@ -206,9 +208,11 @@ class ThreadItems:
 
     async def _ledger_turn(self, place: TurnId) -> LedgerTurn | None:
         """Return a turn of this thread by its id, None if it has none."""
+        # The tag of the thread is known by its turns alone.
         first = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1))
         if not first.turns or tag_of(first.turns[0].id) != tag_of(place):
             return None
+        # A page ends before its cursor, so that the id behind this turn leads to it.
         behind = turn_id(tag_of(place), sequence_of(place) + 1)
         report = await self._memory.replay(MemoryReplayRequest(scope=self._scope, limit=1, cursor=behind))
         return report.turns[0] if report.turns and report.turns[0].id == place else None

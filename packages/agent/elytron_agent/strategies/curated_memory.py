@@ -93,6 +93,7 @@ def apply_operations(
         if refusal is not None:
             return _of_batch(refusal, number, operation) if len(operations) > 1 else refusal
     before, after = len(write_entries(entries)), len(write_entries(working))
+    # A list that is too long already may still become shorter.
     if after > limit and after >= before:
         error = (
             f"The entries would have {after:,} of {limit:,} characters. Nothing was written. "
@@ -212,6 +213,7 @@ class EntryFiles:
         """Keep a copy of a file that was edited by hand, one for each state of it; return its name."""
         beginning = f"{target.file_name}{_BACKUPS}"
         for path in sorted(self._folder.glob(f"{beginning}*")):
+            # By size first, so that few copies are read.
             if self._place(path.name).stat().st_size == len(data) and path.read_bytes() == data:
                 return path.name
         name = f"{beginning}{self._clock.now()}"
@@ -219,6 +221,7 @@ class EntryFiles:
         return name
 
     def _write(self, name: str, data: bytes) -> None:
+        # The temporary file must be no link either.
         self._place(f"{name}{NEW_SUFFIX}")
         write_file(self._place(name), data)
 

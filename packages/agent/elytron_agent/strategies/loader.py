@@ -104,6 +104,7 @@ class RuntimeStrategy:
             return
         messages = (
             Message(role=EvidenceRole.USER, text=exchange.prompt, at=exchange.asked_at),
+            # A clock that was set back must not place an answer before its question.
             Message(role=EvidenceRole.ASSISTANT, text=exchange.answer, at=max(exchange.asked_at, exchange.answered_at)),
         )
         write = TranscriptWrite(turns=(TurnDraft(messages=messages, host_id=exchange.turn),))

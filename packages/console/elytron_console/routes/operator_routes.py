@@ -362,6 +362,7 @@ def device_surfaces(door: ConsoleDoor, keys: AccessKeys, /) -> Iterable[Surface]
         change = await _sent_value(request, DeviceChange)
         key_id = request.path_params["id"]
         found = await keys.find(AccessKeyRequest(id=key_id))
+        # Refused before the label is changed.
         if change.state not in {None, "active", "revoked"}:
             raise InvalidInput(field="state", problem="is neither active nor revoked")
         if change.state == "active" and found.revoked_at is not None:

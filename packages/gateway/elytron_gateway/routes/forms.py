@@ -67,6 +67,7 @@ class UploadForm:
                 max_files=gateway_limits.ITEMS, max_fields=_FIELDS, max_part_size=limits.JSON_BYTES
             )
         except (MultiPartException, HTTPException) as error:
+            # Starlette refuses a bad form with 400. Other refusals come from `_receive`.
             if isinstance(error, HTTPException) and error.status_code != 400:
                 raise
             raise InvalidInput(field="body", problem="is no multipart form, or has too many parts") from None
@@ -120,6 +121,7 @@ class UploadForm:
     async def _receive(self) -> Message:
         try:
             now = asyncio.get_running_loop().time()
+            # Each part has its own time, and all of them together have one.
             async with asyncio.timeout_at(min(now + limits.HTTP_BODY_WAIT_S, self._until)):
                 message = await self._request.receive()
         except TimeoutError:
@@ -181,6 +183,7 @@ class BodyBeginning:
         while True:
             message = await next_message(self._receive)
             self._kept.append(message)
+            # One byte more shows that there is more.
             head += message.get("body", b"")[: limits.CREDENTIAL_BYTES + 1 - len(head)]
             is_more = message.get("more_body", False)
             if not is_more or len(head) > limits.CREDENTIAL_BYTES:
@@ -211,6 +214,7 @@ async def claimed_request(request: Request, /, *, has_body: bool) -> tuple[Calle
 
 def is_long(headers: Headers, /) -> bool:
     """Return whether a body may be longer than what is read of a stranger's."""
+    # `int` refuses very long numbers by an error of its own, hence the cut.
     declared = headers.get("content-length", "0")
     return "transfer-encoding" in headers or not declared.isdecimal() or int(declared[:18]) > limits.CREDENTIAL_BYTES
 
@@ -243,6 +247,7 @@ async def _of_body(headers: Headers, head: bytes, *, is_whole: bool) -> dict[str
         return _of_json(head)
     form_kind(headers)
     if kind == WITHOUT_FILES:
+        # The last field may be cut.
         fields = head if is_whole else head.rpartition(b"&")[0]
         return {name: value for name, value in parse_qsl(fields.decode("utf-8", "replace")) if name in _NAMES}
     return await _of_form(headers, head)
@@ -250,6 +255,7 @@ async def _of_body(headers: Headers, head: bytes, *, is_whole: bool) -> dict[str
 
 def _of_json(head: bytes) -> dict[str, str]:
     try:
+        # The body goes on behind these bytes.
         return _NAMED.validate_json(head, allow_partial=True)
     except ValueError:
         return {}

@@ -208,6 +208,7 @@ def require_same(request: MemoryRecallRequest, shown: Sequence[str], sequence: i
         return
     _, given, check = _RECALL.parts(request.cursor)
     if check != _request_check(request, shown):
+        # With the same state of the space, only the request can be another.
         cause = "another query or filters" if int(given) == sequence else "a state of the space that has passed"
         raise InvalidInput(field="cursor", problem=f"belongs to {cause}: ask for the first page again")
 

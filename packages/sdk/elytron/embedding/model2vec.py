@@ -43,6 +43,7 @@ def read_safetensors(data: bytes, /) -> Tensors:
             if name != "__metadata__" and told["dtype"] in _TYPES:
                 start, end = told["data_offsets"]
                 shape = tuple(told["shape"])
+                # A slice with wrong ends would only be shorter, without an error.
                 if not 0 <= start <= end <= len(body) or any(length < 0 for length in shape):
                     raise bad
                 found[name] = np.frombuffer(body[start:end], _TYPES[told["dtype"]]).reshape(shape)
@@ -191,11 +192,13 @@ def _token_table(weights: bytes, tokens: bytes, config: bytes) -> TokenTable:
         raise UnreadableFile(name=WEIGHTS, problem="maps tokens to rows that its table does not have")
     if (mapping is None and len(rows) != many) or (worths is not None and worths.shape != (many,)):
         raise UnreadableFile(name=WEIGHTS, problem=f"is of another vocabulary than the {many} tokens of {TOKENIZER}")
+    # The file may have been saved with either switched on.
     tokenizer.no_padding()
     tokenizer.no_truncation()
     chars = None
     if told.max_length is not None:
         tokenizer.enable_truncation(told.max_length)
+        # Cut before it is taken apart, as Model2Vec does, whose vectors these are to equal.
         chars = told.max_length * int(np.median([len(token) for token in vocabulary]))
     return TokenTable(tokenizer, rows, worths, mapping, unknown, chars, told.normalize)
 

@@ -198,6 +198,7 @@ def message_turn(
 
     It is known by its own id where its format gives one, else by a digest of its place, words, speaker and time.
     """
+    # With the position, since equal words may be said twice.
     identity = (key.conversation, position, role.value, speaker, at, text)
     host_id = own_id or strict_json.sha256_digest(strict_json.canonical_bytes(identity))[:_ID_DIGITS]
     try:

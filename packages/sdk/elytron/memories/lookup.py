@@ -454,6 +454,7 @@ class _DemandingStore(PassingStore):
             return await self._inner.commit(batch)
         expected = {change.ref: change.expects for change in (*batch.puts, *batch.deletes)}
         expected |= {require.ref: require.revision for require in batch.requires}
+        # The write itself may demand a revision of it already.
         if expected.setdefault(version.ref, version.revision) != version.revision:
             raise PreconditionFailed
         if len(expected) > len(batch.puts) + len(batch.deletes) + len(batch.requires):
@@ -461,6 +462,7 @@ class _DemandingStore(PassingStore):
         try:
             committed = await self._inner.commit(batch)
         except Conflict:
+            # It may be of another document: then the write is tried again.
             await self._require()
             raise
         self._is_met = True

@@ -99,6 +99,7 @@ async def _write_archive(
             state.add(kept)
             if collection in WITH_BLOBS:
                 blobs += await _write_blob(ctx, scope, document.ref.key, writer)
+        # Written to meanwhile: the archive would be of no single moment.
         if await ctx.store.journal(scope.space, after=events.sequence, limit=1):
             return None
         size = await asyncio.to_thread(

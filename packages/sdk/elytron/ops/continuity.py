@@ -121,6 +121,7 @@ async def import_continuity(ctx: OperationContext, request: ContinuityImportRequ
     """
     scope = await home_scope(ctx, ctx.scope_of(request))
     layers = request.snapshot.layers
+    # Checked before texts are blacked out, which changes the fingerprint.
     if layers_fingerprint(layers) != request.snapshot.manifest.fingerprint:
         raise InvalidInput(field="snapshot", problem="is not whole: its layers do not give its fingerprint")
     if len(layers.capsules) != len(layers.capsules_at):
@@ -202,6 +203,7 @@ async def _message_count(
     """Return how many messages the conversation has, for a summary's due date."""
     covered = summary.messages if summary is not None else 0
     since = transcript.turn_id(ConversationTag(tag), summary.through_sequence if summary is not None else 0)
+    # A summary is due from this count of turns on, so that no more is read.
     documents = await ctx.store.scan(
         scope.space, transcript.TURNS, prefix=f"{tag}.", after=since, limit=maintenance.SUMMARY_FROM
     )
@@ -326,6 +328,7 @@ def _capsule_draft(capsule: continuity.ContinuityCapsule) -> CapsuleDraft:
 async def read_subjects(ctx: OperationContext, request: SubjectsRequest, /) -> SubjectsReport:
     """Return the subjects that the audience may see, by name, and the edges between them."""
     scope = ctx.scope_of(request)
+    # One more shows that there are others.
     documents = await ctx.store.scan(scope.space, subjects.SUBJECTS, limit=limits.PAGE_MAX + 1)
     known = [Subject.from_bytes(document.body) for document in documents[: limits.PAGE_MAX]]
     asked = [subject for subject in known if not request.kinds or subject.kind in request.kinds]

@@ -131,6 +131,7 @@ async def switch_model(ctx: OperationContext, request: ModelSwitchRequest, /) ->
     if progress.is_done and not failed:
         dropped = await drop_others(ctx, space, record.model_tag(embedder.info.model), limit=request.texts)
     outcome = _embedding_outcome(progress, failed)
+    # The bound was reached, so that others may be left.
     if dropped == request.texts:
         outcome = EmbeddingOutcome.MORE
     report = await _embed_report(ctx, space, record, embedder, progress, outcome=outcome, reason=failed)

@@ -232,6 +232,7 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
     if gathered.answered < limits.PROJECTED_SCORE:
         return ()
     budget, hits = room, gathered.hits
+    # Repeats would take the room of further answers.
     if gathered.wants_several:
         hits = [hits[place] for place in distinct_places(hit.text for hit in hits)]
     for place, hit in enumerate(hits, 1):
@@ -255,6 +256,7 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
             )
         )
         room -= min(len(hit.text), most)
+        # A few more, since those that are in the block already are left out.
         if room < -limits.RECALL_DEFAULT * SHORT_CHARS:
             break
     return tuple(items)

@@ -108,6 +108,7 @@ class _PageExtent(NamedTuple):
 
     def ordered(self, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
         """Return `hits` in the order in which they are returned."""
+        # Text from outside comes behind all else.
         return (
             tuple(sorted(hits, key=lambda hit: (hit.trust is TrustLevel.OUTSIDE, hit.at or 0)))
             if self.is_by_time
@@ -213,6 +214,7 @@ async def _unplaced_reason(
     memory = await find_memory(ctx, scope, memory_id)
     if memory is None or (isinstance(memory, TurnMemory) and not memory.turn.is_readable(memory.part)):
         return AbsenceReason.UNKNOWN
+    # The answer for a private memory is that for a missing one.
     if is_private(memory) and not include_private:
         return AbsenceReason.UNKNOWN
     now = ctx.clock.now()

@@ -169,9 +169,11 @@ async def _list_page(ctx: OperationContext, scope: Scope, request: RecordSearchR
     async for document, record in records_below(ctx, scope.space, request.namespace):
         if _passes_filters(record, request, now):
             first.append(_NamedRecord(record.namespace, record.key, document.ref))
+        # At twice the size, so that sorting is seldom.
         if len(first) >= 2 * end:
             first = sorted(first)[:end]
     page = [named.ref for named in sorted(first)[request.offset : end]]
+    # Read again, since a record may have changed behind the walk.
     found = await values_at(ctx.store, scope.space, page, Record)
     return [item_of(ref, record) for ref, record in found.items() if _passes_filters(record, request, now)]
 

@@ -114,6 +114,7 @@ async def edit_runtime_skill(ctx: OperationContext, request: RuntimeSkillEditReq
     def edited(skill: Skill, shelf: SkillShelf) -> Skill | SkillRefusal:
         now = ctx.clock.now()
         new = skill.model_copy(update={**given, "updated_at": now, "observed_at": now, "revision_pending": False})
+        # First, so that an old skill which is saved unchanged is not refused.
         if new.content == skill.content:
             return skill
         if similarity.is_blank(new.topic) or similarity.is_blank(new.title):

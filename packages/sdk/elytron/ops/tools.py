@@ -47,6 +47,7 @@ async def upsert_agent_tool_registry(
     snapshot = request.snapshot
     fingerprint = tools.registry_fingerprint(snapshot)
     forbidden = RegistryRefusal.FORBIDDEN_BY_PROFILE if ctx.profile.is_esp else None
+    # Checked as it was given, since texts that are blacked out have another fingerprint.
     untrue = forbidden or registry_refusal(snapshot)
     kept, scrubbed = scrub_value(tools.with_fingerprints(snapshot))
 
@@ -55,6 +56,7 @@ async def upsert_agent_tool_registry(
         stored, revision = await value_at(ctx.store, scope.space, ref, KeptRegistry)
         known = stored.snapshot if stored is not None else None
         refused = untrue
+        # Of a new one alone, since one that is replaced takes no room.
         if known is None and refused is None and await _is_full(ctx, request):
             refused = RegistryRefusal.TOO_MANY
         changes = ChangeSet(record)

@@ -71,6 +71,7 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
         return skipped_outcome(MaintenancePass.EXTRACTION, NEEDS_MODEL)
     learning, _ = await read_learning(work.ctx, work.space)
     if is_paused(learning):
+        # Marked all the same: what was said in the pause is not learned later.
         await mark_maintained(work, [turn.turn.sequence for turn in work.turns])
         return skipped_outcome(MaintenancePass.EXTRACTION, LEARNING_PAUSED)
     counts: Counter[str] = Counter()
@@ -82,6 +83,7 @@ async def extract_facts(work: PassWork, /) -> PassOutcome:
             continue
         before = counts["refused"]
         changed += await _extract_one(work, turn, counts)
+        # Left open, a turn that the model refused is tried again.
         if counts["refused"] == before or not work.leaves_refused:
             await mark_maintained(
                 work, (turn.turn.sequence,), waits=_waits_for_model(work.ctx, work.extraction, turn.turn)
@@ -149,6 +151,7 @@ async def _extract_one(work: PassWork, turn: KnownTurn, counts: Counter[str]) ->
         and gate in {ReadingGate.ONE_SIDED, ReadingGate.PRESSURE}
         and work.extraction is ExtractionMethod.AUTO
     ):
+        # Not worth the time of a model now, so that rules read it.
         uses_model, gate = False, model_facts.gate_for_rules(turn.turn)
     if gate is not ReadingGate.OPEN:
         counts[gate.value] += 1
@@ -180,6 +183,7 @@ async def _model_gate(work: PassWork, turn: KnownTurn) -> ReadingGate:
     gate = model_facts.gate_for_model(turn.turn, is_pressed=is_pressed)
     if gate is not ReadingGate.ONE_SIDED:
         return gate
+    # The answer may be in the next turn.
     following = await read_turns(work.ctx, work.scope, work.record, (turn.turn.sequence + 1,))
     if not following:
         return gate
@@ -348,6 +352,7 @@ async def sum_up(work: PassWork, /) -> PassOutcome:
     messages = (known.messages if known is not None else 0) + sum(len(turn.turn.messages) for turn in turns)
     if not maintenance.is_summary_due(messages, known):
         return skipped_outcome(MaintenancePass.SUMMARY, "not_due")
+    # A forgotten summary must not come back by the next one.
     earlier = known.text if known is not None and known.forgotten_at is None else ""
     data = summary_data(earlier, [turn.turn for turn in turns], most=work.chars)
     answer = await work.ask(SUMMARY, data, SummaryAnswer)

@@ -334,6 +334,7 @@ async def _rank_facts(
     ranked = ranked_facts(diversify_facts(matching, asked.facts), estimates)
     others = {item.fact.id for item in matching}
     signals = {item.unit.ref.key: item for item in found.found}
+    # Without a word in common: found by the index alone, whose score they keep.
     hits = [
         fact_hit(said.fact, now=asked.now, score=estimates[said.fact.id], signals=signals_of(signals[said.fact.id]))
         for said in facts
@@ -367,6 +368,7 @@ async def _rank_skills(
         for item in scored
     ]
     topics = {topic_key(item.skill.topic) for item in scored}
+    # Found by the index alone. Of a topic that was scored, the scored skill is enough.
     hits += [
         skill_hit(skill, score=estimates[skill.id], signals=signals[skill.id])
         for skill in skills

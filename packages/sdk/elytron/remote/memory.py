@@ -58,6 +58,7 @@ FindNodes = Callable[[], Awaitable[Sequence[ServerAddress]]]
 
 def rank_nodes(name: str, urls: Sequence[str], /) -> list[str]:
     """Return `urls` in the order in which they are asked for the space `name`; its own node comes first."""
+    # By digests of both names, so that a node that goes away moves no space of another.
     return sorted(urls, key=lambda url: blake2b(f"{name}\0{url}".encode(), digest_size=8).digest(), reverse=True)
 
 
@@ -101,6 +102,7 @@ class NodesTransport:
     async def call(self, call: RemoteCall, /) -> bytes:
         await self._look_for_nodes()
         left = self._ordered(call.space)
+        # A copy, since nodes may be found again meanwhile.
         nodes = dict(self._nodes)
         under_way: dict[asyncio.Task[bytes], str] = {}
         latest, failure = left[0], None
@@ -111,6 +113,7 @@ class NodesTransport:
                     under_way[asyncio.create_task(nodes[latest].call(call))] = latest
                 pass_s = limits.REMOTE_PASS_S if left and call.may_repeat else None
                 done, _ = await asyncio.wait(under_way, timeout=pass_s, return_when=asyncio.FIRST_COMPLETED)
+                # Its call stays under way, for the first answer counts.
                 if not done:
                     self._note_silent(latest)
                 for task in done:
@@ -159,6 +162,7 @@ class NodesTransport:
         try:
             await self._take_nodes(await self._find())
         except BaseException:
+            # Not found, so that the next call looks again.
             self._find_at = 0.0
             raise
 
@@ -181,6 +185,7 @@ class NodesTransport:
             address = replace(first, url=url, scheme=url.partition(":")[0])
             node = self._nodes.get(url) or HttpTransport(address, timeout_s=self._timeout_s)
             try:
+                # The last has all the time of a call.
                 async with asyncio.timeout(limits.REMOTE_PASS_S if left else None):
                     found = await node.read("/v1/nodes", ServerNodes)
                 if found.nodes:

@@ -96,6 +96,7 @@ async def mend_fault(keyring: StoreKeyring, fault: KeyringFault, /) -> bool:
         seat = SpaceSeat(inner=fault.record.ref.key, life=KeyLife.LIVE)
         put = PutChange(seat_ref(tag_of(seat.inner)), seat.to_bytes(), revision)
         return await _commit_batch(keyring, keyring_batch(keyring.clock, put))
+    # Copied first: broken off here, the record is still in the keyring.
     if fault.record is not None and not await put_aside(keyring, SpaceId(fault.record.ref.key), fault.record.body):
         return False
     lost = [document for document in (fault.seat, fault.record) if document is not None]

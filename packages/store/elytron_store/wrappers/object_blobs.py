@@ -147,6 +147,7 @@ class ObjectBlobStore(PassingStore):
             folder, _, rest = name.partition("/")
             space = spaces.get(folder)
             named = None if space is None else await self._object_of(space, rest.partition("/")[0])
+            # A younger object may be of a blob that is being written.
             if written_at < before and named != name:
                 await self._drop_object(name)
                 swept += 1

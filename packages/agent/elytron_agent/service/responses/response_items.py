@@ -157,6 +157,7 @@ class _InputReader:
 
     def _reply(self, part: ReplyItem) -> None:
         last = self._messages[-1] if self._messages else None
+        # One reply comes as several items.
         if isinstance(last, ModelReply):
             self._messages[-1] = ModelReply(items=(*last.items, part))
         else:
@@ -334,6 +335,7 @@ def require_options(asked: ResponseRequest, model: ModelClient, /) -> None:
     for name, problem in _option_problems(asked):
         raise InvalidInput(field=name, problem=problem)
     part = client_part(asked.form)
+    # With a stand-in for the tools of the agent, which the model has to accept too.
     model.require(
         ModelRequest(
             messages=(text_message(ChatRole.USER, "."),),

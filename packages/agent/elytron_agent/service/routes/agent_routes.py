@@ -92,6 +92,7 @@ async def change_preferences(call: AgentCall) -> Value:
     await call.user.enabled()
     before = await call.user.preferences()
     made = await call.user.change_preferences(await call.body(wire.PreferencesChange))
+    # Schedules are due by the time of their user.
     if made.timezone != before.timezone:
         await call.service.change_zone(call.user)
     return made
@@ -185,6 +186,7 @@ async def chat_stream(call: AgentCall) -> AgentStream:
     """Begin a turn and return its events. The turn goes on if the client leaves."""
     known = await _agent_of(call)
     asked = await call.body(wire.ChatRequest)
+    # Refused here, as long as no stream has begun.
     check_input(AgentSettings(enabled=True), asked.words, asked.images)
     turn = TurnRequest(asked.words, asked.images, _run_of(known, call.idempotency_key), asked.store)
     feed = await call.service.desk.begin(call.user, known, turn)
@@ -253,6 +255,7 @@ async def _agent_of(call: AgentCall) -> KnownAgent:
 async def _delete_agent(call: AgentCall, known: KnownAgent) -> wire.DeletionAnswer:
     dry_run = call.flag("dry_run")
     if not dry_run:
+        # Runs and schedules end first, for they would write to what is erased.
         agents = [known] if known.subagent is not None else [known, *await call.user.known_subagents(main=known)]
         for each in agents:
             await call.service.desk.cancel(call.user, each)

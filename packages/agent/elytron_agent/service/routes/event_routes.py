@@ -107,6 +107,7 @@ async def _user_events(
     log, loop = service.log(user), asyncio.get_running_loop()
     look_at = loop.time()
     while True:
+        # Taken before the look, so that no commit in between is missed.
         changed = service.context.commits.next(user.space)
         if loop.time() >= look_at:
             await service.look_at_all(user)

@@ -58,6 +58,7 @@ async def put_block(call: AgentCall) -> Response:
     try:
         made = await shelf.change(label, **dict(asked), expected_version=expected)
     except NotFound:
+        # A demanded version is that of a block that is there.
         if call.request.headers.get("if-match") is not None:
             raise PreconditionFailed from None
         given = {name: value for name, value in asked if value is not None}
@@ -106,12 +107,14 @@ async def search_memory(call: AgentCall) -> Value:
     """Search archival memory and what was said."""
     main = await call.user.enabled()
     asked = await call.body(wire.AgentSearchRequest)
+    # Only archival memory has tags.
     sources = (SearchSource.ARCHIVAL,) if asked.tags else asked.sources
     thread = None
     if asked.conversation_id is not None:
         thread = (await _thread_of(call, main, asked.conversation_id)).name
     memory = call.user.memory
     found: list[SearchHit] = []
+    # Archival memory is of no thread.
     if SearchSource.ARCHIVAL in sources and thread is None:
         hits = await ArchivalMemory(memory).search(asked.query, top_k=asked.top_k, tags=asked.tags)
         found += _found_memories(hits, SearchSource.ARCHIVAL)
@@ -157,6 +160,7 @@ async def list_thread_items(call: AgentCall) -> Value:
 async def delete_thread(call: AgentCall) -> Value:
     """Erase what was said in a thread; its agent stays."""
     known = await _named_thread(call)
+    # Ended first, for a turn under way would write to what is erased.
     await call.service.desk.cancel(call.user, known)
     gone = await call.user.clear(known)
     return wire.ThreadDeleted(id=known.id, memories=gone)

@@ -104,8 +104,10 @@ async def get_response(call: AgentCall) -> AgentStream | LaterAnswer:
 async def delete_response(call: AgentCall) -> Value:
     """Erase a response with what was said in it."""
     known = await _named_response(call)
+    # Ended first, for a turn under way would write to what is erased.
     await call.service.responses.cancel(call.user, known)
     shelf = ResponseShelf(call.user)
+    # Read again, since its end has changed it.
     await shelf.erase(await shelf.read(known.document.id))
     return wire.ResponseDeleted(id=known.document.id)
 
@@ -315,6 +317,7 @@ async def delete_item(call: AgentCall) -> Response:
     """Erase the turn of an item, and return the conversation."""
     shelf = await _conversation_shelf(call)
     conversation, item = call.part("conversation_id"), call.part("item_id")
+    # Refuses what is no item of this conversation.
     await shelf.item(conversation, item)
     await ResponseShelf(call.user).erase(await shelf.turn_of_item(conversation, item))
     return body_response(await shelf.read(conversation))
@@ -328,6 +331,7 @@ async def _conversation_shelf(call: AgentCall) -> ConversationShelf:
 
 async def _delete_thread(call: AgentCall, shelf: ConversationShelf, conversation: str) -> None:
     thread = (await shelf.read(conversation)).id
+    # Ended first, for a turn under way would write to what is erased.
     await call.service.lines.cancel((call.user.space, thread))
     await shelf.delete(thread)
 
