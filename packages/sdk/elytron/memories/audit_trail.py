@@ -192,7 +192,6 @@ async def read_buried(
 ) -> BuriedDrafts:
     """Return what of `proposed` was forgotten before."""
     # Most spaces have none, and their writes need not read what they cite.
-    # Without a tombstone in the space nothing that is cited need be read.
     if not await ctx.store.scan(space, TOMBSTONES, limit=1):
         return BuriedDrafts(record, frozenset(), {})
     cited = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
