@@ -1,6 +1,7 @@
 """Vectors beside memories: made after the write, compared at recall, erased with their text, switched in use."""
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,19 @@ import pytest
 from tests.sdk.encoders import WordEmbedder
 
 import elytron
+from elytron.state.encoders import RuntimeEncoders
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.contracts.maintenance import EmbeddingOutcome, MemoryEmbedRequest, ModelSwitchRequest
 from elytron_core.contracts.recall import VectorUse
+from elytron_core.errors import (
+    ElytronError,
+    ModelRefused,
+    ModelUnavailable,
+    SpaceIncomplete,
+    SpaceLocked,
+    StoreCorrupt,
+)
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SeededIds, SpaceId
 from elytron_core.planes.embedding import vector_set
@@ -75,6 +85,78 @@ async def test_a_write_neither_waits_for_nor_fails_by_an_embedder_that_is_down()
         embedder.is_down = True
         report = await memory.recall("a boat")
         assert (report.vectors, report.hits[0].text) == (VectorUse.FAILED, "a boat")
+
+
+class GatedEmbedder(WordEmbedder):
+    """Embeds documents once its gate is open."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def embed_documents(self, texts: Sequence[str], /) -> Sequence[Sequence[float]]:
+        self.begun.set()
+        await self.gate.wait()
+        return await super().embed_documents(texts)
+
+
+@pytest.mark.parametrize("act", ["lock", "rotate"])
+async def test_a_space_that_is_closed_while_it_is_embedded_holds_up_no_other(act: str) -> None:
+    words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+    embedder = GatedEmbedder()
+    async with opened("memory:", embedder) as memory:
+        await memory.secrets.seal("ada", words=words)
+        await memory.add("a boat")
+        await embedder.begun.wait()
+        if act == "lock":
+            await memory.secrets.lock("ada")
+        else:
+            await memory.secrets.rotate("ada", words=words)
+        embedder.gate.set()
+        await memory.context.encoders.settled(ADA)
+        await memory.add("some tea", user_id="bob")
+        await memory.context.encoders.settled(SpaceId("bob"))
+        assert (await memory.inspect(user_id="bob")).documents["vectors"] == 1
+        await memory.secrets.unlock("ada", words=words)
+        await memory.add("the weather")
+        await memory.context.encoders.settled(ADA)
+        assert (await memory.inspect()).documents["vectors"] == 2
+
+
+@pytest.mark.parametrize(
+    ("failure", "waits"),
+    [
+        (ModelUnavailable("away"), {"ada", "bob"}),
+        (ModelRefused("too long"), {"ada"}),
+        (StoreCorrupt(what="a document"), {"ada"}),
+        (SpaceLocked(space="ada"), set[str]()),
+        (SpaceIncomplete(space="ada"), set[str]()),
+    ],
+)
+async def test_an_embedder_that_is_away_holds_up_all_spaces_and_another_fault_its_own(
+    failure: ElytronError, waits: set[str]
+) -> None:
+    clock, done = FrozenClock(), list[str]()
+    encoders = RuntimeEncoders(clock, wanted=WordEmbedder(), former=None)
+
+    async def fail() -> None:
+        raise failure
+
+    async def nudged() -> set[str]:
+        for name in ("ada", "bob"):
+
+            async def work(name: str = name) -> None:
+                done.append(name)
+
+            encoders.nudge(SpaceId(name), work)
+            await encoders.settled(SpaceId(name))
+        return {"ada", "bob"} - set(done)
+
+    encoders.nudge(ADA, fail)
+    await encoders.settled(ADA)
+    assert await nudged() == waits
+    clock.advance(limits.EMBED_PAUSE_MS)
+    assert await nudged() == set()
 
 
 async def test_a_query_that_takes_too_long_goes_on_by_words(monkeypatch: pytest.MonkeyPatch) -> None:

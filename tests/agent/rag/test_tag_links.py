@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import sqlite3
 from array import array
 from collections.abc import AsyncGenerator, Awaitable, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -418,3 +419,27 @@ async def test_an_archive_brings_links_along_and_an_erasure_there_removes_them(t
         assert await tagged_turns(plain.context, ADA, ["red"]) == sorted((stays, later))
         ((_, again),) = (await stored_links(store)).items()
         assert seals_in(again).isdisjoint(seals_in(links))
+
+
+@pytest.mark.parametrize("change", ["body = zeroblob(length(body))", "key = 'zz.' || key", ""])
+@pytest.mark.parametrize("what", ["key = '0'", "length(key) BETWEEN 2 AND 44", "length(key) > 44", "1"])
+async def test_damaged_links_are_passed_over_and_made_again_by_a_repair(what: str, change: str, tmp_path: Path) -> None:
+    path = tmp_path / "kept.db"
+    async with sealed_memory(f"sqlite:{path}") as memory:
+        ids = [(await memory.add(f"text {number}", tags=["red", str(number)])).ids[0] for number in range(4)]
+        assert await tagged_turns(memory.context, ADA, ["red"]) == sorted(ids)
+    with sqlite3.connect(path) as raw:
+        done = f"UPDATE documents SET {change}" if change else "DELETE FROM documents"
+        assert raw.execute(f"{done} WHERE collection = 'tag_links' AND {what}").rowcount > 0
+    raw.close()
+    async with elytron.open(f"sqlite:{path}", space="ada", clock=FrozenClock(step_ms=1)) as memory:
+        await memory.secrets.unlock("ada", words=WORDS)
+        if "body" in change:
+            assert await tagged_turns(memory.context, ADA, ["red"]) in (None, sorted(ids))
+        await memory.inspect(elytron.MemoryInspectionRequest(check=True, repair=True))
+        assert await tagged_turns(memory.context, ADA, ["red"]) == sorted(ids)
+        await memory.erase(ids[0])
+        assert await tagged_turns(memory.context, ADA, ["red", "0"]) == sorted(ids[1:])
+        ((_, left),) = (await stored_links(inner_store(memory.context.store))).items()
+        assert [key for key in left if key.endswith(ids[0])] == []
+        assert (await memory.context.store.check()).ok

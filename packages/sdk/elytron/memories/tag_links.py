@@ -15,7 +15,7 @@ from elytron.context import OperationContext
 from elytron.documents.stored_values import documents_at, value_at
 from elytron.state.spaces import REF, LostRaces
 from elytron_core import limits
-from elytron_core.errors import Conflict, StoreError
+from elytron_core.errors import Conflict, SealBroken, StoreCorrupt, StoreError
 from elytron_core.ids import SpaceId
 from elytron_core.planes.embedding import KEY, TAG_LINKS, LinkedTags, TagLinkMark
 from elytron_core.planes.transcript import TURNS, Turn
@@ -50,7 +50,7 @@ _EMPTY: Final = b"{}"
 async def tagged_turns(ctx: OperationContext, space: SpaceId, tags: Iterable[str], /) -> Sequence[str] | None:
     """Return the turns that have one of `tags`, in order; links that are missing are made before.
 
-    None for a space without links: it is under no secret, or the store takes none. Raises SpaceLocked.
+    None for a space without links: it is under no secret, the store takes none, or one is damaged. Raises SpaceLocked.
     """
     if not await ctx.secrets.store.is_sealed(space) or await ctx.spaces.find(space) is None:
         return None
@@ -59,10 +59,13 @@ async def tagged_turns(ctx: OperationContext, space: SpaceId, tags: Iterable[str
         return None
     cipher = _cipher_of(mark)
     found: set[str] = set()
-    for tag in tag_forms(tags):
-        prefix = f"{cipher.seal_key(tag)}."
-        async for link in scan_documents(ctx.store, space, TAG_LINKS, prefix=prefix):
-            found.add(link.ref.key.removeprefix(prefix))
+    try:
+        for tag in tag_forms(tags):
+            prefix = f"{cipher.seal_key(tag)}."
+            async for link in scan_documents(ctx.store, space, TAG_LINKS, prefix=prefix):
+                found.add(link.ref.key.removeprefix(prefix))
+    except (StoreCorrupt, SealBroken):
+        return None  # all is read instead; a repair makes links again
     return sorted(found)
 
 
@@ -86,7 +89,7 @@ async def _current_mark(ctx: OperationContext, space: SpaceId) -> TagLinkMark | 
                 return await _follow_journal(ctx, space)
             except Conflict as conflict:
                 await race.lost(conflict)
-    except (Conflict, StoreError):
+    except (Conflict, SealBroken, StoreError):
         return None
 
 

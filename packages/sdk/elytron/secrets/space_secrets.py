@@ -53,6 +53,7 @@ class SpaceSecrets:
     ) -> None:
         self.store = store
         store.sweeper = self._sweep
+        store.redrawn = (TAG_LINKS,)
         self._copy = copy
         self._is_elsewhere = is_elsewhere
         self._ids = ids
@@ -291,7 +292,7 @@ class SpaceSecrets:
             from elytron_store.secret.grants import GrantDesk
             from elytron_store.secret.keeper import PlainContents, SecretKeeper
 
-            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=(TAG_LINKS,))
+            contents = PlainContents(COLLECTIONS, (CHECKPOINT,), WITH_BLOBS, redrawn=self.store.redrawn)
             keeper = SecretKeeper(self.store, ids=self._ids, contents=contents)
             self._parts = keeper, GrantDesk(self.store, ids=self._ids, keys=self._keys)
         return self._parts

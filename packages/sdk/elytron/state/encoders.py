@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from elytron_core import limits
 from elytron_core.clock import Clock
 from elytron_core.contracts.recall import VectorUse
-from elytron_core.errors import ElytronError, ModelError, ModelRefused, ModelUnavailable
+from elytron_core.errors import Conflict, ElytronError, ModelError, ModelRefused, ModelUnavailable, SpaceLocked
 from elytron_core.ids import SpaceId
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.embedding import ModelReach, VectorSet, vector_set
@@ -107,6 +107,7 @@ class RuntimeEncoders:
         self.reaches: dict[str, ModelReach] = {}
         """The languages that embedders were found to read, by their model."""
         self._paused_until = 0
+        self._paused: LruCache[SpaceId, int] = LruCache(limits.EMBED_REFUSED_KEPT)
         self._rests_until = 0
 
     @property
@@ -187,19 +188,24 @@ class RuntimeEncoders:
         return {ref for known, model, ref in self._refused if (known, model) == (space, tag)}
 
     def nudge(self, space: SpaceId, work: Callable[[], Awaitable[None]], /) -> None:
-        """See to it that `work` is done soon, once at a time for each space, unless an embedder failed lately."""
+        """See to it that `work` is done soon, once at a time for each space, unless it or an embedder failed lately."""
         running = self._passes.get(space)
         if self._wanted is None or (running is not None and not running.done()):
             return
-        if self._clock.now() >= self._paused_until:
+        if self._clock.now() >= max(self._paused_until, self._paused.get(space) or 0):
             self._passes[space] = asyncio.get_running_loop().create_task(self._guarded(space, work))
 
     async def _guarded(self, space: SpaceId, work: Callable[[], Awaitable[None]]) -> None:
         try:
             await work()
-        except ElytronError:
-            # A text without a vector is found by its lack of one: nothing is lost, and the next pass finds it.
+        # A text without a vector is found by its lack of one: nothing is lost, and the next pass finds it.
+        except ModelUnavailable:
             self._paused_until = self._clock.now() + limits.EMBED_PAUSE_MS
+        except (Conflict, SpaceLocked):
+            pass  # its user locked it, or seals it again: that is no fault, and may be over at once
+        except ElytronError:
+            # Other spaces go on: a text that is refused, or damage, is of this one alone.
+            self._paused[space] = self._clock.now() + limits.EMBED_PAUSE_MS
         finally:
             self._passes.pop(space, None)
 

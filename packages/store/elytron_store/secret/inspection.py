@@ -1,10 +1,22 @@
 """The engine's report of a check, in the words of callers, who know of no inner spaces."""
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from elytron_core.errors import SealBroken
+from elytron_core.clock import Instant
+from elytron_core.errors import SealBroken, StoreCorrupt
 from elytron_core.ids import SpaceId, is_reserved
-from elytron_core.ports.store import CheckReport, DamageKind, Store, StoreProblem, scan_entries, scan_spaces
+from elytron_core.ports.store import (
+    CheckReport,
+    DamageKind,
+    ErasureTarget,
+    Store,
+    StoreProblem,
+    scan_documents,
+    scan_entries,
+    scan_spaces,
+)
 from elytron_store.secret.records import HOLD, INNER_PREFIX, OWN, SEAT_WHAT, SECRET_GUARD, SeatState, read_seat
 
 
@@ -44,6 +56,21 @@ async def report_secrets(inner: Store, report: CheckReport, /) -> CheckReport:
         entries=max(report.entries - entries, 0),
         problems=(*named, *problems),
     )
+
+
+async def redraw_spaces(inner: Store, collections: Sequence[str], /, *, at: Instant) -> None:
+    """Erase the documents of `collections` in all spaces under secrets; they are drawn again when they are needed."""
+    async for space in scan_spaces(inner):
+        if space.startswith(INNER_PREFIX):
+            with suppress(StoreCorrupt):
+                await erase_redrawn(inner, space, collections, at=at)
+
+
+async def erase_redrawn(inner: Store, space: SpaceId, collections: Sequence[str], /, *, at: Instant) -> None:
+    """Erase the documents of `collections` in an inner space."""
+    refs = [each.ref for collection in collections async for each in scan_documents(inner, space, collection)]
+    if refs:
+        await inner.erase(ErasureTarget(space=space, at=at, refs=tuple(refs)))
 
 
 def _owner_of(space: SpaceId | None, owners: dict[SpaceId, SpaceId]) -> SpaceId | None:

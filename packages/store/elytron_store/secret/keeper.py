@@ -39,6 +39,7 @@ from elytron_store.secret.derivation.user_key import (
 )
 from elytron_store.secret.derivation.words import entropy_of
 from elytron_store.secret.holds import HoldRenewal, erase_hold, fresh_until
+from elytron_store.secret.inspection import erase_redrawn
 from elytron_store.secret.records import (
     ATTEMPTS,
     GRANT,
@@ -283,13 +284,7 @@ class SecretKeeper:
 
     async def _erase_redrawn(self, inner: SpaceId) -> None:
         # Their own key may have been seen, in the plain space or under the former data key.
-        refs = [
-            document.ref
-            for collection in self._contents.redrawn
-            async for document in scan_documents(self._inner, inner, collection)
-        ]
-        if refs:
-            await self._inner.erase(ErasureTarget(space=inner, at=self._clock.now(), refs=tuple(refs)))
+        await erase_redrawn(self._inner, inner, self._contents.redrawn, at=self._clock.now())
 
     async def _undo(self, space: SpaceId, inner: SpaceId) -> None:
         found = await self.store.seats.read(space)

@@ -66,6 +66,7 @@ class SecretStore(PassingStore):
         self.seats = SeatBook(inner, self.sessions)
         self.listeners: list[Listener] = []
         self.sweeper: Sweeper | None = None
+        self.redrawn: tuple[str, ...] = ()
         self._sealed: SealedSpaces | None = None
         self._plain: LruCache[SpaceId, None] = LruCache(_PLAIN_KEPT)
 
@@ -174,8 +175,12 @@ class SecretStore(PassingStore):
         return await self._reported(await self._inner.check())
 
     async def repair(self) -> CheckReport:
-        """Have the store beneath repaired."""
-        return await self._reported(await self._inner.repair())
+        """Have the store beneath repaired. What is drawn again by itself is erased: no part of it is missing then."""
+        from elytron_store.secret.inspection import redraw_spaces
+
+        report = await self._inner.repair()
+        await redraw_spaces(self._inner, self.redrawn, at=self.clock.now())
+        return await self._reported(report)
 
     async def _reported(self, report: CheckReport) -> CheckReport:
         from elytron_store.secret.inspection import report_secrets
