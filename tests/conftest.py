@@ -41,7 +41,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return  # one of the processes already: it would share its part among processes again, without end
     if getattr(named, "numprocesses", 0) is None and all(Path(part).is_dir() for part in config.args):
-        named.numprocesses, named.maxprocesses = "logical", named.maxprocesses or WORKERS_MAX
+        # One more than there are cores: a third of the tests' time is waiting for disks and other processes.
+        named.numprocesses = min((os.cpu_count() or 1) + 1, named.maxprocesses or WORKERS_MAX)
         # Halves in order, so that what a module's tests share is made once, until one has none left and takes others'.
         named.dist = "worksteal" if named.dist == "no" else named.dist
 

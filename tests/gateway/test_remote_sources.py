@@ -36,6 +36,8 @@ async def page(request: Request) -> Response:
             return RedirectResponse("http://localhost/terms.txt")
         case "round":
             return RedirectResponse("/round")
+        case "odd":
+            return Response(status_code=302, headers={"Location": "http://[/terms.txt"})
         case "on":
             return RedirectResponse("/terms.txt")
         case "packed":
@@ -92,6 +94,19 @@ async def test_an_allowed_host_is_read_and_followed_within_what_is_allowed(url: 
         await read_source(f"{url}/nothing", HERE, max_bytes=1_000)
     with pytest.raises(PayloadTooLarge):
         await read_source(f"{url}/terms.txt", HERE, max_bytes=5)
+
+
+@pytest.mark.parametrize(
+    "odd", ["http://[", "http://127.0.0.1:99999/x", "http://127.0.0.1:x/", "https://[::1/x", "file://["]
+)
+async def test_an_address_that_is_none_is_refused(odd: str) -> None:
+    with pytest.raises((InvalidInput, PermissionRefused)):
+        await read_source(odd, HERE, max_bytes=10)
+
+
+async def test_a_server_that_leads_on_to_an_odd_address_is_followed_no_further(url: str) -> None:
+    with pytest.raises(PermissionRefused):
+        await read_source(f"{url}/odd", HERE, max_bytes=10)
 
 
 async def test_a_name_that_leads_into_a_private_network_is_refused() -> None:

@@ -334,9 +334,12 @@ class AllowedSources:
 async def read_source(uri: str, allowed: AllowedSources, /, *, max_bytes: int) -> GivenFile:
     """Return the content at `uri`.
 
-    Raises PermissionRefused for an address that is not allowed, NotFound, PayloadTooLarge, Unreachable.
+    Raises InvalidInput, PermissionRefused for an address that is not allowed, NotFound, PayloadTooLarge, Unreachable.
     """
-    address = urlsplit(uri)
+    try:
+        address = urlsplit(uri)
+    except ValueError:
+        raise InvalidInput(field="uri", problem="is no address") from None
     match address.scheme.lower():
         case "file":
             return await asyncio.to_thread(_read_file, address.netloc, unquote(address.path), allowed, max_bytes)
@@ -390,7 +393,7 @@ async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> GivenF
                     return await _read_body(response, uri, max_bytes)
                 finally:
                     await response.aclose()
-            except httpx.HTTPError as error:
+            except (httpx.HTTPError, httpx.InvalidURL) as error:
                 raise Unreachable(f"{host!r} does not answer: {type(error).__name__}") from None
     raise PermissionRefused(f"this address leads on more than {REDIRECTS} times")
 
@@ -418,11 +421,15 @@ async def _checked_address(uri: str, allowed: AllowedSources) -> tuple[str, str]
 
     The name is looked up once, so that the check and the read use the same answer.
     """
-    address = urlsplit(uri)
+    refusal = PermissionRefused("this address is on no host that the server reads resources from")
+    try:
+        address = urlsplit(uri)
+        port = address.port or (443 if address.scheme == "https" else 80)
+    except ValueError:  # an odd bracket or port, also where another server leads on to it
+        raise refusal from None
     host = (address.hostname or "").lower()
     if host not in allowed.hosts or address.scheme not in {"http", "https"} or address.username is not None:
-        raise PermissionRefused("this address is on no host that the server reads resources from")
-    port = address.port or (443 if address.scheme == "https" else 80)
+        raise refusal
     number = await number_of(host, port)
     is_named = _is_number(host)
     if not is_named and not is_public(number):

@@ -79,6 +79,18 @@ async def test_g21_a_credential_has_one_client_and_no_other_uses_it(
         assert openings(files) == 3
 
 
+async def test_a_turn_that_begins_while_its_memory_is_closed_waits_and_opens_it_again(
+    files: FileServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CREDENTIALS_HELD", 0)
+    async with serving(files, keys=KEYS) as server, hooked(server) as hooks:
+
+        async def some_turns(count: int) -> set[str]:
+            return {(await told(hooks, "I like tea.", credential="sk-of-ada")).failure for _ in range(count)}
+
+        assert set().union(*await asyncio.gather(*(some_turns(count) for count in (3, 4, 5)))) == {""}
+
+
 async def test_two_processes_take_turns_with_one_credential(files: FileServer) -> None:
     clock = FrozenClock(AT)
     async with serving(files, keys=KEYS) as server, hooked(server, clock) as one, hooked(server, clock) as other:

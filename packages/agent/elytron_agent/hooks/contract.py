@@ -200,12 +200,17 @@ class CredentialMemories:
         return self._clock.now() - held.used_at >= limits.CREDENTIAL_IDLE_MS
 
     async def _let_go(self) -> None:
-        idle = [key for key, held in self._held.items() if not held.users]
-        for key in idle[: max(len(self._held) - limits.CREDENTIALS_HELD, 0)]:
-            # Taken out before it is closed, so that no turn gets it.
-            held = self._held.pop(key)
-            if held.memory is not None:
-                await held.memory.close()
+        idle = [(key, held) for key, held in self._held.items() if not held.users]
+        for key, held in idle[: max(len(self._held) - limits.CREDENTIALS_HELD, 0)]:
+            # It stays in its place while it is closed, so that a turn that begins meanwhile waits and opens it again.
+            async with held.opening:
+                if held.users:
+                    continue
+                memory, held.memory = held.memory, None
+                if memory is not None:
+                    await memory.close()
+            if not held.users and self._held.get(key) is held:
+                del self._held[key]
 
 
 SECTION: Final = "openai"
