@@ -5,9 +5,10 @@ import pytest
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, AccessQuotaRequest, Principal
-from elytron_adapter.admission_control import FairPlaces, KeyQuotas, LoadBounds
+from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.envelope import CallTransport, RejectedAnswer, Response
+from elytron_adapter.key_quotas import KeyQuotas
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 from elytron_core.errors import InvalidInput, RateLimited

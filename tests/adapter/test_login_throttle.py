@@ -2,7 +2,7 @@
 
 import pytest
 
-from elytron_adapter.admission_control import WrongAttempts, place_of
+from elytron_adapter.key_quotas import WrongAttempts, place_of
 from elytron_core import limits
 from elytron_core.clock import FrozenClock
 

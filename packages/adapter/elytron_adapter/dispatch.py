@@ -13,7 +13,7 @@ from elytron.registry import AnyOperation, CallerRole, by_name
 from elytron.runtime import MemoryRuntime
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Authenticator, Principal
-from elytron_adapter.admission_control import KeyQuotas, LoadShedding, NoShedding, WrongAttempts
+from elytron_adapter.admission_control import LoadShedding, NoShedding
 from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.envelope import (
     LOCAL,
@@ -27,6 +27,7 @@ from elytron_adapter.envelope import (
     reject_error,
 )
 from elytron_adapter.idempotency import RepeatedCalls
+from elytron_adapter.key_quotas import KeyQuotas, WrongAttempts
 from elytron_adapter.transport_switches import TransportSwitches
 from elytron_core import limits
 from elytron_core.contracts.archive import ArchiveWord, ImportMode

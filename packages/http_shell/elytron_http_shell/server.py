@@ -21,8 +21,9 @@ from elytron_adapter.access_keys import (
     Authenticator,
     DevelopmentCallers,
 )
-from elytron_adapter.admission_control import FairPlaces, LoadBounds, WrongAttempts
+from elytron_adapter.admission_control import FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.key_quotas import WrongAttempts
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
 from elytron_core.planes.space import PrincipalKind

@@ -13,10 +13,11 @@ from elytron.documents.planes import HOMES, KeptMemory, by_plane, citations_of, 
 from elytron.documents.stored_values import ChangeSet, documents_under, key_of, read_slot, values_at
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.indexing.units import vectors_prefix
-from elytron.memories.audit_trail import stones_of, trail_documents
+from elytron.memories.audit_trail import trail_documents
 from elytron.memories.links import links_of_memory
 from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory, find_stored
 from elytron.memories.tag_links import tag_links_of
+from elytron.memories.tombstones import stones_of
 from elytron.state.spaces import LostRaces, opening_changes
 from elytron_core import limits
 from elytron_core.contracts.control import (

@@ -1,24 +1,14 @@
-"""Trails of what was done to memories: control calls, and tombstones of what was forgotten.
+"""Audit trails: a control call is stored beside the document that it changes, in the same batch."""
 
-A control call is stored beside the document that it changes, in the same batch. Tombstones are keyed tags, compared
-with what is proposed; no content is stored.
-"""
-
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from elytron.context import OperationContext
-from elytron.documents.stored_values import ChangeSet, documents_at, value_at, values_at
+from elytron.documents.stored_values import ChangeSet, documents_at, values_at
 from elytron_core.clock import Instant
 from elytron_core.contracts.control import HistoryEvent, HistoryItem
-from elytron_core.ids import SpaceId, TurnId
-from elytron_core.planes import facts, transcript
-from elytron_core.planes.facts import TOMBSTONES, FactKind, FactTombstone, LearningRules
+from elytron_core.ids import SpaceId
 from elytron_core.planes.space import AUDIT, AuditAction, AuditEvent, AuditTrail, SpaceRecord
-from elytron_core.planes.transcript import cited_turn
-from elytron_core.policy.admission.facts import content_forms, message_sentences, telling_sentences
-from elytron_core.ports import store
 from elytron_core.ports.store import Document, DocumentRef, JournalAction
-from elytron_core.scope import ConversationKey
 
 
 def event_of(
@@ -97,156 +87,3 @@ def with_trail(
         noted = {"by": event.by, "reason": reason, "audit_id": event.audit_id, "source": event.source}
         told[kind, event.at] = known.model_copy(update=noted)
     return sorted(told.values(), key=lambda item: (item.at, places.get((item.event, item.at), 0)))
-
-
-LEARNING = DocumentRef(facts.LEARNING, facts.KEY)
-
-
-def topic_tag(record: SpaceRecord, topic: str, /) -> str:
-    """Return the tag of a topic in tombstones."""
-    return _topic_tag(record, facts.topic_key(topic))
-
-
-def _topic_tag(record: SpaceRecord, key: str) -> str:
-    return record.tag("tombstone topic", key)
-
-
-async def bury_facts(
-    ctx: OperationContext,
-    space: SpaceId,
-    record: SpaceRecord,
-    changes: ChangeSet,
-    facts: Iterable[facts.Fact],
-    /,
-    *,
-    at: Instant,
-) -> None:
-    """Add tombstones of `facts` to a batch.
-
-    The rules get another revision: a write that was judged without these tombstones is judged again.
-    """
-    wanted = await _tombstone_refs(ctx, space, record, facts)
-    known = await documents_at(ctx.store, space, wanted)
-    for ref, fact in wanted.items():
-        stone = FactTombstone(fact=fact.id, topic=topic_tag(record, fact.topic), at=at)
-        revision = known[ref].revision if ref in known else 0
-        changes.put(ref, stone, expects=revision, action=None)
-    if wanted:
-        rules, revision = await read_learning(ctx, space)
-        changes.put(LEARNING, rules, expects=revision, action=None)
-
-
-async def exhume_facts(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, changes: ChangeSet, facts: Iterable[facts.Fact], /
-) -> None:
-    """Add the deletion of the tombstones of `facts` to a batch."""
-    for ref, document in (await stones_of(ctx, space, record, facts)).items():
-        changes.delete(ref, expects=document.revision)
-
-
-async def stones_of(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[facts.Fact], /
-) -> dict[DocumentRef, Document]:
-    """Return the stored tombstones of `facts`."""
-    return await documents_at(ctx.store, space, await _tombstone_refs(ctx, space, record, facts))
-
-
-async def stones_of_topic(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, topic: str, /
-) -> dict[DocumentRef, Document]:
-    """Return the stored tombstones of every fact of a topic."""
-    keys = (facts.topic_key(topic), *facts.earlier_topic_keys(topic))
-    tags = {_topic_tag(record, key) for key in keys}
-    stones = store.scan_documents(ctx.store, space, TOMBSTONES)
-    return {stone.ref: stone async for stone in stones if FactTombstone.from_bytes(stone.body).topic in tags}
-
-
-async def read_learning(ctx: OperationContext, space: SpaceId, /) -> tuple[LearningRules, int]:
-    """Return the rules of a space, and their revision."""
-    rules, revision = await value_at(ctx.store, space, LEARNING, LearningRules)
-    return rules or LearningRules(), revision
-
-
-class BuriedDrafts:
-    """The forgotten drafts of one write."""
-
-    def __init__(
-        self, record: SpaceRecord, there: frozenset[DocumentRef], said: Mapping[str, tuple[str, ...]], /
-    ) -> None:
-        self._record = record
-        self._there = there
-        self._said = said
-
-    def has(self, kind: FactKind, content: str, citations: Sequence[str], home: ConversationKey | None, /) -> bool:
-        """Return whether this content, or a sentence that it cites, was forgotten."""
-        told = [sentence for name in citations for sentence in self._said.get(name, ())]
-        return not self._there.isdisjoint(_tombstone_places(self._record, kind, content, told, home))
-
-
-Proposed = tuple[FactKind, str, Sequence[str], ConversationKey | None]
-"""The kind, content and citations of a draft, and the only conversation that it counts in."""
-
-
-async def read_buried(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, proposed: Sequence[Proposed], /
-) -> BuriedDrafts:
-    """Return what of `proposed` was forgotten before."""
-    # Most spaces have none, and their writes need not read what they cite.
-    if not await ctx.store.scan(space, TOMBSTONES, limit=1):
-        return BuriedDrafts(record, frozenset(), {})
-    cited = await _cited_texts(ctx, space, {name for _, _, citations, _ in proposed for name in citations})
-    said = {name: message_sentences(text) for name, text in cited.items()}
-    places = {
-        ref
-        for kind, content, citations, home in proposed
-        for ref in _tombstone_places(
-            record, kind, content, [one for name in citations for one in said.get(name, ())], home
-        )
-    }
-    return BuriedDrafts(record, frozenset(await documents_at(ctx.store, space, places)), said)
-
-
-async def _tombstone_refs(
-    ctx: OperationContext, space: SpaceId, record: SpaceRecord, facts: Iterable[facts.Fact]
-) -> dict[DocumentRef, facts.Fact]:
-    """Return where the tombstones of `facts` stand, or would."""
-    asked = list(facts)
-    said = await _cited_texts(ctx, space, {name for fact in asked for name in fact.citations})
-    return {ref: fact for fact in asked for ref in places_of(record, fact, said, fact.home)}
-
-
-def places_of(
-    record: SpaceRecord, fact: facts.Fact, said: Mapping[str, str], home: ConversationKey | None, /
-) -> list[DocumentRef]:
-    """Return the places of the tombstones of a fact that counts in `home`; `said` has the texts that it cites."""
-    told = telling_sentences([said[name] for name in fact.citations if name in said], fact.content)
-    return _tombstone_places(record, fact.kind, fact.content, told, home)
-
-
-def _tombstone_places(
-    record: SpaceRecord, kind: FactKind, content: str, told: Iterable[str], home: ConversationKey | None
-) -> list[DocumentRef]:
-    where = home or ()
-    tags = [record.tag("tombstone", form, *where) for form in content_forms(content)]
-    tags += [record.tag("tombstone sentence", kind.value, sentence, *where) for sentence in told]
-    return [DocumentRef(TOMBSTONES, tag) for tag in tags]
-
-
-async def _cited_texts(ctx: OperationContext, space: SpaceId, citations: Collection[str]) -> dict[str, str]:
-    """Return the text of each of `citations` in a space, as `cited_texts` does."""
-    named = {place[0] for name in citations if (place := cited_turn(name)) is not None}
-    turns = await values_at(ctx.store, space, (DocumentRef(transcript.TURNS, turn) for turn in named), transcript.Turn)
-    return cited_texts({TurnId(ref.key): turn for ref, turn in turns.items()}, citations)
-
-
-def cited_texts(turns: Mapping[TurnId, transcript.Turn], citations: Iterable[str], /) -> dict[str, str]:
-    """Return the text of each cited message of `turns` that may still be read; of a cited turn, all its messages."""
-    texts: dict[str, str] = {}
-    for name in citations:
-        place = cited_turn(name)
-        turn = turns.get(place[0]) if place is not None else None
-        if place is not None and turn is not None:
-            part = place[1]
-            parts = [one for one in range(len(turn.messages)) if part in {None, one} and turn.is_readable(one)]
-            texts[name] = "\n".join(turn.messages[one].text for one in parts)
-    return texts

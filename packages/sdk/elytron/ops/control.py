@@ -20,7 +20,7 @@ from elytron.documents.stored_values import (
 )
 from elytron.erasure.removal import erase_memories, erase_origin, erase_space, space_dependants
 from elytron.intake import admit_texts
-from elytron.memories.audit_trail import audit_trails, bury_facts, event_of, exhume_facts, note_events, with_trail
+from elytron.memories.audit_trail import audit_trails, event_of, note_events, with_trail
 from elytron.memories.lookup import (
     DocumentMark,
     FactMemory,
@@ -38,6 +38,7 @@ from elytron.memories.lookup import (
     parts_of,
     require_disclosed,
 )
+from elytron.memories.tombstones import bury_facts, exhume_facts
 from elytron.recall.filters import is_meant, passes_filters, wants_plane
 from elytron.state.spaces import REF
 from elytron.writes.commit import SettledChanges, settle_report

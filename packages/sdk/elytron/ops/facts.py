@@ -8,9 +8,10 @@ from elytron.documents.hits import CursorForm
 from elytron.documents.planes import is_private_candidate, place_of
 from elytron.documents.stored_values import ChangeSet, key_of, read_slot, versions_of
 from elytron.intake import admit_texts
-from elytron.memories.audit_trail import LEARNING, bury_facts, event_of, note_events, read_learning, stones_of_topic
+from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.links import RestingMemory, link_written, meant_conversation, unlink_left
 from elytron.memories.lookup import FactMemory, may_disclose, must_find, require_disclosed, tag_of
+from elytron.memories.tombstones import LEARNING, bury_facts, read_learning, stones_of_topic
 from elytron.writes.candidates import admit_candidate
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.facts import plan_change, uses_of

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet, value_at
-from elytron.memories.audit_trail import read_learning
+from elytron.memories.tombstones import read_learning
 from elytron.passes.governance import (
     NEEDS_MODEL,
     KnownTurn,

@@ -28,7 +28,7 @@ from elytron.context import OperationContext
 from elytron.documents.planes import HOMES, is_expired, is_forgotten
 from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.intake import OwnOutput, scrub_value
-from elytron.memories.audit_trail import LEARNING, cited_texts, places_of, read_learning, topic_tag
+from elytron.memories.tombstones import LEARNING, cited_texts, places_of, read_learning, topic_tag
 from elytron.writes.commit import SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant

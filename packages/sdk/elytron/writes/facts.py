@@ -18,17 +18,10 @@ from elytron.documents.stored_values import (
     slot_ref,
     values_at,
 )
-from elytron.memories.audit_trail import (
-    LEARNING,
-    BuriedDrafts,
-    bury_facts,
-    event_of,
-    note_events,
-    read_buried,
-    read_learning,
-)
+from elytron.memories.audit_trail import event_of, note_events
 from elytron.memories.links import RestingMemory, link_sources, unlink_left
 from elytron.memories.lookup import FactMemory, must_find, tag_of
+from elytron.memories.tombstones import LEARNING, BuriedDrafts, bury_facts, read_buried, read_learning
 from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes
 from elytron_core import limits
 from elytron_core.clock import Instant

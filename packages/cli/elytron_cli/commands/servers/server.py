@@ -149,8 +149,9 @@ async def _serve_proxy(asked: "ProxySettings", serving: Any) -> None:
     except ImportError as error:
         raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
     from elytron_adapter.access_keys import AccessKeys, DevelopmentCallers
-    from elytron_adapter.admission_control import FairPlaces, WrongAttempts
+    from elytron_adapter.admission_control import FairPlaces
     from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+    from elytron_adapter.key_quotas import WrongAttempts
     from elytron_cli.server.extras import require_entry
 
     found, out = run_settings(), run_output()

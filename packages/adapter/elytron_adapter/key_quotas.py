@@ -1,0 +1,162 @@
+"""Daily quotas of access keys over all processes of a store, and the count of wrong attempts."""
+
+import ipaddress
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.state.spaces import LostRaces, opening_changes
+from elytron_adapter.access_keys import Principal
+from elytron_core import limits
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import Conflict, ElytronError, RateLimited
+from elytron_core.ids import SYSTEM_SPACE
+from elytron_core.lru_cache import LruCache
+from elytron_core.planes.space import ACCESS_USAGE, KeyQuota, KeyUsage
+from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(slots=True)
+class _KeyCount:
+    """Usage of one key on one day: as it was last read from the store, and what this process added since."""
+
+    stored: KeyUsage
+    stored_at: Instant
+    calls: int = 0
+    size_bytes: int = 0
+    is_storing: bool = False
+
+
+class KeyQuotas:
+    """Charges calls to the quotas of their keys.
+
+    A process counts in memory and adds its count to the store every `QUOTA_STORED_EVERY_MS`, and after
+    `QUOTA_STORED_EVERY_CALLS` calls. So several processes together may exceed a quota by what they counted since, and a
+    process that is killed forgets that much.
+    """
+
+    def __init__(self, context: OperationContext, /) -> None:
+        self._context = context
+        self._counts: LruCache[str, _KeyCount] = LruCache(limits.ACCESS_KEYS_CACHED)
+
+    async def charge(self, principal: Principal, size_bytes: int, /) -> None:
+        """Count a call of `principal` whose body has `size_bytes`.
+
+        Raises RateLimited, and counts nothing, if the quota of its key has no room for it today.
+        """
+        quota = principal.quota
+        if quota is None or not quota.is_daily:
+            return
+        now = self._context.clock.now()
+        count = await self._current(principal.id, now)
+        _require_room(quota, count, size_bytes, now)
+        count.calls += 1
+        count.size_bytes += size_bytes
+
+    async def _current(self, key_id: str, now: Instant) -> _KeyCount:
+        day = now // _DAY_MS
+        count = self._counts.get(key_id)
+        if count is None or count.stored.day != day:
+            count = self._counts[key_id] = _KeyCount(await self._read(key_id, day), now)
+        is_due = now - count.stored_at >= limits.QUOTA_STORED_EVERY_MS or count.calls >= limits.QUOTA_STORED_EVERY_CALLS
+        # One call stores. Those that come meanwhile are counted in memory.
+        if count.calls and is_due and not count.is_storing:
+            count.is_storing = True
+            try:
+                await self._store(key_id, count, now)
+            except ElytronError:
+                # A store that takes no writes refuses the calls that write by itself; reading goes on, counted here.
+                count.stored_at = now
+            finally:
+                count.is_storing = False
+        return count
+
+    async def _read(self, key_id: str, day: int) -> KeyUsage:
+        usage, _ = await self._usage(key_id)
+        return usage if usage is not None and usage.day == day else KeyUsage(day=day)
+
+    async def _usage(self, key_id: str) -> tuple[KeyUsage | None, int]:
+        (document,) = await self._context.store.get(SYSTEM_SPACE, (DocumentRef(ACCESS_USAGE, key_id),))
+        return (None, 0) if document is None else (KeyUsage.from_bytes(document.body), document.revision)
+
+    async def _store(self, key_id: str, count: _KeyCount, now: Instant) -> None:
+        """Add what `count` has beyond the store's own figures to these. Calls that come meanwhile stay for the next."""
+        race = LostRaces()
+        while True:
+            record, is_new = await self._context.spaces.found_or_new(SYSTEM_SPACE)
+            usage, revision = await self._usage(key_id)
+            day, calls, size_bytes = count.stored.day, count.calls, count.size_bytes
+            base = usage if usage is not None and usage.day == day else KeyUsage(day=day)
+            total = KeyUsage(day=day, calls=base.calls + calls, size_bytes=base.size_bytes + size_bytes)
+            ref, body = DocumentRef(ACCESS_USAGE, key_id), total.to_bytes()
+            puts, requires, entries = opening_changes(record, is_new=is_new)
+            batch = Batch(
+                space=SYSTEM_SPACE,
+                at=now,
+                puts=(*puts, PutChange(ref, body, revision)),
+                requires=requires,
+                entries=(*entries, EntryDraft(JournalAction.OPERATOR, ref, record.digest(body))),
+            )
+            try:
+                await self._context.store.commit(batch)
+            except Conflict as conflict:
+                self._context.spaces.forget(SYSTEM_SPACE)
+                await race.lost(conflict)
+                continue
+            count.stored, count.stored_at = total, now
+            count.calls -= calls
+            count.size_bytes -= size_bytes
+            return
+
+
+def _require_room(quota: KeyQuota, count: _KeyCount, size_bytes: int, now: Instant) -> None:
+    retry_after_s = (_DAY_MS - now % _DAY_MS) // 1_000 + 1
+    calls = count.stored.calls + count.calls + 1
+    if quota.calls_per_day is not None and calls > quota.calls_per_day:
+        raise RateLimited(limit=quota.calls_per_day, retry_after_s=retry_after_s, period="day")
+    total_bytes = count.stored.size_bytes + count.size_bytes + size_bytes
+    if quota.bytes_per_day is not None and total_bytes > quota.bytes_per_day:
+        raise RateLimited(limit=quota.bytes_per_day, retry_after_s=retry_after_s, what="bytes", period="day")
+
+
+_MINUTE_MS = 60_000
+_V6_PLACE_BITS = 64
+"""Prefix of the IPv6 addresses that one customer of a network has."""
+
+
+class WrongAttempts:
+    """Counts wrong credentials by the place that they came from, of a bounded number of places; `most` 0: any number.
+
+    Right ones are let in from every place, also after wrong ones:
+    behind a proxy all callers come from one place. Guessing is kept hopeless by the length of keys, not by this.
+    """
+
+    def __init__(self, clock: Clock, /, *, most: int = limits.WRONG_CREDENTIALS_PER_MINUTE) -> None:
+        self.most = most
+        self._clock = clock
+        self._places: LruCache[str, tuple[Instant, int]] = LruCache(limits.WRONG_CREDENTIALS_PLACES)
+
+    def failed(self, address: str | None, /) -> int | None:
+        """Count a wrong credential from `address`; return the seconds to wait if there were too many, else None."""
+        if not self.most:
+            return None
+        place = place_of(address)
+        now = self._clock.now()
+        began, count = self._places.get(place, (now, 0))
+        # A clock that steps back begins a new minute.
+        if not 0 <= now - began < _MINUTE_MS:
+            began, count = now, 0
+        self._places[place] = (began, count + 1)
+        return -(-(began + _MINUTE_MS - now) // 1000) if count >= self.most else None
+
+
+def place_of(address: str | None, /) -> str:
+    """Return the place of an address: itself, or its network in IPv6; one for all that have none."""
+    try:
+        found = ipaddress.ip_address(address or "")
+    except ValueError:
+        return ""
+    if isinstance(found, ipaddress.IPv6Address):
+        return str(found.ipv4_mapped or ipaddress.ip_network((found, _V6_PLACE_BITS), strict=False))
+    return str(found)
