@@ -245,6 +245,27 @@ class CheckReport:
         return not self.problems
 
 
+@dataclass(slots=True)
+class CheckTally:
+    """Counts of a check or repair that is under way."""
+
+    spaces: int = 0
+    documents: int = 0
+    entries: int = 0
+    blobs: int = 0
+
+    def report(self, problems: Sequence[StoreProblem], /, *, clipped: bool = False) -> CheckReport:
+        """Return the report of these counts, with the first `limits.PROBLEMS_MAX` of `problems`."""
+        return CheckReport(
+            self.spaces,
+            self.documents,
+            self.entries,
+            self.blobs,
+            problems=tuple(problems[: limits.PROBLEMS_MAX]),
+            clipped=clipped or len(problems) > limits.PROBLEMS_MAX,
+        )
+
+
 class Store(Protocol):
     """Ordered documents, a journal and blobs, per memory space."""
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt, StoreForeign
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CheckReport, DamageKind, DocumentRef, StoreProblem
+from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, DocumentRef, StoreProblem
 from elytron_store.engine import AnsweredRequest
 from elytron_store.file import blobs, disk, generation
 from elytron_store.file.disk import (
@@ -136,14 +135,12 @@ class SpaceFindings:
 
 def findings_report(found: Sequence[SpaceFindings], problems: Sequence[StoreProblem], /) -> CheckReport:
     """Return the report over the findings of all spaces."""
-    return CheckReport(
+    return CheckTally(
         spaces=len(found),
         documents=sum(each.documents for each in found),
         entries=sum(each.entries for each in found),
         blobs=sum(each.blobs for each in found),
-        problems=tuple(problems[: limits.PROBLEMS_MAX]),
-        clipped=len(problems) > limits.PROBLEMS_MAX,
-    )
+    ).report(problems)
 
 
 def examine_space(where: StorePaths, name: str, /) -> SpaceFindings | None:

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreCorrupt
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     CheckReport,
+    CheckTally,
     DamageKind,
     Document,
     DocumentRef,
@@ -137,25 +137,11 @@ class DamagedRow(NamedTuple):
     place: tuple[str, str, str] | None = None
 
 
-@dataclass
-class _StoreTally:
+@dataclass(slots=True)
+class _StoreTally(CheckTally):
     """Findings of a pass."""
 
-    spaces: int = 0
-    documents: int = 0
-    entries: int = 0
-    blobs: int = 0
     found: list[DamagedRow] = field(default_factory=list[DamagedRow])
-
-    def report(self, problems: Sequence[StoreProblem], /) -> CheckReport:
-        return CheckReport(
-            spaces=self.spaces,
-            documents=self.documents,
-            entries=self.entries,
-            blobs=self.blobs,
-            problems=tuple(problems[: limits.PROBLEMS_MAX]),
-            clipped=len(problems) > limits.PROBLEMS_MAX,
-        )
 
 
 async def check_partitions(connection: Connection, partitions: Sequence[PartitionStatements], /) -> CheckReport:

@@ -16,6 +16,7 @@ from elytron_core.ports import store
 from elytron_core.ports.store import (
     Batch,
     CheckReport,
+    CheckTally,
     DamageKind,
     DeleteChange,
     Document,
@@ -236,15 +237,14 @@ async def inspect_sealed(keyring: StoreKeyring, inner: CheckReport, /, *, repair
     entries = [entry async for entry in readable_entries(keyring.inner, KEYRING)]
     told = [_in_the_callers_words(problem, seen) for problem in inner.problems]
     problems = (*told, *seen.problems)
-    return CheckReport(
+    tally = CheckTally(
         # The keyring is a space of the inner store and none of the caller's.
         spaces=max(inner.spaces - 1, 0),
         documents=max(inner.documents - seen.ours, 0),
         entries=max(inner.entries - len(entries), 0),
         blobs=inner.blobs,
-        problems=problems[: limits.PROBLEMS_MAX],
-        clipped=inner.clipped or len(problems) > limits.PROBLEMS_MAX,
     )
+    return tally.report(problems, clipped=inner.clipped)
 
 
 @dataclass

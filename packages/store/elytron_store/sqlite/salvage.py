@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import ElytronError, StoreBusy, StoreForeign
 from elytron_core.ids import SpaceId
 from elytron_core.ports.store import (
     CheckReport,
+    CheckTally,
     DamageKind,
     DocumentRef,
     JournalAction,
@@ -343,14 +343,8 @@ def report_of(found: SalvagedRows, at: Instant, /, *, kept_as: str = "") -> Chec
         for space, key in sorted(found.blobs)
         if (space, key) not in whole
     )
-    return CheckReport(
-        spaces=len(found.spaces),
-        documents=len(found.documents),
-        entries=entries,
-        blobs=len(whole),
-        problems=tuple(problems[: limits.PROBLEMS_MAX]),
-        clipped=len(problems) > limits.PROBLEMS_MAX,
-    )
+    tally = CheckTally(spaces=len(found.spaces), documents=len(found.documents), entries=entries, blobs=len(whole))
+    return tally.report(problems)
 
 
 def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckReport:

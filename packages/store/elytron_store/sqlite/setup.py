@@ -14,7 +14,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.errors import StoreBusy, StoreForeign, StoreFull, StoreReadOnly, StoreUnavailable
 from elytron_core.ids import SpaceId
-from elytron_core.ports.store import CheckReport, DamageKind, StoreProblem
+from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, StoreProblem
 from elytron_store import limits as store_limits
 from elytron_store.engine import WriteDurability
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, read_manifest, require_match
@@ -250,25 +250,11 @@ class FoundDamage(NamedTuple):
     place: tuple[str, str, str] | None = None
 
 
-@dataclass
-class _PassTally:
+@dataclass(slots=True)
+class _PassTally(CheckTally):
     """Findings of a pass."""
 
-    spaces: int = 0
-    documents: int = 0
-    entries: int = 0
-    blobs: int = 0
     found: list[FoundDamage] = field(default_factory=list[FoundDamage])
-
-    def report(self, problems: Sequence[StoreProblem], /) -> CheckReport:
-        return CheckReport(
-            spaces=self.spaces,
-            documents=self.documents,
-            entries=self.entries,
-            blobs=self.blobs,
-            problems=tuple(problems[: limits.PROBLEMS_MAX]),
-            clipped=len(problems) > limits.PROBLEMS_MAX,
-        )
 
 
 def check_database(raw: Raw, /) -> CheckReport:
