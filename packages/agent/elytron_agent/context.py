@@ -244,6 +244,11 @@ def shown_given(messages: Iterable[Message], /) -> tuple[Message, ...]:
     )
 
 
+def came_from_outside(message: Message, /) -> bool:
+    """Return whether a message that a client gave is text from outside, such as a file."""
+    return isinstance(message, InputMessage) and message.is_outside
+
+
 def _outside_text(message: Message) -> str | None:
     if not isinstance(message, InputMessage) or not message.is_outside:
         return None

@@ -26,8 +26,6 @@ class TurnOpening(NamedTuple):
     """The run that must be the last one of the thread."""
     asks: bool = True
     """False: the messages are added, and the model is not asked."""
-    is_outside: bool = False
-    """True if some of the messages are text from outside."""
 
 
 PLAIN: Final = TurnOpening()
@@ -93,7 +91,6 @@ async def input_of(
         schedule=schedule,
         before=opening.before,
         asks=opening.asks,
-        is_outside=opening.is_outside,
     )
 
 

@@ -18,6 +18,7 @@ from elytron_agent.context import (
     ThreadHead,
     WindowSummary,
     WindowTurn,
+    came_from_outside,
     fenced_outside,
     guard_text,
     shown_given,
@@ -83,8 +84,11 @@ class RunInput(Value):
     """Messages that a client gave with the words."""
     asks: bool = True
     """False for messages that are added to a thread without a question to the model."""
-    is_outside: bool = False
-    """True if some of the messages that a client gave are text from outside, such as a file."""
+
+    @property
+    def is_outside(self) -> bool:
+        """Return whether some of the messages that a client gave are text from outside."""
+        return any(map(came_from_outside, self.before))
 
 
 class StepReply(Value):

@@ -349,7 +349,7 @@ class ResponseDesk:
             agent = self._agent(ResponseTurn(user, known, document, GivenInput()), AgentSettings(enabled=True))
             try:
                 if given.before:
-                    opening = TurnOpening(given.before, asks=False, is_outside=given.has_files)
+                    opening = TurnOpening(given.before, asks=False)
                     async with aclosing(agent.run("", run_id=document.id, opening=opening)) as run:
                         async for _ in run:
                             pass
@@ -446,7 +446,7 @@ class ResponseDesk:
         if record is not None:
             runs = agent.resume()
         else:
-            opening = TurnOpening(turn.given.before, turn.after, is_outside=turn.given.has_files)
+            opening = TurnOpening(turn.given.before, turn.after)
             runs = agent.run(
                 turn.given.text,
                 images=turn.given.images,

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import JsonValue
 
 from elytron_agent import limits
-from elytron_agent.context import outside_message, reference_message, shown_given, text_message
+from elytron_agent.context import came_from_outside, outside_message, reference_message, shown_given, text_message
 from elytron_agent.runs.compaction import bytes_of, tokens_of
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.journal import AGENTS, RunRecord
@@ -72,8 +72,11 @@ class GivenInput(NamedTuple):
     text: str = ""
     images: tuple[str, ...] = ()
     before: tuple[Message, ...] = ()
-    has_files: bool = False
-    """True if a file came with the words: they may ask for nothing that text from outside may not."""
+
+    @property
+    def has_files(self) -> bool:
+        """Return whether a file came with the words: they may ask for nothing that text from outside may not."""
+        return any(map(came_from_outside, self.before))
 
 
 def read_input(
@@ -102,8 +105,7 @@ def read_input(
     text = "\n\n".join(_words_of(item) for item in words).strip()
     images = tuple(part.image for part in parts if part.image is not None)
     _require_file_bytes(items)
-    files = file_messages(words)
-    return GivenInput(text, images, (*reader.messages, *files), bool(files) or reader.has_files)
+    return GivenInput(text, images, (*reader.messages, *file_messages(words)))
 
 
 def _require_file_bytes(items: Sequence[InputItem]) -> None:
@@ -126,7 +128,6 @@ class _InputReader:
         self._unsealed = unsealed
         self._results: list[Message] = []
         self._messages: list[Message] = []
-        self.has_files = False
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -140,7 +141,6 @@ class _InputReader:
             case "message":
                 role = ChatRole(item.role or "user")
                 files = file_messages((item,))
-                self.has_files = self.has_files or bool(files)
                 self._messages += files
                 if (words := _words_of(item, image=_IMAGE)) or not files:
                     self._messages.append(text_message(role, words or _IMAGE))
