@@ -1,6 +1,7 @@
 """What runs are given: the same bytes within an epoch, blocks that win over old words, recall, summaries."""
 
 import asyncio
+import re
 
 import pytest
 from tests.agent.chat_script import ScriptedChat, calls, failure, heard, replies, results, text, words
@@ -94,6 +95,21 @@ async def test_old_turns_become_a_chained_summary_and_are_recalled_as_before(mem
     assert "My cat is called Bento and sleeps in the boat." in [hit.text for hit in found]
     told = await given(agent, "What is the cat called?")
     assert "My cat is called Bento and sleeps in the boat." in [each.text for each in told.recalled]
+
+
+async def test_the_notes_count_the_turns_that_a_compaction_of_this_turn_left(memory: MemoryFace) -> None:
+    model = ScriptedChat(text("Noted."))
+    agent = agent_of(memory, model, max_context_tokens=3_000)
+    compacted: list[int] = []
+    for number in range(9):
+        events = await heard(agent.run(f"{number}: {LONG}"))
+        said = words(model.last, ChatRole.USER)
+        shown = len(re.findall(r"\]\n\d: The harbour", said)) - 1
+        if any(isinstance(event, TurnsCompacted) for event in events):
+            compacted.append(shown)
+        assert (f"Kept: {number} earlier turns, {shown} of them shown." in said) == (number > 0)
+        assert ("Earlier turns were summed up" in said) == bool(compacted)
+    assert len(compacted) >= 2
 
 
 async def test_a_summary_of_the_model_is_taken_if_its_quotes_were_said(memory: MemoryFace) -> None:

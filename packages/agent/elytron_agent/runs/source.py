@@ -258,10 +258,19 @@ def memory_tools_of(tools: Collection[str], blocks: Collection[str], /) -> Memor
 class TurnContext:
     """Context of a run beside its conversation, and its origin."""
 
-    tail: str
+    notes: TailParts
+    mark: str
     recalled: tuple[RecalledMemory, ...]
     recall: Outcome
     blocks: tuple[ShownBlock, ...]
+
+    def tail(self, thread: AgentThread, /) -> str:
+        """Return the notes and what was recalled; the turns that are shown are counted as a compaction left them."""
+        head = thread.head
+        counts = {"earlier turns": head.runs - 1, "of them shown": len(thread.past)} if head.runs > 1 else {}
+        compacted_at = head.compacted_at if head.summary else None
+        notes = self.notes.model_copy(update={"counts": counts, "compacted_at": compacted_at})
+        return context_tail(notes, mark=self.mark)
 
 
 @dataclass(slots=True)
@@ -304,8 +313,6 @@ class ContextSource:
             at=self.agent.clock.now(),
             zone=preferences.timezone,
             locale=preferences.locale,
-            counts={"earlier turns": head.runs - 1, "of them shown": len(past)} if head.runs > 1 else {},
-            compacted_at=head.compacted_at if head.summary else None,
             is_first_time=self.agent.settings.welcomes and is_first_time(head.runs, blocks),
             writes_human=self.memory.writes_human,
             searches=self.memory.searches,
@@ -313,8 +320,8 @@ class ContextSource:
             recalled=recalled,
             reference=strategy_reference,
         )
-        tail = context_tail(parts, mark=self.agent.ids.secret(6).hex())
-        return TurnContext(tail=tail, recalled=recalled, recall=outcome, blocks=blocks)
+        mark = self.agent.ids.secret(6).hex()
+        return TurnContext(notes=parts, mark=mark, recalled=recalled, recall=outcome, blocks=blocks)
 
     async def parts(self, turn: TurnContext, current: WindowTurn, /, *, zone: str, before_history: str) -> ContextParts:
         """Return all that a request is made of."""
@@ -325,7 +332,7 @@ class ContextSource:
             summary=summary_text(summary.text, stable.mark) if summary is not None else "",
             window=self.agent.thread.past,
             before_history=before_history,
-            tail=turn.tail,
+            tail=turn.tail(self.agent.thread),
             current=current,
             zone=zone,
         )
