@@ -195,6 +195,19 @@ async def test_a_refused_text_holds_up_no_other() -> None:
         assert (await memory.embed()).refused == 0
 
 
+async def test_a_refused_message_holds_up_no_other_of_its_turn() -> None:
+    embedder = WordEmbedder()
+    embedder.refuses = "poison"
+    async with opened("memory:", embedder) as memory:
+        messages = tuple(elytron.Message(text=text) for text in ("a boat", "poison", "some tea"))
+        write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
+        await memory.write(elytron.MemoryWriteRequest(write=write))
+        report = await memory.embed()
+        assert (report.outcome, report.remaining) == (EmbeddingOutcome.COMPLETE, 1)
+        assert (await memory.recall("vessel")).hits[0].text == "a boat"
+        assert (await memory.embed()).refused == 0
+
+
 @pytest.mark.parametrize("numbers", [[1.0] * 3, [float("nan")] * 32, [float("inf")] * 32, [0.0] * 32, ["x"] * 32])
 async def test_what_is_no_vector_is_refused_and_never_kept(numbers: list[float]) -> None:
     class Wrong(WordEmbedder):

@@ -125,12 +125,14 @@ class _EmbedStep:
         for ref, document, place in zip(refs, documents, kept, strict=True):
             texts = wanted.get(ref)
             vectors = {check: known[ref].get(check) or fresh.get(check) for check in texts or ()}
-            if document is None or None in vectors.values() or not vectors:
+            held = {check: numbers for check, numbers in vectors.items() if numbers is not None}
+            if document is None or not vectors or len(held) < len(vectors):
                 self.ctx.encoders.refuse(self.space, self.tag, ref)
                 progress.refused += 1
-                continue
+                # A refused text of a turn holds up none of its others.
+                if document is None or held.keys() <= known[ref].keys():
+                    continue
             info = self.embedder.info
-            held = {check: numbers for check, numbers in vectors.items() if numbers is not None}
             kept_of = former[ref].passages if ref in former else {}
             read = {
                 check: tuple(fresh[piece] for piece, _ in pieces.get(check, ()) if piece in fresh)
