@@ -1,6 +1,8 @@
 """Text rules that no linter knows: nothing of anybody's machine, no promise of later, no link to nowhere."""
 
 import re
+import shutil
+import subprocess
 from functools import cache
 from pathlib import Path
 
@@ -80,3 +82,12 @@ def _is_there(name: str) -> bool:
     if "*" in name:
         return any(ROOT.glob(name))
     return (ROOT / Path(name)).exists()
+
+
+def test_the_subjects_of_the_last_commits_are_short() -> None:
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        return  # an archive of the sources has no history
+    log = [git, "-C", str(ROOT), "log", "--no-merges", "-30", "--format=%s"]
+    subjects = subprocess.run(log, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert [subject for subject in subjects if len(subject) > 72] == []
