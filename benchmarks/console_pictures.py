@@ -1,6 +1,6 @@
-"""Pictures of the console's pages over a made-up store, for docs/console and for eyes.
+"""Pictures of the console's pages over a made-up store, for docs/images and for eyes.
 
-    python -m benchmarks.console_pictures FOLDER            the pictures of docs/console.md
+    python -m benchmarks.console_pictures FOLDER            the pictures of docs/how-to/use-the-console.md
     python -m benchmarks.console_pictures FOLDER --every    each page at 360, 768 and 1440 px, light and dark, full
                                                             and of an empty space
 
@@ -273,7 +273,7 @@ async def take(browser: "Browser", url: str, address: str, path: Path, /, *, siz
 
 
 async def take_documented(folder: Path, /) -> None:
-    """Take the pictures of docs/console.md."""
+    """Take the pictures of docs/how-to/use-the-console.md."""
     async with made_server() as (url, _), chromium() as browser:
         for name, address in DOCUMENTED.items():
             await take(browser, url, address, folder / f"{name}.png", size=(1200, 760), color_scheme="light")

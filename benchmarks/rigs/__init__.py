@@ -1,1 +1,1 @@
-"""Rigs that hold the durable stores to their promises; see `docs/durability.md`."""
+"""Rigs that hold the durable stores to their promises; see `docs/explanation/durability.md`."""

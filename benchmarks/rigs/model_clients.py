@@ -1,4 +1,4 @@
-"""Clients of other projects through the memory proxy, set up by the words of `docs/proxy.md`.
+"""Clients of other projects through the memory proxy, set up by the words of `docs/how-to/model-proxy.md`.
 
     python -m benchmarks.rigs.model_clients [--only vercel langchain]
 
@@ -22,7 +22,7 @@ from tests.proxy.proxy_setup import Proxied, proxying, recorded
 
 from benchmarks.rigs import tables
 
-PAGE = Path(__file__).parents[2] / "docs" / "proxy.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "model-proxy.md"
 URL = "http://127.0.0.1:8787"
 TOLD, ASKED = "My boat is called Petrel.", "What is my boat called?"
 _WAIT_S = 240

@@ -14,7 +14,7 @@ from elytron_agent.service.companion import ServiceSettings
 from elytron_agent.service.schedules.schedule_shelf import TERMS
 from elytron_core import limits as core_limits
 
-PAGE = Path(__file__).parents[2] / "docs" / "agent-service.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "serve-agents.md"
 ROW = re.compile(r"\| [^|]+ \| ([0-9.,]+) \| `([a-z_.]+)\.([A-Z_]+)` \|")
 ROWS = [(module, name, float(value.replace(",", ""))) for value, module, name in ROW.findall(PAGE.read_text("utf-8"))]
 

@@ -190,7 +190,7 @@ def test_a_chat_without_a_model_says_how_to_name_one(elytron: CommandLine) -> No
 
 
 def test_the_transcript_of_the_page_is_true(elytron: CommandLine) -> None:
-    page = (Path(__file__).parents[2] / "docs/chat.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs/how-to/chat-at-the-terminal.md").read_text("utf-8")
     told = page.partition("```text\n")[2].partition("```")[0].splitlines()
     typed = [line.removeprefix("> ") for line in told if line.startswith("> ")]
     wanted = ("memory_append", {"block": "human", "content": "Called Ada. Has a boat, Marimba."})

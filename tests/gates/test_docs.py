@@ -167,7 +167,7 @@ def test_the_kept_pages_of_help_say_what_the_commands_are() -> None:
 
 
 def test_the_table_of_errors_is_the_tree_of_errors() -> None:
-    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (yes|no) \| (\d+) \| (\d+) \|", text, re.MULTILINE)
     classes = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, errors.ElytronError)]
     assert {row[0]: row[1:] for row in rows} == {
@@ -182,13 +182,13 @@ def test_the_table_of_errors_is_the_tree_of_errors() -> None:
 
 
 def test_every_call_of_the_runtime_has_its_place_in_the_docs() -> None:
-    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
     calls = [name for name, _ in inspect.getmembers(MemoryRuntime, inspect.isfunction) if not name.startswith("_")]
     assert [name for name in calls if f"`{name}" not in text] == []
 
 
 def test_every_argument_of_open_has_its_place_in_the_docs() -> None:
-    opening = PAGES["docs/python.md"].read_text().partition("## Opening")[2].partition("\n## ")[0]
+    opening = PAGES["docs/reference/python.md"].read_text().partition("## Opening")[2].partition("\n## ")[0]
     assert [name for name in inspect.signature(elytron.open).parameters if f"`{name}`" not in opening] == []
 
 

@@ -140,7 +140,7 @@ async def test_a_client_continues_a_response() -> None:
 
 def shown_on_the_page(client: str, url: str) -> str:
     """Return what the page's table says to write for a client, with the proxy's own address."""
-    page = (Path(__file__).parents[2] / "docs" / "proxy.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "model-proxy.md").read_text(encoding="utf-8")
     found = re.search(rf"^\| `{client}` \| `([^`]+)` \|$", page, re.MULTILINE)
     assert found is not None
     return found[1].replace("http://127.0.0.1:8787", url)

@@ -1,4 +1,4 @@
-"""A new plane is a module and one line for each of its declarations, as `docs/adding-a-plane.md` says."""
+"""A new plane is a module and one line for each of its declarations, as `docs/contributors/adding-a-plane.md` says."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Recall keeps what it reached on the made sets; the figures of the day are in docs/quality.md."""
+"""Recall keeps what it reached on the made sets; the figures of the day are in docs/contributors/quality.md."""
 
 import json
 import statistics

@@ -41,7 +41,7 @@ from elytron_store.conformance.erasure import ErasureClaims
 from elytron_store.conformance.idempotency import IdempotencyClaims
 
 pytestmark = pytest.mark.anyio
-PAGE = ROOT / "docs" / "many-nodes.md"
+PAGE = ROOT / "docs" / "how-to" / "run-many-nodes.md"
 TOOLS = ("pg_dump", "pg_restore", "pg_basebackup", "createdb")
 UNTIL_S = 150.0
 

@@ -111,7 +111,7 @@ def test_every_operation_is_described(shared: Live) -> None:
 
 
 def test_every_operation_is_in_the_docs() -> None:
-    text = (ROOT / "docs" / "python.md").read_text("utf-8")
+    text = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
     missing = [name for name in NAMES if f"`{by_name(name).request.__name__}`" not in text]
     assert missing == []
 

@@ -360,4 +360,4 @@ OPERATORS: Mapping[str, _ExpectationOperator] = {
     "$count": _ExpectationOperator(_count_faults, _is_number),
     "$at_most": _ExpectationOperator(_at_most, _is_number),
 }
-"""Words of expectations beside plain values; docs/fixtures.md has a line for each."""
+"""Words of expectations beside plain values; docs/reference/fixtures.md has a line for each."""

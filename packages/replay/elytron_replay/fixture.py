@@ -117,7 +117,7 @@ class StartingArchive(Value):
 
 
 class FixtureStep(Value):
-    """One operation, and what its report must say. See docs/fixtures.md for each field."""
+    """One operation, and what its report must say. See docs/reference/fixtures.md for each field."""
 
     op: Annotated[str, Field(min_length=1, max_length=limits.COLLECTION_CHARS)]
     note: Annotated[str, Field(max_length=NOTE_CHARS)] = ""

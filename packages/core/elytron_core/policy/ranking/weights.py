@@ -3,7 +3,7 @@
 The order inside the transcript plane is made by the index, which weighs every unit of a space at once; facts and skills
 are scored by `ranking.facts` and `ranking.skills` in points of match. Here points become a strength between 0 and 1,
 beside which a turn counts the share of the query's words that it holds. The weights are set by hand, each for a reason
-that `docs/recall.md` gives, and are the same for every kind of conversation.
+that `docs/explanation/recall.md` gives, and are the same for every kind of conversation.
 """
 
 import math
