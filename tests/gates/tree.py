@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "requirements", "tests")
+FOLDERS = (".ci", "benchmarks", "docs", "examples", "fixtures", "packages", "requirements", "tests", "website")
 _MADE = frozenset({"__pycache__", ".pytest_cache"})
 
 
