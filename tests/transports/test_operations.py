@@ -110,12 +110,6 @@ def test_every_operation_is_described(shared: Live) -> None:
     assert {path_of(operation) for operation in WIRE_OPERATIONS} <= set(document["paths"])
 
 
-def test_every_operation_is_in_the_docs() -> None:
-    text = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
-    missing = [name for name in NAMES if f"`{by_name(name).request.__name__}`" not in text]
-    assert missing == []
-
-
 def test_every_operation_is_told_in_a_fixture() -> None:
     told = {
         step["op"]
