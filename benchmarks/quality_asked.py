@@ -13,6 +13,9 @@ from benchmarks.quality_unseen import unseen
 def add_sets(parser: ArgumentParser, /) -> None:
     """Let `parser` take the options that choose the conversations."""
     parser.add_argument("--data", type=Path, help="a file in LoCoMo's form, gz or not")
+    parser.add_argument(
+        "--corrections", type=Path, nargs="+", default=(), metavar="FILE", help="corrected evidence for --data"
+    )
     parser.add_argument("--long", action="store_true", help="long conversations with an assistant")
     parser.add_argument(
         "--unseen", action="store_true", help="conversations written before recall was asked about them"
@@ -34,7 +37,7 @@ def groups(arguments: Namespace, /) -> list[list[Told]]:
     """Return the conversations of each group that the options choose."""
     found: list[list[Told]] = []
     if arguments.data is not None:
-        found.append(locomo(arguments.data))
+        found.append(locomo(arguments.data, arguments.corrections))
     if arguments.long:
         found.append(long_chats())
     if arguments.unseen:

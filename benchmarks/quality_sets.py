@@ -8,7 +8,7 @@ conversation in `fixtures/conversations`, among whose turns its own have to be f
 import gzip
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -64,11 +64,18 @@ def made() -> list[Told]:
     return [_made(path) for path in sorted(MADE.glob("*.json"))]
 
 
-def locomo(path: Path, /) -> list[Told]:
-    """Return the conversations of a file in LoCoMo's form, captions of pictures as part of the texts."""
+def locomo(path: Path, corrections: Sequence[Path] = (), /) -> list[Told]:
+    """Return the conversations of a file in LoCoMo's form, captions of pictures as part of the texts.
+
+    Files of `corrections` list questions with their `correct_evidence`, which replaces that of the data.
+    """
+    corrected: dict[str, list[str]] = {}
+    for file_of_corrections in corrections:
+        for error in json.loads(file_of_corrections.read_text(encoding="utf-8")):
+            corrected[error["question"]] = error["correct_evidence"]
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
-        return [_locomo(sample) for sample in json.load(file)]
+        return [_locomo(sample, corrected) for sample in json.load(file)]
 
 
 def _made(path: Path) -> Told:
@@ -107,7 +114,7 @@ def turns_of(sessions: Sequence[dict[str, Any]], /) -> Iterable[Turn]:
             yield Turn(id_, f"day-{number}", speaker, role, at + timedelta(minutes=minutes), text)
 
 
-def _locomo(sample: dict[str, Any]) -> Told:
+def _locomo(sample: dict[str, Any], corrected: Mapping[str, list[str]]) -> Told:
     said, turns = sample["conversation"], list[Turn]()
     for number in range(1, 100):
         at = _moment(said.get(f"session_{number}_date_time", ""))
@@ -118,7 +125,8 @@ def _locomo(sample: dict[str, Any]) -> Told:
     known = {turn.id for turn in turns}
     questions: list[Question] = []
     for asked in sample["qa"]:
-        named = {f"D{int(a)}:{int(b)}" for each in asked.get("evidence", ()) for a, b in _EVIDENCE.findall(each)}
+        evidence = corrected.get(asked["question"], asked.get("evidence", ()))
+        named = {f"D{int(a)}:{int(b)}" for each in evidence for a, b in _EVIDENCE.findall(each)}
         if named & known:
             questions.append(Question(KINDS[asked["category"]], asked["question"], frozenset(named & known)))
     return Told(sample["sample_id"], tuple(turns), tuple(questions))
