@@ -19,6 +19,10 @@ RUN_TIMEOUT_S = 10.0
 """So long a run waits for a gateway at most, if its configuration says nothing else, and for curated entries."""
 REFERENCE_CHARS = 4_000
 """Of each memory that a gateway found, shown before a run."""
+REFERENCE_NAME_CHARS = 400
+"""Of each of its other fields, such as its session and address."""
+REFERENCES_CHARS = 16_000
+"""Of all memories that a gateway found, shown before a run."""
 SESSION_HITS, SESSION_HITS_MAX = 5, 20
 MEMORY_CHARS, USER_CHARS, CURATED_CHARS_MAX = 2_200, 1_375, 50_000
 """Characters of MEMORY.md and of USER.md with their separators, and what they may be set to."""
@@ -166,7 +170,7 @@ MAX_TOKENS = 32_768
 WELCOME_RUNS = 15
 """Number of runs with guidance for a person whom the agent does not know yet."""
 WEB_RESULTS, WEB_RESULTS_MAX = 10, 20
-WEB_TEXT_CHARS = 1_200
+WEB_TEXT_CHARS, WEB_TITLE_CHARS, WEB_URL_CHARS = 1_200, 300, 2_000
 WEB_SEARCH_S = 15.0
 WEB_ANSWER_BYTES = 4 * 1024 * 1024
 SUBAGENTS = 64

@@ -8,6 +8,9 @@ ITEMS = 100
 """Content items of one message."""
 TOP_K = 100
 TOP_K_DEFAULT = 8
+SEARCH_CHARS = 1_000_000
+"""Characters of all results of one search."""
+UPSTREAM_ANSWER_BYTES = 16 * 1024 * 1024
 EDITS = 10_000
 """Overrides and tombstones of one space."""
 RESOURCES = 10_000

@@ -12,7 +12,6 @@ from urllib.parse import unquote, urlsplit
 
 from elytron.context import OperationContext
 from elytron.state.spaces import LostRaces
-from elytron_adapter.http.requests import is_public, number_of
 from elytron_core import limits
 from elytron_core.errors import (
     Conflict,
@@ -46,6 +45,8 @@ from elytron_gateway.names import MemoryOwner
 from elytron_gateway.overrides import RESOURCE_TAG, MemoryEdits
 from elytron_gateway.sessions import OwnerSessions
 from elytron_gateway.upstream.port import EmbeddedUpstream, UpstreamItem, UpstreamMemory, UpstreamMessage
+from elytron_outbound.addresses import JudgedAddress, judged_address
+from elytron_outbound.clients import ClientSettings, http_client
 
 if TYPE_CHECKING:
     import httpx
@@ -369,17 +370,16 @@ def _read_file(host: str, path: str, allowed: AllowedSources, max_bytes: int) ->
 
 
 async def _read_web(uri: str, allowed: AllowedSources, max_bytes: int) -> GivenFile:
-    try:
-        import httpx
-    except ImportError as error:
-        raise MissingExtra(extra="client", purpose="reading external resources") from error
+    settings = ClientSettings(extra="client", purpose="reading external resources", timeout_s=WAIT_S)
     address = uri
-    # Redirects are not followed by the client, since each address is judged like the first.
-    async with httpx.AsyncClient(timeout=WAIT_S, follow_redirects=False, trust_env=False) as client:
+    async with http_client(settings) as client:
+        import httpx
+
+        # Each redirect's address is judged like the first.
         for _ in range(REDIRECTS + 1):
-            url, host = await _checked_address(address, allowed)
+            url, named, host = await _checked_address(address, allowed)
             # Only what can be unpacked within the bound.
-            headers = {"Host": host, "Accept-Encoding": "gzip"}
+            headers = {"Host": named, "Accept-Encoding": "gzip"}
             try:
                 # It connects to the number that was judged; the certificate is still checked by the name.
                 request = client.build_request("GET", url, headers=headers, extensions={"sni_hostname": host})
@@ -416,27 +416,18 @@ async def _read_body(response: "httpx.Response", uri: str, max_bytes: int) -> Gi
     return GivenFile(bytes(data), file_name=name, declared=response.headers.get("content-type", ""), source=uri)
 
 
-async def _checked_address(uri: str, allowed: AllowedSources) -> tuple[str, str]:
-    """Return the address with its host replaced by the address number that was judged, and the host's name.
-
-    The name is looked up once, so that the check and the read use the same answer.
-    """
+async def _checked_address(uri: str, allowed: AllowedSources) -> JudgedAddress:
+    """Return where to read an address. Raises PermissionRefused for one that is not allowed, Unreachable."""
     refusal = PermissionRefused("this address is on no host that the server reads resources from")
     try:
         address = urlsplit(uri)
-        port = address.port or (443 if address.scheme == "https" else 80)
+        is_odd = address.port == 0 or address.username is not None
     except ValueError:  # an odd bracket or port, also where another server leads on to it
         raise refusal from None
-    host = (address.hostname or "").lower()
-    if host not in allowed.hosts or address.scheme not in {"http", "https"} or address.username is not None:
+    host = address.hostname or ""
+    if host not in allowed.hosts or address.scheme not in {"http", "https"} or is_odd:
         raise refusal
-    number = await number_of(host, port)
-    is_named = _is_number(host)
-    if not is_named and not is_public(number):
-        raise PermissionRefused("this address leads into a private network")
-    bracketed = f"[{number}]" if ":" in number else number
-    rest = address._replace(netloc=f"{bracketed}:{port}", fragment="").geturl()
-    return rest, host
+    return await judged_address(address, may_be_private=_is_number(host))
 
 
 def _is_number(host: str) -> bool:

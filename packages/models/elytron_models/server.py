@@ -4,16 +4,16 @@ import asyncio
 import random
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing
 from dataclasses import dataclass
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import urlsplit
 
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, MissingExtra, ModelError, ModelRefused, ModelUnavailable
+from elytron_core.errors import InvalidInput, LimitExceeded, ModelError, ModelRefused, ModelUnavailable
 from elytron_core.ports.chat import FailureReason, ReplyFailed
 from elytron_models.dialect import Fields, fields_of, inner_object, json_text, text_field
+from elytron_outbound.answers import read_beginning, read_body
+from elytron_outbound.clients import ClientSettings, http_client, require_library
 
 if TYPE_CHECKING:
     import httpx
@@ -267,13 +267,16 @@ class ModelServer:
             raise InvalidInput(field="attempts", problem=f"is not 1 to {limits.MODEL_ATTEMPTS * 3}")
         if not 0 < silence_s <= limits.MODEL_STREAM_S:
             raise InvalidInput(field="timeout_s", problem=f"is not above 0 and up to {limits.MODEL_STREAM_S:.0f}")
-        try:
-            import httpx
-        except ImportError as error:
-            raise MissingExtra(extra="llm", purpose=purpose) from error
-        self._timeout = httpx.Timeout(silence_s, connect=min(silence_s, limits.MODEL_CONNECT_S))
-        self._url = url
-        self._headers = {**_HEADERS, **headers}
+        self._settings = ClientSettings(
+            extra="llm",
+            purpose=purpose,
+            url=url,
+            headers={**_HEADERS, **headers},
+            timeout_s=silence_s,
+            connect_s=limits.MODEL_CONNECT_S,
+            uses_environment=True,
+        )
+        require_library(self._settings)
         self._attempts = attempts
         self._pause = pause
         self._opened: httpx.AsyncClient | None = None
@@ -286,18 +289,21 @@ class ModelServer:
         client = self._client()
         content = json_text(body).encode("utf-8", "replace")
         try:
-            response = await client.send(client.build_request("POST", self._url + path, content=content), stream=True)
+            url = self._settings.url + path
+            response = await client.send(client.build_request("POST", url, content=content), stream=True)
         except httpx.TimeoutException:
             return ReplyFailed(reason=FailureReason.TIMEOUT)
         except (httpx.TransportError, httpx.InvalidURL):
             return ReplyFailed(reason=FailureReason.UNREACHABLE)
         if response.status_code == _OK:
             return response
-        told = await _read_body(response, limits.MODEL_REFUSAL_BYTES)
-        return refusal_of(response.status_code, told or b"", retry_after_s=_retry_after_s(response.headers))
+        refusal = await read_beginning(response, limit=limits.MODEL_REFUSAL_BYTES)
+        return refusal_of(response.status_code, refusal, retry_after_s=_retry_after_s(response.headers))
 
     async def ask(self, path: str, body: object, /, *, attempts: int | None = None) -> Fields | ReplyFailed:
         """Return the JSON object that is answered, asked for again where that may help, at most `attempts` times."""
+        import httpx
+
         attempt = 0
         while True:
             attempt += 1
@@ -306,14 +312,13 @@ class ModelServer:
                 if attempt != attempts and await self.waits(response, attempt=attempt):
                     continue
                 return response
-            told = await _read_body(response, limits.MODEL_STREAM_BYTES)
-            if told is None:
-                return ReplyFailed(reason=FailureReason.CUT)
-            # A body that fills the limit cannot be distinguished from one that was cut there.
-            if len(told) == limits.MODEL_STREAM_BYTES:
+            try:
+                answer = fields_of(await read_body(response, limit=limits.MODEL_STREAM_BYTES))
+            except LimitExceeded:
                 return ReplyFailed(reason=FailureReason.TOO_LARGE)
-            found = fields_of(told)
-            return found if found is not None else ReplyFailed(reason=FailureReason.MALFORMED)
+            except httpx.HTTPError:
+                return ReplyFailed(reason=FailureReason.CUT)
+            return answer if answer is not None else ReplyFailed(reason=FailureReason.MALFORMED)
 
     async def waits(self, failed: ReplyFailed, /, *, attempt: int) -> bool:
         """Wait until the next attempt and return True, or False where `failed` is the answer."""
@@ -331,19 +336,10 @@ class ModelServer:
 
     def _client(self) -> "httpx.AsyncClient":
         """Return the client, opened if there is none for this loop."""
-        import httpx
-
         loop = asyncio.get_running_loop()
         # A client works in one loop alone, and after that loop's end it cannot be closed.
         if self._opened is None or self._loop is not loop:
-            self._opened = httpx.AsyncClient(
-                headers=self._headers,
-                timeout=self._timeout,
-                # Servers on this machine are reached without the environment's proxy.
-                trust_env=not _is_here(self._url),
-                # Without encryption the system's certificates need not be read.
-                verify=not self._url.startswith("http://"),
-            )
+            self._opened = http_client(self._settings)
             self._loop = loop
         return self._opened
 
@@ -385,33 +381,7 @@ async def drain_answer(chunks: AsyncGenerator[bytes], /) -> None:
         return
 
 
-async def _read_body(response: "httpx.Response", limit: int) -> bytes | None:
-    """Return the body, up to `limit`, and let go of the answer; None where it broke off."""
-    import httpx
-
-    told = bytearray()
-    try:
-        async with aclosing(chunks_of(response)) as chunks:
-            async for chunk in chunks:
-                told += chunk[: limit - len(told)]
-                if len(told) == limit:
-                    break
-    except httpx.HTTPError:
-        return None
-    finally:
-        await response.aclose()
-    return bytes(told)
-
-
 def _retry_after_s(headers: Mapping[str, str]) -> int:
     told = headers.get("retry-after", "")
     # A date, or a number that no caller would wait for, is not heeded.
     return int(told) if told.isdecimal() and len(told) <= 6 else 0
-
-
-def _is_here(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

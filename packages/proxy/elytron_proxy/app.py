@@ -17,6 +17,7 @@ from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProto
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_models.dialect import Fields, fields_of, json_text, object_fields, text_field
+from elytron_outbound.answers import read_beginning
 from elytron_proxy import limits
 from elytron_proxy.caller import ProxyCaller, caller_of
 from elytron_proxy.conversation import ConversationFinder
@@ -28,7 +29,7 @@ from elytron_proxy.memory import MemoryDown, ProxyMemory
 from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response
 from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, route_of
 from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, AskedCall, RefusedCall
-from elytron_proxy.wire.upstream import UnansweredCall, UpstreamClients, told_by, unpack_body
+from elytron_proxy.wire.upstream import UnansweredCall, UpstreamClients, unpack_body
 
 CAPABILITIES: Final = "/v1/bm/provider-capabilities"
 LISTS: Final = {"/v1/models": "data", "/api/tags": "models"}
@@ -223,7 +224,7 @@ class ProxyApp:
             # A server that is down does not hide the models of the others.
             except UnansweredCall:
                 continue
-            told = fields_of(await told_by(response, limit=limits.LISTED_BYTES)) or {}
+            told = fields_of(await read_beginning(response, limit=limits.LISTED_BYTES)) or {}
             for item in items_of(told, where):
                 found.setdefault(text_field(object_fields(item), "id") or text_field(object_fields(item), "name"), item)
         return {**({"object": "list"} if where == "data" else {}), where: list(found.values())}

@@ -11,6 +11,7 @@ from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_core.model import Value
 from elytron_models.dialect import fields_of, inner_object, object_list, text_field
+from elytron_outbound.clients import ClientSettings, http_client
 from elytron_proxy.app import ProxyApp
 from elytron_proxy.settings import ModelUpstream, ProxySettings
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from elytron.runtime import MemoryRuntime
 
 TOLD: Final = "My boat is called Petrel, and she is moored in Porto."
+TIMEOUT_S: Final = 60.0
 ASKED: Final = "What is my boat called?"
 _NAME: Final = re.compile(r"boat is called (\w+)")
 _HEAD: Final = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nConnection: close\r\n\r\n"
@@ -58,8 +60,8 @@ async def demonstrate_proxy(memory: "MemoryRuntime", space: str, /) -> tuple[Dem
     entrance = CallerEntrance(OperationDispatcher(memory), authenticator=DevelopmentCallers())
     async with scripted_model() as url:
         app = ProxyApp(entrance, ProxySettings(upstreams=(ModelUpstream(url),), space=space))
-        transport = httpx.ASGITransport(app=app)
-        async with app.running(), httpx.AsyncClient(transport=transport, base_url="http://proxy") as client:
+        settings = ClientSettings(extra="proxy", purpose="the demonstration", url="http://proxy", timeout_s=TIMEOUT_S)
+        async with app.running(), http_client(settings, transport=httpx.ASGITransport(app=app)) as client:
             calls: list[DemonstratedCall] = []
             for conversation, said in enumerate((TOLD, ASKED), 1):
                 body = {"model": "scripted", "messages": [{"role": "user", "content": said}]}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pydantic import ConfigDict, ValidationError
 
 from elytron_core import limits
-from elytron_core.errors import ElytronError, InvalidInput, MissingExtra, PermissionRefused, Unreachable
+from elytron_core.errors import ElytronError, PermissionRefused, Unreachable
 from elytron_core.errors.tree import error_of
 from elytron_core.ids import SpaceId, is_reserved
 from elytron_core.model import Value
@@ -29,6 +29,9 @@ from elytron_core.ports.store import (
     Store,
 )
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
+from elytron_outbound.answers import request_within
+from elytron_outbound.clients import ClientSettings, http_client
+from elytron_store import limits as store_limits
 from elytron_store.engine import DocumentPage, Engine
 
 if TYPE_CHECKING:
@@ -294,26 +297,17 @@ class GatewayStore(Engine):
 
     def __init__(self, url: str, /, *, api_key: str | None = None, timeout_s: float = limits.REMOTE_ANSWER_S) -> None:
         super().__init__()
-        try:
-            import httpx
-        except ImportError as error:
-            raise MissingExtra(extra="client", purpose="a store on a server") from error
-
-        headers = {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
-        try:
-            self._client = httpx.AsyncClient(
-                base_url=url,
-                headers=headers,
-                timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
-                limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S),
-                # Neither a proxy nor a `.netrc` of the environment comes between: both would change who is asked, or
-                # as whom.
-                trust_env=False,
-                # Without encryption the system's certificates need not be read.
-                verify=not url.startswith("http://"),
+        # Neither a proxy nor a `.netrc` of the environment comes between: both would change who is asked, or as whom.
+        self._client = http_client(
+            ClientSettings(
+                extra="client",
+                purpose="a store on a server",
+                url=url,
+                headers={"Authorization": f"Bearer {api_key}"} if api_key is not None else {},
+                timeout_s=timeout_s,
+                connect_s=limits.REMOTE_CONNECT_S,
             )
-        except (httpx.InvalidURL, UnicodeError):
-            raise InvalidInput(field="url", problem="is no address of a server") from None
+        )
         self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -384,7 +378,7 @@ class GatewayStore(Engine):
 
         with self._call_under_way():
             try:
-                return await self._client.request(method, path, **sent)
+                return await request_within(self._client, method, path, limit=store_limits.GATEWAY_ANSWER_BYTES, **sent)
             except httpx.HTTPError as error:
                 raise _unreachable_server(error) from None
 

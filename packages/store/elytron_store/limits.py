@@ -87,3 +87,5 @@ SECRET_ATTEMPTS, SECRET_ATTEMPTS_MS = 10, 15 * 60 * 1000
 """Wrong secrets that a space takes in a time."""
 SECRET_MAKING_MS, SECRET_RENEWALS = 30_000, 3
 """Time after which a sealing that its process did not renew is taken for dead, and its renewals in that time."""
+GATEWAY_ANSWER_BYTES = 512 * 1024 * 1024
+"""An answer of a server that shares its store: a page of documents may have many large ones."""

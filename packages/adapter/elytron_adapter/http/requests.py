@@ -1,8 +1,6 @@
 """Reading what was sent, within its bounds of size and time."""
 
 import asyncio
-import ipaddress
-import socket
 from collections.abc import AsyncIterator, Callable
 from functools import lru_cache
 from typing import Final, TypeVar, overload
@@ -17,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from elytron_adapter.idempotency import key_in
 from elytron_core import limits, strict_json
 from elytron_core import scope as elytron_scope
-from elytron_core.errors import PayloadTooLarge, Unreachable
+from elytron_core.errors import PayloadTooLarge
 from elytron_core.model import invalid_input
 from elytron_core.scope import SpaceId
 from elytron_core.strict_json import Json
@@ -220,33 +218,3 @@ def _address_host(address: str) -> str | None:
     except ValueError:
         return None
     return f"[{host}]" if host is not None and ":" in host else host
-
-
-_GLOBAL: Final = ipaddress.ip_network("2000::/3")
-"""All of IPv6 that is handed out for the internet."""
-_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
-"""Addresses of IPv4 that a network translates: the last 32 bits are one."""
-_TUNNELLED: Final = (ipaddress.ip_network("2002::/16"), ipaddress.ip_network("2001::/32"))
-"""Addresses that carry one of IPv4, which may be any."""
-_RELAYS: Final = ipaddress.ip_network("192.88.99.0/24")
-
-
-async def number_of(host: str, port: int, /) -> str:
-    """Return the first address number of a host. Raises Unreachable."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError):  # a name with a label that is empty or too long is none
-        raise Unreachable("the host of this address cannot be found") from None
-    return str(found[0][4][0])
-
-
-def is_public(number: str, /) -> bool:
-    """Return whether an address number is one machine's on the internet, regardless of how it is written."""
-    address = ipaddress.ip_address(number.partition("%")[0])
-    if isinstance(address, ipaddress.IPv6Address):
-        if address.ipv4_mapped is not None:
-            return is_public(str(address.ipv4_mapped))
-        if address in _TRANSLATED:
-            return is_public(str(ipaddress.IPv4Address(int(address) % 2**32)))
-        return address in _GLOBAL and address.is_global and not any(address in network for network in _TUNNELLED)
-    return address.is_global and not address.is_multicast and address not in _RELAYS

@@ -1,15 +1,14 @@
 """Tools that the loop brings: the end of a run, preferences and subagents; a web search; and those of MCP servers."""
 
 import asyncio
-import json
 import re
 import shlex
-import ssl
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from enum import StrEnum
 from importlib.metadata import entry_points
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, cast
 from urllib.parse import urlsplit
@@ -37,6 +36,8 @@ from elytron_core.ports.chat import ChatModel, ChatRole, ImagePart, InputMessage
 from elytron_core.scope import Name
 from elytron_core.strict_json import sha256_digest
 from elytron_models.answer import ask
+from elytron_outbound.answers import request_within
+from elytron_outbound.clients import ClientSettings, http_client, mcp_http_client
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -233,9 +234,12 @@ def web_search_tool(provider: WebSearch, /) -> Tool:
         found = await provider.search(
             given.query, count=given.count, freshness=given.freshness, location=given.location
         )
+        # An address that was cut leads elsewhere, so that a page with an endless one is left out.
+        usable = (page for page in found if len(page.url) <= limits.WEB_URL_CHARS)
         pages = [
-            f"{number}. {page.title}\n{page.url}\n{clip_words(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
-            for number, page in enumerate(found[: given.count], 1)
+            f"{number}. {clip_words(page.title, limits.WEB_TITLE_CHARS)}\n{page.url}\n"
+            f"{clip_words(page.text, limits.WEB_TEXT_CHARS)}".rstrip()
+            for number, page in enumerate(islice(usable, given.count), 1)
         ]
         return "\n\n".join(pages) or "No page was found."
 
@@ -269,42 +273,35 @@ class SearxngSearch:
         if parts.scheme not in {"http", "https"} or not parts.hostname:
             raise InvalidInput(field="web search", problem="needs an address: searxng=http://127.0.0.1:8888")
         self._url = url.rstrip("/").removesuffix("/search") + "/search"
-        self._tls: ssl.SSLContext | None = None
 
     async def search(
         self, query: str, /, *, count: int, freshness: Freshness | None, location: str | None
     ) -> Sequence[WebResult]:
         """Return what it finds. Raises Unreachable if it does not answer as SearXNG does."""
         del location
-        try:
-            import httpx
-        except ImportError:
-            raise MissingExtra(extra="llm", purpose="a web search") from None
-        # Made once: it takes longer than a search nearby.
-        self._tls = self._tls or httpx.create_ssl_context()
+        settings = ClientSettings(
+            extra="llm", purpose="a web search", url=self._url, timeout_s=limits.WEB_SEARCH_S, uses_environment=True
+        )
         asked = {"q": query, "format": "json"} | ({"time_range": freshness} if freshness is not None else {})
-        body = bytearray()
+        async with http_client(settings) as client:
+            import httpx
+
+            try:
+                response = await request_within(client, "GET", self._url, limit=limits.WEB_ANSWER_BYTES, params=asked)
+            except (httpx.HTTPError, httpx.InvalidURL):
+                raise Unreachable("the web search cannot be reached: check its address") from None
+            except LimitExceeded:
+                raise Unreachable("the web search answered more than is read") from None
+        if response.status_code == _FORBIDDEN:
+            raise Unreachable("the web search gives no JSON: add `json` to its `search.formats`")
+        if response.status_code != _OK:
+            raise Unreachable(f"the web search cannot answer now ({response.status_code})")
         try:
-            async with (
-                httpx.AsyncClient(timeout=limits.WEB_SEARCH_S, verify=self._tls) as client,
-                client.stream("GET", self._url, params=asked) as response,
-            ):
-                if response.status_code == _FORBIDDEN:
-                    raise Unreachable("the web search gives no JSON: add `json` to its `search.formats`")
-                if response.status_code != _OK:
-                    raise Unreachable(f"the web search cannot answer now ({response.status_code})")
-                async for piece in response.aiter_bytes():
-                    # Counted as it comes: a server may name no length, or a wrong one.
-                    body += piece
-                    if len(body) > limits.WEB_ANSWER_BYTES:
-                        raise Unreachable("the web search answered more than is read")
-            found = _WebAnswer.model_validate(json.loads(body)).results
-        except (httpx.HTTPError, httpx.InvalidURL):
-            raise Unreachable("the web search cannot be reached: check its address") from None
-        except (ValueError, ValidationError):
+            pages = _WebAnswer.model_validate_json(response.content).results
+        except ValidationError:
             raise Unreachable("the web search did not answer as SearXNG does: check its address") from None
         return [
-            WebResult(title=page.title or page.url, url=page.url, text=page.content or "") for page in found[:count]
+            WebResult(title=page.title or page.url, url=page.url, text=page.content or "") for page in pages[:count]
         ]
 
 
@@ -423,10 +420,20 @@ def _named_server(name: str, **fields: Any) -> McpToolServer:
 async def _tools_of(server: McpToolServer, stack: AsyncExitStack) -> list[Tool]:
     try:
         from mcp import Client, StdioServerParameters, stdio_client
+        from mcp.client.streamable_http import streamable_http_client
     except ImportError:
         raise MissingExtra(extra="mcp", purpose="the tools of an MCP server") from None
     if server.url:
-        opened = Client(server.url)
+        settings = ClientSettings(
+            extra="mcp",
+            purpose="the tools of an MCP server",
+            url=server.url,
+            timeout_s=limits.MCP_START_SECONDS,
+            calls_have_bounds=True,
+            uses_environment=True,
+        )
+        http = await stack.enter_async_context(mcp_http_client(settings))
+        opened = Client(streamable_http_client(server.url, http_client=http))
     else:
         started = StdioServerParameters(
             command=server.command[0], args=list(server.command[1:]), env=dict(server.env), cwd=server.cwd

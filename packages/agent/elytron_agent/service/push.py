@@ -10,7 +10,8 @@ import hashlib
 import hmac
 import json
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from contextlib import suppress
+from typing import Annotated, Any, Final, Literal
 from urllib.parse import SplitResult, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -22,7 +23,6 @@ from pydantic import Field
 
 from elytron.context import Beat, OperationContext
 from elytron.jobs.queue import schedule_job
-from elytron_adapter.http.requests import is_public, number_of
 from elytron_agent import limits
 from elytron_agent.runs.journal import AGENTS, MAIN
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents
@@ -32,7 +32,6 @@ from elytron_core.errors import (
     AgentDisabled,
     InvalidInput,
     LimitExceeded,
-    MissingExtra,
     NotFound,
     PermissionRefused,
     Unreachable,
@@ -41,18 +40,13 @@ from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes.jobs import JobTerms
 from elytron_core.scope import OpaqueId, Scope
+from elytron_outbound.addresses import JudgedAddress, judged_address
+from elytron_outbound.clients import ClientSettings, http_client
 
-_PORTS: Final = {"https": 443, "http": 80}
+_SCHEMES: Final = frozenset({"https", "http"})
 GONE: Final = frozenset({404, 410})
 """Answers after which a subscription is no longer there."""
 _OK: Final = range(200, 300)
-
-
-class CheckedAddress(NamedTuple):
-    """An address with its host replaced by the number that was judged, and the name of the host."""
-
-    url: str
-    host: str
 
 
 def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
@@ -71,7 +65,7 @@ def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
         or not host
         or not is_plain
         or parts.username is not None
-        or parts.scheme not in _PORTS
+        or parts.scheme not in _SCHEMES
         or port == 0
     ):
         raise InvalidInput(field="url", problem="is no address such as https://push.example/send")
@@ -80,38 +74,28 @@ def require_address(url: str, allowed: Collection[str], /) -> SplitResult:
     return parts
 
 
-async def checked_address(url: str, allowed: Collection[str], /) -> CheckedAddress:
-    """Return where to call. Raises PermissionRefused for a private network that is not allowed, Unreachable."""
+async def checked_address(url: str, allowed: Collection[str], /) -> JudgedAddress:
+    """Return where to call. Raises InvalidInput, PermissionRefused for a private network, Unreachable."""
     parts = require_address(url, allowed)
-    host = parts.hostname or ""
-    port = parts.port or _PORTS[parts.scheme]
-    number = await number_of(host, port)
-    if host not in allowed and not is_public(number):
-        raise PermissionRefused("the address of a subscription leads into a private network")
-    # The number that was judged is called: the name might lead elsewhere when it is looked up again.
-    bracketed = f"[{number}]" if ":" in number else number
-    return CheckedAddress(parts._replace(netloc=f"{bracketed}:{port}", fragment="").geturl(), parts.netloc)
+    return await judged_address(parts, may_be_private=parts.hostname in allowed)
 
 
 async def post_preview(url: str, body: bytes, headers: dict[str, str], allowed: Collection[str], /) -> bool:
     """Send a body, and return False if the subscription is no longer there. Raises as `checked_address`."""
-    try:
+    settings = ClientSettings(extra="llm", purpose="push", timeout_s=limits.PUSH_SEND_S)
+    async with http_client(settings) as client:
         import httpx
-    except ImportError as error:
-        raise MissingExtra(extra="llm", purpose="push") from error
-    address = await checked_address(url, allowed)
-    extensions = {"sni_hostname": urlsplit(url).hostname or ""}
-    try:
-        # A redirect or a proxy would lead past that judgement.
-        async with httpx.AsyncClient(timeout=limits.PUSH_SEND_S, follow_redirects=False, trust_env=False) as client:
-            request = client.build_request(
-                "POST", address.url, content=body, headers={"Host": address.host, **headers}, extensions=extensions
-            )
+
+        address = await checked_address(url, allowed)
+        named = {"Host": address.host, **headers}
+        extensions = {"sni_hostname": address.name}
+        try:
+            request = client.build_request("POST", address.url, content=body, headers=named, extensions=extensions)
             # The body of the answer is of no use, and may be endless.
             response = await client.send(request, stream=True)
             await response.aclose()
-    except (httpx.HTTPError, httpx.InvalidURL):
-        raise Unreachable("a push service cannot be reached") from None
+        except (httpx.HTTPError, httpx.InvalidURL):
+            raise Unreachable("a push service cannot be reached") from None
     if response.status_code in GONE:
         return False
     if response.status_code not in _OK:
@@ -262,8 +246,12 @@ class PushShelf:
         self._context = user.memory.context
 
     async def add(self, asked: PushRequest, /) -> StoredPush:
-        """Store a subscription; the same address is stored once. Raises InvalidInput, LimitExceeded."""
-        require_address(asked.address, self._user.settings.push_hosts)
+        """Store a subscription; the same address is stored once.
+
+        Raises InvalidInput, LimitExceeded, and PermissionRefused for an address to which nothing would be sent.
+        """
+        with suppress(Unreachable):  # a name that cannot be found now is judged again before each preview
+            await checked_address(asked.address, self._user.settings.push_hosts)
         point = auth = b""
         if asked.keys is not None:
             point = decode_base64url(asked.keys.p256dh, field="keys.p256dh", size=POINT_BYTES)

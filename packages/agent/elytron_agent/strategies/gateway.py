@@ -37,6 +37,7 @@ from elytron_gateway.names import DEFAULT, Id
 from elytron_gateway.wire import Scope as ScopeWire
 from elytron_gateway.wire import Scope as SearchScope
 from elytron_gateway.wire import SearchResult
+from elytron_outbound.answers import AnswerBounds, bound_items
 
 
 class RunEventKind(StrEnum):
@@ -278,7 +279,11 @@ def key_of(session: str, turn: str, /) -> str:
 def reference_of(results: "Sequence[RunResult | SearchResult]", /, *, mark: str) -> str | None:
     """Return the results for a model in a fence, one a line as JSON; None if none of them has words."""
     lines = [_result_line(result) for result in results if result.text and result.text.strip()]
-    return fence_text("\n".join(lines), mark, about=REFERENCE_HEADING) if lines else None
+    bounds = AnswerBounds(gateway_limits.TOP_K, agent_limits.REFERENCES_CHARS, agent_limits.REFERENCES_CHARS)
+    # A line that does not fit is dropped whole, because half of one is no JSON.
+    shown = bound_items(lines, bounds, size=len, clip=lambda _line, _chars: "").items
+    text = "\n".join(line for line in shown if line)
+    return fence_text(text, mark, about=REFERENCE_HEADING) if text else None
 
 
 def _client_of(place: GatewayPlace) -> MemoryGatewayClient:
@@ -294,10 +299,10 @@ def _read_as(call: GatewayCall[Any], answer: type[AnswerT]) -> GatewayCall[Answe
 
 def _result_line(result: "RunResult | SearchResult") -> str:
     """Return a result as one line of JSON, without marks that a host's template may take for its own."""
-    most = agent_limits.REFERENCE_CHARS
     shown: dict[str, str | float] = {}
     for name in SHOWN:
         value = getattr(result, name)
+        most = agent_limits.REFERENCE_CHARS if name == "text" else agent_limits.REFERENCE_NAME_CHARS
         if isinstance(value, str):
             shown[name] = escape_line(value if len(value) <= most else f"{value[:most]}…")
         elif value is not None:

@@ -1,6 +1,7 @@
 """The two clients: one awaits, one waits. Both send a request once and never again by themselves."""
 
 import json
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -12,16 +13,19 @@ from pydantic import ValidationError
 
 from elytron.remote.wire import proxy_of
 from elytron_core import limits
-from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable
+from elytron_core.errors import GatewayRefused, InvalidInput, LimitExceeded, MissingExtra, Unreachable
 from elytron_core.model import Value
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.client import calls
 from elytron_gateway.client.calls import GatewayCall
 from elytron_gateway.wire import SearchAnswer
+from elytron_outbound.answers import AnswerBounds, blocking_request_within, bound_items, request_within
+from elytron_outbound.clients import ClientSettings, blocking_http_client, http_client
 
 if TYPE_CHECKING:
     import httpx
 
+logger = logging.getLogger("elytron.gateway")
 BASE_URL = "http://127.0.0.1:8010"
 USER_ID = "X-User-Id"
 P = ParamSpec("P")
@@ -125,17 +129,15 @@ class _BaseClient:
     ) -> None:
         self.account = GatewayAccount(base_url.rstrip("/"), user_id, user_key, provisioning_key, timeout_s, proxy)
 
-    def _connections(self) -> dict[str, Any]:
-        """Return the arguments of the HTTP client: nothing is read from the environment, no proxy either."""
-        most = _import_httpx().Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
-        return {
-            "timeout": self.account.timeout_s,
-            "limits": most,
-            "trust_env": False,
-            "proxy": self.account.proxy,
-            # Without encryption the system's certificates need not be read.
-            "verify": not self.account.base_url.startswith("http://"),
-        }
+    def _settings(self) -> ClientSettings:
+        account = self.account
+        return ClientSettings(
+            extra="client",
+            purpose="the gateway's client",
+            url=account.base_url,
+            timeout_s=account.timeout_s,
+            proxy=account.proxy,
+        )
 
     def _request(self, call: GatewayCall[Any]) -> dict[str, Any]:
         """Return the arguments of the HTTP client's request."""
@@ -171,6 +173,7 @@ class _BaseClient:
             raise GatewayRefused(told, status=response.status_code)
         try:
             body = _answer_object(response) if response.content or call.answer.model_fields else {}
+            body = _within_bounds(call, body)
             # Fields that this version does not know are left out, so that a newer gateway can be read.
             known = {name: value for name, value in body.items() if name in call.answer.model_fields}
             found = call.answer.model_validate(known)
@@ -192,7 +195,10 @@ class _BaseClient:
             text = text.replace(secret, "********") if secret else text
         return text[:_DETAIL_CHARS] or "no reason given"
 
-    def _failed(self, error: "httpx.HTTPError | httpx.InvalidURL") -> NoAnswer:
+    def _failed(self, error: "httpx.HTTPError | httpx.InvalidURL | LimitExceeded") -> NoAnswer:
+        if isinstance(error, LimitExceeded):
+            message = "Memory Gateway answered more than is read"
+            return NoAnswer(message, failure=CallFailure.INVALID_SHAPE)
         failure = CallFailure.TIMEOUT if isinstance(error, _import_httpx().TimeoutException) else CallFailure.CONNECTION
         return NoAnswer(f"Memory Gateway did not answer: {type(error).__name__}", failure=failure)
 
@@ -204,14 +210,17 @@ class MemoryGatewayClient(_BaseClient):
         """Send `call` once and return its answer."""
         httpx = _import_httpx()
         try:
-            return self._answer(call, await self._http.request(**self._request(call)))
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            response = await request_within(
+                self._http, limit=gateway_limits.UPSTREAM_ANSWER_BYTES, **self._request(call)
+            )
+            return self._answer(call, response)
+        except (httpx.HTTPError, httpx.InvalidURL, LimitExceeded) as error:
             raise self._failed(error) from None
 
     @property
     def _http(self) -> "httpx.AsyncClient":
         if not hasattr(self, "_opened"):
-            self._opened = _import_httpx().AsyncClient(**self._connections())
+            self._opened = http_client(self._settings())
         return self._opened
 
     async def close(self) -> None:
@@ -256,14 +265,15 @@ class SyncMemoryGatewayClient(_BaseClient):
         """Send `call` once and return its answer."""
         httpx = _import_httpx()
         try:
-            return self._answer(call, self._http.request(**self._request(call)))
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            most = gateway_limits.UPSTREAM_ANSWER_BYTES
+            return self._answer(call, blocking_request_within(self._http, limit=most, **self._request(call)))
+        except (httpx.HTTPError, httpx.InvalidURL, LimitExceeded) as error:
             raise self._failed(error) from None
 
     @property
     def _http(self) -> "httpx.Client":
         if not hasattr(self, "_opened"):
-            self._opened = _import_httpx().Client(**self._connections())
+            self._opened = blocking_http_client(self._settings())
         return self._opened
 
     def close(self) -> None:
@@ -315,6 +325,33 @@ def _answer_object(response: "httpx.Response") -> dict[str, Any]:
     if not isinstance(body, dict):
         raise _NoObject
     return cast("dict[str, Any]", body)
+
+
+def _within_bounds(call: GatewayCall[Any], body: dict[str, Any]) -> dict[str, Any]:
+    """Return a search's answer with as many results as were asked for, and bounded texts; logs what it leaves out."""
+    results: Any = body.get("results")
+    if "top_k" not in call.fields or not isinstance(results, list):
+        return body
+    bounds = AnswerBounds(call.fields["top_k"], limits.MESSAGE_CHARS, gateway_limits.SEARCH_CHARS)
+    bounded = bound_items(cast("list[Any]", results), bounds, size=_result_size, clip=_clip_result)
+    if bounded.dropped:
+        logger.warning("the gateway answered more results than were asked for: %d dropped", bounded.dropped)
+    return {**body, "results": list(bounded.items)}
+
+
+def _result_size(result: Any) -> int:
+    fields = cast("dict[str, Any]", result).values() if isinstance(result, dict) else ()
+    return sum(len(value) for value in fields if isinstance(value, str))
+
+
+def _clip_result(result: Any, chars: int) -> Any:
+    """Return a result whose texts are clipped to `chars` in sum, the longest field first to be cut."""
+    clipped, left = dict(cast("dict[str, Any]", result)), chars
+    texts = sorted((len(value), name) for name, value in clipped.items() if isinstance(value, str))
+    for _, name in texts:
+        clipped[name] = clipped[name][:left]
+        left -= len(clipped[name])
+    return clipped
 
 
 def _without_raw(answer: AnswerT) -> AnswerT:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
-from elytron_core import limits, strict_json
+from elytron_core import limits as core_limits
+from elytron_core import strict_json
 from elytron_core.clock import Clock, Instant
-from elytron_core.errors import GatewayRefused, InvalidInput, MissingExtra, Unreachable, Unsupported
+from elytron_core.errors import GatewayRefused, InvalidInput, LimitExceeded, Unreachable, Unsupported
 from elytron_core.evidence import EvidenceRole
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import MemoryOwner
@@ -26,6 +27,8 @@ from elytron_gateway.upstream.port import (
     UpstreamItem,
     UpstreamMessage,
 )
+from elytron_outbound.answers import AnswerBounds, bound_items, request_within
+from elytron_outbound.clients import ClientSettings, http_client
 
 if TYPE_CHECKING:
     import httpx
@@ -69,13 +72,8 @@ class EverOsUpstream:
     ) -> None:
         if urlsplit(url).scheme not in {"http", "https"} or not urlsplit(url).hostname:
             raise InvalidInput(field="upstream", problem="is no address that begins with http:// or https://")
-        try:
-            import httpx
-        except ImportError as error:
-            raise MissingExtra(extra="client", purpose="an EverOS upstream") from error
-
-        pool = httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S)
-        self._client = httpx.AsyncClient(base_url=url, timeout=timeout_s, limits=pool, trust_env=False)
+        settings = ClientSettings(extra="client", purpose="an EverOS upstream", url=url, timeout_s=timeout_s)
+        self._client = http_client(settings)
         self._clock = clock
         self._patience = patience or RetryPolicy()
         self._wait = wait
@@ -128,7 +126,9 @@ class EverOsUpstream:
         told = await self._post("/search", asked, is_repeatable=True)
         episodes = [_found_episode(owner, item) for item in _json_objects(told, "episodes")]
         waiting = [_found_waiting(owner, item) for item in _json_objects(told, "unprocessed_messages")]
-        return [found for found in (*episodes, *waiting) if found is not None]
+        found = [memory for memory in (*episodes, *waiting) if memory is not None]
+        bounds = AnswerBounds(limit, core_limits.MESSAGE_CHARS, gateway_limits.SEARCH_CHARS)
+        return bound_items(found, bounds, size=lambda memory: len(memory.text), clip=_clip_memory).items
 
     async def session_of(self, owner: MemoryOwner, memory_id: str, /) -> str | None:  # noqa: ARG002 - it cannot be asked
         return None
@@ -145,8 +145,9 @@ class EverOsUpstream:
         if self._clock.now() < self._paused_until:
             return False
         try:
-            return (await self._client.get("/health", timeout=gateway_limits.HEALTH_S)).status_code == OK
-        except httpx.HTTPError:
+            most, wait_s = gateway_limits.UPSTREAM_ANSWER_BYTES, gateway_limits.HEALTH_S
+            return (await request_within(self._client, "GET", "/health", limit=most, timeout=wait_s)).status_code == OK
+        except (httpx.HTTPError, LimitExceeded):
             return False
 
     async def resume(self) -> None:
@@ -180,7 +181,10 @@ class EverOsUpstream:
 
         try:
             headers = {"Idempotency-Key": key} if key is not None else None
-            response = await self._client.post(PREFIX + path, json=body, headers=headers)
+            most = gateway_limits.UPSTREAM_ANSWER_BYTES
+            response = await request_within(self._client, "POST", PREFIX + path, limit=most, json=body, headers=headers)
+        except LimitExceeded:
+            raise _FailedCall("the upstream answered more than is read", was_refused=False) from None
         except httpx.ConnectError:
             # Nothing was sent, so nothing was done.
             raise _FailedCall("the upstream cannot be reached", was_refused=True) from None
@@ -262,6 +266,10 @@ def _encode_content(item: UpstreamItem) -> Json:
         return {"type": said.type, "text": said.text}
     named = {"name": said.name} if said.name else {}
     return {"type": said.type, "base64": base64.b64encode(item.data).decode(), "ext": said.ext, **named}
+
+
+def _clip_memory(memory: FoundMemory, chars: int) -> FoundMemory:
+    return replace(memory, text=memory.text[:chars])
 
 
 def _found_episode(owner: MemoryOwner, item: Json) -> FoundMemory | None:

@@ -5,11 +5,9 @@ import hashlib
 import hmac
 import zlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, cast
-from urllib.parse import urlsplit
 
-from elytron_core.errors import MissingExtra
+from elytron_outbound.clients import ClientSettings, http_client
 from elytron_proxy import limits
 from elytron_proxy.dialects import CallRefusal
 from elytron_proxy.settings import ModelUpstream, ProxySettings
@@ -230,26 +228,21 @@ class UpstreamClients:
             await client.aclose()
 
     def _client(self, upstream: ModelUpstream) -> "httpx.AsyncClient":
-        try:
-            import httpx
-        except ImportError as error:
-            raise MissingExtra(extra="proxy", purpose="the memory proxy") from error
         client = self._clients.get(upstream.url)
         if client is None:
-            client = self._clients[upstream.url] = httpx.AsyncClient(
+            settings = ClientSettings(
+                extra="proxy",
+                purpose="the memory proxy",
+                url=upstream.url,
                 headers={"Accept": "*/*"},
-                timeout=httpx.Timeout(self._silence_s, connect=limits.CONNECT_S, pool=None),
-                limits=httpx.Limits(
-                    max_connections=None,
-                    max_keepalive_connections=limits.KEEPALIVE_CONNECTIONS,
-                    keepalive_expiry=limits.KEEPALIVE_S,
-                ),
-                follow_redirects=False,
-                # Servers on this machine are reached without the environment's proxy.
-                trust_env=not _is_here(upstream.url),
-                # Without encryption the system's certificates need not be read.
-                verify=not upstream.url.startswith("http://"),
+                timeout_s=self._silence_s,
+                connect_s=limits.CONNECT_S,
+                uses_environment=True,
+                connections=None,
+                idle_connections=limits.KEEPALIVE_CONNECTIONS,
+                idle_s=limits.KEEPALIVE_S,
             )
+            client = self._clients[upstream.url] = http_client(settings)
             # The client's own goes upstream, or none.
             client.headers.pop("user-agent", None)
         return client
@@ -269,28 +262,3 @@ def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
     """Return the body as it came over the wire; left early it is to be closed."""
     # It is a generator, which its declared type does not say.
     return cast("AsyncGenerator[bytes]", response.aiter_raw())
-
-
-async def told_by(response: "httpx.Response", /, *, limit: int) -> bytes:
-    """Return the body, up to `limit`, and let go of the answer; what broke off is cut."""
-    import httpx
-
-    told = bytearray()
-    try:
-        async for chunk in chunks_of(response):
-            told += chunk[: limit - len(told)]
-            if len(told) == limit:
-                break
-    except httpx.HTTPError:
-        pass
-    finally:
-        await response.aclose()
-    return bytes(told)
-
-
-def _is_here(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

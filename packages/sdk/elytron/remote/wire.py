@@ -14,11 +14,13 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from elytron.registry import AnyOperation
 from elytron_core import limits
-from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, MissingExtra, Unreachable, Unsupported
+from elytron_core.errors import ElytronError, InvalidInput, Unreachable, Unsupported
 from elytron_core.errors.tree import error_of
 from elytron_core.events import EventId, StreamItem
 from elytron_core.model import Value
 from elytron_core.scope import Scope, ScopedRequest
+from elytron_outbound.answers import read_body, request_within
+from elytron_outbound.clients import ClientSettings, http_client
 
 if TYPE_CHECKING:
     import httpx
@@ -246,22 +248,17 @@ class HttpTransport:
     """Posts each operation to its route under `/v1`."""
 
     def __init__(self, address: ServerAddress, /, *, timeout_s: float) -> None:
-        try:
-            import httpx
-        except ImportError as error:
-            raise MissingExtra(extra="client", purpose="a memory on a server") from error
-
         self._address = address
-        self._client = httpx.AsyncClient(
-            base_url=address.url,
-            headers=address.headers,
-            timeout=httpx.Timeout(timeout_s, connect=min(timeout_s, limits.REMOTE_CONNECT_S)),
-            limits=httpx.Limits(max_connections=limits.REMOTE_CONNECTIONS, keepalive_expiry=limits.REMOTE_IDLE_S),
-            # No proxy, certificate or password from the environment, which may be meant for another program.
-            trust_env=False,
-            proxy=address.proxy,
-            # Without encryption the system's certificates need not be read.
-            verify=address.scheme != "http",
+        self._client = http_client(
+            ClientSettings(
+                extra="client",
+                purpose="a memory on a server",
+                url=address.url,
+                headers=address.headers,
+                timeout_s=timeout_s,
+                connect_s=limits.REMOTE_CONNECT_S,
+                proxy=address.proxy,
+            )
         )
 
     async def call(self, call: RemoteCall, /) -> bytes:
@@ -287,19 +284,15 @@ class HttpTransport:
         import httpx
 
         try:
-            request = self._client.build_request(method, path, content=payload, headers=headers)
-            response = await self._client.send(request, stream=True)
-            try:
-                data = await _bounded_body(response)
-            finally:
-                await response.aclose()
+            most = limits.REMOTE_REPORT_BYTES
+            response = await request_within(self._client, method, path, limit=most, content=payload, headers=headers)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise NotConnected(unreachable_server(self._address.url, type(error).__name__).message) from None
         except (httpx.TransportError, httpx.StreamError) as error:
             raise unreachable_server(self._address.url, type(error).__name__) from None
         if response.status_code not in _DONE:
-            raise self._told(response, data)
-        return data
+            raise self._told(response, response.content)
+        return response.content
 
     async def events(self, scope: Scope | None, after: EventId | None, /) -> AsyncGenerator[StreamItem | BegunStream]:
         import httpx
@@ -313,7 +306,7 @@ class HttpTransport:
                 "GET", "/v1/events", params=params, headers=headers, timeout=silence
             ) as response:
                 if response.status_code != HTTPStatus.OK:
-                    raise self._told(response, await _bounded_body(response))
+                    raise self._told(response, await read_body(response, limit=limits.REMOTE_REPORT_BYTES))
                 async for item in stream_items(response.aiter_lines()):
                     yield item
         except (httpx.TransportError, httpx.StreamError) as error:
@@ -341,13 +334,3 @@ class HttpTransport:
         if named.isascii() and named.isdecimal():
             error.retry_after_s = int(named[:6])
         return error
-
-
-async def _bounded_body(response: "httpx.Response") -> bytes:
-    """Return the body, or stop reading at its bound."""
-    body = bytearray()
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > limits.REMOTE_REPORT_BYTES:
-            raise LimitExceeded(what="bytes of an answer", limit=limits.REMOTE_REPORT_BYTES)
-    return bytes(body)

@@ -23,6 +23,7 @@ from elytron_core.errors import (
     Unauthorized,
     Unreachable,
 )
+from elytron_outbound.clients import ClientSettings, mcp_http_client
 from elytron_store import limits as store_limits
 
 if TYPE_CHECKING:
@@ -151,13 +152,19 @@ class ToolSession:
 def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_limits.MCP_CALL_S) -> ToolSession:
     """Return a session over streamable HTTP; no redirect leaves the server or its encryption. Raises MissingExtra."""
     try:
-        import httpx2
         from mcp import Client
         from mcp.client.streamable_http import streamable_http_client
     except ImportError as error:
         raise MissingExtra(extra="mcp", purpose="a store on an MCP file server") from error
 
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key is not None else {}
+    settings = ClientSettings(
+        extra="mcp",
+        purpose="a store on an MCP file server",
+        url=url,
+        headers={"Authorization": f"Bearer {api_key}"} if api_key is not None else {},
+        timeout_s=timeout_s,
+        calls_have_bounds=True,
+    )
     told: list[int] = []
 
     async def note(response: "httpx2.Response") -> None:
@@ -165,14 +172,7 @@ def http_session(url: str, /, *, api_key: str | None, timeout_s: float = store_l
 
     @asynccontextmanager
     async def connect() -> AsyncGenerator[Client]:
-        client = httpx2.AsyncClient(
-            headers=headers,
-            timeout=httpx2.Timeout(timeout_s, read=None),  # a call has a bound of its own, and must not end the others
-            trust_env=False,
-            # Without encryption the system's certificates need not be read.
-            verify=not url.startswith("http://"),
-            event_hooks={"response": [note]},
-        )
+        client = mcp_http_client(settings, on_response=note)
         async with client, Client(streamable_http_client(url, http_client=client), cache=None) as session:
             yield session
 

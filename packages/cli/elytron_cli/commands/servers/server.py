@@ -32,8 +32,10 @@ from elytron_cli.server.extras import WantedSurfaces, console_host, surfaces_bes
 from elytron_cli.session import open_session, require_own_store, run_output, run_settings, without_core_dumps
 from elytron_cli.terminal.output import CommandOutput
 from elytron_core import limits
-from elytron_core.errors import InvalidInput, MissingExtra, PermissionRefused
+from elytron_core.errors import InvalidInput, LimitExceeded, MissingExtra, PermissionRefused
 from elytron_core.model import Value
+from elytron_outbound.answers import request_within
+from elytron_outbound.clients import ClientSettings, http_client
 from elytron_proxy import BlockPlacement, MemoryUse, upstreams_of
 from elytron_proxy import limits as proxy_limits
 from elytron_proxy.settings import DEFAULT_UPSTREAM, PORT, networks_of, pass_routes_of
@@ -283,15 +285,18 @@ async def _relay_server(url: str, host: str, port: int, *, opens: bool) -> None:
     from elytron_http_shell.server import bound_socket, is_loopback, listening_address
 
     try:
-        import httpx
-
         from elytron_console.relay import console_relay
     except ImportError as error:
         raise MissingExtra(extra="client", purpose="the console of a server elsewhere") from error
     if not is_loopback(host):
         raise InvalidInput(field="--host", problem="is beyond this machine, where a relayed console is not shown")
-    # No proxy, certificate or password from the environment, which may be meant for another program.
-    async with httpx.AsyncClient(base_url=url.rstrip("/"), trust_env=False, timeout=limits.REMOTE_ANSWER_S) as client:
+    settings = ClientSettings(
+        extra="client",
+        purpose="the console of a server elsewhere",
+        url=url.rstrip("/"),
+        timeout_s=limits.REMOTE_ANSWER_S,
+    )
+    async with http_client(settings) as client:
         app = console_relay(url, sender_of(client))
         with bound_socket(host, port) as listening:
             listening.listen()  # from here on connections wait until they are taken up
@@ -338,10 +343,10 @@ def sender_of(client: "httpx.AsyncClient", /) -> "Sender":
 
     async def send(method: str, path: str, headers: Mapping[str, str], body: bytes) -> "UpstreamAnswer | None":
         try:
-            answer = await client.request(method, path, headers=dict(headers), content=body, follow_redirects=False)
-        except httpx.HTTPError:
+            most = limits.REMOTE_REPORT_BYTES
+            answer = await request_within(client, method, path, limit=most, headers=dict(headers), content=body)
+        except (httpx.HTTPError, LimitExceeded):
             return None
-        client.cookies.clear()  # each browser brings its own
         return UpstreamAnswer(answer.status_code, answer.headers.multi_items(), answer.content)
 
     return send

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.gates.tree import ROOT, files
 
-from elytron_adapter.http.requests import is_public, number_of
 from elytron_core.errors import Unreachable
+from elytron_outbound.addresses import is_public, number_of
 
 pytestmark = pytest.mark.anyio
 
@@ -46,7 +46,7 @@ async def test_a_name_that_is_none_cannot_be_found(host: str) -> None:
 
 def test_one_place_looks_hosts_up_and_judges_them() -> None:
     own = {
-        ROOT / "packages/adapter/elytron_adapter/http/requests.py",
+        ROOT / "packages/outbound/elytron_outbound/addresses.py",
         # A client looks up the name of the server that its host gave it; it calls no address of a caller.
         ROOT / "packages/sdk/elytron/remote/memory.py",
     }

@@ -1,0 +1,65 @@
+"""Addresses that other people name: judged before a request goes there, and called by the number that was judged."""
+
+import asyncio
+import ipaddress
+import socket
+from typing import Final, NamedTuple
+from urllib.parse import SplitResult
+
+from elytron_core.errors import PermissionRefused, Unreachable
+
+_PORTS: Final = {"https": 443, "http": 80}
+
+
+class JudgedAddress(NamedTuple):
+    """An address whose host is replaced by the number that was judged; `host` is for the header, `name` for TLS."""
+
+    url: str
+    host: str
+    name: str
+
+
+async def judged_address(parts: SplitResult, /, *, may_be_private: bool) -> JudgedAddress:
+    """Return where to send a request for an address with a host.
+
+    The name is looked up once: looked up again for the request, it might lead elsewhere. Raises PermissionRefused for
+    a private network unless `may_be_private`, and Unreachable for a host that cannot be found.
+    """
+    name = parts.hostname or ""
+    port = parts.port or _PORTS[parts.scheme]
+    number = await number_of(name, port)
+    if not may_be_private and not is_public(number):
+        raise PermissionRefused("this address leads into a private network")
+    bracketed = f"[{number}]" if ":" in number else number
+    url = parts._replace(netloc=f"{bracketed}:{port}", fragment="").geturl()
+    return JudgedAddress(url, parts.netloc, name)
+
+
+_GLOBAL: Final = ipaddress.ip_network("2000::/3")
+"""All of IPv6 that is handed out for the internet."""
+_TRANSLATED: Final = ipaddress.ip_network("64:ff9b::/96")
+"""Addresses of IPv4 that a network translates: the last 32 bits are one."""
+_TUNNELLED: Final = (ipaddress.ip_network("2002::/16"), ipaddress.ip_network("2001::/32"))
+"""Addresses that carry one of IPv4, which may be any."""
+_RELAYS: Final = ipaddress.ip_network("192.88.99.0/24")
+
+
+async def number_of(host: str, port: int, /) -> str:
+    """Return the first address number of a host. Raises Unreachable."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):  # a name with a label that is empty or too long is none
+        raise Unreachable("the host of this address cannot be found") from None
+    return str(found[0][4][0])
+
+
+def is_public(number: str, /) -> bool:
+    """Return whether an address number is one machine's on the internet, regardless of how it is written."""
+    address = ipaddress.ip_address(number.partition("%")[0])
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            return is_public(str(address.ipv4_mapped))
+        if address in _TRANSLATED:
+            return is_public(str(ipaddress.IPv4Address(int(address) % 2**32)))
+        return address in _GLOBAL and address.is_global and not any(address in network for network in _TUNNELLED)
+    return address.is_global and not address.is_multicast and address not in _RELAYS

@@ -1,0 +1,122 @@
+"""Bounds of what other servers answer: the bytes of a body, and the number and size of its items."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from elytron_core.errors import LimitExceeded
+
+if TYPE_CHECKING:
+    import httpx
+
+ItemT = TypeVar("ItemT")
+
+
+async def read_body(response: "httpx.Response", /, *, limit: int) -> bytes:
+    """Return the decoded body and release the connection.
+
+    Raises LimitExceeded for a body of more than `limit` bytes, which is not read on, and httpx.HTTPError.
+    """
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            _append_chunk(body, chunk, limit)
+    finally:
+        await response.aclose()
+    return bytes(body)
+
+
+async def read_beginning(response: "httpx.Response", /, *, limit: int) -> bytes:
+    """Return up to `limit` bytes of the decoded body and release the connection; a broken body is what came of it."""
+    import httpx
+
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk[: limit - len(body)]
+            if len(body) == limit:
+                break
+    except (httpx.HTTPError, httpx.StreamError):
+        pass
+    finally:
+        await response.aclose()
+    return bytes(body)
+
+
+async def request_within(
+    client: "httpx.AsyncClient", /, method: str, url: str, *, limit: int, **sent: Any
+) -> "httpx.Response":
+    """Return the answer to a request with its body. Raises as `read_body`."""
+    response = await client.send(client.build_request(method, url, **sent), stream=True)
+    return _read_response(response, await read_body(response, limit=limit))
+
+
+def blocking_request_within(
+    client: "httpx.Client", /, method: str, url: str, *, limit: int, **sent: Any
+) -> "httpx.Response":
+    """Return the answer to a request with its body. Raises as `read_body`."""
+    response = client.send(client.build_request(method, url, **sent), stream=True)
+    body = bytearray()
+    try:
+        for chunk in response.iter_bytes():
+            _append_chunk(body, chunk, limit)
+    finally:
+        response.close()
+    return _read_response(response, bytes(body))
+
+
+def _append_chunk(body: bytearray, chunk: bytes, limit: int) -> None:
+    body += chunk
+    if len(body) > limit:
+        raise LimitExceeded(what="bytes of an answer", limit=limit)
+
+
+def _read_response(response: "httpx.Response", body: bytes) -> "httpx.Response":
+    """Return `response` with its decoded body, so without the headers of its encoding."""
+    import httpx
+
+    framing = {"content-encoding", "content-length", "transfer-encoding"}
+    headers = [pair for pair in response.headers.multi_items() if pair[0].lower() not in framing]
+    return httpx.Response(response.status_code, headers=headers, content=body, request=response.request)
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerBounds:
+    """Bounds of a list that another server answers: its items, the characters of each, and those of all."""
+
+    items: int
+    item_chars: int
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedItems(Generic[ItemT]):
+    """The items within the bounds, in their order, and how many were dropped."""
+
+    items: tuple[ItemT, ...]
+    dropped: int = 0
+
+
+def bound_items(
+    items: Iterable[ItemT],
+    bounds: AnswerBounds,
+    /,
+    *,
+    size: Callable[[ItemT], int],
+    clip: Callable[[ItemT, int], ItemT],
+) -> BoundedItems[ItemT]:
+    """Return the first items within `bounds`, each clipped to its share; the rest is dropped.
+
+    `size` counts an item's characters, and `clip` shortens it to a number of them. Whoever asks for eight results gets
+    eight at most, whatever the server answers.
+    """
+    found: list[ItemT] = []
+    dropped, left = 0, bounds.chars
+    for item in items:
+        if len(found) == bounds.items or left <= 0:
+            dropped += 1
+            continue
+        within = clip(item, min(bounds.item_chars, left)) if size(item) > min(bounds.item_chars, left) else item
+        left -= size(within)
+        found.append(within)
+    return BoundedItems(tuple(found), dropped)

@@ -1,0 +1,120 @@
+"""The factory of HTTP clients. All share one policy: no cookies, no redirects, bounded connections.
+
+A client stores no cookie, because one client serves many users and one user's cookie must not go out with another's
+request. Redirects are not followed, because they would lead past the address that was configured or judged.
+"""
+
+import ssl
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from importlib import import_module
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from elytron_core import limits
+from elytron_core.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    import httpx
+    import httpx2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """Settings of a client. `extra` and `purpose` are named if the HTTP library is not installed.
+
+    `timeout_s` bounds each wait for bytes, `connect_s` the connection; `calls_have_bounds` leaves the wait for an
+    answer to the caller. `url` is the base of relative paths. Proxies, certificates and passwords of the environment
+    are used only with `uses_environment`, and never for a server on this machine.
+    """
+
+    extra: str
+    purpose: str
+    timeout_s: float
+    connect_s: float | None = None
+    calls_have_bounds: bool = False
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
+    proxy: str | None = None
+    uses_environment: bool = False
+    connections: int | None = limits.REMOTE_CONNECTIONS
+    idle_connections: int | None = None
+    idle_s: float = field(default_factory=lambda: limits.REMOTE_IDLE_S)
+
+
+def http_client(
+    settings: ClientSettings, /, *, transport: "httpx.AsyncBaseTransport | None" = None
+) -> "httpx.AsyncClient":
+    """Return a client, which its caller closes. Raises MissingExtra, and InvalidInput for a URL that is none."""
+    more = {"transport": transport} if transport is not None else {}
+    return _opened("httpx", "AsyncClient", settings, **more)
+
+
+def blocking_http_client(settings: ClientSettings, /) -> "httpx.Client":
+    """Return a client whose calls block. Raises as `http_client` does."""
+    return _opened("httpx", "Client", settings)
+
+
+def mcp_http_client(
+    settings: ClientSettings, /, *, on_response: "Callable[[httpx2.Response], Awaitable[None]] | None" = None
+) -> "httpx2.AsyncClient":
+    """Return a client for the MCP SDK, which calls `on_response` with each answer. Raises as `http_client` does."""
+    hooks = {"response": [on_response]} if on_response is not None else None
+    return _opened("httpx2", "AsyncClient", settings, event_hooks=hooks)
+
+
+def require_library(settings: ClientSettings, /) -> None:
+    """Raise MissingExtra if the library of `http_client` is not installed."""
+    _imported("httpx", settings)
+
+
+def is_local(url: str, /) -> bool:
+    """Return whether the host of `url` is this machine."""
+    host = urlsplit(url).hostname or ""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _imported(library: str, settings: ClientSettings) -> Any:
+    try:
+        return import_module(library)
+    except ImportError as error:
+        raise MissingExtra(extra=settings.extra, purpose=settings.purpose) from error
+
+
+def _opened(library: str, kind: str, settings: ClientSettings, **more: Any) -> Any:
+    http = _imported(library, settings)
+    answer_s = None if settings.calls_have_bounds else settings.timeout_s
+    connect_s = settings.timeout_s if settings.connect_s is None else min(settings.timeout_s, settings.connect_s)
+    uses_environment = settings.uses_environment and not is_local(settings.url)
+    try:
+        return getattr(http, kind)(
+            base_url=settings.url,
+            headers=dict(settings.headers),
+            timeout=http.Timeout(settings.timeout_s, connect=connect_s, read=answer_s, pool=answer_s),
+            limits=http.Limits(
+                max_connections=settings.connections,
+                max_keepalive_connections=settings.idle_connections,
+                keepalive_expiry=settings.idle_s,
+            ),
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            follow_redirects=False,
+            trust_env=uses_environment,
+            proxy=settings.proxy,
+            # Reading the system's certificates takes longer than many calls: none for plain HTTP, once for the rest.
+            verify=False if settings.url.startswith("http://") else _certificates(library, uses_environment),
+            **more,
+        )
+    except (http.InvalidURL, UnicodeError):
+        raise InvalidInput(field="url", problem="is no address of a server") from None
+
+
+@cache
+def _certificates(library: str, uses_environment: bool) -> ssl.SSLContext:  # noqa: FBT001 - a key of the cache
+    http: Any = import_module(library)
+    return http.create_ssl_context(trust_env=uses_environment)
