@@ -228,6 +228,23 @@ class Recorded:
         """Return how many bytes it takes until the marker was seen."""
         return self.data.rindex(self.marker) + len(self.marker)
 
+    def is_whole(self, size: int, /, *, is_clean: bool) -> bool:
+        """Return whether the first `size` bytes are a whole answer: to the marker, or to the reason of a clean end."""
+        reason = {"chat": b'"finish_reason": "', "messages": b'"stop_reason": "'}.get(self.dialect)
+        if size >= self.whole_at or not is_clean or reason is None:
+            return size >= self.whole_at
+        line = self.data[:size].split(b"\n")[-1]
+        payload = line.removeprefix(b"data:").strip() if line.startswith(b"data:") else b""
+        return self.data.rindex(reason) < size and (not payload or _is_json(payload))
+
+
+def _is_json(payload: bytes) -> bool:
+    try:
+        json.loads(payload)
+    except ValueError:
+        return False
+    return True
+
 
 _SAID = tuple(TextDelta(text=text) for text in TEXTS)
 _HM = ReasoningDelta(text="Hm.")

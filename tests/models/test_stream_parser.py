@@ -14,6 +14,7 @@ from elytron_core.ports.chat import (
     ReplyFailed,
     ReplyFinished,
     TextDelta,
+    TokenUsage,
     ToolCall,
 )
 from elytron_models import DIALECTS, StreamParser, parse_answer
@@ -55,12 +56,17 @@ def test_bytes_may_come_one_by_one_under_every_line_ending(name: str, ending: by
 
 
 @EACH
-def test_a_stream_that_dies_at_any_byte_is_finished_if_and_only_if_its_marker_was_seen(name: str) -> None:
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_stream_that_ends_at_any_byte_is_finished_by_its_marker_or_by_its_reason_and_a_clean_end(
+    name: str, *, is_clean: bool
+) -> None:
     recorded = RECORDED[name]
     for at in (*range(0, len(recorded.data), STEP), recorded.whole_at - 1, recorded.whole_at):
-        events = events_of(recorded, recorded.data[:at])
-        if at >= recorded.whole_at:
-            assert events == recorded.events, at
+        parser = DIALECTS[recorded.dialect].parser("me")
+        events = (*parser.feed(recorded.data[:at]), *parser.end(is_clean=is_clean))
+        if recorded.is_whole(at, is_clean=is_clean):
+            usage = () if at >= recorded.whole_at else tuple(e for e in recorded.events if isinstance(e, TokenUsage))
+            assert set(recorded.events) - set(usage) <= set(events), at
         else:
             assert events[-1] == CUT, at
             assert events[:-1] == recorded.events[: len(events) - 1], at
@@ -127,9 +133,105 @@ def test_the_reason_of_an_end_is_one_of_a_closed_set(dialect: str, sent: bytes, 
     assert told(dialect, sent)[-1] == ReplyFinished(reason=reason)
 
 
-def test_a_mark_of_the_end_without_a_reason_is_malformed() -> None:
-    sent = data({"choices": [{"index": 0, "delta": {"content": "half"}}]}, "[DONE]")
-    assert told("chat", sent) == (TextDelta(text="half"), ReplyFailed(reason=FailureReason.MALFORMED))
+def test_a_mark_of_the_end_ends_an_answer_without_a_reason() -> None:
+    sent = data({"choices": [{"index": 0, "delta": {"content": "all"}}]}, "[DONE]")
+    assert told("chat", sent) == (TextDelta(text="all"), ReplyFinished(reason=FinishReason.STOP))
+
+
+def test_a_mark_of_the_end_of_no_answer_is_malformed() -> None:
+    assert told("chat", data("[DONE]")) == (ReplyFailed(reason=FailureReason.MALFORMED),)
+
+
+ONE = {"choices": [{"index": 0, "delta": {"content": "Seven."}, "finish_reason": None}]}
+STOPPED = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+USAGE = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
+SEVEN = (TextDelta(text="Seven."), ReplyFinished(reason=FinishReason.STOP))
+COUNTED = TokenUsage(input_tokens=1, output_tokens=2)
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (data(ONE, STOPPED), SEVEN),
+        (data(ONE, STOPPED, USAGE), (SEVEN[0], COUNTED, SEVEN[1])),
+        (data(ONE, STOPPED, {"choices": []}), SEVEN),
+        (data(ONE, STOPPED).replace(b"\n", b"\r\n"), SEVEN),
+        (b": ping\n\n" + data(ONE) + b": keep-alive\n\n" + data(STOPPED) + b":\n\n", SEVEN),
+        (data(ONE, STOPPED, "[DONE]").replace(b"data: ", b"data:"), SEVEN),
+        (data(ONE, STOPPED).rstrip(b"\n"), SEVEN),
+        (data(ONE, "[DONE]"), SEVEN),
+        (lines(ONE, STOPPED), SEVEN),
+        (lines({"choices": [{"index": 0, "message": {"content": "Seven."}, "finish_reason": "stop"}]}), SEVEN),
+        (data(ONE, {"choices": [{"index": 0, "delta": {}, "finish_reason": "length"}]}),
+         (SEVEN[0], ReplyFinished(reason=FinishReason.LENGTH))),
+        (data(ONE, STOPPED)[:-20], (SEVEN[0], CUT)),
+        (data(ONE), (SEVEN[0], CUT)),
+    ],
+)  # fmt: skip
+def test_servers_that_end_their_chat_in_other_ways_are_understood(
+    sent: bytes, expected: tuple[ModelEvent, ...]
+) -> None:
+    assert told("chat", sent) == expected
+
+
+def test_a_line_of_ollama_with_a_reason_and_a_clean_end_is_whole() -> None:
+    sent = lines({"message": {"content": "Seven."}}, {"message": {"content": ""}, "done_reason": "stop"})
+    assert told("ollama", sent) == SEVEN
+
+
+def test_responses_may_end_with_done_and_its_status() -> None:
+    begun = {"type": "response.output_text.delta", "output_index": 0, "delta": "Seven."}
+    done = {"type": "response.done", "response": {"status": "completed"}}
+    assert told("responses", named(begun, done)) == SEVEN
+    failed = {"type": "response.done", "response": {"status": "failed", "error": {"code": "server_error"}}}
+    assert told("responses", named(begun, failed))[-1] == ReplyFailed(reason=FailureReason.UNAVAILABLE)
+
+
+def pieces(dialect: str, *texts: str) -> bytes:
+    """Return an unfinished stream of `dialect` with one event for each text, which is JSON without its quotes."""
+    forms = {
+        "chat": 'data: {"choices":[{"index":0,"delta":{"content":"%s"}}]}\n\n',
+        "responses": 'data: {"type":"response.output_text.delta","output_index":0,"delta":"%s"}\n\n',
+        "messages": 'data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}}\n\n',
+        "ollama": '{"message":{"content":"%s"}}\n',
+    }
+    start = named({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}})
+    body = "".join(forms[dialect] % text for text in texts).encode("utf-8", "surrogateescape")
+    return (start if dialect == "messages" else b"") + body
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize(
+    "texts",
+    [
+        (r"Petrel \ud83d", r"\ude00!"),
+        (r"Petrel \ud83d", "", r"\ude00!"),
+        ("Petrel \udcf0", "\udc9f\udc98", "\udc80!"),
+        ("Petrel \udcf0\udc9f", "\udc98\udc80!"),
+    ],
+    ids=["pair", "pair around an empty text", "bytes one by one", "bytes"],
+)
+def test_a_character_that_a_server_splits_over_events_is_joined(dialect: str, texts: tuple[str, ...]) -> None:
+    events = told(dialect, pieces(dialect, *texts))
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Petrel \U0001f600!"
+
+
+def test_pieces_of_characters_are_joined_within_their_own_text() -> None:
+    def delta(index: int, text: str) -> str:
+        return '{"choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,"function":{"arguments":"%s"}}]}}]}' % (
+            index,
+            text,
+        )
+
+    sent = data(delta(0, r"\ud83d"), delta(1, r"\ud83e"), delta(0, r"\ude00"), delta(1, r"\udd8a"), STOPPED)
+    calls = [event.arguments for event in told("chat", sent) if isinstance(event, ToolCall)]
+    assert calls == ["\U0001f600", "\U0001f98a"]
+
+
+@pytest.mark.parametrize("text", ["a\udcff", r"a\ude00", "a\udcf0\udc9fb"])
+def test_bytes_that_are_no_character_become_one_mark(text: str) -> None:
+    events = told("chat", pieces("chat", text))
+    assert "\ufffd" in "".join(event.text for event in events if isinstance(event, TextDelta))
 
 
 def test_a_message_that_stops_within_a_block_is_malformed() -> None:
@@ -177,7 +279,7 @@ def test_a_stream_beyond_the_bound_ends_the_answer() -> None:
 
 def test_half_of_a_surrogate_pair_does_not_break_the_text() -> None:
     sent = data('{"choices":[{"index":0,"delta":{"content":"a\\ud83d"},"finish_reason":"stop"}]}', "[DONE]")
-    assert told("chat", sent) == (TextDelta(text="a\ufffd"), ReplyFinished(reason=FinishReason.STOP))
+    assert told("chat", sent) == (TextDelta(text="a"), ReplyFinished(reason=FinishReason.STOP))
 
 
 def test_a_byte_order_mark_and_unknown_fields_are_passed_over() -> None:
@@ -197,12 +299,12 @@ def test_what_gemini_signs_a_call_with_is_an_item_of_its_own() -> None:
     )
 
 
-def test_every_choice_needs_its_reason() -> None:
+def test_every_choice_needs_its_reason_before_a_clean_end() -> None:
     one = {"index": 0, "delta": {"content": "a"}, "finish_reason": "stop"}
     other = {"index": 1, "delta": {"content": "b"}, "finish_reason": None}
-    assert told("chat", data({"choices": [one, other]}, "[DONE]"))[-1] == ReplyFailed(reason=FailureReason.MALFORMED)
+    assert told("chat", data({"choices": [one, other]}))[-1] == CUT
     ended: dict[str, Any] = {"index": 1, "delta": {}, "finish_reason": "stop"}
-    sent = data({"choices": [one, other]}, {"choices": [ended]}, "[DONE]")
+    sent = data({"choices": [one, other]}, {"choices": [ended]})
     assert told("chat", sent) == (TextDelta(text="a"), ReplyFinished(reason=FinishReason.STOP))
 
 

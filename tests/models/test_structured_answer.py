@@ -87,7 +87,7 @@ async def test_a_refusal_is_not_asked_again() -> None:
 
 async def test_a_stream_that_breaks_off_is_no_answer_of_the_shape() -> None:
     whole = chat((WHOLE,))
-    async with serving(Sent((whole[: whole.index(b"data: [DONE]")],))) as server:
+    async with serving(Sent((whole[: whole.index(b'"finish_reason": "stop"')],))) as server:
         client = client_of(server.url)
         with pytest.raises(ModelUnavailable, match="broke off"):
             await ask_for(client, hello(), City)

@@ -140,7 +140,6 @@ def test_an_answer_at_once_beyond_its_bound_is_not_read(monkeypatch: pytest.Monk
 
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
-TOO_EARLY = data({"choices": [{"index": 0, "delta": {"content": "x"}}]}, "[DONE]")
 BROKEN: dict[str, Callable[[], Sent]] = {
     "dies in the middle": lambda: Sent((chat()[:300],), dies=True),
     "ends in the middle": lambda: Sent((chat()[:300],)),
@@ -149,7 +148,7 @@ BROKEN: dict[str, Callable[[], Sent]] = {
     "no JSON": lambda: Sent((b"{nothing",), media_type="application/json"),
     "no events": lambda: Sent((b"data: nothing\n\n",)),
     "an error": lambda: Sent((data({"error": {"message": "busy"}}),)),
-    "a marker too early": lambda: Sent((TOO_EARLY,)),
+    "a marker of nothing": lambda: Sent((data("[DONE]"),)),
     "nothing": lambda: Sent(()),
     "an empty list": lambda: Sent((b"[]",), media_type="application/json"),
     "zeros": lambda: Sent((b"\0" * 99,)),

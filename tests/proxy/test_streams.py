@@ -102,9 +102,9 @@ def test_what_breaks_off_anywhere_is_whole_only_if_its_end_was_seen(name: str) -
     ends = range(of.whole_at - 20, len(of.data) + 1)
     for cut in sorted({*range(0, len(of.data), 7), *borders, *ends} & {*range(len(of.data) + 1)}):
         # A server that dies and one that ends too early differ only behind the end marker.
-        for is_broken in (True, False) if cut >= of.whole_at else (cut % 2 == 0,):
+        for is_broken in (True, False) if of.is_whole(cut, is_clean=True) else (cut % 2 == 0,):
             got, answer = relayed(of.dialect, of.data[:cut], is_broken=is_broken)
-            assert answer.is_whole == (cut >= of.whole_at)
+            assert answer.is_whole == of.is_whole(cut, is_clean=not is_broken)
             if answer.is_whole:
                 assert got == of.data[:cut]
                 continue
@@ -123,13 +123,16 @@ async def test_over_a_socket_too_what_breaks_off_leaves_nothing(dialect: str) ->
     cuts = sorted({*borders[:-1], *drawn, of.whole_at - 1, of.whole_at})
     each = [(cut, dies) for cut in cuts for dies in (True, False)]
     async with proxying(*(sent(of, of.data[:cut], dies=dies) for cut, dies in each)) as proxied:
-        for number, (cut, _) in enumerate(each):
+        for number, (cut, dies) in enumerate(each):
             before = proxied.app.figures[ProxyFigure.COMMITTED]
             answer = await proxied.post(PATHS[dialect], asked(dialect, f"Question {number}"))
             await proxied.app.idle()
-            assert proxied.app.figures[ProxyFigure.COMMITTED] - before == (cut >= of.whole_at)
-            assert told(dialect, answer.content)[1] == (cut >= of.whole_at)
-        assert proxied.app.figures[ProxyFigure.CUT] == sum(cut < of.whole_at for cut, _ in each)
+            is_whole = of.is_whole(cut, is_clean=not dies)
+            assert proxied.app.figures[ProxyFigure.COMMITTED] - before == is_whole
+            assert told(dialect, answer.content)[1] == is_whole
+        assert proxied.app.figures[ProxyFigure.CUT] == sum(
+            not of.is_whole(cut, is_clean=not dies) for cut, dies in each
+        )
 
 
 @EACH

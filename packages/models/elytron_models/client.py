@@ -34,7 +34,7 @@ _NO_STREAM: Final = {
     EVENT_STREAM: frozenset({"text/html", "application/json"}),
     JSON_LINES: frozenset({"text/html"}),
 }
-"""Media types of answers under a wrong address; others are read, because servers name streams differently."""
+"""Media types of answers under a wrong address, unless their bytes are a stream: servers name streams differently."""
 
 
 class StructuredOutput(StrEnum):
@@ -165,9 +165,6 @@ class ModelClient:
             yield response
             return
         try:
-            if _media_type(response) in _NO_STREAM[self._dialect.media_type]:
-                yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
-                return
             async with aclosing(self._events(response, progress)) as events:
                 async for event in events:
                     yield event
@@ -181,7 +178,7 @@ class ModelClient:
         clock = asyncio.get_running_loop().time
         ends_at = clock() + limits.MODEL_STREAM_S
         # A silence has its own bound. This one is for a stream that never ends.
-        broken = None
+        broken, is_doubtful = None, _media_type(response) in _NO_STREAM[self._dialect.media_type]
         try:
             async with aclosing(chunks_of(response)) as chunks:
                 async for chunk in chunks:
@@ -202,8 +199,10 @@ class ModelClient:
         if broken is chat.FailureReason.TIMEOUT:
             yield chat.ReplyFailed(reason=broken)
             return
-        for event in parser.end():
-            yield event
+        for event in parser.end(is_clean=broken is None):
+            # What is no stream by its media type and in its bytes is an answer of something else.
+            is_cut = isinstance(event, chat.ReplyFailed) and event.reason is chat.FailureReason.CUT
+            yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED) if is_cut and is_doubtful else event
 
 
 def open_model(

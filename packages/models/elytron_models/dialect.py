@@ -9,6 +9,7 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_core.ports import chat
 from elytron_core.ports.chat import FailureReason, ModelEvent, ReplyFailed, ReplyFinished
+from elytron_models.split_text import SplitCharacters
 
 _BOM = b"\xef\xbb\xbf"
 _LINE_COST = 64
@@ -80,7 +81,10 @@ class LineCutter:
 
 
 class EventFrames:
-    """The data of server-sent events. Names, ids and comments are passed over: each dialect's data names itself."""
+    """The data of server-sent events. Names, ids and comments are passed over: each dialect's data names itself.
+
+    A line that begins an object is taken as data too: some servers send bare lines of JSON under this media type.
+    """
 
     def __init__(self, limit: int = limits.MODEL_EVENT_BYTES, /) -> None:
         self._limit = limit
@@ -100,6 +104,8 @@ class EventFrames:
         if not line:
             data, self._data, self._size = b"\n".join(self._data), [], 0
             return data
+        if line.startswith(b"{"):
+            return line
         field, _, value = line.partition(b":")
         if field == b"data":
             self._size += len(value) + _LINE_COST
@@ -188,11 +194,16 @@ class UnfinishedAnswer(Protocol):
         """Return the events of `[DONE]`: none if it ends nothing, since some servers append it."""
         return ()
 
+    def closed(self) -> Events:
+        """Return the events of a clean end of the bytes: the answer's end if its finish reason came, else none."""
+        return ()
+
 
 class StreamParser:
     """Reads one answer, of any dialect, however its bytes are cut.
 
-    The last event is a Finished if the provider's end marker was seen, else a Failed; what comes after is not read.
+    The last event is a ReplyFinished if the provider's end marker was seen, or its finish reason and then a clean end
+    of the bytes. Otherwise it is a ReplyFailed. What comes after is not read.
     """
 
     def __init__(
@@ -200,6 +211,7 @@ class StreamParser:
     ) -> None:
         self._frames = frames
         self._answer = answer
+        self._characters = SplitCharacters()
         self._left = limit
         self.is_over = False
 
@@ -218,19 +230,21 @@ class StreamParser:
             return [*found, *self._fail(FailureReason.TOO_LARGE)]
         return found
 
-    def end(self) -> list[ModelEvent]:
-        """Return the events of the end of the bytes: a Failed, unless the answer has ended."""
+    def end(self, *, is_clean: bool = True) -> list[ModelEvent]:
+        """Return the events of the end of the bytes. `is_clean` is False for a connection that broke off."""
         if self.is_over:
             return []
-        found = self._taken(self._frames.end(), is_last=True)
+        found = self._taken(self._frames.end(), is_last=True, is_clean=is_clean)
         return found if self.is_over else [*found, *self._fail(FailureReason.CUT)]
 
-    def _taken(self, frames: list[bytes], *, is_last: bool = False) -> list[ModelEvent]:
+    def _taken(self, frames: list[bytes], *, is_last: bool = False, is_clean: bool = False) -> list[ModelEvent]:
         found: list[ModelEvent] = []
-        for frame in frames:
-            if frame.strip() == _DONE:
+        for frame in [*frames, *((None,) if is_last and is_clean else ())]:
+            if frame is None:
+                events = self._answer.closed()
+            elif frame.strip() == _DONE:
                 events = self._answer.done()
-            elif (event := fields_of(frame)) is not None:
+            elif (event := self._characters.parse(frame)) is not None:
                 events = self._answer.take(event)
             else:
                 # Half an event at the end of the bytes is a cut, and anywhere else it is no stream of the dialect.

@@ -127,12 +127,13 @@ class _StreamedCall:
 
 @dataclass(slots=True)
 class ChatAnswer(UnfinishedAnswer):
-    """An answer in chunks. It is whole if every choice has its reason and `[DONE]` came."""
+    """An answer in chunks. It ends with `[DONE]`, or when every choice has its reason and the bytes end."""
 
     issuer: str = ""
     calls: dict[int, _StreamedCall] = field(default_factory=dict[int, _StreamedCall])
-    # The first choice is open from the start, so that `[DONE]` alone is no whole answer.
+    # The first choice is open from the start, so that an end without any choice is no whole answer.
     open: set[int] = field(default_factory=lambda: {0})
+    has_begun: bool = False
     reason: chat.FinishReason = chat.FinishReason.INCOMPLETE
     usage: chat.TokenUsage | None = None
     refused: bool = False
@@ -159,15 +160,19 @@ class ChatAnswer(UnfinishedAnswer):
                     yield chat.ReplyFailed(reason=chat.FailureReason.TOO_LARGE)
                     return
             if index == 0:
-                yield from self._delta(inner_object(choice, "delta"))
+                self.has_begun = True
+                # Some servers answer a streaming request with one whole object.
+                yield from self._delta(inner_object(choice, "delta") or inner_object(choice, "message"))
                 if reason:
                     self.reason = _REASONS.get(reason, chat.FinishReason.INCOMPLETE)
 
     def done(self) -> Events:
-        """Return the calls, the usage and the end."""
-        if self.open:
+        """Return the calls, the usage and the end. A server may mark the end without a reason for it."""
+        if not self.has_begun:
             yield chat.ReplyFailed(reason=chat.FailureReason.MALFORMED)
             return
+        if 0 in self.open:
+            self.reason = chat.FinishReason.STOP
         # Pieces of several calls may alternate, so no call is whole before the end.
         for call in self.calls.values():
             yield chat.ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments))
@@ -181,6 +186,10 @@ class ChatAnswer(UnfinishedAnswer):
         elif self.calls and self.reason is chat.FinishReason.STOP:
             self.reason = chat.FinishReason.TOOLS
         yield chat.ReplyFinished(reason=self.reason)
+
+    def closed(self) -> Events:
+        """Return what `[DONE]` would, if every choice has its reason."""
+        return () if self.open else self.done()
 
     def _delta(self, delta: Fields) -> Events:
         if thought := text_field(delta, "reasoning_content") or text_field(delta, "reasoning"):

@@ -140,12 +140,13 @@ class _StreamedBlock:
 
 @dataclass(slots=True)
 class MessagesAnswer(UnfinishedAnswer):
-    """An answer as blocks. It is whole when `message_stop` came."""
+    """An answer as blocks. It ends with `message_stop`, or when its reason came and the bytes end."""
 
     issuer: str = ""
     blocks: dict[int, _StreamedBlock] = field(default_factory=dict[int, _StreamedBlock])
     used: dict[str, object] = field(default_factory=dict[str, object])
     reason: chat.FinishReason = chat.FinishReason.INCOMPLETE
+    has_reason: bool = False
 
     def take(self, event: Fields, /) -> Events:
         """Return the events of one server event; unknown kinds have none."""
@@ -165,13 +166,17 @@ class MessagesAnswer(UnfinishedAnswer):
                     {name: told for name, told in inner_object(event, "usage").items() if told is not None}
                 )
                 if why := text_field(inner_object(event, "delta"), "stop_reason"):
-                    self.reason = _REASONS.get(why, chat.FinishReason.INCOMPLETE)
+                    self.reason, self.has_reason = _REASONS.get(why, chat.FinishReason.INCOMPLETE), True
             case "message_stop":
                 yield from self._ended()
             case "error":
                 yield failure_of(inner_object(event, "error"))
             case _:
                 pass
+
+    def closed(self) -> Events:
+        """Return what `message_stop` would, if the reason came and every block has stopped."""
+        return self._ended() if self.has_reason and not self.blocks else ()
 
     def _started(self, index: int, start: Fields) -> Events:
         # Blocks are remembered until they stop, so their number needs a bound.

@@ -99,11 +99,16 @@ def _encode_image(part: chat.ImagePart) -> str:
 
 @dataclass(slots=True)
 class OllamaAnswer(UnfinishedAnswer):
-    """An answer in lines. It is whole when a line with `done: true` came; any line may hold tool calls."""
+    """An answer in lines. It ends with a line with `done: true`, or when its reason came and the bytes end.
+
+    Any line may hold tool calls.
+    """
 
     issuer: str = ""
     thoughts: list[str] = field(default_factory=list[str])
     calls: int = 0
+    last: Fields = field(default_factory=dict[str, object])
+    """The line with the reason of the end, if it did not say that the answer is done."""
 
     def take(self, event: Fields, /) -> Events:
         """Return the events of one line, of a chat or of a completion."""
@@ -123,6 +128,14 @@ class OllamaAnswer(UnfinishedAnswer):
         if event.get("done") is True:
             yield from self._thought()
             yield from self._ended(event)
+        elif text_field(event, "done_reason"):
+            self.last = event
+
+    def closed(self) -> Events:
+        """Return what a line with `done: true` would, if the reason came."""
+        if self.last:
+            yield from self._thought()
+            yield from self._ended(self.last)
 
     def _thought(self) -> Events:
         """Return what was thought so far as one item, so that it keeps its place before what follows."""

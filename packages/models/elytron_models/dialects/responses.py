@@ -27,6 +27,7 @@ from elytron_models.dialect import (
 from elytron_models.server import failure_of
 
 _REASONING: Final = frozenset({"response.reasoning_summary_text.delta", "response.reasoning_text.delta"})
+_FAILED: Final = frozenset({"failed", "cancelled"})
 _INCOMPLETE: Final = {"max_output_tokens": chat.FinishReason.LENGTH, "content_filter": chat.FinishReason.REFUSED}
 
 
@@ -85,7 +86,10 @@ def _encode_item(item: chat.ReplyItem, target: ModelTarget) -> Fields | None:
 
 @dataclass(slots=True)
 class ResponsesAnswer(UnfinishedAnswer):
-    """An answer as events of items. It is whole when `response.completed` or `response.incomplete` came."""
+    """An answer as events of items. It ends with `response.completed`, `response.incomplete` or `response.done`.
+
+    No other event says why the answer ended, so that without one of these it is cut.
+    """
 
     issuer: str = ""
     settled: set[int] = field(default_factory=set[int])
@@ -117,8 +121,13 @@ class ResponsesAnswer(UnfinishedAnswer):
                 yield chat.ToolCallDelta(index=index, arguments=text_field(event, "delta"))
             case "response.output_item.done":
                 yield from self._item(index, inner_object(event, "item"))
-            case "response.completed" | "response.incomplete":
-                yield from self._ended(inner_object(event, "response"), is_whole=kind == "response.completed")
+            case "response.completed" | "response.incomplete" | "response.done":
+                response = inner_object(event, "response")
+                status = text_field(response, "status") or kind.removeprefix("response.")
+                if status in _FAILED:
+                    yield failure_of(inner_object(response, "error"))
+                else:
+                    yield from self._ended(response, is_whole=status != "incomplete")
             case "response.failed" | "response.cancelled":
                 yield failure_of(inner_object(inner_object(event, "response"), "error"))
             case "error":

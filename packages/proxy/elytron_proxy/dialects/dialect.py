@@ -249,7 +249,7 @@ def named_event(event: Fields, /) -> bytes:
     return f"event: {text_field(event, 'type')}\ndata: {json_text(event)}\n\n".encode("utf-8", "replace")
 
 
-_ENDS = frozenset({"response.completed", "response.incomplete"})
+_ENDS = frozenset({"response.completed", "response.incomplete", "response.done"})
 _HEAVY = frozenset({
     "arguments", "encrypted_content", "extra_content", "partial_json", "reasoning", "reasoning_content", "signature",
     "thinking",
@@ -344,6 +344,9 @@ class _WitnessedAnswer:
 
     def done(self) -> Events:
         return self._answer.done()
+
+    def closed(self) -> Events:
+        return self._answer.closed()
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,7 @@ class AnswerCopy:
 
     @property
     def is_whole(self) -> bool:
-        """Return whether the provider's own end marker was seen."""
+        """Return whether the answer's end was seen: the provider's marker, or its reason before a clean end."""
         return self.finished is not None
 
     def take(self, events: Iterable[ModelEvent], /) -> None:
@@ -181,10 +181,10 @@ class StreamCopy:
         if self._parser.is_over or self.answer.failed is not None:
             self._parser = None
 
-    def end(self) -> bool:
-        """Read the end of the bytes: an answer without its end marker is cut. Tell whether the last event was whole."""
+    def end(self, *, is_clean: bool) -> bool:
+        """Read the end of the bytes: an answer without its end is cut. Return whether the last event was whole."""
         before = self.answer.witness.seen
-        self.answer.take(self._parser.end() if self._parser is not None else ())
+        self.answer.take(self._parser.end(is_clean=is_clean) if self._parser is not None else ())
         self._parser = None
         return self.answer.witness.seen > before
 
@@ -217,7 +217,7 @@ class StreamRelay:
         tail = self._mask.end()
         self._copy.feed(tail)
         passed = self._gate.feed(tail)
-        has_whole_rest = self._copy.end()
+        has_whole_rest = self._copy.end(is_clean=not is_broken)
         if self.answer.failed is not FailureReason.CUT:
             return passed + self._gate.rest() if self.answer.is_whole or not is_broken else None
         if not self._gate.is_between:
@@ -255,12 +255,12 @@ class WholeCopy:
         if self.is_over:
             return
         self.is_over = True
-        told = fields_of(bytes(self._held))
+        whole = bytes(self._held)
         self._held.clear()
-        if told is None:
-            self.answer.take((ReplyFailed(reason=FailureReason.MALFORMED),))
-            return
-        self.answer.take(parse_answer(self._dialect.parser(self.answer.witness), (self._dialect.streamed(told),)))
+        answer = fields_of(whole)
+        # Some servers send a stream under the media type of a whole answer.
+        stream = whole if answer is None else self._dialect.streamed(answer)
+        self.answer.take(parse_answer(self._dialect.parser(self.answer.witness), (stream,)))
 
 
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]

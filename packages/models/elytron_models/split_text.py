@@ -1,0 +1,72 @@
+"""Characters that a server split over two events, put together again.
+
+Some servers cut their answer by UTF-16 units and write one half of a surrogate pair into each event as an escape;
+others cut it by bytes and write half of a UTF-8 sequence. Either way a character such as an emoji arrives in pieces.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Final, cast
+
+_MAYBE_SPLIT: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""An escape of one half of a pair, in JSON."""
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_RAW_BYTES: Final = re.compile("[\udc80-\udcff]+")
+"""Bytes that were no UTF-8 by themselves, as `surrogateescape` writes them."""
+_OPEN: Final = re.compile("(?:[\ud800-\udbff]|[\udcc2-\udcf4][\udc80-\udcbf]{0,2})$")
+"""The beginning of a character at the end of a text."""
+_PLACES: Final = 64
+"""Texts of one answer that may wait for the rest of a character."""
+_NUMBERS: Final = ("index", "output_index", "content_index", "item_id")
+"""Fields that say which of several texts of an answer a piece belongs to."""
+
+
+class SplitCharacters:
+    """Joins the pieces of characters across the events of one answer. It does no input or output."""
+
+    def __init__(self) -> None:
+        self._begun: dict[tuple[object, ...], str] = {}
+
+    def parse(self, frame: bytes, /) -> Mapping[str, object] | None:
+        """Return the JSON object in `frame` with whole characters, or None.
+
+        The beginning of a character at the end of a text is withheld until the next text in the same place.
+        """
+        try:
+            text, has_pieces = frame.decode(), _MAYBE_SPLIT.search(frame) is not None
+        except UnicodeDecodeError:
+            text, has_pieces = frame.decode("utf-8", "surrogateescape"), True
+        try:
+            parsed: object = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(parsed, dict):
+            return None
+        event = cast("dict[str, object]", parsed)
+        return cast("dict[str, object]", self._joined(event, ())) if has_pieces or self._begun else event
+
+    def _joined(self, value: object, place: tuple[object, ...]) -> object:
+        match value:
+            case str():
+                return self._join_text(value, place)
+            case dict():
+                fields = cast("dict[str, object]", value)
+                inside = (*place, *(fields.get(name) for name in _NUMBERS if isinstance(fields.get(name), int | str)))
+                return {name: self._joined(field, (*inside, name)) for name, field in fields.items()}
+            case list():
+                return [self._joined(item, place) for item in cast("list[object]", value)]
+            case _:
+                return value
+
+    def _join_text(self, text: str, place: tuple[object, ...]) -> str:
+        if not text:
+            return text
+        text = self._begun.pop(place, "") + text
+        if text.isascii():
+            return text
+        text = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+        if (piece := _OPEN.search(text)) is not None and len(self._begun) < _PLACES:
+            self._begun[place] = piece[0]
+            text = text[: piece.start()]
+        return _RAW_BYTES.sub(lambda run: run[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), text)
