@@ -218,10 +218,8 @@ def test_a_character_that_a_server_splits_over_events_is_joined(dialect: str, te
 
 def test_pieces_of_characters_are_joined_within_their_own_text() -> None:
     def delta(index: int, text: str) -> str:
-        return '{"choices":[{"index":0,"delta":{"tool_calls":[{"index":%d,"function":{"arguments":"%s"}}]}}]}' % (
-            index,
-            text,
-        )
+        call = f'{{"index":{index},"function":{{"arguments":"{text}"}}}}'
+        return f'{{"choices":[{{"index":0,"delta":{{"tool_calls":[{call}]}}}}]}}'
 
     sent = data(delta(0, r"\ud83d"), delta(1, r"\ud83e"), delta(0, r"\ude00"), delta(1, r"\udd8a"), STOPPED)
     calls = [event.arguments for event in told("chat", sent) if isinstance(event, ToolCall)]

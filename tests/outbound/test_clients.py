@@ -34,22 +34,21 @@ async def test_a_cookie_of_one_answer_is_in_no_later_request(opened: type[httpx.
 
 
 async def test_a_redirect_is_not_followed() -> None:
-    async with serving(Sent((b"",), 307, headers={"location": "/elsewhere"})) as server:
-        async with http_client(settings(server.url)) as client:
-            assert (await client.get("/")).status_code == 307
+    sent = Sent((b"",), 307, headers={"location": "/elsewhere"})
+    async with serving(sent) as server, http_client(settings(server.url)) as client:
+        assert (await client.get("/")).status_code == 307
     assert [asked.path for asked in server.asked] == ["/"]
 
 
 async def test_a_body_beyond_its_bound_is_not_read_on() -> None:
-    packed = gzip.compress(b"0" * 5_000_000)
-    async with serving(Sent((packed,), headers={"content-encoding": "gzip"})) as server:
-        async with http_client(settings(server.url)) as client:
-            with pytest.raises(LimitExceeded):
-                await request_within(client, "GET", "/", limit=1_000)
-            within = await request_within(client, "GET", "/", limit=6_000_000)
-            assert (len(within.content), "content-encoding" in within.headers) == (5_000_000, False)
-            response = await client.send(client.build_request("GET", "/"), stream=True)
-            assert await read_beginning(response, limit=10) == b"0" * 10
+    sent = Sent((gzip.compress(b"0" * 5_000_000),), headers={"content-encoding": "gzip"})
+    async with serving(sent) as server, http_client(settings(server.url)) as client:
+        with pytest.raises(LimitExceeded):
+            await request_within(client, "GET", "/", limit=1_000)
+        within = await request_within(client, "GET", "/", limit=6_000_000)
+        assert (len(within.content), "content-encoding" in within.headers) == (5_000_000, False)
+        response = await client.send(client.build_request("GET", "/"), stream=True)
+        assert await read_beginning(response, limit=10) == b"0" * 10
 
 
 def test_a_blocking_client_reads_within_the_same_bound() -> None:

@@ -75,13 +75,14 @@ async def proxying(
     authenticator: Authenticator | None = None,
     store: str | Store = "memory:",
     has_keys: bool = False,
+    key: str = KEY,
     **settings: Any,
 ) -> AsyncGenerator[Proxied]:
     """Serve a proxy with an empty memory before a server that gives `answers`."""
     async with serving(*answers) as upstream, elytron.open(store, space=None, ids=SeededIds()) as memory:
         known = AccessKeys(memory.context) if has_keys else authenticator or DevelopmentCallers()
         entrance = CallerEntrance(OperationDispatcher(memory), authenticator=known)
-        found = ProxySettings(upstreams=(ModelUpstream(upstream.url, key=KEY),), **settings)
+        found = ProxySettings(upstreams=(ModelUpstream(upstream.url, key=key),), **settings)
         app = ProxyApp(entrance, found)
         async with listening(app) as url, httpx.AsyncClient(timeout=20, headers=JSON) as client:
             yield Proxied(url, memory, upstream, app, client)

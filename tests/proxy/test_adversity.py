@@ -43,7 +43,7 @@ def test_headers_that_hold_a_key_or_speak_for_us_end_here() -> None:
         ("Transfer-Encoding", "chunked"),
         ("X-Request-Id", "r"),
     ]
-    assert client_headers(given, keys=(KEY,)) == [("Content-Type", "text/plain"), ("X-Request-Id", "r")]
+    assert client_headers(given, keys=(KEY,)) == [("content-type", "text/plain"), ("x-request-id", "r")]
 
 
 @pytest.mark.parametrize("path", [*PATHS.values(), "/v1/embeddings"])
@@ -254,8 +254,8 @@ async def test_a_request_that_cannot_be_read_passes_as_it_is(path: str) -> None:
             assert proxied.upstream.asked[-1].raw == body
 
 
-async def test_an_encoding_that_was_not_asked_for_is_refused() -> None:
-    sent = Sent((b"\x1f\x8b",), headers={"content-encoding": "gzip"})
+async def test_an_encoding_in_which_a_key_cannot_be_blacked_out_is_refused() -> None:
+    sent = Sent((b"\x1f\x8b",), headers={"content-encoding": "br"})
     async with proxying(sent) as proxied:
         answer = await proxied.post(PATHS["chat"], asked("chat", "Hello"))
         assert (answer.status_code, answer.json()["error"]["code"]) == (502, "upstream_encoded")

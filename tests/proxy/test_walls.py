@@ -52,7 +52,7 @@ async def test_no_target_leads_to_another_server_than_the_upstream(root: str) ->
     async with proxying(*[Sent((b"{}",), media_type="application/json")] * len(TARGETS)) as proxied:
         statuses = {target: await answer_to(proxied.app, target, root=root) for target in TARGETS}
         passed = {target for target, status in statuses.items() if status == 200}
-        assert passed == {"/v1/models?@evil.example"}
+        assert passed == {"/v1/models?@evil.example", "/v1//models"}
         assert {status for target, status in statuses.items() if target not in passed} <= {400, 404}
         assert all(one.headers["host"] == proxied.upstream.url.partition("//")[2] for one in proxied.upstream.asked)
 

@@ -39,6 +39,7 @@ from elytron_core.planes.jobs import JobState
 from elytron_core.policy.privacy import is_suspect, scrub_secrets
 
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+_LOSSES = ("_lost_total", "_unstorable_upstreams")
 _SPACES_COUNTED = 2_000
 _SPACES_READ = 200
 """Spaces whose jobs are counted: each is read."""
@@ -82,9 +83,9 @@ class ServerMetrics:
         self._running = 0
 
     def losses(self) -> dict[str, int]:
-        """Return, by name, what other packages count as lost."""
+        """Return, by name, what other packages count as lost, or as not to be stored."""
         found = (figure for brought in self._brought for figure in brought())
-        return {figure.name: int(figure.value) for figure in found if figure.name.endswith("_lost_total")}
+        return {figure.name: int(figure.value) for figure in found if figure.name.endswith(_LOSSES)}
 
     def bring(self, figures: Figures, /) -> None:
         """Show `figures` beside the others."""

@@ -27,7 +27,7 @@ from elytron_proxy.exchange import ProxyExchange, ProxyParts, refusal_of
 from elytron_proxy.figures import ProxyFigure, ProxyFigures
 from elytron_proxy.memory import MemoryDown, ProxyMemory
 from elytron_proxy.response_store import PATHS, ResponseStore, retrieval_of, retrieve_response
-from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, route_of
+from elytron_proxy.settings import PASS_ROUTES, MemoryUse, ProxySettings, folded_path, route_of
 from elytron_proxy.wire.relay import AnswerHeaders, AnswerPassage, AskedCall, RefusedCall
 from elytron_proxy.wire.upstream import UnansweredCall, UpstreamClients, unpack_body
 
@@ -44,7 +44,10 @@ _PACKED: Final = CallRefusal(
     415, "unsupported_encoding", "the body is not packed as its Content-Encoding says: send gzip, deflate or none"
 )
 _NOT_PASSED: Final = CallRefusal(
-    404, "route_not_passed", "this method and path do not pass here: the operator may name it by --pass"
+    404,
+    "route_not_passed",
+    "this method and path do not pass here: clients of OpenAI's API need a base URL that ends in /v1, and the operator "
+    "may name other routes by --pass",
 )
 _NO_RESPONSE: Final = CallRefusal(404, "not_found", "no response of this id is stored for you")
 _NO_JSON: Final = CallRefusal(
@@ -84,7 +87,7 @@ class ProxyApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "http":
-                await self._http(scope, receive, send)
+                await self._http(scope, receive, _harmless(send))
             case "lifespan":
                 await self._lifespan(receive, send)
             case _:
@@ -98,7 +101,7 @@ class ProxyApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = _path_of(scope)
+        path = folded_path(scope["method"], _path_of(scope), self._settings.passed)
         dialect = DIALECTS.get(path) if scope["method"] == "POST" else None
         shape = dialect or _shape_of(path)
         self.figures.count(ProxyFigure.CALLS)
@@ -282,6 +285,22 @@ class ProxyApp:
                 error = RateLimited(limit=self._entrance.attempts.most, retry_after_s=wait_s, what="wrong credentials")
         status = failure_of(error.key).status
         return CallRefusal(400 if status == 422 else status, error.key, error.message)
+
+
+_HARMLESS: Final = (
+    (b"content-security-policy", b"sandbox; default-src 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+)
+"""Headers of every answer: what a model server writes must not act as a page of the origin that relays it."""
+
+
+def _harmless(send: Send) -> Send:
+    async def send_harmless(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], *_HARMLESS]}
+        await send(message)
+
+    return send_harmless
 
 
 def _path_of(scope: Scope) -> str:

@@ -40,7 +40,7 @@ from elytron_proxy.wire.relay import (
     StreamRelay,
     WholeCopy,
 )
-from elytron_proxy.wire.upstream import UpstreamClients, chunks_of
+from elytron_proxy.wire.upstream import UpstreamClients, chunks_of, is_readable
 
 if TYPE_CHECKING:
     import httpx
@@ -208,6 +208,7 @@ _LOCKED: Final = CallRefusal(
 )
 _CUT: Final = CallRefusal(502, "upstream_cut", "the model server broke off before the end of its answer: try again")
 _DEGRADED: Final = "degraded"
+_UNFINISHED: Final = frozenset({FailureReason.CUT, FailureReason.MALFORMED})
 
 
 class ProxyExchange:
@@ -373,7 +374,9 @@ class ProxyExchange:
 
     async def _relay(self, response: "httpx.Response", body: Body) -> None:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if response.status_code != _OK:
+        if not is_readable(response) or not self._parts.figures.endings.is_storable(self._upstream_url):
+            self._told = replace(self._told, memory=self._caller.use.without_writes.value, turn="")
+        if response.status_code != _OK or not is_readable(response):
             await self._passage.all(response, self._told)
         # Ollama streams unless the request says no.
         elif kind == _EVENT_STREAM or (self._dialect.has_lines and body.get("stream") is not False):
@@ -401,7 +404,7 @@ class ProxyExchange:
             await response.aclose()
         last = relay.end(_CUT, is_broken=is_broken)
         self._look(relay.answer)
-        self._judge(relay.answer)
+        self._judge(relay.answer, is_broken=is_broken)
         if last is not None:  # without its end, the server closes the connection
             await self._passage.give(last, is_last=True)
 
@@ -449,7 +452,13 @@ class ProxyExchange:
         )
         self.keeping = asyncio.create_task(commit.keep(answer))
 
-    def _judge(self, answer: AnswerCopy) -> None:
+    @property
+    def _upstream_url(self) -> str:
+        return self._parts.upstreams.of_model(self._model).url
+
+    def _judge(self, answer: AnswerCopy, *, is_broken: bool = False) -> None:
+        if not is_broken and (answer.is_whole or answer.failed in _UNFINISHED):
+            self._parts.figures.endings.note(self._upstream_url, is_whole=answer.is_whole)
         if answer.used is not None:
             used = answer.used
             figures = self._parts.memory.figures

@@ -1,11 +1,15 @@
 """Counts of what a proxy did. They name no one and hold no text."""
 
+import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple, Self
 
+from elytron_proxy import limits
+
+logger = logging.getLogger("elytron.proxy")
 _PREFIX: Final = "elytron_proxy"
 _FIRST_BYTE: Final = f"{_PREFIX}_first_byte_seconds"
 _BOUNDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
@@ -31,7 +35,7 @@ class ProxyFigure(StrEnum):
     DUPLICATE = "duplicate", "Turns that were stored already."
     DEGRADED = "degraded", "Calls that went on without memory, because it could not answer."
     UNREAD = "unread", "Requests and answers that no reader of their dialect could read."
-    CUT = "cut", "Streams that ended before their end marker."
+    CUT = "cut", "Streams that ended before their end."
     GONE = "gone", "Calls whose client left before the end."
     RESENT = "resent", "Requests that were sent again without sealed reasoning."
     FAILED = "failed", "Answers that the provider itself ended with an error."
@@ -52,6 +56,36 @@ class ShownFigure(NamedTuple):
     buckets: tuple[tuple[str, float], ...] = ()
 
 
+class UpstreamEndings:
+    """How the last answers of each model server ended: some never end in a way from which they could be stored."""
+
+    def __init__(self) -> None:
+        self._unfinished: Counter[str] = Counter()
+
+    def note(self, url: str, /, *, is_whole: bool) -> None:
+        """Note how an answer of the server at `url` ended. Logs once that its answers cannot be stored."""
+        if is_whole:
+            self._unfinished.pop(url, None)
+            return
+        self._unfinished[url] += 1
+        if self._unfinished[url] == limits.UNFINISHED_ANSWERS:
+            logger.warning(
+                "answers of the model server %s are not stored: the last %d ended without an end marker or a finish"
+                " reason, or could not be read",
+                url,
+                limits.UNFINISHED_ANSWERS,
+            )
+
+    def is_storable(self, url: str, /) -> bool:
+        """Return whether answers of the server at `url` can be stored, as far as is known."""
+        return self._unfinished[url] < limits.UNFINISHED_ANSWERS
+
+    @property
+    def unstorable(self) -> int:
+        """Return the number of servers whose answers cannot be stored."""
+        return sum(count >= limits.UNFINISHED_ANSWERS for count in self._unfinished.values())
+
+
 class ProxyFigures:
     """The counts of one proxy."""
 
@@ -59,6 +93,7 @@ class ProxyFigures:
         self._counts: Counter[ProxyFigure] = Counter()
         self._first_bytes = [0] * (len(_BOUNDS) + 1)
         self._first_byte_s = 0.0
+        self.endings: Final = UpstreamEndings()
 
     def count(self, figure: ProxyFigure, by: int = 1, /) -> None:
         """Count one, or as many as `by`."""
@@ -80,6 +115,8 @@ class ProxyFigures:
         """Yield all figures as Prometheus reads them."""
         for figure in ProxyFigure:
             yield ShownFigure(f"{_PREFIX}_{figure.value}_total", figure.text, self._counts[figure])
+        text = "Model servers whose answers cannot be stored."
+        yield ShownFigure(f"{_PREFIX}_unstorable_upstreams", text, self.endings.unstorable)
         total, buckets = 0, list[tuple[str, float]]()
         for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._first_bytes, strict=True):
             total += count

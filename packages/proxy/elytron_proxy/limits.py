@@ -67,5 +67,10 @@ UPSTREAMS: Final = 16
 KEEPALIVE_CONNECTIONS: Final = 128
 KEEPALIVE_S: Final = 4.0
 """Idle time of a connection to an upstream: less than servers allow."""
+DECODED_BYTES: Final = 256 * 1024 * 1024
+"""An answer without its encoding."""
+DECODED_PIECE_BYTES: Final = 64 * 1024
+UNFINISHED_ANSWERS: Final = 3
+"""Answers in a row that did not end as their dialect does, after which a server's answers count as not storable."""
 LISTED_BYTES: Final = 4 * 1024 * 1024
 """An upstream's list of models."""

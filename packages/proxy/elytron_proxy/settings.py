@@ -15,6 +15,15 @@ from elytron_proxy import limits
 KEY: Final = "ELYTRON_LLM_UPSTREAM_KEY"
 DEFAULT_UPSTREAM: Final = "http://127.0.0.1:8000"
 PORT: Final = 8787
+_TAILS: Final = (
+    ("v1",),
+    ("chat", "completions"),
+    ("responses",),
+    ("messages",),
+    ("api", "chat"),
+    ("api", "generate"),
+)
+"""Ends of addresses that belong to a call, and not to the base of a model server."""
 _PREFIXED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._:/-]{0,99})=(https?://.*)", re.DOTALL)
 _PRINTABLE: Final = re.compile(r"[!-~]{1,4096}")
 
@@ -50,6 +59,11 @@ class MemoryUse(StrEnum):
     @property
     def reads(self) -> bool:
         return self in {MemoryUse.ON, MemoryUse.READ, MemoryUse.REQUIRED}
+
+    @property
+    def without_writes(self) -> "MemoryUse":
+        """Return what is left of this use if nothing can be stored."""
+        return MemoryUse.READ if self.reads else MemoryUse.OFF
 
     @property
     def writes(self) -> bool:
@@ -180,6 +194,28 @@ def route_of(method: str, path: str, routes: Iterable[PassRoute], /) -> PassRout
     return next((route for route in routes if route.matches(method, path)), None)
 
 
+_FOLDED: Final = frozenset({"v1", "api", "chat", "completions", "generate", "messages", "responses"})
+"""Parts of the paths of model APIs, which a client's base URL may hold too often."""
+
+
+def folded_path(method: str, path: str, passed: Iterable[PassRoute], /) -> str:
+    """Return the path of the route that a request means: the base URL of its client may have too little, or too much.
+
+    `/chat/completions`, `/v1//chat/completions`, `/v1/v1/chat/completions` and the like are `/v1/chat/completions`. The
+    built-in routes come first, so that a route which the operator passes takes no call from memory.
+    """
+    parts = [part for part in path.split("/") if part]
+    for start in range(len(parts) if path.startswith("/") else 0):
+        if not _FOLDED.issuperset(parts[:start]):
+            break
+        suffix = "/" + "/".join(parts[start:])
+        for candidate in (suffix, f"/v1{suffix}"):
+            if route_of(method, candidate, PASS_ROUTES) is not None:
+                return candidate
+    plain = "/" + "/".join(parts)
+    return plain if route_of(method, path, passed) is None else path
+
+
 def _parse_upstream(text: str, environment: Mapping[str, str]) -> ModelUpstream:
     found = _PREFIXED.fullmatch(text)
     prefix, url = (found[1], found[2]) if found is not None else ("", text)
@@ -202,7 +238,11 @@ def base_of(url: str, /) -> str:
         raise InvalidInput(field="upstream", problem=problem)
     if parts.username is not None or parts.query or parts.fragment:
         raise InvalidInput(field="upstream", problem=f"has a user, a query or a fragment; a key goes in {KEY}")
-    return f"{parts.scheme}://{parts.netloc}{parts.path.rstrip('/').removesuffix('/v1')}"
+    names = [name for name in parts.path.split("/") if name]
+    # A whole address of a call is taken too: what clients write behind a base is cut off, as often as it is there.
+    while tail := next((tail for tail in _TAILS if names[-len(tail) :] == list(tail)), None):
+        del names[-len(tail) :]
+    return f"{parts.scheme}://{parts.netloc}{''.join(f'/{name}' for name in names)}"
 
 
 def _pass_route(text: str) -> PassRoute:

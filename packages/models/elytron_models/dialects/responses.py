@@ -122,12 +122,7 @@ class ResponsesAnswer(UnfinishedAnswer):
             case "response.output_item.done":
                 yield from self._item(index, inner_object(event, "item"))
             case "response.completed" | "response.incomplete" | "response.done":
-                response = inner_object(event, "response")
-                status = text_field(response, "status") or kind.removeprefix("response.")
-                if status in _FAILED:
-                    yield failure_of(inner_object(response, "error"))
-                else:
-                    yield from self._ended(response, is_whole=status != "incomplete")
+                yield from self._ended(inner_object(event, "response"), kind.removeprefix("response."))
             case "response.failed" | "response.cancelled":
                 yield failure_of(inner_object(inner_object(event, "response"), "error"))
             case "error":
@@ -168,12 +163,16 @@ class ResponsesAnswer(UnfinishedAnswer):
             if said := text_field(part, "text") or text_field(part, "refusal"):
                 yield chat.TextDelta(text=said)
 
-    def _ended(self, response: Fields, *, is_whole: bool) -> Events:
+    def _ended(self, response: Fields, kind: str) -> Events:
+        status = text_field(response, "status") if kind == "done" else kind
+        if status in _FAILED:
+            yield failure_of(inner_object(response, "error"))
+            return
         for index, item in enumerate(object_list(response, "output")):
             yield from self._item(index, item)
         if used := inner_object(response, "usage"):
             yield usage_of(used)
-        if not is_whole:
+        if status == "incomplete":
             why = text_field(inner_object(response, "incomplete_details"), "reason")
             yield chat.ReplyFinished(reason=_INCOMPLETE.get(why, chat.FinishReason.INCOMPLETE))
         elif self.called:

@@ -360,8 +360,8 @@ class AnswerPassage:
         """Send the head of the answer, without the header of that name."""
         if self.is_left:
             return
-        given = [pair for pair in response.headers.multi_items() if pair[0].lower() != without]
-        pairs = names.client_headers(given, keys=self._upstreams.keys)
+        dropped = {without, *names.dropped_headers(response)}
+        pairs = names.client_headers(response.headers.multi_items(), keys=self._upstreams.keys, without=dropped)
         await self._send(
             {
                 "type": "http.response.start",

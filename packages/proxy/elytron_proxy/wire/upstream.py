@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 import hmac
+import re
 import zlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, cast
 
 from elytron_outbound.clients import ClientSettings, http_client
@@ -48,22 +50,31 @@ _UP: Final = frozenset(
 """Headers that go upstream. No credential is among them."""
 _CALL_NAMES: Final = frozenset({"idempotency-key", "x-client-request-id"})
 """Those by which a vendor knows a repeat."""
-_HOP: Final = frozenset(
+_DOWN: Final = frozenset(
     {
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
+        "cache-control",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "retry-after",
+        "retry-after-ms",
+        "request-id",
+        "x-request-id",
+        "x-should-retry",
+        "cf-ray",
     }
 )
-_OURS: Final = frozenset({"date", "server", "set-cookie", "alt-svc", "strict-transport-security"})
-"""Headers of an upstream's own connections and sessions."""
-_OWN: Final = "x-elytron-"
+"""Headers of an answer that go to the client. All others could act on our own origin."""
+_DOWN_PREFIXES: Final = ("anthropic-", "openai-", "x-ratelimit-", "ratelimit-")
+_MEDIA: Final = re.compile(
+    r"(?:application/(?:json|x-ndjson|jsonl|octet-stream|[a-z0-9.+-]{1,60}\+json)|text/(?:event-stream|plain)"
+    r"|audio/[a-z0-9.+-]{1,60}|image/(?:png|jpeg|webp|gif)|video/mp4)(?:;[ -~]{0,200})?",
+    re.IGNORECASE,
+)
+"""Media types of model APIs; a page or a script goes to the client as plain text."""
+_PLAIN_TEXT: Final = "text/plain; charset=utf-8"
+_VALUE: Final = re.compile("[\t -~\x80-\xff]{0,4096}")
+_STATUSES: Final = range(200, 600)
 _VERSION: Final = "2023-06-01"
 
 
@@ -94,19 +105,18 @@ def _call_digest(name: str, space: str) -> str:
     return hmac.new(space.encode(), name.encode("latin-1", "replace"), hashlib.sha256).hexdigest()
 
 
-def client_headers(given: Iterable[tuple[str, str]], /, *, keys: Iterable[str]) -> Pairs:
-    """Return the headers of an answer that go to the client: none of the connection's, and none that holds a key."""
-    pairs = list(given)
-    named = {part.strip().lower() for name, value in pairs if name.lower() == "connection" for part in value.split(",")}
-    dropped = _HOP | _OURS | named
+def client_headers(pairs: Iterable[tuple[str, str]], /, *, keys: Iterable[str], without: Iterable[str] = ()) -> Pairs:
+    """Return the headers of an answer that go to the client, each once: those of model APIs, and none with a key."""
     secrets = [key for key in keys if key]
-    return [
-        (name, value)
-        for name, value in pairs
-        if name.lower() not in dropped
-        and not name.lower().startswith(_OWN)
-        and not any(secret in value or secret in name for secret in secrets)
-    ]
+    allowed: dict[str, str] = {}
+    for name, value in pairs:
+        lower = name.lower()
+        text = _PLAIN_TEXT if lower == "content-type" and not _MEDIA.fullmatch(value) else value
+        has_secret = any(secret in name or secret in text for secret in secrets)
+        is_allowed = lower in _DOWN or lower.startswith(_DOWN_PREFIXES)
+        if is_allowed and not has_secret and _VALUE.fullmatch(text):
+            allowed.setdefault(lower, text)
+    return [(name, value) for name, value in allowed.items() if name not in without]
 
 
 def credential_of(authorization: str | None, api_key: str | None, /) -> str | None:
@@ -150,7 +160,10 @@ def _inflate_body(body: bytes, bits: int, limit: int) -> bytes | None:
 Pause = Callable[[float], Awaitable[None]]
 _UNREACHABLE: Final = CallRefusal(502, "upstream_unreachable", "the model server cannot be reached: check --upstream")
 _TIMEOUT: Final = CallRefusal(504, "upstream_timeout", "the model server did not answer in time")
-_ENCODED: Final = CallRefusal(502, "upstream_encoded", "the model server sent an encoding that was not asked for")
+_ENCODED: Final = CallRefusal(
+    502, "upstream_encoded", "the model server sent an encoding that was not asked for and cannot be read"
+)
+_STATUS: Final = CallRefusal(502, "upstream_invalid", "the model server answered with a status that HTTP does not have")
 
 
 class UnansweredCall(Exception):
@@ -216,9 +229,15 @@ class UpstreamClients:
                 if attempt >= limits.ATTEMPTS:
                     raise UnansweredCall(_UNREACHABLE) from None
             await self._pause(limits.RETRY_PAUSE_S)
-        if response.headers.get("content-encoding", "identity").lower() != "identity":
+        refusal = None
+        if response.status_code not in _STATUSES:
+            refusal = _STATUS
+        # In bytes that cannot be decoded, a key that the server repeats could not be blacked out.
+        elif upstream.key and not is_readable(response):
+            refusal = _ENCODED
+        if refusal is not None:
             await response.aclose()
-            raise UnansweredCall(_ENCODED)
+            raise UnansweredCall(refusal)
         return response
 
     async def close(self) -> None:
@@ -254,11 +273,91 @@ def url_of(upstream: ModelUpstream, path: str, query: str) -> "httpx.URL":
 
     assert path.startswith("/")
     base = httpx.URL(upstream.url)
-    raw_path = base.raw_path.rstrip(b"/") + path.encode("latin-1") + (b"?" + query.encode("latin-1") if query else b"")
+    # Ollama's own base may be given with the part that its paths begin with.
+    root = base.raw_path.rstrip(b"/")
+    root = root.removesuffix(b"/api") if path.startswith("/api/") else root
+    raw_path = root + path.encode("latin-1") + (b"?" + query.encode("latin-1") if query else b"")
     return base.copy_with(raw_path=raw_path)
 
 
-def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
-    """Return the body as it came over the wire; left early it is to be closed."""
+def is_readable(response: "httpx.Response", /) -> bool:
+    """Return whether the encoding of an answer can be decoded here."""
+    return set(_encodings_of(response)) <= {"gzip", "x-gzip", "deflate"}
+
+
+def dropped_headers(response: "httpx.Response", /) -> frozenset[str]:
+    """Return the headers that are no longer true of an answer which is relayed without its encoding."""
+    encodings = _encodings_of(response)
+    return frozenset({"content-encoding", "content-length"}) if encodings and is_readable(response) else frozenset()
+
+
+async def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
+    """Yield the body as it comes, without an encoding that nobody asked for; left early it is to be closed.
+
+    What cannot be decoded is yielded as it is. Raises httpx.DecodingError for damaged bytes, and for more decoded bytes
+    than an answer has.
+    """
+    import httpx
+
+    decoders = (
+        [BodyDecoder(encoding) for encoding in reversed(_encodings_of(response))] if is_readable(response) else []
+    )
+    left = limits.DECODED_BYTES
     # It is a generator, which its declared type does not say.
-    return cast("AsyncGenerator[bytes]", response.aiter_raw())
+    async with aclosing(cast("AsyncGenerator[bytes]", response.aiter_raw())) as chunks:
+        async for chunk in chunks:
+            pieces: Iterable[bytes] = (chunk,)
+            for decoder in decoders:
+                pieces = _decoded(decoder, pieces)
+            try:
+                for piece in pieces:
+                    left -= len(piece) if decoders else 0
+                    if left < 0:
+                        raise httpx.DecodingError("the decoded body is too long")
+                    yield piece
+            except zlib.error:
+                raise httpx.DecodingError("the body is not encoded as it says") from None
+
+
+def _decoded(decoder: "BodyDecoder", pieces: Iterable[bytes]) -> Iterator[bytes]:
+    for piece in pieces:
+        yield from decoder.feed(piece)
+
+
+def _encodings_of(response: "httpx.Response") -> list[str]:
+    told = response.headers.get("content-encoding", "").lower().split(",")
+    return [encoding for part in told if (encoding := part.strip()) not in {"", "identity"}]
+
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+class BodyDecoder:
+    """Decodes gzip and deflate piece by piece, so that a small body which decodes to a huge one takes little memory."""
+
+    def __init__(self, encoding: str, /) -> None:
+        self._is_gzip = encoding != "deflate"
+        self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16 if self._is_gzip else zlib.MAX_WBITS)
+        self._is_first = True
+
+    def feed(self, data: bytes, /) -> Iterator[bytes]:
+        """Yield what `data` decodes to. Raises zlib.error."""
+        is_full = False
+        while data or is_full:
+            try:
+                piece = self._inflater.decompress(data, limits.DECODED_PIECE_BYTES)
+            except zlib.error:
+                if self._is_gzip or not self._is_first:
+                    raise
+                # Servers differ in whether deflate has the header of zlib.
+                self._inflater, self._is_first = zlib.decompressobj(-zlib.MAX_WBITS), False
+                continue
+            self._is_first = False
+            if piece:
+                yield piece
+            # Of input that was read whole, output may still wait.
+            is_full, data = len(piece) == limits.DECODED_PIECE_BYTES, self._inflater.unconsumed_tail
+            if self._inflater.eof:
+                rest = self._inflater.unused_data
+                is_full, data = False, rest if rest.startswith(_GZIP) else b""
+                self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 16)
