@@ -6,9 +6,10 @@ import json
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -37,9 +38,11 @@ class StandardStream:
 
 
 @pytest.fixture(autouse=True)
-def runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    return tmp_path / "elytron"
+def runtime_folder(monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    # The path of a socket is short, and a test's own folder may have a long one.
+    with TemporaryDirectory(prefix="e", dir="/tmp") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield Path(folder, "elytron")
 
 
 @pytest.fixture
@@ -73,7 +76,12 @@ async def residing(folder: Path) -> AsyncGenerator[asyncio.Task[None]]:
         assert address is not None
         ready = asyncio.Event()
         serving = asyncio.create_task(server.serve(address, ready=ready.set))
-        await ready.wait()
+        waiting = asyncio.create_task(ready.wait())
+        # A server that fails to start is the test's failure, not its timeout.
+        await asyncio.wait({serving, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if not ready.is_set():
+            await serving
         yield serving
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
@@ -197,6 +205,20 @@ def test_other_arguments_settings_and_folders_have_other_processes(
     monkeypatch.setenv("ELYTRON_SPACE", "c")
     found.add(prompt_client.resident_address(RECALL))
     assert len(found) == 4
+
+
+async def test_a_long_runtime_folder_gives_way_to_a_short_one(
+    boiler: CommandLine, ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    long = tmp_path / ("r" * 90)
+    long.mkdir()
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(long))
+    address = prompt_client.resident_address(RECALL)
+    assert address is not None
+    assert len(str(address)) <= prompt_client.ADDRESS_BYTES
+    assert list(long.iterdir()) == []
+    async with residing(boiler.folder):
+        assert await asyncio.to_thread(ask) is not None
 
 
 def test_without_local_sockets_the_command_answers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,3 +33,42 @@ def _places(path: Path) -> list[str]:
 def test_only_the_factory_makes_http_clients() -> None:
     modules = [path for path in files("packages", suffix=".py") if shown(path) != FACTORY]
     assert [place for path in modules for place in _places(path)] == []
+
+
+_TEXT_CALLS = {"read_text": 0, "write_text": 1}
+"""Methods that read or write a text, and the place of their encoding."""
+
+
+def _leaves_encoding_open(node: ast.AST) -> bool:
+    """Return whether `node` opens a text in whatever encoding the machine has."""
+    if not isinstance(node, ast.Call):
+        return False
+    named = {keyword.arg: keyword.value for keyword in node.keywords}
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    if "encoding" in named:
+        return False
+    if name in _TEXT_CALLS:
+        return len(node.args) <= _TEXT_CALLS[name]
+    if name in {"run", "Popen", "check_output"}:
+        return "text" in named or "universal_newlines" in named
+    if name == "TextIOWrapper":
+        return len(node.args) < 2
+    if name in {"open", "fdopen"}:
+        is_method = isinstance(node.func, ast.Attribute) and name == "open"
+        place = 0 if is_method else 1
+        mode = named.get("mode") or (node.args[place] if len(node.args) > place else None)
+        if mode is None:
+            return not is_method
+        written = mode.value if isinstance(mode, ast.Constant) else None
+        return isinstance(written, str) and set(written) <= set("rwxabt+") and "b" not in written
+    return False
+
+
+def test_every_text_is_read_and_written_in_a_named_encoding() -> None:
+    places = [
+        f"{shown(path)}:{getattr(node, 'lineno', 0)}"
+        for path in files("packages", suffix=".py")
+        for node in nodes(path)
+        if _leaves_encoding_open(node)
+    ]
+    assert places == []

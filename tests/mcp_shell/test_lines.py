@@ -96,7 +96,7 @@ async def test_a_wrong_call_of_a_line_tool_is_refused_with_its_key(memory: elytr
         wrong: tuple[tuple[str, dict[str, Any]], ...] = (
             ("search", {"query": ""}),
             ("search", {"question": "s3cret"}),
-            ("add", {"text": "x", "space": "bob"}),
+            ("forget", {"ids": ["x"], "space": "bob"}),
             ("forget", {"ids": []}),
         )
         for name, arguments in wrong:

@@ -1,5 +1,6 @@
 """The entry point of the `elytron` command. Everything is loaded when it is run, and a command when it is called."""
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ _HELP = ("--help", "-h")
 
 def run_command_line() -> None:
     """Run the command line and end the process with its exit code."""
+    use_utf8()
     shown = _asked_page(sys.argv[1:])
     if shown is not None:
         try:
@@ -26,6 +28,17 @@ def run_command_line() -> None:
     from elytron_cli.app import elytron_group
 
     elytron_group()
+
+
+def use_utf8() -> None:
+    """Have the standard streams read and write UTF-8, whatever the code page or locale is.
+
+    A stored text may have any character, and in a Windows code page or the POSIX locale it could not be printed.
+    """
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # A host, or a test, may have put another object in their place.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="replace")
 
 
 def _asked_page(arguments: Sequence[str]) -> str | None:

@@ -25,14 +25,14 @@ _LIKE = 0.7
 @cache
 def every_name(model: type[BaseModel], /) -> frozenset[str]:
     """Return every field name in `model` and what it is made of: words that are ours and may be repeated."""
-    described = _model_schema(model)
+    described = model_schema(model)
     parts: list[JsonSchema] = [described, *described.get("$defs", {}).values()]
     return frozenset(name for part in parts for name in part.get("properties", {}))
 
 
 def names_at(model: type[BaseModel], place: Place, /) -> tuple[str, ...]:
     """Return the names of the fields at `place`, a path as validation errors give it; none for an unknown place."""
-    described = _model_schema(model)
+    described = model_schema(model)
     parts = [described]
     for step in place:
         parts = [
@@ -59,7 +59,8 @@ def _plain_name(name: str) -> str:
 
 
 @cache
-def _model_schema(model: type[BaseModel]) -> JsonSchema:
+def model_schema(model: type[BaseModel], /) -> JsonSchema:
+    """Return the JSON Schema of what `model` is validated from. It is shared, so never changed."""
     return model.model_json_schema(mode="validation")
 
 

@@ -13,6 +13,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from queue import SimpleQueue
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
 
 from pydantic import ValidationError
@@ -31,6 +32,8 @@ from elytron_mcp_shell.tools import DEFAULT_SETS, ToolSet
 if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server import Server
+    from mcp.shared._stream_protocols import WriteStream
+    from mcp.shared.message import SessionMessage
     from starlette.types import ASGIApp, Receive, Send
     from starlette.types import Scope as AsgiScope
 
@@ -47,13 +50,16 @@ def require_message(sent: Json, /) -> None:
 
 Refuse = Callable[["types.JSONRPCError"], Awaitable[None]]
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_ANSWERS_S = 60.0
+"""Time for the answers to the calls that came before the end of the input."""
 
 
 class InputLines:
     """The messages that come from `source`, until it ends or `end` is called; `refuse`, once it is set, answers others.
 
-    The SDK leaves unanswered what it cannot read, and its host waits. `source` is read by a thread that is not joined,
-    because a read without input cannot be cancelled in another way.
+    The SDK leaves unanswered what it cannot read, and its host waits. It also drops the calls that run when the input
+    ends, so that the end is told to it only when all calls were answered. `source` is read by a thread that is not
+    joined, because a read without input cannot be cancelled in another way.
     """
 
     def __init__(self, source: BinaryIO, /, *, limit: int) -> None:
@@ -64,12 +70,24 @@ class InputLines:
         self._wanted: SimpleQueue[None] = SimpleQueue()
         self._next: asyncio.Future[bytes] = self._loop.create_future()
         self._is_ended = False
+        self._calls: set[types.RequestId] = set()
+        self._answered = asyncio.Event()
         threading.Thread(target=self._read, name="elytron stdin", daemon=True).start()
 
     def end(self) -> None:
         """Give no more lines, as if the host had hung up."""
         self._is_ended = True
+        self._calls.clear()
+        self._answered.set()
         self._give(b"")
+
+    def answer(self, message: "types.JSONRPCMessage", /) -> None:
+        """Note that `message` was written: the answer to a call, or any other message."""
+        import mcp_types as types
+
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
+            self._calls.discard(message.id)
+            self._answered.set()
 
     def __aiter__(self) -> Self:
         return self
@@ -80,13 +98,27 @@ class InputLines:
             if not line:
                 continue
             try:
-                require_message(strict_json.parse_json(line, limit=self._limit))
+                sent = strict_json.parse_json(line, limit=self._limit)
+                require_message(sent)
             except ElytronError as error:
                 assert self.refuse is not None
                 await self.refuse(_refusal_of(line, error))
                 continue
+            self._note(cast("dict[str, Any]", sent))
             return line.decode()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_ANSWERS_S):
+                while self._calls:
+                    self._answered.clear()
+                    await self._answered.wait()
         raise StopAsyncIteration
+
+    def _note(self, sent: "dict[str, Any]") -> None:
+        """Note a call that came, or that one was cancelled and may get no answer."""
+        if sent.get("method") == "notifications/cancelled":
+            self._calls.discard(cast("dict[str, Any]", sent.get("params") or {}).get("requestId", ""))
+        elif "method" in sent and sent.get("id") is not None:
+            self._calls.add(sent["id"])
 
     async def _line(self) -> bytes:
         if self._is_ended:
@@ -157,6 +189,34 @@ def at_signals(end: Callable[[], None], /) -> Generator[None]:
         restore()
 
 
+class NotedAnswers:
+    """A stream of messages to a client that calls `note` with each one when it was taken."""
+
+    def __init__(
+        self, stream: "WriteStream[SessionMessage]", note: Callable[["types.JSONRPCMessage"], None], /
+    ) -> None:
+        self._stream = stream
+        self._note = note
+
+    async def send(self, item: "SessionMessage", /) -> None:
+        """Send a message."""
+        await self._stream.send(item)
+        self._note(item.message)
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._stream.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        return await self._stream.__aexit__(kind, error, trace)
+
+
 def as_file(lines: InputLines, /) -> Any:
     """Return `lines` as what the SDK takes: of a file it asks for nothing but its lines."""
     return cast("Any", lines)
@@ -222,7 +282,8 @@ async def serve_stdio(
         with at_signals(lines.end):
             async with stdio_server(as_file(lines)) as (reading, writing):
                 lines.refuse = lambda error: writing.send(SessionMessage(error))
-                await server.run(reading, writing, server.create_initialization_options())
+                answering = NotedAnswers(writing, lines.answer)
+                await server.run(reading, answering, server.create_initialization_options())
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,14 @@ from elytron_core.errors import ElytronError
 from elytron_core.errors.tree import error_of
 from elytron_core.model import Value
 from elytron_core.scope import Scope
+from elytron_mcp_shell.arguments import prepare_arguments
 from elytron_mcp_shell.reference_tools import reference_tools
 from elytron_mcp_shell.tools import (
+    CONFIRM,
     LineTool,
+    PlainTool,
     ToolSet,
+    adds_only,
     everyday_tools,
     line_tool,
     line_tools,
@@ -56,6 +60,8 @@ INSTRUCTIONS = (
 )
 _INSPECTION, _FACTS, _MEMORY = "memory://inspection", "memory://facts", "memory://memory/"
 _CONTEXT = "memory_context"
+_OF_OPERATIONS = ("conversation", CONFIRM)
+"""Arguments of each operation's tool, next to the fields of its request."""
 ERROR = "elytron/error"
 """Key of a refused call's error in its result's `_meta`."""
 
@@ -120,31 +126,39 @@ class McpShell:
         return types.ListToolsResult(tools=tools)
 
     async def _call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        principal = self._who(context)
-        arguments = params.arguments or {}
-        operation = self._operations(principal).get(params.name)
+        operation = self._operations(self._who(context)).get(params.name)
+        tool = self._lines.get(params.name) or self._plain.get(params.name)
+        if operation is not None:
+            taken, more, ignores_unknown = operation.request, _OF_OPERATIONS, adds_only(operation)
+        elif tool is not None:
+            taken, more, ignores_unknown = tool.taken, (), tool.adds_only
+        else:
+            raise MCPError(types.INVALID_PARAMS, "there is no such tool here: list the tools")
+        prepared = prepare_arguments(params.arguments or {}, taken, more=more, ignores_unknown=ignores_unknown)
         try:
+            # After the arguments have their form: what makes a call grave must not slip by as a text.
             if operation is not None:
-                asked = require_confirmed(operation, arguments, sets=self._sets)
-                return _report_result(await self._perform(context, operation, asked))
-            if (line := self._lines.get(params.name)) is not None:
-                return await self._in_lines(context, line, arguments)
-            tool = self._plain.get(params.name)
-            if tool is None:
-                raise MCPError(types.INVALID_PARAMS, "there is no such tool here: list the tools")
-            asked = envelope.decode_as(tool.taken, json.dumps(arguments).encode())
-
-            async def perform(name: str, request: dict[str, Any]) -> Any:
-                return await self._perform(context, by_name(name), request)
-
-            return _report_result(await tool.call(perform, asked))
+                asked = require_confirmed(operation, prepared.arguments, sets=self._sets)
+                result = _report_result(await self._perform(context, operation, asked))
+            else:
+                assert tool is not None
+                request = envelope.decode_as(tool.taken, json.dumps(prepared.arguments).encode())
+                result = await self._called(context, tool, request)
         except ElytronError as error:
             return _error_result(error)
+        if prepared.notice is not None:
+            result.content.append(types.TextContent(text=prepared.notice))
+        return result
 
-    async def _in_lines(self, context: Context, tool: LineTool, arguments: dict[str, Any]) -> types.CallToolResult:
-        asked = envelope.decode_as(tool.taken, json.dumps(arguments).encode())
-        report = await self._report(context, by_name(tool.operation), tool.ask(asked, self._own(context)))
-        return types.CallToolResult(content=[types.TextContent(text=tool.tell(report))])
+    async def _called(self, context: Context, tool: LineTool | PlainTool, request: Value) -> types.CallToolResult:
+        if isinstance(tool, LineTool):
+            report = await self._report(context, by_name(tool.operation), tool.ask(request, self._own(context)))
+            return types.CallToolResult(content=[types.TextContent(text=tool.tell(report))])
+
+        async def perform(name: str, asked: dict[str, Any]) -> Any:
+            return await self._perform(context, by_name(name), asked)
+
+        return _report_result(await tool.call(perform, request))
 
     def _own(self, context: Context) -> Scope | None:
         """Return the scope that the caller's calls are about, if there is one."""

@@ -95,6 +95,11 @@ class PlainTool:
     mutates: bool = False
     destroys: bool = False
 
+    @property
+    def adds_only(self) -> bool:
+        """Return whether a call reads or adds, and changes nothing that is stored."""
+        return not self.mutates or (not self.destroys and self.given is not MemoryControlReport)
+
 
 async def _add_memory(perform: Perform, asked: AddText) -> Any:
     message = {"text": asked.text} | ({"speaker": asked.speaker} if asked.speaker else {})
@@ -229,6 +234,11 @@ class LineTool:
     operation: str
     ask: Callable[[Any, Scope | None], Value]
     tell: Callable[[Any], str]
+
+    @property
+    def adds_only(self) -> bool:
+        """Return whether a call reads or adds, and changes nothing that is stored."""
+        return adds_only(by_name(self.operation))
 
 
 def line_tools() -> tuple[LineTool, ...]:
@@ -395,6 +405,11 @@ def _is_in(operation: AnyOperation, sets: frozenset[ToolSet]) -> bool:
         return True
     is_everyday = ToolSet.ALL in sets or (ToolSet.CORE in sets and operation.name in _CORE)
     return is_everyday and (operation.grave is None or bool(operation.grave_values))
+
+
+def adds_only(operation: AnyOperation, /) -> bool:
+    """Return whether a call of `operation` reads or adds, and changes nothing that is stored."""
+    return not operation.mutates or operation.name == "write"
 
 
 def tool_name(operation: AnyOperation, /) -> str:

@@ -204,8 +204,10 @@ def folded_path(method: str, path: str, passed: Iterable[PassRoute], /) -> str:
     `/chat/completions`, `/v1//chat/completions`, `/v1/v1/chat/completions` and the like are `/v1/chat/completions`. The
     built-in routes come first, so that a route which the operator passes takes no call from memory.
     """
+    if not path.startswith("/"):
+        return path
     parts = [part for part in path.split("/") if part]
-    for start in range(len(parts) if path.startswith("/") else 0):
+    for start in range(len(parts)):
         if not _FOLDED.issuperset(parts[:start]):
             break
         suffix = "/" + "/".join(parts[start:])

@@ -15,6 +15,8 @@ _VERBS = frozenset(("recall", "resident", RESIDENT))
 WAIT_S = 10.0
 """Claude Code gives a hook at a prompt 15 seconds."""
 READ_BYTES = 32 * 1024 * 1024
+ADDRESS_BYTES = 103
+"""Longest path of a local socket that every system takes: 108 bytes on Linux, 104 on macOS, with their end."""
 _ANSWERED = b"\x06"
 """First byte of an answer; without it, the command works by itself."""
 
@@ -61,28 +63,27 @@ def answer_bytes(text: str | None, /) -> bytes:
 def resident_address(arguments: Sequence[str], /) -> Path | None:
     """Return the socket's file for a command with these arguments, in this folder, under these settings and this build.
 
-    None if this system has no such sockets, or if the folder for them is not this user's alone.
+    None if this system has no such sockets, or no folder for them that is this user's own and has a short path.
     """
     if not hasattr(socket, "AF_UNIX"):
-        return None
-    folder = _own_folder()
-    if folder is None:
         return None
     settings = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("ELYTRON_"))
     named = (item for item in arguments if item not in _VERBS)
     parts = (*named, "", *settings, "", str(Path.cwd()), str(Path(__file__).stat().st_mtime_ns))
     digest = hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=12).hexdigest()
-    return folder / digest
+    runtime, own = os.environ.get("XDG_RUNTIME_DIR"), f"elytron-{os.getuid()}"
+    folders = (Path(runtime, "elytron") if runtime else Path(tempfile.gettempdir(), own), Path("/tmp", own))  # noqa: S108
+    # No socket can be bound at a long path, so the first folder gives way only if its path is too long.
+    short = (folder for folder in folders if len(os.fsencode(folder / digest)) <= ADDRESS_BYTES)
+    folder = next(short, None)
+    return folder / digest if folder is not None and _is_own_folder(folder) else None
 
 
-def _own_folder() -> Path | None:
-    """Return a folder that only this user may enter, made if it is not there."""
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    folder = Path(runtime, "elytron") if runtime else Path(tempfile.gettempdir(), f"elytron-{os.getuid()}")
+def _is_own_folder(folder: Path) -> bool:
+    """Return whether only this user may enter `folder`, which is made if it is not there."""
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
         found = folder.lstat()
     except OSError:
-        return None
-    is_own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
-    return folder if is_own else None
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077

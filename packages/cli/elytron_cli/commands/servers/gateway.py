@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from elytron_cli.input.options import PageGroup, common_options, yes_option
+from elytron_cli.main import use_utf8
 from elytron_cli.terminal.output import QuestionDeclined, confirm_question, json_text
 from elytron_core.errors import ElytronError, InvalidInput, UnreadableFile
 from elytron_gateway import limits as gateway_limits
@@ -54,6 +55,7 @@ def _fail_call(context: click.Context, reason: str, code: int) -> None:
 
 def run_gateway() -> None:
     """Run the command line as `memory-gateway` and end the process with its exit code."""
+    use_utf8()
     try:
         sys.exit(gateway_group.main(prog_name="memory-gateway", standalone_mode=False) or 0)
     except click.ClickException as error:

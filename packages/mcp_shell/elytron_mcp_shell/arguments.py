@@ -1,0 +1,164 @@
+"""Arguments of tools as MCP clients write them, brought into the form that a tool's schema asks for.
+
+Clients send `null` for what is not set, numbers and lists as text, and fields of their own. What has one meaning under
+the schema is taken in that meaning; everything else is left for the strict decoder, whose error names the field.
+"""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from elytron_core.model import Value, model_schema
+
+_INTEGER: Final = re.compile(r"\s*[+-]?[0-9]{1,30}(?:\.0{1,30})?\s*")
+_NUMBER: Final = re.compile(r"\s*[+-]?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,3})?\s*")
+_BOOLEANS: Final = {"true": True, "false": False}
+_DEPTH: Final = 32
+Schema = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedArguments:
+    """Arguments for the strict decoder. `ignored` counts the unknown fields left out, `known` names the tool's own."""
+
+    arguments: dict[str, Any]
+    ignored: int = 0
+    known: tuple[str, ...] = ()
+
+    @property
+    def notice(self) -> str | None:
+        """Return what to report of the fields that were left out; their names are not repeated."""
+        if not self.ignored:
+            return None
+        takes = ", ".join(self.known) or "no arguments"
+        return f"Ignored {self.ignored} unknown argument{'s' * (self.ignored > 1)}: this tool takes {takes}."
+
+
+def prepare_arguments(
+    sent: Mapping[str, Any], model: type[Value], /, *, more: Collection[str] = (), ignores_unknown: bool
+) -> PreparedArguments:
+    """Return the arguments of a tool that takes `model` and the fields `more`.
+
+    Unknown fields are left out only with `ignores_unknown`: a call that removes something must not be made without a
+    condition that its client thought it had set.
+    """
+    described: Schema = model_schema(model)
+    shared = cast("Schema", described.get("$defs", {}))
+    schema = _resolved(described, shared)
+    properties = cast("Schema", schema.get("properties", {}))
+    known = {*properties, *model.model_fields, *more}
+    kept = {name: value for name, value in sent.items() if name in known or not ignores_unknown}
+    coerced = cast("dict[str, Any]", _coerce_object(kept, schema, shared, 0))
+    return PreparedArguments(coerced, len(sent) - len(kept), tuple(properties))
+
+
+def _coerce(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+    schema = _resolved(schema, shared)
+    forms: list[Schema] = [_resolved(form, shared) for form in schema.get("anyOf") or schema.get("oneOf") or ()]
+    if depth > _DEPTH:
+        return value
+    if not forms:
+        return _coerce_form(value, schema, shared, depth)
+    chosen = schema.get("discriminator", {})
+    if isinstance(value, dict) and chosen:
+        named = chosen["mapping"].get(cast("Schema", value).get(chosen["propertyName"]))
+        forms = [_resolved({"$ref": named}, shared)] if isinstance(named, str) else []
+    for form in forms:
+        if _fits(value, form):
+            return _coerce_form(value, form, shared, depth)
+    for form in forms:
+        coerced = _coerce_form(value, form, shared, depth)
+        if _fits(coerced, form):
+            return coerced
+    return value
+
+
+def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+    """Return `value` as the one form that `schema` is, or as it is."""
+    match schema.get("type"), value:
+        case "integer", str() if _INTEGER.fullmatch(value):
+            return int(value.partition(".")[0])
+        case "integer", float() if value.is_integer():
+            return int(value)
+        case "number", str() if _NUMBER.fullmatch(value):
+            return float(value)
+        case "boolean", str():
+            return _BOOLEANS.get(value.strip().lower(), value)
+        case "string", int() | float() if not isinstance(value, bool):
+            return json.dumps(value)
+        case "array", _:
+            return _coerce_list(value, schema, shared, depth)
+        case "object", str():
+            parsed = _parsed(value)
+            return _coerce_object(parsed, schema, shared, depth) if isinstance(parsed, dict) else value
+        case "object", dict():
+            return _coerce_object(value, schema, shared, depth)
+        case _:
+            return value
+
+
+def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+    if isinstance(value, str):
+        parsed = _parsed(value)
+        value = parsed if isinstance(parsed, list) else [value] if value.strip() else []
+    elif isinstance(value, dict):
+        value = [value]
+    if not isinstance(value, list):
+        return value
+    items = cast("Schema", schema.get("items", {}))
+    return [_coerce(item, items, shared, depth + 1) for item in cast("list[Any]", value)]
+
+
+def _coerce_object(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+    """Return an object without the fields that are null and may be left out."""
+    properties = cast("Schema", schema.get("properties", {}))
+    required = schema.get("required", ())
+    rest = schema.get("additionalProperties")
+    coerced: dict[str, Any] = {}
+    for name, field in cast("Schema", value).items():
+        if field is None and name in properties and name not in required:
+            continue
+        inside = properties.get(name, rest if isinstance(rest, dict) else {})
+        coerced[name] = _coerce(field, inside, shared, depth + 1)
+    return coerced
+
+
+def _parsed(text: str) -> Any:
+    """Return the JSON in a text that begins as a list or an object does, else None."""
+    if not text.lstrip().startswith(("[", "{")):
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _resolved(schema: Schema, shared: Schema) -> Schema:
+    reference = schema.get("$ref")
+    if not isinstance(reference, str):
+        return schema
+    return {**shared.get(reference.rpartition("/")[2], {}), **{k: v for k, v in schema.items() if k != "$ref"}}
+
+
+_TYPES: Final[Mapping[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "null": (type(None),),
+}
+
+
+def _fits(value: Any, schema: Schema) -> bool:
+    """Return whether `value` has the type of `schema`, and is one of its values if these are listed."""
+    if "const" in schema:
+        return value == schema["const"]
+    if "enum" in schema:
+        return value in schema["enum"]
+    kind = schema.get("type")
+    is_boolean = isinstance(value, bool) is (kind == "boolean")
+    return kind is None or (is_boolean and isinstance(value, _TYPES.get(kind, ())))
