@@ -216,11 +216,24 @@ async def test_a_subscription_that_cannot_be_is_refused(body: dict[str, Any], fi
     assert (answer.status_code, answer.json()["details"]["field"]) == (422, field)
 
 
-@pytest.mark.parametrize(
+PRIVATE = pytest.mark.parametrize(
     "host",
     ["127.0.0.1", "10.0.0.1", "169.254.169.254", "[::1]", "localhost", "100.64.0.1", "2130706433", "224.0.0.1",
      "[64:ff9b::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[::7f00:1]", "[::ffff:127.0.0.1]"],
 )  # fmt: skip
+
+
+@PRIVATE
+async def test_a_subscription_to_a_private_network_is_refused_when_it_is_made(host: str) -> None:
+    async with served(runs_schedules=False) as server:
+        ada = await server.user("ada")
+        await ada.made("POST", "/init")
+        answer = await ada.call("POST", "/push", {"type": "webhook", "url": f"https://{host}/x"})
+        assert (answer.status_code, answer.json()["code"]) == (403, "permission_refused")
+        assert (await ada.made("GET", "/push"))["push"] == []
+
+
+@PRIVATE
 async def test_no_request_goes_into_a_private_network_that_the_operator_did_not_name(host: str) -> None:
     with pytest.raises(PermissionRefused):
         await checked_address(f"https://{host}/x", ())

@@ -30,6 +30,7 @@ from elytron.remote.wire import (
     call_of,
     report_of,
     require_source,
+    require_within,
     space_of,
     unreachable_server,
 )
@@ -311,7 +312,7 @@ class RemoteMemory(MemoryFace):
         while True:
             self._require_open()
             try:
-                return report_of(await self._transport.call(call), operation.report)
+                return require_within(report_of(await self._transport.call(call), operation.report), request)
             except ElytronError as error:
                 failures += 1
                 await self._pause(error, failures, may_repeat=call.may_repeat)

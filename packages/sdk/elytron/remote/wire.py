@@ -105,6 +105,15 @@ def report_of(data: bytes, report: type[ReportT], /) -> ReportT:
         ) from None
 
 
+def require_within(report: ReportT, request: Value, /) -> ReportT:
+    """Return `report`. Raises Unsupported for one with more hits or items than its request asked for."""
+    limit = getattr(request, "limit", None)
+    counts = (len(getattr(report, name, ())) for name in ("hits", "items"))
+    if isinstance(limit, int) and any(count > limit for count in counts):
+        raise Unsupported("the server answered more than it was asked for: use the same version on both sides")
+    return report
+
+
 def told_of(data: bytes, /) -> ElytronError | None:
     """Return the error of a problem document, or None if `data` is not one."""
     try:
