@@ -143,8 +143,8 @@ def test_a_mark_of_the_end_of_no_answer_is_malformed() -> None:
 
 
 ONE = {"choices": [{"index": 0, "delta": {"content": "Seven."}, "finish_reason": None}]}
-STOPPED = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
-USAGE = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
+STOPPED: dict[str, Any] = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+USAGE: dict[str, Any] = {"choices": [], "usage": {"prompt_tokens": 1, "completion_tokens": 2}}
 SEVEN = (TextDelta(text="Seven."), ReplyFinished(reason=FinishReason.STOP))
 COUNTED = TokenUsage(input_tokens=1, output_tokens=2)
 

@@ -1,10 +1,11 @@
 """Clients of other servers share no cookie, follow no redirect, and read no more than a bound."""
 
 import gzip
+from collections.abc import Callable
+from typing import Any
 
-import httpx
 import pytest
-from tests.models.fake_server import Sent, serving
+from tests.models.fake_server import Sent, serving, serving_apart
 
 from elytron_core.errors import InvalidInput, LimitExceeded, MissingExtra
 from elytron_outbound import clients
@@ -26,7 +27,7 @@ def settings(url: str = "", *, timeout_s: float = 20.0) -> ClientSettings:
 
 
 @pytest.mark.parametrize("opened", [http_client, mcp_http_client])
-async def test_a_cookie_of_one_answer_is_in_no_later_request(opened: type[httpx.AsyncClient]) -> None:
+async def test_a_cookie_of_one_answer_is_in_no_later_request(opened: Callable[[ClientSettings], Any]) -> None:
     async with serving(COOKIE) as server, opened(settings(server.url)) as client:
         for _ in range(2):
             await client.get("/")
@@ -52,10 +53,8 @@ async def test_a_body_beyond_its_bound_is_not_read_on() -> None:
 
 
 def test_a_blocking_client_reads_within_the_same_bound() -> None:
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, content=b"0" * 50))
-    with blocking_http_client(settings("http://server.example")) as client:
-        client._transport = transport
-        client._mounts = {}
+    sent = Sent((b"0" * 50,))
+    with serving_apart(sent) as server, blocking_http_client(settings(server.url)) as client:
         assert blocking_request_within(client, "GET", "/", limit=50).content == b"0" * 50
         with pytest.raises(LimitExceeded):
             blocking_request_within(client, "GET", "/", limit=49)

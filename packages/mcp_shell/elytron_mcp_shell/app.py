@@ -212,9 +212,9 @@ class NotedAnswers:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
     ) -> bool | None:
-        return await self._stream.__aexit__(kind, error, trace)
+        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)
 
 
 def as_file(lines: InputLines, /) -> Any:

@@ -92,32 +92,35 @@ def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
             return _coerce_list(value, schema, shared, depth)
         case "object", str():
             parsed = _parsed(value)
-            return _coerce_object(parsed, schema, shared, depth) if isinstance(parsed, dict) else value
+            return _coerce_object(cast("Schema", parsed), schema, shared, depth) if isinstance(parsed, dict) else value
         case "object", dict():
-            return _coerce_object(value, schema, shared, depth)
+            return _coerce_object(cast("Schema", value), schema, shared, depth)
         case _:
             return value
 
 
 def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
-    if isinstance(value, str):
-        parsed = _parsed(value)
-        value = parsed if isinstance(parsed, list) else [value] if value.strip() else []
-    elif isinstance(value, dict):
-        value = [value]
-    if not isinstance(value, list):
-        return value
-    items = cast("Schema", schema.get("items", {}))
-    return [_coerce(item, items, shared, depth + 1) for item in cast("list[Any]", value)]
+    items: list[Any]
+    match value:
+        case str():
+            parsed = _parsed(value)
+            items = cast("list[Any]", parsed) if isinstance(parsed, list) else [value] if value.strip() else []
+        case dict():
+            items = [value]
+        case list():
+            items = cast("list[Any]", value)
+        case _:
+            return value
+    return [_coerce(item, schema.get("items", {}), shared, depth + 1) for item in items]
 
 
-def _coerce_object(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+def _coerce_object(value: Schema, schema: Schema, shared: Schema, depth: int) -> Any:
     """Return an object without the fields that are null and may be left out."""
     properties = cast("Schema", schema.get("properties", {}))
     required = schema.get("required", ())
     rest = schema.get("additionalProperties")
     coerced: dict[str, Any] = {}
-    for name, field in cast("Schema", value).items():
+    for name, field in value.items():
         if field is None and name in properties and name not in required:
             continue
         inside = properties.get(name, rest if isinstance(rest, dict) else {})

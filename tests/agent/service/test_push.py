@@ -230,7 +230,7 @@ async def test_a_subscription_to_a_private_network_is_refused_when_it_is_made(ho
         await ada.made("POST", "/init")
         answer = await ada.call("POST", "/push", {"type": "webhook", "url": f"https://{host}/x"})
         assert (answer.status_code, answer.json()["code"]) == (403, "permission_refused")
-        assert (await ada.made("GET", "/push"))["push"] == []
+        assert (await ada.made("GET", "/push"))["data"] == []
 
 
 @PRIVATE
