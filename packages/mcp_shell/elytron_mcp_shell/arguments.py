@@ -46,7 +46,7 @@ def prepare_arguments(
     """
     described: Schema = model_schema(model)
     shared = cast("Schema", described.get("$defs", {}))
-    schema = _resolved(described, shared)
+    schema = _resolve_reference(described, shared)
     properties = cast("Schema", schema.get("properties", {}))
     known = {*properties, *model.model_fields, *more}
     kept = {name: value for name, value in sent.items() if name in known or not ignores_unknown}
@@ -54,9 +54,11 @@ def prepare_arguments(
     return PreparedArguments(coerced, len(sent) - len(kept), tuple(properties))
 
 
-def _coerce(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
-    schema = _resolved(schema, shared)
-    forms: list[Schema] = [_resolved(form, shared) for form in schema.get("anyOf") or schema.get("oneOf") or ()]
+def _coerce_value(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
+    schema = _resolve_reference(schema, shared)
+    forms: list[Schema] = [
+        _resolve_reference(form, shared) for form in schema.get("anyOf") or schema.get("oneOf") or ()
+    ]
     if depth > _DEPTH:
         return value
     if not forms:
@@ -64,13 +66,13 @@ def _coerce(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
     chosen = schema.get("discriminator", {})
     if isinstance(value, dict) and chosen:
         named = chosen["mapping"].get(cast("Schema", value).get(chosen["propertyName"]))
-        forms = [_resolved({"$ref": named}, shared)] if isinstance(named, str) else []
+        forms = [_resolve_reference({"$ref": named}, shared)] if isinstance(named, str) else []
     for form in forms:
-        if _fits(value, form):
+        if _fits_schema(value, form):
             return _coerce_form(value, form, shared, depth)
     for form in forms:
         coerced = _coerce_form(value, form, shared, depth)
-        if _fits(coerced, form):
+        if _fits_schema(coerced, form):
             return coerced
     return value
 
@@ -91,7 +93,7 @@ def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
         case "array", _:
             return _coerce_list(value, schema, shared, depth)
         case "object", str():
-            parsed = _parsed(value)
+            parsed = _parse_json(value)
             return _coerce_object(cast("Schema", parsed), schema, shared, depth) if isinstance(parsed, dict) else value
         case "object", dict():
             return _coerce_object(cast("Schema", value), schema, shared, depth)
@@ -103,7 +105,7 @@ def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
     items: list[Any]
     match value:
         case str():
-            parsed = _parsed(value)
+            parsed = _parse_json(value)
             items = cast("list[Any]", parsed) if isinstance(parsed, list) else [value] if value.strip() else []
         case dict():
             items = [value]
@@ -111,7 +113,7 @@ def _coerce_list(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
             items = cast("list[Any]", value)
         case _:
             return value
-    return [_coerce(item, schema.get("items", {}), shared, depth + 1) for item in items]
+    return [_coerce_value(item, schema.get("items", {}), shared, depth + 1) for item in items]
 
 
 def _coerce_object(value: Schema, schema: Schema, shared: Schema, depth: int) -> Any:
@@ -124,11 +126,11 @@ def _coerce_object(value: Schema, schema: Schema, shared: Schema, depth: int) ->
         if field is None and name in properties and name not in required:
             continue
         inside = properties.get(name, rest if isinstance(rest, dict) else {})
-        coerced[name] = _coerce(field, inside, shared, depth + 1)
+        coerced[name] = _coerce_value(field, inside, shared, depth + 1)
     return coerced
 
 
-def _parsed(text: str) -> Any:
+def _parse_json(text: str) -> Any:
     """Return the JSON in a text that begins as a list or an object does, else None."""
     if not text.lstrip().startswith(("[", "{")):
         return None
@@ -138,7 +140,7 @@ def _parsed(text: str) -> Any:
         return None
 
 
-def _resolved(schema: Schema, shared: Schema) -> Schema:
+def _resolve_reference(schema: Schema, shared: Schema) -> Schema:
     reference = schema.get("$ref")
     if not isinstance(reference, str):
         return schema
@@ -156,7 +158,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 }
 
 
-def _fits(value: Any, schema: Schema) -> bool:
+def _fits_schema(value: Any, schema: Schema) -> bool:
     """Return whether `value` has the type of `schema`, and is one of its values if these are listed."""
     if "const" in schema:
         return value == schema["const"]

@@ -50,12 +50,12 @@ def http_client(
 ) -> "httpx.AsyncClient":
     """Return a client, which its caller closes. Raises MissingExtra, and InvalidInput for a URL that is none."""
     more = {"transport": transport} if transport is not None else {}
-    return _opened("httpx", "AsyncClient", settings, **more)
+    return _open_client("httpx", "AsyncClient", settings, **more)
 
 
 def blocking_http_client(settings: ClientSettings, /) -> "httpx.Client":
     """Return a client whose calls block. Raises as `http_client` does."""
-    return _opened("httpx", "Client", settings)
+    return _open_client("httpx", "Client", settings)
 
 
 def mcp_http_client(
@@ -63,12 +63,12 @@ def mcp_http_client(
 ) -> "httpx2.AsyncClient":
     """Return a client for the MCP SDK, which calls `on_response` with each answer. Raises as `http_client` does."""
     hooks = {"response": [on_response]} if on_response is not None else None
-    return _opened("httpx2", "AsyncClient", settings, event_hooks=hooks)
+    return _open_client("httpx2", "AsyncClient", settings, event_hooks=hooks)
 
 
 def require_library(settings: ClientSettings, /) -> None:
     """Raise MissingExtra if the library of `http_client` is not installed."""
-    _imported("httpx", settings)
+    _import_library("httpx", settings)
 
 
 def is_local(url: str, /) -> bool:
@@ -80,15 +80,15 @@ def is_local(url: str, /) -> bool:
         return False
 
 
-def _imported(library: str, settings: ClientSettings) -> Any:
+def _import_library(library: str, settings: ClientSettings) -> Any:
     try:
         return import_module(library)
     except ImportError as error:
         raise MissingExtra(extra=settings.extra, purpose=settings.purpose) from error
 
 
-def _opened(library: str, kind: str, settings: ClientSettings, **more: Any) -> Any:
-    http = _imported(library, settings)
+def _open_client(library: str, kind: str, settings: ClientSettings, **more: Any) -> Any:
+    http = _import_library(library, settings)
     answer_s = None if settings.calls_have_bounds else settings.timeout_s
     connect_s = settings.timeout_s if settings.connect_s is None else min(settings.timeout_s, settings.connect_s)
     uses_environment = settings.uses_environment and not is_local(settings.url)
@@ -107,7 +107,7 @@ def _opened(library: str, kind: str, settings: ClientSettings, **more: Any) -> A
             trust_env=uses_environment,
             proxy=settings.proxy,
             # Reading the system's certificates takes longer than many calls: none for plain HTTP, once for the rest.
-            verify=False if settings.url.startswith("http://") else _certificates(library, uses_environment),
+            verify=False if settings.url.startswith("http://") else _load_certificates(library, uses_environment),
             **more,
         )
     except (http.InvalidURL, UnicodeError):
@@ -115,6 +115,6 @@ def _opened(library: str, kind: str, settings: ClientSettings, **more: Any) -> A
 
 
 @cache
-def _certificates(library: str, uses_environment: bool) -> ssl.SSLContext:  # noqa: FBT001 - a key of the cache
+def _load_certificates(library: str, uses_environment: bool) -> ssl.SSLContext:  # noqa: FBT001 - a key of the cache
     http: Any = import_module(library)
     return http.create_ssl_context(trust_env=uses_environment)

@@ -87,7 +87,7 @@ class ProxyApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "http":
-                await self._http(scope, receive, _harmless(send))
+                await self._http(scope, receive, _harmless_send(send))
             case "lifespan":
                 await self._lifespan(receive, send)
             case _:
@@ -294,7 +294,7 @@ _HARMLESS: Final = (
 """Headers of every answer: what a model server writes must not act as a page of the origin that relays it."""
 
 
-def _harmless(send: Send) -> Send:
+def _harmless_send(send: Send) -> Send:
     async def send_harmless(message: Message) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], *_HARMLESS]}

@@ -308,7 +308,7 @@ async def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
         async for chunk in chunks:
             pieces: Iterable[bytes] = (chunk,)
             for decoder in decoders:
-                pieces = _decoded(decoder, pieces)
+                pieces = _decode_pieces(decoder, pieces)
             try:
                 for piece in pieces:
                     left -= len(piece) if decoders else 0
@@ -319,7 +319,7 @@ async def chunks_of(response: "httpx.Response", /) -> AsyncGenerator[bytes]:
                 raise httpx.DecodingError("the body is not encoded as it says") from None
 
 
-def _decoded(decoder: "BodyDecoder", pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _decode_pieces(decoder: "BodyDecoder", pieces: Iterable[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         yield from decoder.feed(piece)
 
