@@ -74,7 +74,7 @@ def _coerce_value(value: Any, schema: Schema, shared: Schema, depth: int) -> Any
         coerced = _coerce_form(value, form, shared, depth)
         if _fits_schema(coerced, form):
             return coerced
-    return value
+    return cast("Any", value)
 
 
 def _coerce_form(value: Any, schema: Schema, shared: Schema, depth: int) -> Any:
