@@ -5,19 +5,15 @@ import json
 import re
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
-from starlette.datastructures import Headers
 from tests.http_shell.test_websocket import TEA, Doormen
 from tests.transports.live import Live
 
-from elytron import MemoryRuntime
-from elytron_adapter.access_keys import CookieSessions
 from elytron_core import limits
-from elytron_http_shell.events import COOKIE, SESSION_COOKIE, StreamBounds
+from elytron_http_shell.events import COOKIE, StreamBounds
 
 pytestmark = pytest.mark.anyio
 
@@ -198,33 +194,6 @@ class TestSessions:
             base_url=live.url, cookies={COOKIE: "0" * 64}, trust_env=False, timeout=60
         ) as page:
             assert (await page.get("/v1/events")).status_code == 401
-
-    async def test_the_oldest_makes_room(self, runtime: MemoryRuntime) -> None:
-        sessions = CookieSessions(runtime.context.ids, replace(SESSION_COOKIE, most=1))
-        first = sessions.open("ada", "Bearer s3cret")
-        second = sessions.open("bob", "Bearer other")
-        shown = [sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) for token in (first, second)]
-        assert shown == [None, "Bearer other"]
-
-    async def test_a_holder_has_so_many_and_pushes_out_no_one_elses(self, runtime: MemoryRuntime) -> None:
-        sessions = CookieSessions(runtime.context.ids, replace(SESSION_COOKIE, each=1))
-        kept = sessions.open("bob", "Bearer bob")
-        first, second = sessions.open("ada", "Bearer ada"), sessions.open("ada", "Bearer ada")
-        shown = [sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) for token in (kept, first, second)]
-        assert shown == ["Bearer bob", None, "Bearer ada"]
-
-    async def test_an_ended_one_opens_nothing(self, runtime: MemoryRuntime) -> None:
-        sessions = CookieSessions(runtime.context.ids, SESSION_COOKIE)
-        headers = Headers({"cookie": f"other=1; {COOKIE}={sessions.open('ada', 'Bearer s3cret')}"})
-        sessions.end(headers)
-        assert sessions.credential(headers) is None
-
-    async def test_no_key_is_kept(self, runtime: MemoryRuntime) -> None:
-        sessions = CookieSessions(runtime.context.ids, SESSION_COOKIE)
-        token = sessions.open("ada", "Bearer s3cret")
-        assert sessions.credential(Headers({"cookie": f"{COOKIE}={token}"})) == "Bearer s3cret"
-        assert "s3cret" not in repr(vars(sessions))
-        assert token not in repr(vars(sessions))
 
     async def test_where_no_key_is_asked_for_none_is_made(self) -> None:
         with Live() as open_server:

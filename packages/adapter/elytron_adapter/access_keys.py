@@ -1,29 +1,35 @@
-"""Access keys: made once, shown once, stored as keyed digests, known again by them; and cookies of browsers."""
+"""Access keys: made once, shown once, stored as keyed digests, and recognized by them."""
 
 import contextlib
-import hashlib
 import hmac
 import re
-import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
-from typing import Annotated, Final, Protocol, Self
+from typing import Annotated, Protocol, Self
 
 from pydantic import Field, model_validator
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
-from elytron.state.spaces import LostRaces, opening_changes
+from elytron.state.spaces import LostRaces
+from elytron_adapter.sessions import removed_sessions
+from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, ElytronError, InvalidInput, NotFound, Unauthorized
-from elytron_core.ids import SYSTEM_SPACE, IdSource, SpaceId, is_reserved
+from elytron_core.ids import SYSTEM_SPACE, SpaceId, is_reserved
 from elytron_core.lru_cache import LruCache
 from elytron_core.model import Request, Value
-from elytron_core.planes.space import ACCESS_KEYS, AccessKey, KeyQuota, PrincipalKind, SpaceRecord
-from elytron_core.ports import store
-from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
+from elytron_core.planes.space import (
+    ACCESS_KEYS,
+    SESSIONS,
+    AccessKey,
+    KeyQuota,
+    PrincipalKind,
+    SpaceRecord,
+)
+from elytron_core.ports.store import DocumentRef, PutChange
 from elytron_core.scope import Cursor, Name, PageLimit, Space
 
 
@@ -173,6 +179,8 @@ class AccessKeys:
 
     def __init__(self, context: OperationContext, /) -> None:
         self._context = context
+        self._documents = SystemDocuments(context, ACCESS_KEYS)
+        self._sessions = SystemDocuments(context, SESSIONS)
         self._seen: LruCache[str, tuple[Instant, AccessKey | None]] = LruCache(limits.ACCESS_KEYS_CACHED)
         self._noted: LruCache[str, Instant] = LruCache(limits.ACCESS_KEYS_CACHED)
 
@@ -183,7 +191,7 @@ class AccessKeys:
         found = _KEY.fullmatch(given.strip()) if scheme.lower() == "bearer" else None
         if found is None:
             raise Unauthorized
-        record = await self._context.spaces.find(SYSTEM_SPACE)
+        record = await self._documents.find_record()
         key = await self._look_up(found[2])
         # An unknown key is compared too, so that it takes as long as a wrong secret.
         expected = key.digest if key is not None and key.revoked_at is None else _NOBODY
@@ -195,7 +203,7 @@ class AccessKeys:
 
     async def signer(self, key_id: str, /) -> tuple[Principal, str]:
         """Return whose key `key_id` is and the secret that its holder signs with. Raises Unauthorized."""
-        record = await self._context.spaces.find(SYSTEM_SPACE)
+        record = await self._documents.find_record()
         key = await self._look_up(key_id) if KEY_ID.fullmatch(key_id) else None
         if record is None or key is None or key.revoked_at is not None:
             raise Unauthorized
@@ -222,7 +230,7 @@ class AccessKeys:
         context = self._context
         race = LostRaces()
         while True:
-            record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
+            record = await self._documents.record()
             key_id, secret = context.ids.secret(8).hex(), context.ids.secret(_SECRET_BYTES).hex()
             key = AccessKey(
                 id=key_id,
@@ -234,7 +242,7 @@ class AccessKeys:
                 quota=request.quota,
             )
             try:
-                await self._put(key, record, expects=0, is_new=is_new)
+                await self._put(key, record, expects=0)
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
@@ -312,8 +320,9 @@ class AccessKeys:
 
     async def refs_of(self, spaces: Collection[str], /) -> tuple[DocumentRef, ...]:
         """Return where the keys of these spaces are stored, for an erasure that ends them."""
-        stored = store.scan_documents(self._context.store, SYSTEM_SPACE, ACCESS_KEYS)
-        return tuple([one.ref async for one in stored if AccessKey.from_bytes(one.body).space in spaces])
+        return tuple(
+            [one.ref async for one in self._documents.scan() if AccessKey.from_bytes(one.body).space in spaces]
+        )
 
     async def _look_up(self, key_id: str) -> AccessKey | None:
         """Return the key as it was seen a moment ago, or as it is."""
@@ -322,7 +331,7 @@ class AccessKeys:
         # A clock that steps back must not keep an ended key valid.
         if seen is not None and 0 <= now - seen[0] < limits.ACCESS_CACHE_MS:
             return seen[1]
-        (document,) = await self._context.store.get(SYSTEM_SPACE, (DocumentRef(ACCESS_KEYS, key_id),))
+        document = await self._documents.read(key_id)
         # A missing key takes as long as a known one: a key is read either way.
         read = AccessKey.from_bytes(document.body if document is not None else _nobodys_key())
         key = read if document is not None else None
@@ -330,8 +339,8 @@ class AccessKeys:
         return key
 
     async def _kept(self, key_id: str) -> tuple[SpaceRecord, AccessKey, int]:
-        record = await self._context.spaces.find(SYSTEM_SPACE)
-        (document,) = await self._context.store.get(SYSTEM_SPACE, (DocumentRef(ACCESS_KEYS, key_id),))
+        record = await self._documents.find_record()
+        document = await self._documents.read(key_id)
         if record is None or document is None:
             raise NotFound(what="access key", name=key_id)
         return record, AccessKey.from_bytes(document.body), document.revision
@@ -353,27 +362,15 @@ class AccessKeys:
                 continue
             return record, changed
 
-    async def _put(
-        self, key: AccessKey, record: SpaceRecord, *, expects: int, is_new: bool = False, takes_back: bool = False
-    ) -> None:
-        """Commit `key`. Raises Conflict if another commit came first; it has to be made again."""
-        ref, body = DocumentRef(ACCESS_KEYS, key.id), key.to_bytes()
-        puts, requires, entries = opening_changes(record, is_new=is_new)
-        batch = Batch(
-            space=SYSTEM_SPACE,
-            at=self._context.clock.now(),
-            puts=(*puts, PutChange(ref, body, expects)),
-            requires=requires,
-            entries=(*entries, EntryDraft(JournalAction.OPERATOR, ref, record.digest(body))),
-            takes_back=takes_back,
-        )
-        try:
-            await self._context.store.commit(batch)
-        except Conflict:
-            # The conflict may be about the record of the space, which is then read again.
-            self._context.spaces.forget(SYSTEM_SPACE)
-            raise
-        # Here the change is effective at once; other processes see it when their cache ends.
+    async def _put(self, key: AccessKey, record: SpaceRecord, *, expects: int, takes_back: bool = False) -> None:
+        """Commit `key`; with `takes_back` the sessions that it opened end too.
+
+        Raises Conflict if another commit came first; it has to be made again.
+        """
+        deletes = await removed_sessions(self._sessions, record, key.id) if takes_back else ()
+        put = PutChange(self._documents.ref(key.id), key.to_bytes(), expects)
+        await self._documents.commit(record, put, deletes=deletes, takes_back=takes_back)
+        # Effective at once here; other processes see it when their cache ends.
         self._seen.pop(key.id, None)
 
 
@@ -435,92 +432,3 @@ def _issued_key(key: AccessKey, secret: str, record: SpaceRecord) -> AccessKeyIs
         key=f"ely_{key.kind}_{key.id}_{secret}",
         webhook_secret=_webhook_secret(record, key),
     )
-
-
-_TOKEN_BYTES: Final = 32
-
-
-@dataclass(frozen=True, slots=True)
-class SessionCookie:
-    """The cookie of one kind of session: its name, its path, its lifetime, and how many are open at once."""
-
-    name: str
-    path: str
-    lifetime_s: float
-    most: int
-    each: int
-    """Sessions of one holder; the holder's oldest makes room for another."""
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenSession:
-    holder: str
-    masked: bytes
-    """The holder's credential under a mask that only the cookie gives."""
-    until: float
-
-
-class CookieSessions:
-    """Cookies by digest: this process's memory contains no cookie and no key.
-
-    Each holder has a bounded number, so that one cannot push out those of others.
-    """
-
-    def __init__(self, ids: IdSource, cookie: SessionCookie, /) -> None:
-        self.cookie = cookie
-        self._ids = ids
-        self._open: LruCache[str, _OpenSession] = LruCache(cookie.most)
-
-    def open(self, holder: str, authorization: str, /) -> str:
-        """Return a new cookie for the holder of `authorization`; the holder's oldest makes room."""
-        now = time.monotonic()
-        for digest in [digest for digest, session in self._open.items() if session.until <= now]:
-            del self._open[digest]
-        own = [digest for digest, session in self._open.items() if session.holder == holder]
-        for digest in own[: max(0, len(own) + 1 - self.cookie.each)]:
-            del self._open[digest]
-        token = self._ids.secret(_TOKEN_BYTES).hex()
-        masked = self._mask(token, authorization.encode("latin-1", "replace"))
-        self._open[_token_digest(token)] = _OpenSession(holder, masked, now + self.cookie.lifetime_s)
-        return token
-
-    def end(self, headers: Mapping[str, str], /) -> None:
-        """End the session of a request's cookie, if it has one."""
-        token = self.token(headers)
-        if token is not None:
-            self._open.pop(_token_digest(token), None)
-
-    def token(self, headers: Mapping[str, str], /) -> str | None:
-        """Return the cookie of a request; None if it has none."""
-        for part in headers.get("cookie", "").split(";"):
-            name, _, value = part.strip().partition("=")
-            if name == self.cookie.name:
-                return value
-        return None
-
-    def credential(self, headers: Mapping[str, str], /) -> str | None:
-        """Return the `Authorization` of a request, else the one of its cookie."""
-        given = headers.get("authorization")
-        token = self.token(headers)
-        if given is not None or token is None:
-            return given
-        session = self._session(token)
-        return self._mask(token, session.masked).decode("latin-1") if session is not None else None
-
-    def is_open(self, headers: Mapping[str, str], /) -> bool:
-        """Return whether the cookie of a request, if it has one, opens a session."""
-        token = self.token(headers)
-        return token is not None and self._session(token) is not None
-
-    def _session(self, token: str) -> _OpenSession | None:
-        session = self._open.get(_token_digest(token))
-        return session if session is not None and session.until > time.monotonic() else None
-
-    def _mask(self, token: str, data: bytes) -> bytes:
-        """Return `data` under the mask of a cookie, or without it. A cookie masks one credential alone."""
-        mask = hashlib.shake_256(self.cookie.name.encode() + b"\0" + token.encode()).digest(len(data))
-        return bytes(one ^ other for one, other in zip(data, mask, strict=True))
-
-
-def _token_digest(token: str) -> str:
-    return hashlib.sha256(token.encode()).hexdigest()

@@ -12,7 +12,7 @@ from typing import assert_never
 from elytron.registry import AnyOperation, CallerRole, by_name
 from elytron.runtime import MemoryRuntime
 from elytron_adapter import envelope
-from elytron_adapter.access_keys import Authenticator, Principal
+from elytron_adapter.access_keys import AccessKeys, Authenticator, Principal
 from elytron_adapter.admission_control import LoadShedding, NoShedding
 from elytron_adapter.call_figures import CallFigures
 from elytron_adapter.envelope import (
@@ -228,7 +228,8 @@ _NOBODY = CallSource()
 class CallerEntrance:
     """Lets callers in, each as the principal of its credential, and answers their calls under the limits of the server.
 
-    One is shared by all shells of a process, so that a principal's limits hold over all of them.
+    One is shared by all shells of a process, with the only instance of each registry that caches what is stored (keys,
+    quotas, transports). So a principal's limits, and a change through any surface, hold over all of them.
     """
 
     def __init__(
@@ -237,6 +238,7 @@ class CallerEntrance:
         /,
         *,
         authenticator: Authenticator,
+        keys: AccessKeys | None = None,
         shedding: LoadShedding | None = None,
         attempts: WrongAttempts | None = None,
     ) -> None:
@@ -250,10 +252,13 @@ class CallerEntrance:
         self.attempts = attempts or WrongAttempts(dispatcher.runtime.context.clock)
         """Wrong credentials, for shells to count by the address that they came from."""
         self.authenticator = authenticator
+        own = authenticator if isinstance(authenticator, AccessKeys) else None
+        self.keys = keys or own or AccessKeys(dispatcher.runtime.context)
+        """The access keys that `authenticator` reads: a change through them is effective at once on every surface."""
         self.shedding = shedding or NoShedding()
         self.transports = TransportSwitches(dispatcher.runtime.context)
         self.figures = CallFigures(dispatcher.runtime.context.clock)
-        self._quotas = KeyQuotas(dispatcher.runtime.context)
+        self.quotas = KeyQuotas(dispatcher.runtime.context)
 
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return whose `Authorization` header value this is. Raises Unauthorized.
@@ -261,22 +266,6 @@ class CallerEntrance:
         A shell that keeps a connection asks again with the same value: keys are revoked while it is open.
         """
         return await self.authenticator.authenticate(authorization)
-
-    async def ended(self, authorization: str | None, /, *, recheck_s: float) -> Unauthorized | None:
-        """Return when the server begins to end (None), or the credential holds no longer."""
-        while True:
-            try:
-                async with asyncio.timeout(recheck_s):
-                    await self.closing.wait()
-                return None
-            except TimeoutError:
-                pass
-            try:
-                await self.authenticate(authorization)
-            except Unauthorized as error:
-                return error
-            except ElytronError:
-                continue  # who calls cannot be said now; where the store has gone, the stream meets that itself
 
     def space_of(self, principal: Principal, scope: Scope | None, /) -> SpaceId:
         """Return the space of `scope`, else that of `principal`. Raises PermissionRefused, ScopeMissing."""
@@ -293,7 +282,7 @@ class CallerEntrance:
         """
         # Charged before it waits, so that a caller beyond its quota fills no queue.
         if principal.quota is not None:
-            await self._quotas.charge(principal, len(sent))
+            await self.quotas.charge(principal, len(sent))
         async with self.shedding.place(principal):
             yield
 
@@ -332,7 +321,7 @@ class CallerEntrance:
             # Charged before it waits, so that a caller beyond its quota fills no queue.
             if principal.quota is not None:
                 size_bytes = len(payload if isinstance(payload, bytes) else payload.to_bytes())
-                await self._quotas.charge(principal, size_bytes)
+                await self.quotas.charge(principal, size_bytes)
             async with self.shedding.place(principal):
                 answer = await self.dispatcher.dispatch(envelope)
         except ElytronError as error:

@@ -4,15 +4,15 @@ import ipaddress
 from dataclasses import dataclass
 
 from elytron.context import OperationContext
-from elytron.state.spaces import LostRaces, opening_changes
+from elytron.state.spaces import LostRaces
 from elytron_adapter.access_keys import Principal
+from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import Conflict, ElytronError, RateLimited
-from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.lru_cache import LruCache
 from elytron_core.planes.space import ACCESS_USAGE, KeyQuota, KeyUsage
-from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
+from elytron_core.ports.store import PutChange
 
 _DAY_MS = 86_400_000
 
@@ -38,6 +38,7 @@ class KeyQuotas:
 
     def __init__(self, context: OperationContext, /) -> None:
         self._context = context
+        self._documents = SystemDocuments(context, ACCESS_USAGE)
         self._counts: LruCache[str, _KeyCount] = LruCache(limits.ACCESS_KEYS_CACHED)
 
     async def charge(self, principal: Principal, size_bytes: int, /) -> None:
@@ -53,6 +54,13 @@ class KeyQuotas:
         _require_room(quota, count, size_bytes, now)
         count.calls += 1
         count.size_bytes += size_bytes
+
+    async def require_left(self, principal: Principal, /) -> None:
+        """Raise RateLimited if the quota of the principal's key is exceeded today; nothing is counted."""
+        quota = principal.quota
+        if quota is not None and quota.is_daily:
+            now = self._context.clock.now()
+            _require_room(quota, await self._current(principal.id, now), 0, now, calls=0)
 
     async def _current(self, key_id: str, now: Instant) -> _KeyCount:
         day = now // _DAY_MS
@@ -77,31 +85,21 @@ class KeyQuotas:
         return usage if usage is not None and usage.day == day else KeyUsage(day=day)
 
     async def _usage(self, key_id: str) -> tuple[KeyUsage | None, int]:
-        (document,) = await self._context.store.get(SYSTEM_SPACE, (DocumentRef(ACCESS_USAGE, key_id),))
+        document = await self._documents.read(key_id)
         return (None, 0) if document is None else (KeyUsage.from_bytes(document.body), document.revision)
 
     async def _store(self, key_id: str, count: _KeyCount, now: Instant) -> None:
         """Add what `count` has beyond the store's own figures to these. Calls that come meanwhile stay for the next."""
         race = LostRaces()
         while True:
-            record, is_new = await self._context.spaces.found_or_new(SYSTEM_SPACE)
+            record = await self._documents.record()
             usage, revision = await self._usage(key_id)
             day, calls, size_bytes = count.stored.day, count.calls, count.size_bytes
             base = usage if usage is not None and usage.day == day else KeyUsage(day=day)
             total = KeyUsage(day=day, calls=base.calls + calls, size_bytes=base.size_bytes + size_bytes)
-            ref, body = DocumentRef(ACCESS_USAGE, key_id), total.to_bytes()
-            puts, requires, entries = opening_changes(record, is_new=is_new)
-            batch = Batch(
-                space=SYSTEM_SPACE,
-                at=now,
-                puts=(*puts, PutChange(ref, body, revision)),
-                requires=requires,
-                entries=(*entries, EntryDraft(JournalAction.OPERATOR, ref, record.digest(body))),
-            )
             try:
-                await self._context.store.commit(batch)
+                await self._documents.commit(record, PutChange(self._documents.ref(key_id), total.to_bytes(), revision))
             except Conflict as conflict:
-                self._context.spaces.forget(SYSTEM_SPACE)
                 await race.lost(conflict)
                 continue
             count.stored, count.stored_at = total, now
@@ -110,10 +108,10 @@ class KeyQuotas:
             return
 
 
-def _require_room(quota: KeyQuota, count: _KeyCount, size_bytes: int, now: Instant) -> None:
+def _require_room(quota: KeyQuota, count: _KeyCount, size_bytes: int, now: Instant, *, calls: int = 1) -> None:
     retry_after_s = (_DAY_MS - now % _DAY_MS) // 1_000 + 1
-    calls = count.stored.calls + count.calls + 1
-    if quota.calls_per_day is not None and calls > quota.calls_per_day:
+    total_calls = count.stored.calls + count.calls + calls
+    if quota.calls_per_day is not None and total_calls > quota.calls_per_day:
         raise RateLimited(limit=quota.calls_per_day, retry_after_s=retry_after_s, period="day")
     total_bytes = count.stored.size_bytes + count.size_bytes + size_bytes
     if quota.bytes_per_day is not None and total_bytes > quota.bytes_per_day:

@@ -96,7 +96,7 @@ class JsonBody:
     require: Callable[[Json], None]
 
 
-def bearer_token(headers: Mapping[str, str], /) -> str | None:
+async def bearer_token(headers: Mapping[str, str], /) -> str | None:
     """Return the `Authorization` header."""
     return headers.get("authorization")
 
@@ -115,7 +115,7 @@ class Surface:
     methods: tuple[str, ...] = ()
     kind: SurfaceProtocol = SurfaceProtocol.HTTP
     running: Callable[[], AbstractAsyncContextManager[None]] | None = None
-    credential: Callable[[Mapping[str, str]], str | None] = bearer_token
+    credential: Callable[[Mapping[str, str]], Awaitable[str | None]] = bearer_token
     told: SurfaceDescription | None = None
     """OpenAPI description of an HTTP surface; sockets and mounts describe themselves."""
     body: JsonBody | None = None

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
 from elytron.context import OperationContext
-from elytron.state.spaces import LostRaces, opening_changes
+from elytron.state.spaces import LostRaces
+from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits
 from elytron_core.errors import Conflict, ElytronError, StoreUnavailable, TransportOff
-from elytron_core.ids import SYSTEM_SPACE
 from elytron_core.planes.space import TRANSPORTS, ClosedTransports
-from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
+from elytron_core.ports.store import PutChange
 
-_REF = DocumentRef(TRANSPORTS, "0")
+_KEY = "0"
 _FIRST_TRIES = 20
 
 
@@ -35,7 +35,7 @@ class TransportSwitches:
     """
 
     def __init__(self, context: OperationContext, /) -> None:
-        self._context = context
+        self._documents = SystemDocuments(context, TRANSPORTS)
         self._paths: dict[str, list[str]] = defaultdict(list)
         self._off: frozenset[str] = frozenset()
         self.served: tuple[ServedPath, ...] = ()
@@ -99,13 +99,14 @@ class TransportSwitches:
         """Store whether the transport answers, and let it be so from now on."""
         race = LostRaces()
         while True:
+            record = await self._documents.record()
             closed, revision = await self._stored()
             names = frozenset(closed.names) - {name} if on else frozenset(closed.names) | {name}
+            body = ClosedTransports(names=tuple(sorted(names))).to_bytes()
             try:
                 if names != frozenset(closed.names):
-                    await self._put(ClosedTransports(names=tuple(sorted(names))), revision)
+                    await self._documents.commit(record, PutChange(self._documents.ref(_KEY), body, revision))
             except Conflict as conflict:
-                self._context.spaces.forget(SYSTEM_SPACE)
                 await race.lost(conflict)
                 continue
             # Set only once it is stored, so that a failed commit switches nothing here.
@@ -113,23 +114,9 @@ class TransportSwitches:
             return
 
     async def _stored(self) -> tuple[ClosedTransports, int]:
-        (document,) = await self._context.store.get(SYSTEM_SPACE, (_REF,))
+        document = await self._documents.read(_KEY)
         return (
             (ClosedTransports(), 0)
             if document is None
             else (ClosedTransports.from_bytes(document.body), document.revision)
-        )
-
-    async def _put(self, closed: ClosedTransports, revision: int) -> None:
-        context, body = self._context, closed.to_bytes()
-        record, is_new = await context.spaces.found_or_new(SYSTEM_SPACE)
-        puts, requires, entries = opening_changes(record, is_new=is_new)
-        await context.store.commit(
-            Batch(
-                space=SYSTEM_SPACE,
-                at=context.clock.now(),
-                puts=(*puts, PutChange(_REF, body, revision)),
-                requires=requires,
-                entries=(*entries, EntryDraft(JournalAction.OPERATOR, _REF, record.digest(body))),
-            )
         )

@@ -3,7 +3,7 @@
 from typing import Final
 
 SESSION_S: Final = 12 * 3_600.0
-"""Lifetime of a session; it ends earlier with its key, or with the server."""
+"""Lifetime of a session; it ends earlier with its key."""
 SESSIONS, SESSIONS_EACH = 1_000, 16
 BODY_BYTES: Final = 1024 * 1024
 TRANSCRIPT_BYTES: Final = 64 * 1024 * 1024

@@ -1,6 +1,5 @@
 """Sessions of the console, and the guard before everything that it changes."""
 
-import hashlib
 import hmac
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -10,9 +9,9 @@ from starlette.responses import Response
 from starlette.routing import request_response
 from starlette.types import Scope
 
-from elytron_adapter.access_keys import CookieSessions, SessionCookie
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.http.requests import SAFE_METHODS, heads_of, is_own_page
+from elytron_adapter.sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_console import limits
 from elytron_core.errors import InvalidInput, PermissionRefused, Unauthorized
@@ -23,7 +22,6 @@ COOKIE: Final = "elytron_console"
 TOKEN: Final = "X-Console-Token"  # noqa: S105 - the name of a header
 """Header in which a page of the console repeats what its session gave it; a foreign page cannot read that."""
 GROUP: Final = "console"
-_KEY_BYTES: Final = 32
 _REFUSED: Final = (
     "changes come from a page of this console alone: sign in again, and let no proxy change Origin or the token"
 )
@@ -39,10 +37,8 @@ class ConsoleDoor:
     """
 
     def __init__(self, entrance: CallerEntrance, /) -> None:
-        ids = entrance.dispatcher.runtime.context.ids
         cookie = SessionCookie(COOKIE, ROOT, limits.SESSION_S, limits.SESSIONS, limits.SESSIONS_EACH)
-        self.sessions = CookieSessions(ids, cookie)
-        self._key = ids.secret(_KEY_BYTES)
+        self.sessions = CookieSessions(entrance.dispatcher.runtime.context, cookie)
 
     def surface(
         self,
@@ -58,7 +54,7 @@ class ConsoleDoor:
         """Return the surface at `path` below the console; no foreign change or empty value reaches `handler`."""
 
         async def guarded(request: Request) -> Response:
-            self._require_own(request.scope)
+            await self._require_own(request.scope)
             for name in told.query:
                 if request.query_params.get(name) == "":
                     raise InvalidInput(field=name, problem="is empty: leave it out")
@@ -75,16 +71,11 @@ class ConsoleDoor:
             is_repeatable=is_repeatable,
         )
 
-    def token_of(self, scope: Scope, /) -> str:
-        """Return the token of a request's session; without a session, that of this process."""
-        cookie = self.sessions.token(heads_of(scope)) or ""
-        return self.token_for(cookie)
+    async def token_of(self, scope: Scope, /) -> str:
+        """Return the token of a request's session; without a session, that of the store's pages."""
+        return await self.sessions.page_token(self.sessions.token(heads_of(scope)))
 
-    def token_for(self, cookie: str, /) -> str:
-        """Return the token of the session that `cookie` opens."""
-        return hashlib.blake2b(cookie.encode(), key=self._key, digest_size=24).hexdigest()
-
-    def _require_own(self, scope: Scope) -> None:
+    async def _require_own(self, scope: Scope) -> None:
         """Raise PermissionRefused for a change that another site may have made a browser ask for.
 
         Raises Unauthorized for a reader with a cookie alone. In development mode no session is open, and reading is
@@ -94,9 +85,9 @@ class ConsoleDoor:
         if "authorization" in headers:
             return
         is_reader = scope["method"] in SAFE_METHODS
-        if is_reader and not self.sessions.is_open(headers):
+        if is_reader and not await self.sessions.is_open(headers):
             return
-        is_told = hmac.compare_digest(headers.get(TOKEN, "").encode(), self.token_of(scope).encode())
+        is_told = hmac.compare_digest(headers.get(TOKEN, "").encode(), (await self.token_of(scope)).encode())
         if is_reader and not is_told:
             raise Unauthorized
         if not is_told or not is_own_page(scope, headers):

@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from elytron_adapter.access_keys import AccessKeys
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport
 from elytron_adapter.http.responses import shown_surface
@@ -123,7 +122,7 @@ def console_surfaces(host: ConsoleHost | None = None, /) -> Family:
     shown = host or ConsoleHost()
 
     def family(entrance: CallerEntrance) -> Iterable[Surface]:
-        keys = AccessKeys(entrance.dispatcher.runtime.context)
+        keys = entrance.keys
         door, journal = ConsoleDoor(entrance), JournalReader(entrance, keys)
         agents = tuple(shown.agents(entrance)) if shown.agents is not None else ()
         surfaces = (

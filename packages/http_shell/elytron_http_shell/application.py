@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, assert_never
 
 from starlette.applications import Starlette
@@ -16,7 +17,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Mount, Route, Router, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elytron_adapter.access_keys import OPERATORS, AccessKeys, DevelopmentCallers, Principal
+from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import (
     HEADERS_TOO_LARGE,
@@ -40,6 +41,7 @@ from elytron_adapter.http.requests import (
     strict_json_app,
 )
 from elytron_adapter.http.responses import refused_response, request_id_of, turn_away
+from elytron_adapter.open_streams import StreamGuard
 from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_adapter.transport_switches import ServedPath
 from elytron_core import limits
@@ -106,7 +108,8 @@ class SurfaceDoor:
                 await self._judged(scope, receive, send)
             case SurfaceAccess.MEMBER | SurfaceAccess.OWNER | SurfaceAccess.OPERATOR:
                 try:
-                    scope["state"]["principal"] = await self._admitted(scope)
+                    guard = await self._admitted(scope)
+                    scope["state"].update(principal=guard.principal, guard=guard)
                     if scope["type"] == "http" and scope["query_string"]:
                         self._require_known(QueryParams(scope["query_string"]))
                     self._require_heard(scope)
@@ -114,20 +117,20 @@ class SurfaceDoor:
                     await turn_away(reject_error(error, request_id=request_id_of(scope)), scope, receive, send)
                     return
                 if scope["type"] == "http":
-                    await self._while_it_holds(scope, receive, send)
+                    await self._while_it_holds(guard, scope, receive, send)
                 else:
                     await self._app(scope, receive, send)
             case _:
                 assert_never(self.access)
 
-    async def _while_it_holds(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer; an answer in many parts ends soon after its caller's credential holds no longer."""
+    async def _while_it_holds(self, guard: StreamGuard, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer; an answer in many parts ends soon after there is a reason to end it, and no part follows that."""
         watch: asyncio.Task[None] | None = None
         is_sized = False
-        credential, loop = self._credential(heads_of(scope)), asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
 
         async def ended() -> None:
-            if await self._entrance.ended(credential, recheck_s=limits.STREAM_RECHECK_S) is not None:
+            if await guard.ended() is not None:
                 # A stream that sees it too says so and ends itself; the rest is cut.
                 bound.reschedule(loop.time() + limits.STREAM_GOODBYE_S)
 
@@ -135,9 +138,12 @@ class SurfaceDoor:
             nonlocal watch, is_sized
             if message["type"] == "http.response.start":
                 is_sized = any(name.lower() == _LENGTH for name, _ in message.get("headers", ()))
-            # Only an answer in several parts can outlive its credential.
+            # Only an answer in several parts can outlive its caller's admission.
             if watch is None and message.get("more_body"):
                 watch = asyncio.ensure_future(ended())
+            elif watch is not None and not guard.is_taken and await guard.ends() is not None:
+                bound.reschedule(loop.time())
+                await asyncio.Event().wait()
             await send(message)
 
         bound = asyncio.timeout(None)
@@ -178,8 +184,10 @@ class SurfaceDoor:
             return None
         return RateLimited(limit=attempts.most, retry_after_s=wait_s, what="wrong credentials")
 
-    async def _admitted(self, scope: Scope) -> Principal:
-        credential = self._credential(heads_of(scope))
+    async def _admitted(self, scope: Scope) -> StreamGuard:
+        """Return the guard of an admitted caller."""
+        headers = heads_of(scope)
+        credential = await self._credential(headers)
         try:
             principal = await self._entrance.authenticate(credential)
         except Unauthorized:
@@ -191,7 +199,13 @@ class SurfaceDoor:
             raise PermissionRefused("this is an operator's: use an operator's key")
         if self.access is SurfaceAccess.OWNER and principal.kind is PrincipalKind.DEVICE:
             raise PermissionRefused("a device does not erase in bulk: use the user's own key")
-        return principal
+        return StreamGuard(
+            self._entrance,
+            principal,
+            partial(self._credential, headers),
+            transport=self._transport,
+            space=principal.space,
+        )
 
     def _require_heard(self, scope: Scope) -> None:
         """Raise InvalidInput for an idempotency key where a repeat would act again."""
@@ -383,7 +397,6 @@ def build_application(
     entrance: CallerEntrance,
     /,
     *,
-    keys: AccessKeys,
     hosts: frozenset[str],
     body_bytes: int,
     further: Iterable[Family] = (),
@@ -399,13 +412,13 @@ def build_application(
         *flat_routes(entrance, body_bytes=body_bytes),
         *archive_surfaces(entrance),
         *seed_routes(entrance, body_bytes=body_bytes),
-        *webhook_surfaces(entrance, keys, body_bytes=body_bytes),
+        *webhook_surfaces(entrance, entrance.keys, body_bytes=body_bytes),
     )
     families = (surface for family in (*FAMILIES, *further) for surface in family(entrance))
     surfaces = [
         *(_switched_surface(surface) for surface in memory_routes),
         # Surfaces that end keys or the server, or watch it, always answer.
-        *access_routes(keys, body_bytes=body_bytes),
+        *access_routes(entrance.keys, body_bytes=body_bytes),
         shutdown_route(entrance),
         *watching_surfaces(entrance, metrics, told_to=told_to),
         *(_switched_surface(surface) for surface in families),

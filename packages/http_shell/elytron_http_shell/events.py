@@ -5,7 +5,7 @@ of commits is one report. It comes out of the same door as a command's: decoded,
 
 An EventSource can send no header of its own, and a key in an address ends in logs. So a page first asks for a session
 with its key (`POST /v1/events/session`); the cookie that it gets opens this one route, is sent by pages of this origin
-alone, cannot be read by scripts, and ends after an hour, with the key, or with the server.
+only, cannot be read by scripts, and ends after an hour or with the key. Every server of the store accepts it.
 """
 
 import asyncio
@@ -26,15 +26,17 @@ from starlette.types import Scope as AsgiScope
 from elytron.journal.follower import Follower, StoreJournals, entry_pages
 from elytron.registry import WIRE_OPERATIONS
 from elytron_adapter import envelope
-from elytron_adapter.access_keys import CookieSessions, Principal, SessionCookie
+from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, RejectedAnswer, reject_error
 from elytron_adapter.http.requests import query_scope
 from elytron_adapter.http.responses import principal_of, problem_document, request_id_of, shown_surface
+from elytron_adapter.open_streams import StreamGuard, take_guard
+from elytron_adapter.sessions import CookieSessions, SessionCookie
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_core import limits
 from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
-from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded, Unauthorized
+from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent, StreamKind
 from elytron_core.model import Value, invalid_input
 from elytron_core.scope import Scope
@@ -91,10 +93,6 @@ class ServerStreams:
             self._open[principal.id] -= 1
             self._open += Counter()  # forgets who has none
 
-    async def ended(self, authorization: str | None, /) -> Unauthorized | None:
-        """Return when the server begins to end (None), or the credential holds no longer."""
-        return await self.entrance.ended(authorization, recheck_s=self.bounds.recheck_s)
-
 
 @dataclass(frozen=True, slots=True)
 class ReportedState:
@@ -125,7 +123,7 @@ async def subscribed_reports(
     A refusal is the last that is yielded.
     """
     entrance = streams.entrance
-    follower = streams.journals.follow(entrance.space_of(principal, _payload_scope(payload)))
+    follower = streams.journals.follow(entrance.space_of(principal, payload_scope(payload)))
     await follower.begin(None)
     # A space that nothing was written to yet has its report too.
     is_due = follower.sequence > after or after == 0
@@ -166,7 +164,8 @@ async def follower_entries(follower: Follower, gap: EventGap | None, /) -> Async
             yield event
 
 
-def _payload_scope(payload: dict[str, JsonValue]) -> Scope | None:
+def payload_scope(payload: dict[str, JsonValue], /) -> Scope | None:
+    """Return the scope in the request of a report, None without one. Raises InvalidInput."""
     try:
         return Scope.model_validate(payload["scope"]) if payload.get("scope") is not None else None
     except ValidationError as error:
@@ -208,7 +207,7 @@ _EVENT_ID = re.compile(EVENT_ID_PATTERN.strip("^$"))
 
 def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
     """Return the stream of events, and the session that lets an EventSource in."""
-    sessions = CookieSessions(streams.entrance.dispatcher.runtime.context.ids, SESSION_COOKIE)
+    sessions = CookieSessions(streams.entrance.dispatcher.runtime.context, SESSION_COOKIE)
 
     async def session(request: Request) -> Response:
         answer = Response(status_code=204)
@@ -216,7 +215,7 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
         if authorization is not None:
             answer.set_cookie(
                 COOKIE,
-                sessions.open(principal_of(request.scope).id, authorization),
+                await sessions.open(principal_of(request.scope).id, authorization),
                 max_age=int(limits.EVENT_SESSION_S),
                 path=PATH,
                 secure=request.url.scheme == "https",
@@ -228,7 +227,7 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
     return (
         Surface(
             PATH,
-            EventStream(streams, sessions),
+            EventStream(streams),
             SurfaceAccess.MEMBER,
             ("GET",),
             credential=sessions.credential,
@@ -242,9 +241,8 @@ def event_surfaces(streams: ServerStreams, /) -> tuple[Surface, ...]:
 class EventStream:
     """Answers with the journal behind `Last-Event-ID` (or `?after=`), and then with what comes."""
 
-    def __init__(self, streams: ServerStreams, sessions: CookieSessions, /) -> None:
+    def __init__(self, streams: ServerStreams, /) -> None:
         self._streams = streams
-        self._sessions = sessions
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         request = Request(scope)
@@ -255,15 +253,16 @@ class EventStream:
             follower = self._streams.journals.follow(space)
             items = follower_entries(follower, await follower.begin(after))
             place = after or follower.place
-            credential = self._sessions.credential(request.headers)
+            guard = take_guard(scope)
+            guard.space = space
             ends = {
                 asyncio.create_task(_client_gone(receive)),
-                asyncio.create_task(self._streams.ended(credential)),
+                asyncio.create_task(guard.ended(recheck_s=self._streams.bounds.recheck_s)),
             }
             try:
                 opening = b"retry: %d\nid: %b\n\n" % (limits.EVENTS_RETRY_MS, place.encode())
                 await self._send(send, opening, begins=True)
-                await self._stream(send, items, ends, request_id=request_id_of(scope))
+                await self._stream(send, items, guard, ends, request_id=request_id_of(scope))
             except TimeoutError:
                 return  # no reader: the server closes the connection
             finally:
@@ -276,7 +275,8 @@ class EventStream:
         self,
         send: Send,
         items: AsyncGenerator[JournalEvent | EventGap],
-        ends: set[asyncio.Task[None] | asyncio.Task[Unauthorized | None]],
+        guard: StreamGuard,
+        ends: set[asyncio.Task[None] | asyncio.Task[ElytronError | None]],
         *,
         request_id: str,
     ) -> None:
@@ -299,6 +299,8 @@ class EventStream:
                     item = coming.result()
                 except ElytronError as error:
                     told = error
+                    break
+                if (told := await guard.ends()) is not None:
                     break
                 await self._send(send, _event_line(item))
                 coming = asyncio.ensure_future(anext(items))

@@ -42,7 +42,6 @@ def create_app(
     /,
     *,
     authenticator: Authenticator | None = None,
-    keys: AccessKeys | None = None,
     hosts: frozenset[str] = LOOPBACK,
     body_bytes: int | None = None,
     bounds: LoadBounds | None = None,
@@ -54,7 +53,7 @@ def create_app(
     """Return the application that answers from `memory`, which its opener closes.
 
     `authenticator` decides who a caller is; without one, the access keys in the store do, and a caller without a key is
-    refused. An Entrance brings its own, and `keys` if it knows others beside them. Requests must name one of `hosts`
+    refused. An entrance brings its own, and the access keys of every surface. Requests must name one of `hosts`
     as their host, and as their origin if a browser sends one, so that no web page reaches a memory on this machine
     ("*" takes any). Bodies are cut off at `body_bytes`, else at what the memory's profile takes, before they are read.
     `bounds` limit the load. `further` families of routes are added to the operations; `spans` are
@@ -73,14 +72,10 @@ def create_app(
             authenticator=authenticator or AccessKeys(dispatcher.runtime.context),
             shedding=FairPlaces(bounds),
         )
-    if keys is None:
-        known = memory.authenticator
-        keys = known if isinstance(known, AccessKeys) else AccessKeys(memory.dispatcher.runtime.context)
     if body_bytes is None:
         body_bytes = memory.dispatcher.runtime.context.profile.budget.http_body_bytes
     return build_application(
         memory,
-        keys=keys,
         hosts=hosts,
         body_bytes=body_bytes,
         further=further,
@@ -181,13 +176,13 @@ async def serve_http(
     entrance = CallerEntrance(
         OperationDispatcher(memory),
         authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *known),
+        keys=keys,
         shedding=FairPlaces(serving.bounds),
         attempts=WrongAttempts(memory.context.clock, most=serving.bounds.wrong_credentials_per_minute),
     )
     spans = _span_exporter() if serving.spans else None
     app = create_app(
         entrance,
-        keys=keys,
         hosts=_allowed_hosts(serving),
         body_bytes=serving.body_bytes,
         further=further,

@@ -31,6 +31,7 @@ from elytron_adapter.envelope import (
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import AUDIT_ID
 from elytron_adapter.http.responses import principal_of, request_id_of
+from elytron_adapter.open_streams import StreamGuard, take_guard, require_caller
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported
@@ -54,6 +55,7 @@ from elytron_http_shell.events import (
     event_surfaces,
     follower_entries,
     operation_of,
+    payload_scope,
     subscribed_reports,
 )
 
@@ -88,7 +90,8 @@ class SocketConnection:
         self._places = asyncio.Semaphore(streams.bounds.at_once)
         self._commands: set[asyncio.Task[None]] = set()
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
-        self._credential = socket.headers.get("authorization")
+        # A locked space ends its subscriptions, not the socket, so this guard is of no space.
+        self._guard = take_guard(socket.scope).within(None)
         self._revoked = asyncio.Event()
         self._out = _FrameOutbox(waiting=streams.bounds.waiting, waiting_bytes=streams.bounds.waiting_bytes)
 
@@ -127,7 +130,7 @@ class SocketConnection:
     async def _watch(self) -> CloseCode:
         """Return why the server ends the connection."""
         ends = {
-            asyncio.create_task(self._streams.ended(self._credential)),
+            asyncio.create_task(self._guard.ended(recheck_s=self._bounds.recheck_s)),
             asyncio.create_task(self._revoked.wait()),
         }
         try:
@@ -135,7 +138,14 @@ class SocketConnection:
         finally:
             for task in ends:
                 task.cancel()
-        return CloseCode.GOING_AWAY if next(iter(done)).result() is None else CloseCode.UNAUTHORIZED
+        match next(iter(done)).result():
+            case None:
+                return CloseCode.GOING_AWAY
+            case True | Unauthorized():
+                return CloseCode.UNAUTHORIZED
+            case reason:
+                await self._say(_error_event("", reject_error(reason, request_id=self._request_id)))
+                return CloseCode.GOING_AWAY
 
     async def _write(self) -> CloseCode | None:
         """Send what is to be sent, in its order, until there is no more to come."""
@@ -191,7 +201,7 @@ class SocketConnection:
     async def _command(self, frame: InFrame, operation: str) -> None:
         """Do what a frame asks for, if its sender is still let in: a key may end at any time."""
         try:
-            await self._streams.entrance.authenticate(self._credential)
+            await require_caller(self._guard)
         except ElytronError as error:
             await self._say(_error_event(frame.id, reject_error(error, request_id=frame.id)))
             if isinstance(error, Unauthorized):
@@ -263,8 +273,10 @@ class SocketConnection:
         follower = self._streams.journals.follow(space)
         gap = await follower.begin(after)
         place = after if after is not None else follower.place
+        guard = self._guard.within(space)
         await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED, after=place))
         async for item in follower_entries(follower, gap):
+            await self._require_open(guard)
             if isinstance(item, EventGap):
                 await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.GAP, gap=item))
                 continue
@@ -284,6 +296,7 @@ class SocketConnection:
         assert operation is not None
         if not isinstance(frame.after, int | None):
             raise InvalidInput(field="after", problem="is a sequence, a number, for reports")
+        guard = self._guard.within(self._streams.entrance.space_of(self._principal, payload_scope(frame.payload)))
         await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED))
         async for item in subscribed_reports(
             self._streams,
@@ -296,7 +309,16 @@ class SocketConnection:
             if isinstance(item, RejectedAnswer):
                 await self._say(_error_event(frame.id, item))
                 return
+            await self._require_open(guard)
             await self._out.put(_report_frame(frame.id, operation, "accepted", item.report, sequence=item.sequence))
+
+    async def _require_open(self, guard: StreamGuard) -> None:
+        """Raise the reason why a subscription may not send its next event; a revoked key ends the socket too."""
+        reason = await guard.ends()
+        if isinstance(reason, Unauthorized):
+            self._revoked.set()
+        if reason is not None:
+            raise reason
 
     async def _refuse(self, frame_id: str, key: FrameError, detail: str) -> None:
         await self._say(ErrorEvent(id=frame_id, error=EventProblem(code=key, detail=detail)))

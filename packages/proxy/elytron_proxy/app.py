@@ -13,8 +13,8 @@ from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport, failure_of
 from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page, is_plain_path, raw_path
+from elytron_adapter.open_streams import StreamGuard
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProtocol
-from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_models.dialect import Fields, fields_of, json_text, object_fields, text_field
 from elytron_outbound.answers import read_beginning
@@ -36,6 +36,7 @@ LISTS: Final = {"/v1/models": "data", "/api/tags": "models"}
 """Lists of models, and where their items stand."""
 _JSON: Final = "application/json"
 _PATH: Final = "/llm"
+_TRANSPORT: Final = CallTransport.LLM.value
 """The place of the APIs in a server that shows more."""
 _LENGTH: Final = "content-length"
 _NO_KEYS: Final = CallRefusal(503, "store_unavailable", "the store of the access keys does not answer: try again later")
@@ -138,7 +139,10 @@ class ProxyApp:
     async def _answered(
         self, asked: AskedCall, caller: ProxyCaller, dialect: PromptDialect | None, receive: Receive, send: Send
     ) -> None:
-        begun = BegunAnswer(send)
+        guard = StreamGuard(
+            self._entrance, caller.principal, caller.current_credential, transport=_TRANSPORT, space=caller.space
+        )
+        begun = BegunAnswer(send, guard)
         if asked.path == CAPABILITIES and asked.method == "GET":
             await _send_answer(200, self._capabilities(), send)
         elif asked.path in LISTS and asked.method == "GET" and len(self._settings.upstreams) > 1:
@@ -149,12 +153,12 @@ class ProxyApp:
             raise RefusedCall(_NO_RESPONSE)
         elif dialect is None:
             passage = AnswerPassage(self._parts.upstreams, self.figures, begun.send)
-            await self._until_gone(receive, self._pass(passage, asked), caller, begun, leave=None)
+            await self._until_gone(receive, self._pass(passage, asked), begun, leave=None)
         else:
             exchange = ProxyExchange(self._parts, dialect, caller, asked, begun.send)
             try:
                 leave = exchange.leave if self._settings.finish else None
-                await self._until_gone(receive, exchange.run(), caller, begun, leave=leave)
+                await self._until_gone(receive, exchange.run(), begun, leave=leave)
             finally:
                 # The turn is kept even if the client left and this call is cancelled.
                 if exchange.keeping is not None:
@@ -178,18 +182,17 @@ class ProxyApp:
         self,
         receive: Receive,
         work: Coroutine[Any, Any, None],
-        caller: ProxyCaller,
         begun: "BegunAnswer",
         *,
         leave: Callable[[], None] | None,
     ) -> None:
         """Do `work`. If the client leaves, give it up, so that the upstream is let go of; with `leave`, finish it.
 
-        A caller whose credential holds no longer gets no more of it. Raises Unauthorized if nothing was sent yet.
+        Once there is a reason to end the stream, no more of it is sent. Raises the reason if nothing was sent yet.
         """
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(_client_gone(receive))
-        refused = asyncio.ensure_future(self._refused(caller))
+        refused = asyncio.ensure_future(_refusal(begun.guard))
         is_refused = False
         try:
             await asyncio.wait({task, gone, refused}, return_when=asyncio.FIRST_COMPLETED)
@@ -209,11 +212,6 @@ class ProxyApp:
             await asyncio.gather(task, gone, refused, return_exceptions=True)
         if is_refused:
             await begun.cut()
-
-    async def _refused(self, caller: ProxyCaller) -> None:
-        """Return when the credential of a call holds no longer."""
-        if await self._entrance.ended(caller.credential, recheck_s=core_limits.STREAM_RECHECK_S) is None:
-            await asyncio.Event().wait()  # the server ends: what it accepted is finished
 
     async def _listed(self, asked: AskedCall) -> Fields:
         """Return the models of all upstreams, each once, in their order."""
@@ -367,23 +365,32 @@ async def _read_body(headers: Headers, receive: Receive) -> bytes:
 
 
 class BegunAnswer:
-    """Notes whether an answer has begun, and cuts it."""
+    """Sends an answer while its guard lets it, notes whether it has begun, and cuts it."""
 
-    def __init__(self, send: Send, /) -> None:
+    def __init__(self, send: Send, guard: StreamGuard, /) -> None:
+        self.guard = guard
         self._send = send
         self._is_begun = False
 
     async def send(self, message: Message) -> None:
-        """Send a part."""
+        """Send a part; after the first one, wait to be cut if there is a reason to end the stream."""
+        if self._is_begun and await self.guard.ends() is not None:
+            await asyncio.Event().wait()
         self._is_begun = True
         await self._send(message)
 
     async def cut(self) -> None:
-        """End what has begun, without the API's own mark of an end. Raises Unauthorized if nothing was sent."""
+        """End what has begun, without the API's own mark of an end. Raises the reason if nothing was sent."""
         if not self._is_begun:
-            raise Unauthorized
+            raise self.guard.reason or Unauthorized
         with suppress(RuntimeError):  # of what was to have another length, the connection's end says that it was cut
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _refusal(guard: StreamGuard) -> None:
+    """Return when there is a reason to end the stream; a server that ends finishes what it accepted."""
+    if await guard.ended() is None:
+        await asyncio.Event().wait()
 
 
 async def _client_gone(receive: Receive) -> None:
@@ -419,7 +426,7 @@ def llm_surfaces(settings: ProxySettings, /) -> Family:
                 running=app.running,
                 is_repeatable=True,
                 figures=app.figures.shown,
-                transport=CallTransport.LLM.value,
+                transport=_TRANSPORT,
             ),
         )
 

@@ -34,6 +34,10 @@ class ProxyCaller:
     until: float | None = None
     """The loop's time at which the call goes on without memory; None: no call waits for what memory does."""
 
+    async def current_credential(self) -> str | None:
+        """Return the credential that the call came with."""
+        return self.credential
+
     def scope(self, conversation: str | None = None, /) -> Scope:
         """Return where something of this call is kept or looked for."""
         return Scope(

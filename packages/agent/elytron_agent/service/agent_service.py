@@ -23,6 +23,7 @@ from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import principal_of, shown_surface
+from elytron_adapter.open_streams import take_guard
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent import limits
 from elytron_agent.service.chat_turn import AgentPool, TurnDesk, TurnLines
@@ -401,12 +402,13 @@ class StreamRoute:
                 await answer(scope, receive, send)
                 return
             silence_s = service.settings.keep_alive_s if stream.silence_s is None else stream.silence_s
-            writer = EventWriter(service.entrance, receive, send, silence_s=silence_s)
+            guard = take_guard(scope)
+            guard.space = user.space
+            writer = EventWriter(guard, receive, send, silence_s=silence_s)
             await writer.write(
                 stream.events,
                 opening=stream.opening,
                 written=stream.written,
-                credential=heads_of(scope).get("authorization"),
             )
 
 

@@ -19,6 +19,7 @@ from elytron.runtime_records import RecordDraft
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.open_streams import StreamGuard
 from elytron_agent import limits
 from elytron_agent.runs.events import (
     ANSWERS,
@@ -35,9 +36,8 @@ from elytron_agent.runs.settings import RunUsage
 from elytron_agent.service.companion import UserAgents
 from elytron_agent.service.thread_items import ThreadItems, item_name
 from elytron_agent.service.wire import REACT, AgentEventData, AgentEventKind, reaction_in
-from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
-from elytron_core.errors import EventIdInvalid, LimitExceeded, NotFound, PreconditionFailed
+from elytron_core.errors import ElytronError, EventIdInvalid, LimitExceeded, NotFound, PreconditionFailed
 from elytron_core.model import Value
 
 _PROBLEMS: Final = {
@@ -233,8 +233,8 @@ class OpenStreams:
 class EventWriter:
     """Writes events to one connection until they end, the reader leaves, or the server closes."""
 
-    def __init__(self, entrance: CallerEntrance, receive: Receive, send: Send, /, *, silence_s: float) -> None:
-        self._entrance = entrance
+    def __init__(self, guard: StreamGuard, receive: Receive, send: Send, /, *, silence_s: float) -> None:
+        self._guard = guard
         self._receive = receive
         self._send = send
         self._silence_s = silence_s
@@ -246,10 +246,9 @@ class EventWriter:
         *,
         opening: bytes = b"",
         written: Written | None = None,
-        credential: str | None = None,
     ) -> None:
-        """Send the events until the credential holds no longer, which the last of them says."""
-        ended = asyncio.ensure_future(self._entrance.ended(credential, recheck_s=core_limits.STREAM_RECHECK_S))
+        """Send the events until there is a reason to end the stream, which the last of them says."""
+        ended = asyncio.ensure_future(self._guard.ended())
         ends = {asyncio.ensure_future(self._gone()), ended}
         coming = asyncio.ensure_future(anext(events))
         try:
@@ -257,9 +256,8 @@ class EventWriter:
             while True:
                 await asyncio.wait({coming, *ends}, timeout=self._silence_s, return_when=asyncio.FIRST_COMPLETED)
                 if any(task.done() for task in ends):
-                    if ended.done() and (refused := ended.result()) is not None:
-                        data = AgentEventData(error=refused.message, code=refused.key)
-                        await self._frame(event_frame(FeedEvent(AgentEventKind.ERROR, data)))
+                    if ended.done():
+                        await self._say_end(ended.result())
                     break
                 # Kept over a silence: a generator in the middle of a step cannot be asked again.
                 if not coming.done():
@@ -268,6 +266,9 @@ class EventWriter:
                 try:
                     event = coming.result()
                 except StopAsyncIteration:
+                    break
+                if (reason := await self._guard.ends()) is not None:
+                    await self._say_end(reason)
                     break
                 await self._frame(event if isinstance(event, bytes) else event_frame(event))
                 if written is not None and not isinstance(event, bytes):
@@ -281,6 +282,12 @@ class EventWriter:
                 task.cancel()
             await asyncio.gather(coming, *ends, return_exceptions=True)
             await events.aclose()
+
+    async def _say_end(self, reason: ElytronError | None) -> None:
+        """Send why the stream ends; nothing if the server ends."""
+        if reason is not None:
+            data = AgentEventData(error=reason.message, code=reason.key)
+            await self._frame(event_frame(FeedEvent(AgentEventKind.ERROR, data)))
 
     async def _frame(self, data: bytes, *, begins: bool = False) -> None:
         """Send `data`. Raises TimeoutError if the reader takes nothing for too long."""

@@ -68,15 +68,15 @@ def session_surfaces(
     """Return the surfaces that begin, show and end a session."""
 
     async def shown(request: Request) -> Response:
-        token = door.token_of(request.scope)
+        token = await door.token_of(request.scope)
         report = await _session_report(entrance, keys, principal_of(request.scope), token)
         return value_response(report.model_copy(update={"agents": has_agents}))
 
     async def begun(request: Request) -> Response:
         authorization = request.headers.get("authorization")
         principal = principal_of(request.scope)
-        cookie = door.sessions.open(principal.id, authorization) if authorization is not None else None
-        token = door.token_for(cookie) if cookie is not None else door.token_of(request.scope)
+        cookie = await door.sessions.open(principal.id, authorization) if authorization is not None else None
+        token = await (door.sessions.page_token(cookie) if cookie is not None else door.token_of(request.scope))
         report = await _session_report(entrance, keys, principal, token)
         answer = value_response(report.model_copy(update={"agents": has_agents}))
         if cookie is not None:
@@ -92,7 +92,7 @@ def session_surfaces(
         return answer
 
     async def ended(request: Request) -> Response:
-        door.sessions.end(request.headers)
+        await door.sessions.end(request.headers)
         answer = Response(status_code=204)
         answer.delete_cookie(COOKIE, path=ROOT, httponly=True, samesite="strict")
         return answer

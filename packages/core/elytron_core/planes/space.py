@@ -252,7 +252,17 @@ class SpaceRecord(Value):
 
 ACCESS_KEYS: Final = "access_keys"
 ACCESS_USAGE: Final = "access_usage"
+SESSIONS: Final = "sessions"
 TRANSPORTS: Final = "transports"
+
+
+class BrowserSession(Value):
+    """A session of a browser as it is stored. `holder` is a tag, `masked` a credential under a mask of the cookie."""
+
+    cookie: Name
+    holder: str
+    masked: str
+    until: Instant
 
 
 class ClosedTransports(Value):

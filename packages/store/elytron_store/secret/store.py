@@ -223,6 +223,11 @@ class SecretStore(PassingStore):
             if not self.sessions.is_open(space):
                 self.forget_content(space)
 
+    async def require_readable(self, space: SpaceId, /) -> None:
+        """Raise SpaceLocked, SpaceIncomplete, KeyDestroyed if nothing of `space` can be read here now."""
+        if await self._way(space) is self._inner and await self._has_turned(space):
+            await self._way(space)
+
     async def _way(self, space: SpaceId) -> Store:
         """Return what serves `space`. Raises SpaceLocked, SpaceIncomplete, KeyDestroyed."""
         if space in self._plain:

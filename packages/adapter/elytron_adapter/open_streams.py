@@ -1,0 +1,120 @@
+"""Reasons to end a stream that is open: the one list of them, and the guard of a stream that asks it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+from elytron_adapter.access_keys import Principal
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_core import limits
+from elytron_core.errors import ElytronError, KeyDestroyed, RateLimited, SpaceLocked, TransportOff, Unauthorized
+from elytron_core.ids import SpaceId
+
+Credential = Callable[[], Awaitable[str | None]]
+"""Returns the credential of a stream's caller as it is now: a session may end while the stream is open."""
+
+ENDS: Final = (Unauthorized, TransportOff, SpaceLocked, KeyDestroyed, RateLimited)
+"""Errors that end a stream. Any other means that nothing can be said now: the stream meets that itself."""
+
+
+class StreamGuard:
+    """Tells a stream whether it may go on. Streams ask before each event, and wait for `ended` between events."""
+
+    def __init__(
+        self,
+        entrance: CallerEntrance,
+        principal: Principal,
+        credential: Credential,
+        /,
+        *,
+        transport: str | None = None,
+        space: SpaceId | None = None,
+    ) -> None:
+        self.entrance = entrance
+        self.principal = principal
+        self.credential = credential
+        self.transport = transport
+        self.space = space
+        """The space that the stream shows, if it is of one."""
+        self.reason: ElytronError | None = None
+        """Why the stream ends, once that was asked."""
+        self.is_taken = False
+        """True if the stream asks itself, and so says why it ends; others are cut."""
+        self._has_reason = asyncio.Event()
+
+    def within(self, space: SpaceId | None, /) -> "StreamGuard":
+        """Return a guard of the same caller for what is shown of `space`."""
+        return StreamGuard(self.entrance, self.principal, self.credential, transport=self.transport, space=space)
+
+    async def ends(self) -> ElytronError | None:
+        """Return why the stream may not send its next event, or None."""
+        if self.reason is None:
+            try:
+                for require in REASONS:
+                    await require(self)
+            except ENDS as error:
+                self.reason = error
+                self._has_reason.set()
+            except ElytronError:
+                return None
+        return self.reason
+
+    async def ended(self, *, recheck_s: float = limits.STREAM_RECHECK_S) -> ElytronError | None:
+        """Return when the server begins to end (None), or when there is a reason to end the stream."""
+        closing = self.entrance.closing
+        waits = {asyncio.create_task(closing.wait()), asyncio.create_task(self._has_reason.wait())}
+        try:
+            while self.reason is None and not closing.is_set():
+                done, _ = await asyncio.wait(waits, timeout=recheck_s, return_when=asyncio.FIRST_COMPLETED)
+                if not done:
+                    await self.ends()
+        finally:
+            for wait in waits:
+                wait.cancel()
+        return self.reason
+
+
+def take_guard(scope: MutableMapping[str, Any], /) -> StreamGuard:
+    """Return the guard of a request that was admitted at a surface, for a stream that asks it before each event."""
+    guard = scope["state"]["guard"]
+    assert isinstance(guard, StreamGuard)
+    guard.is_taken = True
+    return guard
+
+
+async def require_transport(guard: StreamGuard, /) -> None:
+    """Raise TransportOff if an operator has switched the stream's transport off."""
+    if guard.transport is not None:
+        guard.entrance.transports.require_on(guard.transport)
+
+
+async def require_caller(guard: StreamGuard, /) -> None:
+    """Raise Unauthorized unless the credential is still that of the same principal, bound to the same space."""
+    principal = await guard.entrance.authenticate(await guard.credential())
+    if (principal.id, principal.kind, principal.space) != (
+        guard.principal.id,
+        guard.principal.kind,
+        guard.principal.space,
+    ):
+        raise Unauthorized
+    guard.principal = principal
+
+
+async def require_quota(guard: StreamGuard, /) -> None:
+    """Raise RateLimited if the quota of the caller's key, which may have changed, is exceeded today."""
+    await guard.entrance.quotas.require_left(guard.principal)
+
+
+async def require_space(guard: StreamGuard, /) -> None:
+    """Raise SpaceLocked, KeyDestroyed if the space can no longer be read on this server."""
+    if guard.space is not None:
+        await guard.entrance.dispatcher.runtime.context.secrets.store.require_readable(guard.space)
+
+
+REASONS: Final[tuple[Callable[[StreamGuard], Awaitable[None]], ...]] = (
+    require_transport,
+    require_caller,
+    require_quota,
+    require_space,
+)
+"""Every reason to end a stream, in the order in which they are asked."""

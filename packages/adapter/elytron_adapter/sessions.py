@@ -1,0 +1,160 @@
+"""Sessions of browsers: a cookie in place of a credential, stored so that every server of a store accepts it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from elytron.context import OperationContext
+from elytron.state.spaces import LostRaces
+from elytron_adapter.system_documents import SystemDocuments
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict
+from elytron_core.planes.space import SESSIONS, BrowserSession, SpaceRecord
+from elytron_core.ports.store import DeleteChange, Document, PutChange
+from elytron_core.strict_json import keyed_tag
+
+_TOKEN_BYTES = 32
+_TOKEN_DIGITS = 2 * _TOKEN_BYTES
+_PAGE_TOKEN_DIGITS = 48
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCookie:
+    """The cookie of one kind of session: its name, its path, its lifetime, and how many are open at once."""
+
+    name: str
+    path: str
+    lifetime_s: float
+    most: int
+    each: int
+    """Sessions of one holder; the holder's oldest makes room for another."""
+
+
+class CookieSessions:
+    """Sessions of one kind of cookie. The store contains no cookie and no key that opens anything.
+
+    A session is stored under a keyed digest of its cookie, and the holder's credential under a mask that only the
+    cookie gives. So whoever reads the store can use neither, and a session ends with its credential. Each holder has a
+    bounded number, so that one cannot push out those of others.
+    """
+
+    def __init__(self, context: OperationContext, cookie: SessionCookie, /) -> None:
+        self.cookie = cookie
+        self._context = context
+        self._documents = SystemDocuments(context, SESSIONS)
+
+    async def open(self, holder: str, authorization: str, /) -> str:
+        """Return a new cookie for the holder of `authorization`; the holder's oldest session makes room."""
+        token, race = self._context.ids.secret(_TOKEN_BYTES).hex(), LostRaces()
+        masked = self._mask(token, authorization.encode("latin-1", "replace")).hex()
+        while True:
+            record, now = await self._documents.record(), self._context.clock.now()
+            until = Instant(now + round(self.cookie.lifetime_s * 1_000))
+            session = BrowserSession(
+                cookie=self.cookie.name, holder=_holder_tag(record, holder), masked=masked, until=until
+            )
+            surplus = await self._surplus(session.holder, now)
+            put = PutChange(self._documents.ref(self._key(record, token)), session.to_bytes(), 0)
+            deletes = [DeleteChange(document.ref, document.revision) for document in surplus]
+            try:
+                # In a full store too: its operator signs in to make room.
+                await self._documents.commit(record, put, deletes=deletes, takes_back=True)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return token
+
+    async def end(self, headers: Mapping[str, str], /) -> None:
+        """End the session of a request's cookie on every server, if it has one."""
+        token, race = self.token(headers), LostRaces()
+        while True:
+            record, document = await self._find(token)
+            if record is None or document is None:
+                return
+            try:
+                removed = DeleteChange(document.ref, document.revision)
+                await self._documents.commit(record, deletes=(removed,), takes_back=True)
+            except Conflict as conflict:
+                await race.lost(conflict)
+                continue
+            return
+
+    def token(self, headers: Mapping[str, str], /) -> str | None:
+        """Return the cookie of a request; None if it has none."""
+        for part in headers.get("cookie", "").split(";"):
+            name, _, value = part.strip().partition("=")
+            if name == self.cookie.name:
+                return value
+        return None
+
+    async def credential(self, headers: Mapping[str, str], /) -> str | None:
+        """Return the `Authorization` of a request, else the one of its cookie."""
+        authorization, token = headers.get("authorization"), self.token(headers)
+        if authorization is not None or token is None:
+            return authorization
+        session = await self._session(token)
+        return self._mask(token, bytes.fromhex(session.masked)).decode("latin-1") if session is not None else None
+
+    async def is_open(self, headers: Mapping[str, str], /) -> bool:
+        """Return whether the cookie of a request, if it has one, opens a session."""
+        return await self._session(self.token(headers)) is not None
+
+    async def page_token(self, cookie: str | None, /) -> str:
+        """Return what pages of the session that `cookie` opens repeat, the same on every server of the store.
+
+        It is derived under the store's secret, so that a program that received the cookie does not have it.
+        """
+        secret = bytes.fromhex((await self._documents.record()).secret)
+        return keyed_tag(secret, "page token", self.cookie.name, cookie or "", size=_PAGE_TOKEN_DIGITS)
+
+    async def _surplus(self, holder: str, now: Instant) -> list[Document]:
+        """Return the sessions that make room for one more of `holder`: expired ones, then the oldest."""
+        surplus: list[Document] = []
+        active: list[tuple[Instant, Document, str]] = []
+        async for document in self._documents.scan():
+            session = BrowserSession.from_bytes(document.body)
+            if session.until <= now:
+                surplus.append(document)
+            elif session.cookie == self.cookie.name:
+                active.append((session.until, document, session.holder))
+        active.sort(key=lambda entry: entry[0])
+        own = [document for _, document, name in active if name == holder]
+        surplus += own[: max(0, len(own) + 1 - self.cookie.each)]
+        others = [document for _, document, _ in active if document not in surplus]
+        return surplus + others[: max(0, len(others) + 1 - self.cookie.most)]
+
+    async def _session(self, token: str | None) -> BrowserSession | None:
+        _, document = await self._find(token)
+        session = BrowserSession.from_bytes(document.body) if document is not None else None
+        return session if session is not None and session.until > self._context.clock.now() else None
+
+    async def _find(self, token: str | None) -> tuple[SpaceRecord | None, Document | None]:
+        # A cookie without the form of one costs no look-up.
+        record = await self._documents.find_record() if token is not None and len(token) == _TOKEN_DIGITS else None
+        if record is None or token is None:
+            return None, None
+        return record, await self._documents.read(self._key(record, token))
+
+    def _key(self, record: SpaceRecord, token: str) -> str:
+        return keyed_tag(bytes.fromhex(record.secret), "session", self.cookie.name, token, size=64)
+
+    def _mask(self, token: str, data: bytes) -> bytes:
+        """Return `data` under the mask of a cookie, or without it. A cookie masks one credential only."""
+        mask = hashlib.shake_256(self.cookie.name.encode() + b"\0" + token.encode()).digest(len(data))
+        return bytes(one ^ other for one, other in zip(data, mask, strict=True))
+
+
+async def removed_sessions(documents: SystemDocuments, record: SpaceRecord, holder: str, /) -> tuple[DeleteChange, ...]:
+    """Return the changes that end every stored session of `holder`."""
+    tag = _holder_tag(record, holder)
+    return tuple(
+        [
+            DeleteChange(document.ref, document.revision)
+            async for document in documents.scan()
+            if BrowserSession.from_bytes(document.body).holder == tag
+        ]
+    )
+
+
+def _holder_tag(record: SpaceRecord, holder: str) -> str:
+    return keyed_tag(bytes.fromhex(record.secret), "session holder", holder)
