@@ -73,6 +73,17 @@ class LoadBounds:
     lag_s: float = limits.CALL_LAG_S
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectionBounds:
+    """Limits of a server's connections. `each` is of one address, and counts only those without a right credential."""
+
+    silent_s: float = limits.HTTP_SILENT_S
+    head_s: float = limits.HTTP_HEAD_S
+    each: int = limits.CONNECTIONS_EACH
+    most: int | None = None
+    """All connections; None: as many as the descriptors of the process allow."""
+
+
 class FairPlaces:
     """A bounded number of calls run at once, in all and of one principal; the others wait, and principals take turns.
 

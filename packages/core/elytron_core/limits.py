@@ -167,6 +167,8 @@ HTTP_BODY_BYTES = 1024 * 1024
 HTTP_HEADER_BYTES = 32 * 1024
 HTTP_BODY_WAIT_S = 30.0
 """Longest time in which a request's body may arrive."""
+HTTP_SILENT_S, HTTP_HEAD_S = 5.0, 10.0
+"""Longest waits for the first byte of a connection, and for the head of a request."""
 HTTP_IDLE_S = 30
 """Time for which a server keeps an unused connection: far longer than clients do, see `REMOTE_IDLE_S`."""
 HTTP_UPLOAD_WAIT_S = 300.0
@@ -278,6 +280,8 @@ WRONG_CREDENTIALS_PER_MINUTE = 60
 """From one address, or one network of IPv6, before they are answered by when to come again."""
 WRONG_CREDENTIALS_PLACES = 4_096
 """Addresses that are counted at once; the one that was quiet for longest makes room."""
+CONNECTIONS, CONNECTIONS_EACH = 65_536, 256
+"""Connections of a server, as far as it has descriptors; and those of one address without a right credential."""
 CALLS_RUNNING = 64
 CALLS_RUNNING_EACH = 32
 CALLS_WAITING = 4_096
@@ -286,6 +290,8 @@ CALL_WAIT_S = 10.0
 """Time for which a call waits for its place before it is answered by when to come again."""
 CALL_LAG_S = 1.0
 """Longest time for calls in one turn of the event loop; those that are left are answered by when to come again."""
+BACKLOG, BACKLOG_TAKEN = 2_048, 16
+"""Connections that wait to be accepted, and those that one turn of the event loop accepts."""
 BACKLOG_HELD = 64
 """With this many connections that are not accepted yet, a server accepts them before it answers anything more."""
 BACKLOG_LOOK_S = 0.1

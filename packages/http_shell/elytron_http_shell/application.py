@@ -35,6 +35,7 @@ from elytron_adapter.http.requests import (
     AUDIT_ID,
     IDEMPOTENCY_KEY,
     SAFE_METHODS,
+    admit_connection,
     heads_of,
     is_host_allowed,
     is_own_page,
@@ -55,7 +56,7 @@ from elytron_http_shell.telemetry import RequestSpans, RequestWatch, ServerMetri
 from elytron_http_shell.webhooks import webhook_surfaces
 from elytron_http_shell.websocket import stream_surfaces
 
-_UNAUTHORIZED = 401
+_FAILED, _UNAUTHORIZED = 400, 401
 _LENGTH = b"content-length"
 
 
@@ -110,6 +111,7 @@ class SurfaceDoor:
                 try:
                     guard = await self._admitted(scope)
                     scope["state"].update(principal=guard.principal, guard=guard)
+                    admit_connection(scope)
                     if scope["type"] == "http" and scope["query_string"]:
                         self._require_known(QueryParams(scope["query_string"]))
                     self._require_heard(scope)
@@ -166,8 +168,11 @@ class SurfaceDoor:
 
         async def answer(message: Message) -> None:
             nonlocal refused
-            if message["type"] == "http.response.start" and message["status"] == _UNAUTHORIZED:
-                refused = self._too_many(scope)
+            if message["type"] == "http.response.start":
+                if message["status"] == _UNAUTHORIZED:
+                    refused = self._too_many(scope)
+                elif message["status"] < _FAILED:
+                    admit_connection(scope)
             # The handler's own answer is held back, because only one can be sent.
             if refused is None:
                 await send(message)

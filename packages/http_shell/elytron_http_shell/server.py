@@ -21,7 +21,7 @@ from elytron_adapter.access_keys import (
     Authenticator,
     DevelopmentCallers,
 )
-from elytron_adapter.admission_control import FairPlaces, LoadBounds
+from elytron_adapter.admission_control import ConnectionBounds, FairPlaces, LoadBounds
 from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
 from elytron_adapter.key_quotas import WrongAttempts
 from elytron_core import limits
@@ -135,6 +135,7 @@ class ServingSettings:
     """Addresses and networks whose `X-Forwarded-For` and `X-Forwarded-Proto` are believed."""
     is_described_to_all: bool = False
     """The OpenAPI document and the list of operations are shown without a key if true."""
+    connections: ConnectionBounds = field(default_factory=ConnectionBounds)
     spans: bool = False
     operator_key: bool = False
     """Make a first operator's key if there is none yet, and show it once."""
@@ -238,7 +239,8 @@ async def serve_app(
         def told(end: Callable[[], None]) -> None:
             started(StartedServer(address=address, mode=mode, end=end, operator_key=operator_key))
 
-        server = server_of(app, entrance, told, signals=signals, trusted=_proxy_networks(serving.trusted_proxies))
+        trusted = _proxy_networks(serving.trusted_proxies)
+        server = server_of(app, entrance, told, signals=signals, trusted=trusted, connections=serving.connections)
         # An interrupt until here ends here: within its start, a server would report it as its own failure.
         await asyncio.sleep(0)
         places = entrance.shedding
@@ -355,28 +357,35 @@ def server_of(
     /,
     *,
     signals: Iterable[signal.Signals] = _SIGNALS,
-    trusted: Iterable[str] = (),
+    trusted: Sequence[str] = (),
+    connections: ConnectionBounds | None = None,
 ) -> Any:
     """Return a server of `app` that passes on its end once it listens; `signals` end it too. Raises MissingExtra."""
     try:
         import uvicorn
+
+        from elytron_http_shell.connections import ConnectionTable, http_protocol
     except ImportError as error:
         raise MissingExtra(extra="server", purpose="the HTTP server") from error
+    table = ConnectionTable(connections, trusted=trusted)
 
     class Server(uvicorn.Server):
         """Tells when it listens, and that it ends before it does; signals end it and not the process."""
 
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
+            for listening in sockets or ():
+                listening.listen(limits.BACKLOG)
             entrance.end = self._end
             told(self._end)
 
         async def main_loop(self) -> None:
             # uvicorn alone looks for its end ten times a second; the event ends it at once.
-            looks = asyncio.create_task(super().main_loop())
+            looks = [asyncio.create_task(super().main_loop()), asyncio.create_task(table.watch())]
             await entrance.closing.wait()
-            looks.cancel()
-            await asyncio.gather(looks, return_exceptions=True)
+            for task in looks:
+                task.cancel()
+            await asyncio.gather(*looks, return_exceptions=True)
 
         @contextmanager
         def capture_signals(self) -> Generator[None]:
@@ -407,7 +416,7 @@ def server_of(
             self.should_exit = True
             entrance.closing.set()
 
-    return Server(_server_config(app, trusted=list(trusted)))
+    return Server(_server_config(app, trusted=list(trusted), http=http_protocol(table)))
 
 
 def _proxy_networks(proxies: Iterable[str]) -> list[str]:
@@ -418,11 +427,14 @@ def _proxy_networks(proxies: Iterable[str]) -> list[str]:
         raise InvalidInput(field="trusted_proxies", problem="has one that is no address or network") from None
 
 
-def _server_config(app: Any, *, trusted: list[str]) -> Any:
+def _server_config(app: Any, *, trusted: list[str], http: Any) -> Any:
     import uvicorn
 
     return uvicorn.Config(
         app,
+        http=http,
+        # asyncio takes up this many at once, before a connection can make room for another; the queue itself is longer.
+        backlog=limits.BACKLOG_TAKEN,
         log_config=None,
         access_log=False,
         server_header=False,

@@ -31,7 +31,7 @@ from elytron_adapter.envelope import (
 from elytron_adapter.flat_calls import own_scope
 from elytron_adapter.http.requests import AUDIT_ID
 from elytron_adapter.http.responses import principal_of, request_id_of
-from elytron_adapter.open_streams import StreamGuard, take_guard, require_caller
+from elytron_adapter.open_streams import StreamGuard, require_caller, take_guard
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported

@@ -12,7 +12,15 @@ from starlette.types import Message, Receive, Scope, Send
 from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport, failure_of
-from elytron_adapter.http.requests import SAFE_METHODS, is_host_allowed, is_json, is_own_page, is_plain_path, raw_path
+from elytron_adapter.http.requests import (
+    SAFE_METHODS,
+    admit_connection,
+    is_host_allowed,
+    is_json,
+    is_own_page,
+    is_plain_path,
+    raw_path,
+)
 from elytron_adapter.open_streams import StreamGuard
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
@@ -131,6 +139,7 @@ class ProxyApp:
                 caller = await caller_of(self._entrance, self._settings, headers, peer=peer, request_id=request_id)
         except TimeoutError:
             raise RefusedCall(_NO_KEYS) from None
+        admit_connection(scope)
         body = await _read_body(headers, receive)
         self.figures.count(ProxyFigure.REQUEST_BYTES, len(body))
         query = scope["query_string"].decode("latin-1")

@@ -22,6 +22,8 @@ from elytron_core.strict_json import Json
 
 AUDIT_ID = "X-Audit-ID"
 IDEMPOTENCY_KEY = "Idempotency-Key"
+ADMITTED: Final = "admitted"
+"""Name in a request's state of the call that notes that a right credential came over its connection."""
 _KEPT = "elytron.headers"
 T = TypeVar("T")
 
@@ -40,6 +42,13 @@ class HeaderIndex(Headers):
     def get(self, key: str, default: object = None, /) -> object:
         value = self._first.get(key.lower().encode("latin-1"))
         return value.decode("latin-1") if value is not None else default
+
+
+def admit_connection(scope: Scope, /) -> None:
+    """Tell the server that a right credential came over the connection, where the server counts connections."""
+    note = scope.get("state", {}).get(ADMITTED)
+    if note is not None:
+        note()
 
 
 def heads_of(scope: Scope, /) -> Headers:

@@ -1,0 +1,193 @@
+"""Connections of a server: deadlines for those of unauthenticated peers, a share per address, and room for new ones.
+
+uvicorn bounds only the time between an answer and the next request. Here each wait for a peer that has not shown a
+credential is bounded too: for its first byte, and for the head of each request. Bodies have deadlines of their own,
+where they are read. When there is no room, the oldest connection that no credential came over is closed.
+"""
+
+import asyncio
+import ipaddress
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from elytron_adapter.admission_control import ConnectionBounds
+from elytron_adapter.http.requests import ADMITTED
+from elytron_adapter.key_quotas import place_of
+from elytron_core import limits
+
+try:
+    import resource
+except ImportError:  # Windows has no such limit
+    resource = None
+
+logger = logging.getLogger(__name__)
+
+_LOOKS = 4
+"""Looks at the deadlines in the time of the shortest."""
+_SPARE_DESCRIPTORS = 64
+"""Descriptors that are left for the store and for calls of other servers; a quarter, if that is more."""
+_TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+
+class Connection:
+    """One connection. `deadline` is monotonic; None while an answer is made, or an authenticated peer idles."""
+
+    __slots__ = ("deadline", "has_spoken", "is_admitted", "is_answering", "place", "table", "transport")
+
+    def __init__(self, table: "ConnectionTable", transport: asyncio.Transport, place: str | None) -> None:
+        self.table = table
+        self.transport = transport
+        self.place = place
+        self.deadline: float | None = time.monotonic() + table.bounds.silent_s
+        self.has_spoken = False
+        self.is_answering = False
+        self.is_admitted = False
+
+    def admit(self) -> None:
+        """Note that a right credential came over the connection."""
+        if not self.is_admitted:
+            self.is_admitted = True
+            self.table.forget(self)
+        if self.is_answering:
+            self.deadline = None
+
+    def begin_head(self) -> None:
+        """Note that bytes came where a head begins or goes on."""
+        if not self.is_answering and (self.deadline is None or not self.has_spoken):
+            self.deadline = time.monotonic() + self.table.bounds.head_s
+        self.has_spoken = True
+
+    def end_head(self) -> None:
+        """Note that a request's head is whole, and that its answer is being made."""
+        self.is_answering, self.deadline = True, None
+
+    def end_answer(self) -> None:
+        """Note that all requests that came are answered."""
+        self.is_answering = False
+
+    def expire(self) -> None:
+        """Close the connection whose deadline has passed."""
+        if self.has_spoken and not self.is_answering:
+            self.transport.write(_TOO_SLOW)
+        self.transport.close()
+
+
+class ConnectionTable:
+    """The open connections of one server, oldest first."""
+
+    def __init__(self, bounds: ConnectionBounds | None = None, /, *, trusted: Sequence[str] = ()) -> None:
+        self.bounds = bounds or ConnectionBounds()
+        self._most = self.bounds.most or _descriptor_room()
+        self._trusted = [ipaddress.ip_network(network) for network in trusted]
+        self._open: dict[Connection, None] = {}
+        self._unadmitted: dict[str | None, dict[Connection, None]] = {}
+
+    def add(self, transport: asyncio.Transport, address: str | None, /) -> Connection:
+        """Return the new connection from `address`, for which an older one may be closed."""
+        place = None if self._is_trusted(address) else place_of(address)
+        connection = Connection(self, transport, place)
+        self._open[connection] = None
+        siblings = self._unadmitted.setdefault(place, {})
+        siblings[connection] = None
+        if place is not None and len(siblings) > self.bounds.each:
+            self._close_oldest(siblings, "of one address without a credential", self.bounds.each)
+        elif len(self._open) > self._most:
+            unadmitted = {each: None for each in self._open if not each.is_admitted}
+            self._close_oldest(unadmitted, "as the descriptors of this process allow", self._most)
+        return connection
+
+    def remove(self, connection: Connection, /) -> None:
+        """Forget a connection that is closed."""
+        self._open.pop(connection, None)
+        self.forget(connection)
+
+    def forget(self, connection: Connection, /) -> None:
+        """Count the connection no more among those that no credential came over."""
+        siblings = self._unadmitted.get(connection.place, {})
+        siblings.pop(connection, None)
+        if not siblings:
+            self._unadmitted.pop(connection.place, None)
+
+    def look(self) -> None:
+        """Close the connections whose deadlines have passed, and forget those that are closed."""
+        now = time.monotonic()
+        for connection in tuple(self._open):
+            if connection.transport.is_closing():
+                self.remove(connection)
+            elif connection.deadline is not None and connection.deadline <= now:
+                connection.expire()
+
+    async def watch(self) -> None:
+        """Look at the deadlines for as long as the server runs."""
+        pause_s = min(self.bounds.silent_s, self.bounds.head_s) / _LOOKS
+        while True:
+            await asyncio.sleep(pause_s)
+            self.look()
+
+    def _close_oldest(self, connections: dict[Connection, None], what: str, most: int) -> None:
+        """Close the oldest of the connections, if possible one over which no answer is under way."""
+        oldest = next((each for each in connections if not each.is_answering), next(iter(connections)))
+        logger.warning("there are as many connections %s (%d): the oldest is closed", what, most)
+        self.remove(oldest)
+        oldest.transport.abort()
+
+    def _is_trusted(self, address: str | None) -> bool:
+        """Return whether the address is that of a trusted proxy, whose connections are those of many peers."""
+        try:
+            number = ipaddress.ip_address(address or "")
+        except ValueError:
+            return False
+        return any(number in network for network in self._trusted)
+
+
+def _descriptor_room() -> int:
+    """Return how many connections this process has descriptors for."""
+    if resource is None:
+        return limits.CONNECTIONS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return limits.CONNECTIONS
+    return max(1, min(limits.CONNECTIONS, soft - max(_SPARE_DESCRIPTORS, soft // 4)))
+
+
+def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
+    """Return the protocol of HTTP whose connections are in `table`."""
+
+    class BoundedProtocol(HttpToolsProtocol):
+        """Tells the table where each connection is, and applications how to say that its peer is admitted."""
+
+        connection: Connection
+
+        def connection_made(self, transport: Any) -> None:
+            super().connection_made(transport)
+            self.connection = table.add(transport, self.client[0] if self.client is not None else None)
+            self.app_state = {**self.app_state, ADMITTED: self.connection.admit}
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            table.remove(self.connection)
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            self.connection.begin_head()
+            super().data_received(data)
+
+        def on_headers_complete(self) -> None:
+            self.connection.end_head()
+            super().on_headers_complete()
+
+        def handle_websocket_upgrade(self) -> None:
+            # Until its caller is admitted, a socket has the time of another head.
+            self.connection.deadline = time.monotonic() + table.bounds.head_s
+            super().handle_websocket_upgrade()
+
+        def on_response_complete(self) -> None:
+            # Before a pipelined request is begun, which is answering again.
+            if not self.pipeline:
+                self.connection.end_answer()
+            super().on_response_complete()
+
+    return BoundedProtocol
