@@ -176,7 +176,8 @@ class OperationDispatcher:
 
     async def _answer(self, envelope: Envelope) -> Response:
         operation = by_name(envelope.operation)
-        request = bind_space(envelope.auth, await _payload_request(operation, envelope.payload))
+        own = envelope.auth.space or (self._runtime.scope.space if self._runtime.scope is not None else None)
+        request = bind_space(envelope.auth, await _payload_request(operation, envelope.payload, own))
         if not envelope.may_disclose and operation.asks_private(request):
             raise PermissionRefused(_PRIVATE)
         refusal = self._policy(envelope, operation, request)
@@ -189,10 +190,12 @@ class OperationDispatcher:
         return answer
 
 
-async def _payload_request(operation: AnyOperation, payload: bytes | Value) -> Value:
+async def _payload_request(operation: AnyOperation, payload: bytes | Value, space: SpaceId | None) -> Value:
     match payload:
         case bytes():
-            return await envelope.read_aside(len(payload), partial(envelope.decode_request, operation, payload))
+            return await envelope.read_aside(
+                len(payload), partial(envelope.decode_request, operation, payload, space=space)
+            )
         case Value():
             if not isinstance(payload, operation.request):
                 raise InvalidInput(field="payload", problem=f"is not the request of {operation.name!r}")

@@ -13,7 +13,7 @@ from elytron_core import limits
 from elytron_core.errors import ElytronError
 from elytron_core.model import OperationRequest, Request, Value, every_name, invalid_input
 from elytron_core.planes.space import PrincipalKind
-from elytron_core.scope import IdempotencyKey, Name, Space
+from elytron_core.scope import IdempotencyKey, Name, Space, own_space
 from elytron_core.strict_json import parse_json
 
 Json = dict[str, Any]
@@ -240,22 +240,28 @@ ResultT = TypeVar("ResultT")
 RequestT = TypeVar("RequestT", bound=OperationRequest[Any])
 
 
-def decode_request(operation: Operation[RequestT, Any], data: bytes, /, *, limit: int = limits.JSON_BYTES) -> RequestT:
-    """Return the request of `operation` in `data`.
+def decode_request(
+    operation: Operation[RequestT, Any], data: bytes, /, *, limit: int = limits.JSON_BYTES, space: str | None = None
+) -> RequestT:
+    """Return the request of `operation` in `data`; `space` is the caller's own, in which a scope without one is.
 
     Raises InvalidJson for what is no strict JSON, PayloadTooLarge, and InvalidInput that names the field and never
     repeats what was given, be it a value or an unknown field's name.
     """
-    return decode_as(operation.request, data, limit=limit)
+    return decode_as(operation.request, data, limit=limit, space=space)
 
 
-def decode_as(model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_BYTES) -> ValueT:
+def decode_as(
+    model: type[ValueT], data: bytes, /, *, limit: int = limits.JSON_BYTES, space: str | None = None
+) -> ValueT:
     """Return the `model` in `data`. Raises as `decode_request` does."""
     # Read strictly first, because pydantic accepts repeated keys and other ambiguous JSON.
     parse_json(data, limit=limit)
     try:
         # With an instance to fill, a request's own __init__ is passed by, which would read Python's types, not JSON's.
-        return model.__pydantic_validator__.validate_json(data, strict=True, self_instance=model.__new__(model))
+        return model.__pydantic_validator__.validate_json(
+            data, strict=True, context=own_space(space), self_instance=model.__new__(model)
+        )
     except ValidationError as error:
         raise invalid_input(error, model=model, known=every_name(model)) from None
 

@@ -2,20 +2,22 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from elytron.context import OperationContext
 from elytron.state.spaces import LostRaces
 from elytron_adapter.system_documents import SystemDocuments
 from elytron_core import limits
 from elytron_core.errors import Conflict, ElytronError, StoreUnavailable, TransportOff
-from elytron_core.planes.space import TRANSPORTS, ClosedTransports
+from elytron_core.model import Value
+from elytron_core.planes.space import TRANSPORTS, ClosedTransports, TransportEndpoints
 from elytron_core.ports.store import PutChange
 
-_KEY = "0"
+_SWITCHES, _ENDPOINTS = "0", "1"
 _FIRST_TRIES = 20
+ValueT = TypeVar("ValueT", bound=Value)
 
 
 class ServedPath(NamedTuple):
@@ -29,7 +31,7 @@ class ServedPath(NamedTuple):
 
 
 class TransportSwitches:
-    """The transports that one server shows, by name. What is switched off is stored, and off from then on.
+    """The transports that one server shows, by name, and their endpoints. What is switched off is stored.
 
     Other servers of the same store read it when they start, and every second while they run.
     """
@@ -38,6 +40,8 @@ class TransportSwitches:
         self._documents = SystemDocuments(context, TRANSPORTS)
         self._paths: dict[str, list[str]] = defaultdict(list)
         self._off: frozenset[str] = frozenset()
+        self.endpoints: Mapping[str, str] = {}
+        """The address at which clients reach a transport, where an operator set one."""
         self.served: tuple[ServedPath, ...] = ()
         """Every path over HTTP that this server shows and describes."""
 
@@ -62,9 +66,10 @@ class TransportSwitches:
             raise TransportOff(transport=name)
 
     async def load(self) -> None:
-        """Switch off what is stored as switched off."""
-        closed, _ = await self._stored()
-        self._off = frozenset(closed.names)
+        """Switch off what is stored as switched off, and read the endpoints."""
+        closed, _ = await self._stored(ClosedTransports, _SWITCHES)
+        found, _ = await self._stored(TransportEndpoints, _ENDPOINTS)
+        self._off, self.endpoints = frozenset(closed.names), found.endpoints
 
     @asynccontextmanager
     async def followed(self, *, pause_s: float = limits.EVENTS_POLL_S) -> AsyncGenerator[None]:
@@ -97,26 +102,41 @@ class TransportSwitches:
 
     async def switch(self, name: str, /, *, on: bool) -> None:
         """Store whether the transport answers, and let it be so from now on."""
+
+        def switched(closed: ClosedTransports) -> ClosedTransports:
+            names = frozenset(closed.names) - {name} if on else frozenset(closed.names) | {name}
+            return ClosedTransports(names=tuple(sorted(names)))
+
+        self._off = frozenset((await self._change(ClosedTransports, _SWITCHES, switched)).names)
+
+    async def set_endpoint(self, name: str, endpoint: str, /) -> None:
+        """Store the address at which clients reach the transport; an empty one removes it."""
+
+        def changed(stored: TransportEndpoints) -> TransportEndpoints:
+            others = {other: address for other, address in stored.endpoints.items() if other != name}
+            return TransportEndpoints(endpoints=others | ({name: endpoint} if endpoint else {}))
+
+        self.endpoints = (await self._change(TransportEndpoints, _ENDPOINTS, changed)).endpoints
+
+    async def _change(self, model: type[ValueT], key: str, change: Callable[[ValueT], ValueT]) -> ValueT:
+        """Store what `change` makes of a document, planned again if another change came first, and return it.
+
+        The caller takes it over only then, so that a failed commit switches nothing here.
+        """
         race = LostRaces()
         while True:
             record = await self._documents.record()
-            closed, revision = await self._stored()
-            names = frozenset(closed.names) - {name} if on else frozenset(closed.names) | {name}
-            body = ClosedTransports(names=tuple(sorted(names))).to_bytes()
+            stored, revision = await self._stored(model, key)
+            changed = change(stored)
+            if changed == stored:
+                return changed
             try:
-                if names != frozenset(closed.names):
-                    await self._documents.commit(record, PutChange(self._documents.ref(_KEY), body, revision))
+                await self._documents.commit(record, PutChange(self._documents.ref(key), changed.to_bytes(), revision))
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
-            # Set only once it is stored, so that a failed commit switches nothing here.
-            self._off = names
-            return
+            return changed
 
-    async def _stored(self) -> tuple[ClosedTransports, int]:
-        document = await self._documents.read(_KEY)
-        return (
-            (ClosedTransports(), 0)
-            if document is None
-            else (ClosedTransports.from_bytes(document.body), document.revision)
-        )
+    async def _stored(self, model: type[ValueT], key: str) -> tuple[ValueT, int]:
+        document = await self._documents.read(key)
+        return (model(), 0) if document is None else (model.from_bytes(document.body), document.revision)

@@ -28,6 +28,7 @@ RECENT_EVENTS: Final = 12
 SPACES_COUNTED: Final = 2_000
 SPENDING_SPACES: Final = 50
 """Spaces in the list of those that used the most of models."""
+ENDPOINT_CHARS: Final = 2_048
 KEYS_COUNTED: Final = 2_000
 SMOKE_OUTPUT_BYTES: Final = 8 * 1024
 """Bytes of each output of a smoke check that are shown; the end is kept, because failures come last."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeGuard, runtime_checkable
 
-from pydantic import AliasChoices, BeforeValidator, Field
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, model_validator
 
 from elytron_core import limits
 from elytron_core.ids import NAME_PATTERN, SpaceId
@@ -64,6 +64,15 @@ class ConversationKey(NamedTuple):
     conversation: str
 
 
+_OWN_SPACE = "own_space"
+_SPACE_NAMES = ("space", "memory_space_id")
+
+
+def own_space(space: str | None, /) -> dict[str, Any] | None:
+    """Return the context of a validation in which a scope without a space is in `space`."""
+    return None if space is None else {_OWN_SPACE: space}
+
+
 class Scope(Value):
     """The space is the wall; the other parts say where in it a turn happens.
 
@@ -72,13 +81,23 @@ class Scope(Value):
     `conversation_id`, the names of the protocol's first form, are taken too.
     """
 
-    space: Annotated[Space, _alias_field("space", "memory_space_id")]
+    space: Annotated[Space, _alias_field(*_SPACE_NAMES)]
     agent: Annotated[Name | None, _alias_field("agent", "agent_id")] = None
     app: Name | None = None
     project: Name | None = None
     channel: Annotated[Name, _alias_field("channel", "channel_id")] = DEFAULT_CHANNEL
     chat: Annotated[Name | None, _alias_field("chat", "chat_id")] = None
     conversation: Annotated[Name | None, _alias_field("conversation", "conversation_id")] = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _completed(cls, given: Any, info: ValidationInfo) -> Any:
+        """Return a scope without a space as one in the caller's own, where there is one (see `own_space`)."""
+        context: dict[str, Any] = info.context or {}
+        own = context.get(_OWN_SPACE)
+        if own is None or not isinstance(given, dict) or not given.keys().isdisjoint(_SPACE_NAMES):
+            return given  # pyright: ignore[reportUnknownVariableType]
+        return {**given, _SPACE_NAMES[0]: own}  # pyright: ignore[reportUnknownVariableType]
 
     if TYPE_CHECKING:  # hosts know their users by texts, and need no type of ours for them
 

@@ -39,7 +39,7 @@ from elytron_core.contracts.inspection import LedgerOrder, MemoryReplayReport
 from elytron_core.errors import ElytronError, InvalidInput, LimitExceeded
 from elytron_core.events import EVENT_ID_PATTERN, EventGap, GapReason, JournalEvent, StreamKind
 from elytron_core.model import Value, invalid_input
-from elytron_core.scope import Scope
+from elytron_core.scope import Scope, own_space
 
 REPORTS: dict[StreamKind, str] = {
     StreamKind.PROJECTION: "project",
@@ -123,7 +123,7 @@ async def subscribed_reports(
     A refusal is the last that is yielded.
     """
     entrance = streams.entrance
-    follower = streams.journals.follow(entrance.space_of(principal, payload_scope(payload)))
+    follower = streams.journals.follow(entrance.space_of(principal, payload_scope(payload, space=principal.space)))
     await follower.begin(None)
     # A space that nothing was written to yet has its report too.
     is_due = follower.sequence > after or after == 0
@@ -164,10 +164,12 @@ async def follower_entries(follower: Follower, gap: EventGap | None, /) -> Async
             yield event
 
 
-def payload_scope(payload: dict[str, JsonValue], /) -> Scope | None:
-    """Return the scope in the request of a report, None without one. Raises InvalidInput."""
+def payload_scope(payload: dict[str, JsonValue], /, *, space: str | None) -> Scope | None:
+    """Return the scope in the request of a report by a caller of `space`, None without one. Raises InvalidInput."""
+    if payload.get("scope") is None:
+        return None
     try:
-        return Scope.model_validate(payload["scope"]) if payload.get("scope") is not None else None
+        return Scope.model_validate(payload["scope"], context=own_space(space))
     except ValidationError as error:
         raise invalid_input(error, model=Scope, known=Scope.model_fields) from None
 

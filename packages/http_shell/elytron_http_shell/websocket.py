@@ -49,6 +49,7 @@ from elytron_core.events import (
     SubscriptionPhase,
 )
 from elytron_core.model import invalid_input
+from elytron_core.scope import own_space
 from elytron_http_shell.events import (
     ServerStreams,
     StreamBounds,
@@ -91,6 +92,9 @@ class SocketConnection:
         self._commands: set[asyncio.Task[None]] = set()
         self._subscriptions: dict[str, asyncio.Task[None]] = {}
         # A locked space ends its subscriptions, not the socket, so this guard is of no space.
+        runtime = streams.entrance.dispatcher.runtime
+        own = own_scope(self._principal.space, runtime.scope)
+        self._own_space = own.space if own is not None else None
         self._guard = take_guard(socket.scope).within(None)
         self._revoked = asyncio.Event()
         self._out = _FrameOutbox(waiting=streams.bounds.waiting, waiting_bytes=streams.bounds.waiting_bytes)
@@ -170,7 +174,7 @@ class SocketConnection:
             data = message.get("text")
             given = data.encode() if data is not None else message.get("bytes") or b""
             try:
-                task = self._begin(_parse_frame(given, limit=self._bounds.frame_bytes))
+                task = self._begin(_parse_frame(given, limit=self._bounds.frame_bytes, space=self._own_space))
             except PayloadTooLarge:
                 await self._refuse("", FrameError.FRAME_BUDGET_EXCEEDED, f"at most {self._bounds.frame_bytes} bytes")
                 return CloseCode.FRAME_TOO_BIG
@@ -208,8 +212,7 @@ class SocketConnection:
                 self._revoked.set()
             return
         entrance = self._streams.entrance
-        own = own_scope(self._principal.space, entrance.dispatcher.runtime.scope)
-        asked = asked_of(operation, frame.payload, space=own.space if own is not None else None)
+        asked = asked_of(operation, frame.payload, space=self._own_space)
         answer = await entrance.call(
             self._principal,
             transport=CallTransport.WSS,
@@ -296,7 +299,9 @@ class SocketConnection:
         assert operation is not None
         if not isinstance(frame.after, int | None):
             raise InvalidInput(field="after", problem="is a sequence, a number, for reports")
-        guard = self._guard.within(self._streams.entrance.space_of(self._principal, payload_scope(frame.payload)))
+        guard = self._guard.within(
+            self._streams.entrance.space_of(self._principal, payload_scope(frame.payload, space=self._own_space))
+        )
         await self._say(LifecycleEvent(id=frame.id, phase=SubscriptionPhase.SUBSCRIBED))
         async for item in subscribed_reports(
             self._streams,
@@ -391,13 +396,16 @@ class _FrameOutbox:
         return self._is_abandoned or (len(self._frames) < self._most and self._bytes < self._most_bytes)
 
 
-def _parse_frame(data: bytes, *, limit: int) -> InFrame:
-    """Return the frame in `data`, read as strictly as a request. Raises PayloadTooLarge, InvalidJson, InvalidInput."""
+def _parse_frame(data: bytes, *, limit: int, space: str | None) -> InFrame:
+    """Return the frame in `data` of a caller of `space`, read as strictly as a request.
+
+    Raises PayloadTooLarge, InvalidJson, InvalidInput.
+    """
     parsed = strict_json.parse_json(data, limit=limit, depth=limits.FRAME_DEPTH)
     if not isinstance(parsed, dict):
         raise InvalidJson(problem="is no object")
     try:
-        return InFrame.__pydantic_validator__.validate_json(data, strict=True)
+        return InFrame.__pydantic_validator__.validate_json(data, strict=True, context=own_space(space))
     except ValidationError as error:
         raise invalid_input(error, model=InFrame, known=InFrame.model_fields) from None
 

@@ -1,9 +1,10 @@
 """Routes of the console for operators: the server's state, spending, transports, devices, models and smoke checks."""
 
+import re
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import Annotated, Final, Self, TypeVar
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -155,6 +156,7 @@ def spending_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Jour
 
 ValueT = TypeVar("ValueT", bound=Value)
 _CONSOLE = "console"
+_ENDPOINT: Final = re.compile(r"(?:https?|wss?)://[^\s/?#@]+(?:[/?#]\S*)?")
 _TITLES = {
     "http": "HTTP API",
     "wss": "WebSocket",
@@ -221,6 +223,8 @@ class TransportReport(Value):
     title: str
     enabled: bool
     paths: tuple[str, ...]
+    endpoint: str | None = None
+    """The address at which clients reach it, where an operator set one."""
     calls: int | None = None
     """Operations that it asked for since the start; None if it asks for none."""
 
@@ -232,9 +236,18 @@ class TransportList(Value):
 
 
 class TransportChange(OperationRequest):
-    """Switch a transport on or off, at once and for later starts."""
+    """Switch a transport on or off, or set its endpoint, at once and for later starts. An empty endpoint removes it."""
 
-    enabled: bool
+    enabled: bool | None = None
+    endpoint: Annotated[str, Field(max_length=limits.ENDPOINT_CHARS)] | None = None
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if self.enabled is None and self.endpoint is None:
+            raise ValueError("has neither `enabled` nor `endpoint`")
+        if self.endpoint and not _ENDPOINT.fullmatch(self.endpoint):
+            raise ValueError("has an endpoint that is no http, https, ws or wss address without a password")
+        return self
 
 
 class GatewayEndpoint(Value):
@@ -243,6 +256,8 @@ class GatewayEndpoint(Value):
     title: str
     path: str
     enabled: bool
+    endpoint: str | None = None
+    """The address at which clients reach it, where an operator set one."""
 
 
 class SmokeCheckShown(Value):
@@ -280,7 +295,10 @@ def server_surfaces(
             raise InvalidInput(field="id", problem="is the console, which does not switch itself off")
         if name not in entrance.transports.paths:
             raise NotFound(what="transport", name=name)
-        await entrance.transports.switch(name, on=change.enabled)
+        if change.endpoint is not None:
+            await entrance.transports.set_endpoint(name, change.endpoint)
+        if change.enabled is not None:
+            await entrance.transports.switch(name, on=change.enabled)
         (found,) = (one for one in _transport_rows(entrance) if one.id == name)
         return value_response(found)
 
@@ -302,8 +320,8 @@ def server_surfaces(
         _operator_surface(door, "GET", "/transports", transports,
                   SurfaceDescription("console_transports", "List the transports.", None, TransportList, group=GROUP)),
         _operator_surface(door, "PATCH", "/transports/{id}", switched,
-                  SurfaceDescription("console_switch_transport", "Switch a transport.", TransportChange,
-                                     TransportReport, group=GROUP)),
+                  SurfaceDescription("console_switch_transport", "Switch a transport, or set its endpoint.",
+                                     TransportChange, TransportReport, group=GROUP)),
         _operator_surface(door, "GET", "/model-config", models,
                   SurfaceDescription("console_models", "Show the models and their settings.", None, ModelConfig,
                                      group=GROUP)),
@@ -321,7 +339,12 @@ def smoke_surfaces(entrance: CallerEntrance, door: ConsoleDoor, host: ConsoleHos
     async def shown(_request: Request) -> Response:
         paths = entrance.transports.paths
         endpoints = [
-            GatewayEndpoint(title=title, path=path, enabled=entrance.transports.is_on(name))
+            GatewayEndpoint(
+                title=title,
+                path=path,
+                enabled=entrance.transports.is_on(name),
+                endpoint=entrance.transports.endpoints.get(name),
+            )
             for name, title in named.items()
             for path in paths.get(name, ())
         ]
@@ -433,6 +456,7 @@ def _transport_rows(entrance: CallerEntrance) -> tuple[TransportReport, ...]:
             title=_TITLES.get(name, name),
             enabled=entrance.transports.is_on(name),
             paths=tuple(sorted(paths)),
+            endpoint=entrance.transports.endpoints.get(name),
             calls=counts.get(name, 0) if name not in {"gateway", "store"} else None,
         )
         for name, paths in sorted(entrance.transports.paths.items())

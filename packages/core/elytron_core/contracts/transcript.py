@@ -1,9 +1,9 @@
 """The transcript: writes and governed commits, views of what was said, the life of its text, and its repair."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from elytron_core import limits
 from elytron_core.clock import Instant
@@ -223,6 +223,16 @@ class CanonicalTurnDelta(Value):
     attributes: Annotated[tuple[MessageAttribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
     tags: Tags = ()
     metadata: transcript.GivenMetadata = {}
+
+    @field_validator("assistant_message", mode="before")
+    @classmethod
+    def _answering(cls, given: Any) -> Any:
+        """Return a message without a role as the assistant's: its field says whose it is."""
+        if isinstance(given, transcript.Message) and "role" not in given.model_fields_set:
+            return given.model_copy(update={"role": EvidenceRole.ASSISTANT})
+        if isinstance(given, dict) and "role" not in given:
+            return {**given, "role": EvidenceRole.ASSISTANT}  # pyright: ignore[reportUnknownVariableType]
+        return given  # pyright: ignore[reportUnknownVariableType]
 
     @model_validator(mode="after")
     def _says_something(self) -> Self:

@@ -243,7 +243,7 @@ class TransportOff(ElytronError):
     told = ("transport",)
 
     def __init__(self, *, transport: str) -> None:
-        super().__init__(f"the operator of this server has switched {transport!r} off")
+        super().__init__(f"the operator of this server has switched {str(transport)!r} off")
         self.transport = transport
 
 

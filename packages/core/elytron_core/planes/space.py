@@ -271,6 +271,12 @@ class ClosedTransports(Value):
     names: tuple[Name, ...] = ()
 
 
+class TransportEndpoints(Value):
+    """The addresses at which clients reach transports, by name, as an operator set them."""
+
+    endpoints: dict[Name, str] = {}
+
+
 class PrincipalKind(StrEnum):
     """Kind of a principal."""
 

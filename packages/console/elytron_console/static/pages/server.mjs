@@ -19,6 +19,7 @@ function Transports() {
         <${Table} label="Transports" rows=${data.items} keyOf=${(item) => item.id} columns=${[
           ["On", (item) => html`<button type="button" role="switch" class="switch" aria-checked=${item.enabled ? "true" : "false"} aria-label=${item.title} disabled=${busy} onClick=${() => run(item)}></button>`],
           ["Transport", (item) => item.title, "tight"],
+          ["Endpoint", (item) => item.endpoint ? html`<span class="id">${item.endpoint}</span>` : html`<span class="soft">not set</span>`, "grow"],
           ["Paths", (item) => html`<span class="id">${item.paths.slice(0, 4).join("  ")}${item.paths.length > 4 ? ` and ${count(item.paths.length - 4)} more` : ""}</span>`, "grow"],
           ["Operations asked for", (item) => (item.calls === undefined ? html`<span class="soft">not counted</span>` : count(item.calls)), "num"],
         ]} />`}
