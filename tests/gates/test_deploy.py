@@ -5,6 +5,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tomllib
 from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
@@ -181,5 +182,22 @@ def test_the_chart_runs_without_root_and_keeps_a_node_when_machines_are_emptied(
     assert read_yaml("helm/Chart.yaml")["apiVersion"] == "v2"
 
 
-def test_the_image_has_the_driver_of_its_nodes_database() -> None:
-    assert all("[server,postgres]" in rest for name, rest in container() if name == "RUN")
+def test_every_documented_server_is_installed_with_the_one_extra_that_has_all_that_the_pages_use() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras: dict[str, list[str]] = tomllib.load(file)["project"]["optional-dependencies"]
+    assert extras["team"] == ["elytron[server,mcp,client,agent,postgres]"]
+    assert all("[team]" in rest for name, rest in container() if name == "RUN")
+    assert "pip install '.[team]'" in (ROOT / "docs/operations.md").read_text()
+
+
+def test_no_container_prints_a_key_and_each_may_be_told_the_names_that_it_is_reached_by() -> None:
+    for command in commands()[1:]:
+        assert "--operator-key" not in command
+        assert command[command.index("--operator-key-file") + 1].startswith("/var/lib/elytron/")
+    environment = read_yaml("compose.yaml")["services"]["elytron"]["environment"]
+    (name,) = re.findall(r"^(\S+) \{$", (DEPLOY / "Caddyfile").read_text(), re.MULTILINE)
+    assert name in environment["ELYTRON_ALLOW_HOST"]
+
+
+def test_the_unit_has_descriptors_for_many_connections() -> None:
+    assert int(unit()["Service"]["LimitNOFILE"]) >= 65_536

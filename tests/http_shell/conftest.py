@@ -1,11 +1,12 @@
 """Clients of the application, in this process and without a socket."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 
 import httpx
 import pytest
+from tests.transports.nodes import AlternatingApp, opened_nodes
 
-import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys, DevelopmentCallers
 from elytron_core.clock import FrozenClock
@@ -25,15 +26,22 @@ class Keys(Value):
 
 
 @pytest.fixture
-async def runtime() -> AsyncIterator[MemoryRuntime]:
-    async with elytron.open("memory:", space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memory:
-        yield memory
+async def nodes(tmp_path: Path) -> AsyncIterator[Sequence[MemoryRuntime]]:
+    """Open the memory of one server, or of two nodes if the environment asks for them."""
+    async with opened_nodes(tmp_path, space="ada", clock=FrozenClock(step_ms=1), ids=SeededIds()) as memories:
+        yield memories
 
 
 @pytest.fixture
-async def client(runtime: MemoryRuntime) -> AsyncIterator[httpx.AsyncClient]:
+def runtime(nodes: Sequence[MemoryRuntime]) -> MemoryRuntime:
+    return nodes[0]
+
+
+@pytest.fixture
+async def client(nodes: Sequence[MemoryRuntime]) -> AsyncIterator[httpx.AsyncClient]:
     """Connect to a server in development mode."""
-    transport = httpx.ASGITransport(create_app(runtime, authenticator=DevelopmentCallers()))
+    apps = [create_app(memory, authenticator=DevelopmentCallers()) for memory in nodes]
+    transport = httpx.ASGITransport(AlternatingApp(apps))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as connected:
         yield connected
 
@@ -55,9 +63,9 @@ async def keys(runtime: MemoryRuntime) -> Keys:
 
 
 @pytest.fixture
-async def server(runtime: MemoryRuntime) -> AsyncIterator[httpx.AsyncClient]:
+async def server(nodes: Sequence[MemoryRuntime]) -> AsyncIterator[httpx.AsyncClient]:
     """Connect to a server that asks for keys."""
-    transport = httpx.ASGITransport(create_app(runtime))
+    transport = httpx.ASGITransport(AlternatingApp([create_app(memory) for memory in nodes]))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as connected:
         yield connected
 

@@ -88,7 +88,9 @@ async def test_a_second_head_on_a_connection_has_the_same_deadline() -> None:
 
 async def test_a_body_that_comes_after_its_refusal_has_the_deadline_of_a_head() -> None:
     async with server_with(ConnectionBounds(silent_s=LONG_S, head_s=0.1)) as peer:
-        head = b"POST /v1/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+        head = (
+            b"POST /v1/add HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+        )
         stream = await peer.connect(head)
         assert await status_of(stream) == 401
         stream[1].write(b"{")

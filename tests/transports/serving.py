@@ -1,10 +1,13 @@
 """A server with its keys, its protocols and a port of its own, run in the test's own loop and ended as a user does."""
 
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
-import elytron
+from tests.transports.nodes import opened_nodes, served_nodes
+
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_adapter.surface import Family
@@ -41,12 +44,20 @@ async def served(
     further: Sequence[Family] = (),
     embedder: Embedder | None = None,
 ) -> AsyncGenerator[Served]:
-    """Serve an empty memory over everything that the command line serves it over, and `further` families."""
-    clock = FrozenClock(step_ms=1)
-    async with (
-        elytron.open("memory:", space="ada", clock=clock, ids=SeededIds(), embedder=embedder) as memory,
-        surfaces_beside(memory, wanted) as more,
-    ):
-        serving = ServingSettings(port=port, development=development)
-        async with serving_of(memory, serving, further=(*more.further, *further), known=more.known) as started:
+    """Serve an empty memory over everything that the command line serves it over, and `further` families.
+
+    The environment may have each request go to the other of two nodes over one store (see `nodes`).
+    """
+    options = {"space": "ada", "clock": FrozenClock(step_ms=1), "ids": SeededIds(), "embedder": embedder}
+    serving = ServingSettings(port=port, development=development)
+    with TemporaryDirectory() as folder:
+        async with opened_nodes(Path(folder), **options) as memories, AsyncExitStack() as stack:
+            beside = [await stack.enter_async_context(surfaces_beside(memory, wanted)) for memory in memories]
+            memory, more = memories[0], beside[0]
+            server = (
+                serving_of(memory, serving, further=(*more.further, *further), known=more.known)
+                if len(memories) == 1
+                else served_nodes(memories, beside, serving, further=further)
+            )
+            started = await stack.enter_async_context(server)
             yield Served(started.address, more.protocols, memory)

@@ -84,6 +84,8 @@ OTHER_VARIABLES = {
     "ELYTRON_URL": "the server that commands call (--url)",
     "ELYTRON_PROXY": "the HTTP proxy on the way to a server (--proxy)",
     "ELYTRON_LLM_UPSTREAM_KEY": "the key of the memory proxy's model server; _PREFIX behind it: of that prefix's",
+    "ELYTRON_ALLOW_HOST": "names that `elytron serve` is reached by, with spaces between them (--allow-host)",
+    "ELYTRON_TRUSTED_PROXY": "proxies before `elytron serve`, with spaces between them (--trusted-proxy)",
     "ELYTRON_DEBUG": "1 shows the traceback of an internal error",
 }
 """Variables of single commands, and what they say."""

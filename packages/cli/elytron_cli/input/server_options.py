@@ -1,15 +1,18 @@
 """Options of commands that call a server or start one: its address, the caller's key, its log, limits by name."""
 
+import os
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
 from elytron_cli.input.options import Body, common_options
+from elytron_core import limits
+from elytron_core.errors import InvalidInput
 from elytron_store import parse_url
 
 if TYPE_CHECKING:
@@ -75,6 +78,68 @@ def logging_options(usual: str, told: str, /) -> Callable[[Body], Body]:
         click.option("--log", "style", type=click.Choice(["console", "json"]), help="Without: console at a terminal."),
         click.option("--log-level", type=levels, default=usual, show_default=True, help=told),
     )
+
+
+BOUND_OPTIONS: Final = (
+    click.option(
+        "--calls-per-minute",
+        type=click.IntRange(0),
+        default=limits.CALLS_PER_MINUTE,
+        show_default=True,
+        help="Of one user or device; 0: any number.",
+    ),
+    click.option(
+        "--wrong-credentials-per-minute",
+        type=click.IntRange(0),
+        default=limits.WRONG_CREDENTIALS_PER_MINUTE,
+        show_default=True,
+        help="From one address; 0: any number. Behind a proxy all callers have its address.",
+    ),
+)
+REACH_OPTIONS: Final = (
+    click.option(
+        "--node-url",
+        metavar="URL",
+        help="Where clients reach this server itself, for the list of nodes that its database keeps.",
+    ),
+    click.option(
+        "--allow-host",
+        "names",
+        multiple=True,
+        metavar="NAME",
+        envvar="ELYTRON_ALLOW_HOST",
+        help="A name that the server is reached by.",
+    ),
+    click.option(
+        "--trusted-proxy",
+        "proxies",
+        multiple=True,
+        metavar="ADDRESS",
+        envvar="ELYTRON_TRUSTED_PROXY",
+        help="A proxy, or network of them, whose X-Forwarded-For and -Proto are believed.",
+    ),
+    click.option(
+        "--public-openapi", "is_public", is_flag=True, help="Show /openapi.json and /v1/operations without a key."
+    ),
+)
+
+
+@contextmanager
+def private_file(path: Path, /) -> Generator[TextIO]:
+    """Give a file that only its owner may read, to add to it; one that stays empty is removed. Raises InvalidInput."""
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError as error:
+        problem = f"cannot be written: {error.strerror}; name another file"
+        raise InvalidInput(field="--operator-key-file", problem=problem) from error
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            if hasattr(os, "fchmod"):
+                os.fchmod(handle, 0o600)
+            yield file
+    finally:
+        if path.stat().st_size == 0:
+            path.unlink()
 
 
 @contextmanager

@@ -30,7 +30,15 @@ from elytron_console import (
     models_in_use,
 )
 from elytron_core.contracts.inspection import CapabilityState
-from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, StoreUnavailable, Unsupported
+from elytron_core.errors import (
+    ElytronError,
+    InvalidInput,
+    MissingExtra,
+    NotFound,
+    PermissionRefused,
+    StoreUnavailable,
+    Unsupported,
+)
 from elytron_core.planes.jobs import MAINTENANCE
 from elytron_gateway import limits as gateway_limits
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
@@ -151,6 +159,7 @@ async def surfaces_beside(runtime: MemoryRuntime, wanted: WantedSurfaces, /) -> 
                 gateway_surfaces(gateway),
                 secret_surfaces,
                 *(found.family for found in spoken),
+                *_missing_families(),
                 *models,
                 *agents,
                 *embeddings,
@@ -250,6 +259,30 @@ def _spoken_protocols(wanted: WantedSurfaces) -> tuple[_SpokenProtocol, ...]:
     )
     a2a = (_SpokenProtocol("a2a", "a2a_bridge", a2a_surfaces(wanted.public_url)),) if speaks_a2a() else ()
     return (*mcp, *a2a)
+
+
+def _missing_families() -> "tuple[Family, ...]":
+    """Return the families that say, at the path of a protocol, which extra of the installation it needs."""
+    needed = (("/mcp", "mcp", "MCP over HTTP", speaks_mcp()), ("/a2a", "a2a", "A2A", speaks_a2a()))
+    return tuple(_missing_family(path, extra, purpose) for path, extra, purpose, is_there in needed if not is_there)
+
+
+def _missing_family(path: str, extra: str, purpose: str) -> "Family":
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import request_response
+
+    from elytron_adapter.envelope import RejectedAnswer
+    from elytron_adapter.http.responses import refused_response, request_id_of
+    from elytron_adapter.surface import Surface, SurfaceAccess
+
+    async def refused(request: Request) -> Response:
+        reason = MissingExtra(extra=extra, purpose=purpose).message
+        answer = RejectedAnswer(request_id=request_id_of(request.scope), error_key=NotFound.key, reason=reason)
+        return refused_response(answer)
+
+    app = request_response(refused)
+    return lambda _: (Surface(path, app, SurfaceAccess.PUBLIC, ("GET", "POST", "DELETE")),)
 
 
 _START: Final = "from elytron_cli.main import run_command_line; run_command_line()"

@@ -17,11 +17,14 @@ from elytron_cli.config import RunSettings
 from elytron_cli.input.options import OneOf, PageGroup, common_options, page_command
 from elytron_cli.input.server_options import (
     AGENT_LIMITS,
+    BOUND_OPTIONS,
     RAG_LIMITS,
+    REACH_OPTIONS,
     NamedLimits,
     address_kept,
     listening_options,
     logging_options,
+    private_file,
     rag_settings,
     run_budget,
     several_options,
@@ -62,6 +65,8 @@ class ServeReport(Value):
     pid: int
     protocols: tuple[str, ...]
     operator_key: str | None = None
+    operator_key_file: str | None = None
+    """The file that the first operator's key was written to."""
     workers: tuple[int, ...] = ()
     """Processes that answer, if they are several."""
 
@@ -199,52 +204,25 @@ _AGENT: Final = (
     click.option("--push-contact", metavar="URL", help="Where push services may write to: mailto:... or https://..."),
     click.option("--web-search", metavar="NAME=URL", help="A web search for agents, such as searxng=http://..."),
 )
-_BOUNDS: Final = (
-    click.option(
-        "--calls-per-minute",
-        type=click.IntRange(0),
-        default=limits.CALLS_PER_MINUTE,
-        show_default=True,
-        help="Of one user or device; 0: any number.",
-    ),
-    click.option(
-        "--wrong-credentials-per-minute",
-        type=click.IntRange(0),
-        default=limits.WRONG_CREDENTIALS_PER_MINUTE,
-        show_default=True,
-        help="From one address; 0: any number. Behind a proxy all callers have its address.",
-    ),
-)
-_REACH: Final = (
-    click.option(
-        "--node-url",
-        metavar="URL",
-        help="Where clients reach this server itself, for the list of nodes that its database keeps.",
-    ),
-    click.option("--allow-host", "names", multiple=True, metavar="NAME", help="A name that the server is reached by."),
-    click.option(
-        "--trusted-proxy",
-        "proxies",
-        multiple=True,
-        metavar="ADDRESS",
-        help="A proxy, or network of them, whose X-Forwarded-For and -Proto are believed.",
-    ),
-    click.option(
-        "--public-openapi", "is_public", is_flag=True, help="Show /openapi.json and /v1/operations without a key."
-    ),
-)
 
 
 @page_command("serve")
 @listening_options(8010)
 @click.option("--development", is_flag=True, help="Require no key. On this machine alone.")
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
+@click.option(
+    "--operator-key-file",
+    "key_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write an operator's first key to a file that only its owner reads, instead of printing it.",
+)
 @click.option("--console/--no-console", default=True, show_default=True, help="Show the console, a page at /console.")
 @logging_options("info", "The lowest level that is logged; requests are logged at info.")
 @click.option("--otel", "spans", is_flag=True, help="Send spans over OTLP, as OTEL_ variables say.")
 @several_options(*_WORKERS)
-@several_options(*_REACH)
-@several_options(*_BOUNDS)
+@several_options(*REACH_OPTIONS)
+@several_options(*BOUND_OPTIONS)
 @common_options
 @several_options(*_BESIDE)
 @several_options(*_AGENT)
@@ -263,6 +241,7 @@ def serve_command(
     console: bool,
     workers: int,
     node_url: str | None,
+    key_file: Path | None,
     **given: Any,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
@@ -278,6 +257,7 @@ def serve_command(
     require_own_store(found)
     if workers > 1:
         return _serve_by_workers(workers, given["host"], given["port"], found, out)
+    given["operator_key"] |= key_file is not None
     serving = ServingSettings(
         **{name: given.pop(name) for name in _SERVING},
         names=frozenset((*names, *_node_hosts(node_url))),
@@ -298,7 +278,7 @@ def serve_command(
         ) as session:
             shown = console_host(found, session.runtime) if console else None
             async with surfaces_beside(session.runtime, replace(wanted, console=shown)) as more:
-                await serve_session(session, serving, more, found, out)
+                await serve_session(session, serving, more, found, out, key_file=key_file)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(work())
@@ -343,14 +323,17 @@ async def serve_session(
     /,
     *,
     ready: Callable[[str], object] | None = None,
+    key_file: Path | None = None,
 ) -> None:
     """Serve the store of `session` with the surfaces beside its operations, until it is ended. Raises as servers do.
 
-    `ready` is given the address of the console when it can be opened.
+    `ready` is given the address of the console when it can be opened. An operator's first key goes to `key_file`.
     """
     from elytron_http_shell.server import serve_http as served
 
     with ExitStack() as stack:
+        # Opened before there is a key, which a file that cannot be written would lose.
+        key_text = stack.enter_context(private_file(key_file)) if key_file is not None else None
 
         def started(told: "StartedServer") -> None:
             # The address of workers is kept by the process that started them.
@@ -358,7 +341,12 @@ async def serve_session(
                 stack.enter_context(address_kept(found.store.value, told.address))
             else:
                 end_with_input(told.end)
-            _tell_ready(out, _serve_report(told, found.store.shown, beside.protocols), has_key=serving.operator_key)
+            report = _serve_report(told, found.store.shown, beside.protocols)
+            if key_text is not None and told.operator_key is not None:
+                key_text.write(f"{told.operator_key}\n")
+                key_text.flush()
+                report = report.model_copy(update={"operator_key": None, "operator_key_file": str(key_file)})
+            _tell_ready(out, report, has_key=serving.operator_key)
             if ready is not None:
                 ready(f"{told.address}/console")
 
@@ -497,7 +485,9 @@ def _tell_ready(out: CommandOutput, report: ServeReport, *, has_key: bool = Fals
         *([f"  answered by: {len(report.workers)} processes"] if report.workers else []),
         f"  stop it: Ctrl-C, or kill {report.pid}",
     ]
-    if report.operator_key is not None:
+    if report.operator_key_file is not None:
+        lines.insert(4, f"  operator's key, written this once: {report.operator_key_file}")
+    elif report.operator_key is not None:
         lines.insert(4, f"  operator's key, shown this once: {report.operator_key}")
     elif has_key:
         lines.insert(

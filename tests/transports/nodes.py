@@ -1,0 +1,106 @@
+"""Two nodes over one store in one process, each request going to the other of them."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from starlette.applications import Starlette
+
+import elytron
+from elytron import MemoryRuntime
+from elytron_adapter.access_keys import AccessKeys, AnyAuthenticator, DevelopmentCallers
+from elytron_adapter.admission_control import FairPlaces
+from elytron_adapter.dispatch import CallerEntrance, OperationDispatcher
+from elytron_adapter.key_quotas import WrongAttempts
+from elytron_adapter.surface import Family
+from elytron_cli.server.extras import SurfacesBeside
+from elytron_core import limits
+from elytron_http_shell import create_app
+from elytron_http_shell.server import ServingSettings, StartedServer, serve_app
+
+VARIABLE = "ELYTRON_TEST_NODES"
+"""With any value, the tests of servers have each request go to the other of two nodes over a database in a file."""
+
+
+class AlternatingApp:
+    """An application that gives each request, and each socket, to the next of several applications in turn."""
+
+    def __init__(self, apps: Sequence[Starlette], /) -> None:
+        self._apps = apps
+        self._turns = cycle(apps)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "lifespan":
+            await next(self._turns)(scope, receive, send)
+            return
+        await receive()
+        async with AsyncExitStack() as stack:
+            for app in self._apps:
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def node_count() -> int:
+    """Return how many nodes the environment asks for."""
+    return 2 if os.environ.get(VARIABLE) else 1
+
+
+@asynccontextmanager
+async def opened_nodes(folder: Path, **options: Any) -> AsyncGenerator[Sequence[MemoryRuntime]]:
+    """Open the memories of the nodes that the environment asks for: one in this process, or several over a file."""
+    count = node_count()
+    async with AsyncExitStack() as stack:
+        if count > 1:
+            stack.enter_context(known_at_once())
+        store = folder / "nodes.db" if count > 1 else "memory:"
+        yield [await stack.enter_async_context(elytron.open(store, **options)) for _ in range(count)]
+
+
+def known_at_once() -> Any:
+    """Have nodes look up keys at each call; usually each believes one for a second."""
+    return patch.object(limits, "ACCESS_CACHE_MS", 0)
+
+
+@asynccontextmanager
+async def served_nodes(
+    memories: Sequence[MemoryRuntime],
+    beside: Sequence[SurfacesBeside],
+    serving: ServingSettings,
+    /,
+    *,
+    further: Sequence[Family] = (),
+) -> AsyncGenerator[StartedServer]:
+    """Serve several nodes at one address while this is entered."""
+    entrances, apps = list[CallerEntrance](), list[Starlette]()
+    for memory, more in zip(memories, beside, strict=True):
+        keys = AccessKeys(memory.context)
+        entrance = CallerEntrance(
+            OperationDispatcher(memory),
+            authenticator=DevelopmentCallers() if serving.development else AnyAuthenticator(keys, *more.known),
+            keys=keys,
+            shedding=FairPlaces(serving.bounds),
+            attempts=WrongAttempts(memory.context.clock),
+        )
+        entrances.append(entrance)
+        apps.append(create_app(entrance, further=(*more.further, *further)))
+    for entrance in entrances[1:]:
+        entrance.closing = entrances[0].closing
+        entrance.end = lambda: entrances[0].end() if entrances[0].end is not None else None
+    told: asyncio.Future[StartedServer] = asyncio.get_running_loop().create_future()
+    server = asyncio.create_task(
+        serve_app(AlternatingApp(apps), entrances[0], serving, started=told.set_result, mode="nodes", signals=())
+    )
+    try:
+        await asyncio.wait([told, server], return_when=asyncio.FIRST_COMPLETED)
+        if told.done():
+            yield told.result()
+    finally:
+        told.add_done_callback(lambda done: done.result().end())
+        await server
