@@ -399,8 +399,6 @@ SUBSCRIPTIONS = 64
 STREAMS_PER_PRINCIPAL = 64
 STREAM_RECHECK_S = 0.9
 """Interval at which a stream's credential is checked again, so that a revoked one ends it."""
-STREAM_GOODBYE_S = 0.5
-"""So long a stream has to say that its credential holds no longer; then it is cut."""
 WORKERS_MAX = 64
 """Processes of one server at most."""
 SEQUENCE_MAX = 2**53

@@ -133,8 +133,8 @@ class SurfaceDoor:
 
         async def ended() -> None:
             if await guard.ended() is not None:
-                # A stream that sees it too says so and ends itself; the rest is cut.
-                bound.reschedule(loop.time() + limits.STREAM_GOODBYE_S)
+                # A stream that asks the guard itself sends no more events, says why it ends, and is cut only if stuck.
+                bound.reschedule(loop.time() + (limits.FRAME_SEND_S if guard.is_taken else 0))
 
         async def answer(message: Message) -> None:
             nonlocal watch, is_sized

@@ -1,0 +1,126 @@
+"""A change of a key or a transport is effective at the next call, whatever route made it: a server has one of each."""
+
+import ast
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.gates.tree import ROOT
+from tests.transports.serving import Served, served
+
+from elytron_adapter.access_keys import AccessKeys
+from elytron_cli.server.extras import WantedSurfaces
+from elytron_console import ConsoleHost
+from elytron_core.errors import Unauthorized
+from elytron_core.planes.space import PrincipalKind
+
+pytestmark = pytest.mark.anyio
+OWNERS = {
+    "AccessKeys": {
+        "adapter/elytron_adapter/dispatch.py",
+        "http_shell/elytron_http_shell/server.py",
+        # Commands without a server, and one that looks nothing up.
+        "cli/elytron_cli/commands/servers/access.py",
+        "cli/elytron_cli/commands/servers/server.py",
+        "gateway/elytron_gateway/service.py",
+    },
+    "KeyQuotas": {"adapter/elytron_adapter/dispatch.py"},
+    "TransportSwitches": {"adapter/elytron_adapter/dispatch.py"},
+}
+BODIES: dict[str, Any] = {"quota": {"calls_per_day": 50}, "{id}": {"state": "revoked"}}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[Served]:
+    async with served(WantedSurfaces(console=ConsoleHost())) as running:
+        yield running
+
+
+def test_no_surface_makes_a_registry_of_its_own() -> None:
+    found: dict[str, set[str]] = {name: set() for name in OWNERS}
+    for path in (ROOT / "packages").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in found:
+                found[node.func.id].add(str(path.relative_to(ROOT / "packages")))
+    assert found == OWNERS
+
+
+async def test_each_route_that_changes_a_key_counts_at_the_next_call(server: Served) -> None:
+    operator = {"Authorization": f"Bearer {await server.key(PrincipalKind.OPERATOR, None)}"}
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60) as client:
+        description = (await client.get("/openapi/all.json", headers=operator)).json()["paths"]
+        routes = [
+            (method.upper(), path)
+            for path, methods in description.items()
+            for method in methods
+            if re.search(r"/(access|devices)/\{\w+\}", path) and method != "get"
+        ]
+        assert len(routes) >= 7
+        for method, path in routes:
+            key = await server.key(PrincipalKind.USER, "ada")
+            assert await status(client, key) == 200
+            place = re.sub(r"\{\w+\}", key.split("_")[2], path)
+            body = BODIES.get(path.rpartition("/")[2]) if method in {"PUT", "PATCH"} else None
+            answer = await client.request(method, place, headers=operator, json=body)
+            assert answer.is_success, (method, path, answer.text)
+            assert await status(client, key) == await stored_status(server, key), (method, path)
+            issued = answer.json() if answer.content else {}
+            if (renewed := issued.get("key") or issued.get("appKeyOnce")) is not None:
+                assert await status(client, renewed) == 200, (method, path)
+
+
+async def status(client: httpx.AsyncClient, key: str) -> int:
+    return (await client.post("/v1/inspect", json={}, headers={"Authorization": f"Bearer {key}"})).status_code
+
+
+async def stored_status(server: Served, key: str) -> int:
+    """Return the status that the store's own state of a key leads to."""
+    try:
+        await AccessKeys(server.memory.context).authenticate(f"Bearer {key}")
+    except Unauthorized:
+        return 401
+    return 200
+
+
+async def test_a_scope_without_a_space_is_in_the_space_of_the_key_over_every_transport(server: Served) -> None:
+    key = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60, headers=key) as client:
+        turn = {"kind": "transcript", "turns": [{"messages": [{"text": "Ada likes tea."}]}]}
+        for scope in ({"conversation": "kitchen"}, {"channel": "mail"}, {}):
+            answer = await client.post("/v1/write", json={"scope": scope, "write": turn})
+            assert answer.status_code == 200, answer.text
+            assert (await client.post("/v1/recall", json={"query": "tea", "scope": scope})).status_code == 200
+        foreign = {"space": "bob", "conversation": "kitchen"}
+        assert (await client.post("/v1/recall", json={"query": "tea", "scope": foreign})).status_code == 403
+
+
+async def test_an_answer_without_a_role_is_the_assistants(server: Served) -> None:
+    key = {"Authorization": f"Bearer {await server.key(PrincipalKind.USER, 'ada')}"}
+    delta = {"turn_id": "1", "input_messages": [{"text": "When?"}], "assistant_message": {"text": "In May."}}
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60, headers=key) as client:
+        answer = await client.post("/v1/finalize_turn_and_maintain", json={"delta": delta})
+        assert answer.status_code == 200, answer.text
+        refused = delta | {"assistant_message": {"text": "In May.", "role": "user"}}
+        assert (await client.post("/v1/finalize_turn_and_maintain", json={"delta": refused})).status_code == 422
+
+
+async def test_an_endpoint_is_shown_until_it_is_removed_and_has_no_password(server: Served) -> None:
+    operator = {"Authorization": f"Bearer {await server.key(PrincipalKind.OPERATOR, None)}"}
+    async with httpx.AsyncClient(base_url=server.url, trust_env=False, timeout=60, headers=operator) as client:
+        path = "/console/transports/http"
+        set_one = await client.patch(path, json={"endpoint": "https://memory.example.org"})
+        assert (set_one.json()["endpoint"], set_one.json()["enabled"]) == ("https://memory.example.org", True)
+        for wrong in ({}, {"endpoint": "memory.example.org"}, {"endpoint": "https://ada:pass@memory.example.org"}):
+            answer = await client.patch(path, json=wrong)
+            assert (answer.status_code, "pass@" in answer.text) == (422, False)
+        assert "endpoint" not in (await client.patch(path, json={"endpoint": ""})).json()
+
+
+async def test_a_path_whose_extra_is_missing_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("elytron_cli.server.extras.find_spec", lambda _: None)
+    async with served(WantedSurfaces()) as server, httpx.AsyncClient(base_url=server.url, trust_env=False) as client:
+        for path, extra in (("/mcp", "mcp"), ("/a2a", "a2a")):
+            answer = await client.post(path, json={})
+            assert (answer.status_code, f"the extra '{extra}'" in answer.json()["detail"]) == (404, True)

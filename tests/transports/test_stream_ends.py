@@ -1,0 +1,142 @@
+"""Every stream ends for every reason of the one list, before it sends another event."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+import httpx
+import pytest
+from tests.transports.serving import Served, served
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+from elytron_adapter import open_streams
+from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.surface import Surface, SurfaceAccess
+from elytron_cli.server.extras import WantedSurfaces
+from elytron_console import ConsoleHost
+from elytron_core.planes.space import PrincipalKind
+
+pytestmark = pytest.mark.anyio
+WORDS = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+PART = b"a part\n"
+
+
+class Caller:
+    """A server, its operator, and a user whose streams are ended."""
+
+    def __init__(self, server: Served, operator: str, user: str) -> None:
+        self.server = server
+        self.user = {"Authorization": f"Bearer {user}"}
+        self.operator = {"Authorization": f"Bearer {operator}"}
+        self.key_id = user.split("_")[2]
+
+    async def send(self, method: str, path: str, body: Any = None, *, headers: dict[str, str] | None = None) -> None:
+        async with httpx.AsyncClient(base_url=self.server.url, trust_env=False, timeout=60) as client:
+            answer = await client.request(method, path, json=body, headers=headers or self.operator)
+            assert answer.is_success, answer.text
+
+    async def quota(self, calls: int) -> None:
+        await self.send("PUT", f"/v1/access/{self.key_id}/quota", {"calls_per_day": calls})
+
+
+async def switch_off(caller: Caller) -> None:
+    for transport in ("http", "wss"):
+        await caller.send("PATCH", f"/console/transports/{transport}", {"enabled": False})
+
+
+async def revoke(caller: Caller) -> None:
+    await caller.send("DELETE", f"/console/devices/{caller.key_id}")
+
+
+async def lower_quota(caller: Caller) -> None:
+    await caller.quota(100)
+    for _ in range(3):
+        await caller.send("POST", "/v1/inspect", {}, headers=caller.user)
+    await caller.quota(1)
+
+
+async def lock(caller: Caller) -> None:
+    await caller.send("POST", "/v1/secret", {"words": WORDS}, headers=caller.user)
+    await caller.send("POST", "/v1/secret/lock", {}, headers=caller.user)
+
+
+CAUSES: dict[Any, tuple[Callable[[Caller], Awaitable[None]], str]] = {
+    open_streams.require_transport: (switch_off, "transport_off"),
+    open_streams.require_caller: (revoke, "unauthorized"),
+    open_streams.require_quota: (lower_quota, "rate_limited"),
+    open_streams.require_space: (lock, "space_locked"),
+}
+
+
+def family(_entrance: CallerEntrance) -> Iterable[Surface]:
+    """Return a stream that asks nothing itself."""
+
+    async def endless(_scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": PART, "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+
+    return [Surface("/endless", endless, SurfaceAccess.MEMBER, ("GET",))]
+
+
+@pytest.fixture
+async def caller() -> AsyncIterator[Caller]:
+    async with served(WantedSurfaces(console=ConsoleHost()), further=(family,)) as server, asyncio.timeout(120):
+        keys = await server.key(PrincipalKind.OPERATOR, None), await server.key(PrincipalKind.USER, "ada")
+        caller = Caller(server, *keys)
+        await caller.send("POST", "/v1/add", {"text": "tea"}, headers=caller.user)
+        yield caller
+
+
+def test_each_reason_has_its_cause_here() -> None:
+    assert tuple(CAUSES) == open_streams.REASONS
+
+
+@pytest.mark.parametrize("reason", open_streams.REASONS)
+async def test_the_events_of_a_space_end_and_say_why(caller: Caller, reason: Any) -> None:
+    cause, code = CAUSES[reason]
+    async with (
+        httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
+        client.stream("GET", "/v1/events", headers=caller.user) as answer,
+    ):
+        lines = answer.aiter_lines()
+        assert (await anext(lines)).startswith("retry:")
+        await cause(caller)
+        rest = [line async for line in lines]
+    (last,) = [line for line in rest if line.startswith("data: ")][-1:]
+    assert json.loads(last.removeprefix("data: "))["code"] == code
+
+
+@pytest.mark.parametrize("reason", open_streams.REASONS)
+async def test_a_stream_that_asks_nothing_itself_is_cut(caller: Caller, reason: Any) -> None:
+    cause, _ = CAUSES[reason]
+    async with (
+        httpx.AsyncClient(base_url=caller.server.url, trust_env=False, timeout=100) as client,
+        client.stream("GET", "/endless", headers=caller.user) as answer,
+    ):
+        parts = answer.aiter_raw()
+        assert await anext(parts) == PART
+        await cause(caller)
+        assert [part async for part in parts] == []
+
+
+@pytest.mark.parametrize("reason", open_streams.REASONS)
+async def test_a_subscription_ends_and_says_why(caller: Caller, reason: Any) -> None:
+    cause, code = CAUSES[reason]
+    address = caller.server.url.replace("http", "ws", 1) + "/v1/ws"
+    async with connect(address, additional_headers=caller.user, proxy=None) as socket:
+        await socket.send(json.dumps({"id": "s", "type": "subscribe.events"}))
+        while json.loads(await socket.recv()).get("phase") != "subscribed":
+            pass
+        await cause(caller)
+        codes: list[str] = []
+        try:
+            while code not in codes:
+                frame = json.loads(await socket.recv())
+                codes += [frame["error"]["code"]] if "error" in frame else []
+        except ConnectionClosed:
+            codes.append(socket.close_reason or "")
+    assert codes[-1] == code
