@@ -141,6 +141,24 @@ async def test_a_server_tells_where_it_listens_and_ends_when_asked(elytron: Comm
 
 
 @pytest.mark.anyio
+async def test_a_first_key_goes_to_a_file_of_its_owner_and_to_no_output(elytron: CommandLine) -> None:
+    path = elytron.folder / "operator.key"
+    seen: list[str] = []
+
+    async def meanwhile(_: str) -> None:
+        seen.append(path.read_text())
+
+    for _ in range(2):
+        told, code, log = await _served(elytron.folder, "--operator-key-file", str(path), meanwhile=meanwhile)
+        assert code == 0
+        assert "ely_operator_" not in told
+        assert b"ely_operator_" not in log
+    assert seen[0].startswith("ely_operator_")
+    assert seen == [path.read_text()] * 2
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.anyio
 async def test_people_are_told_how_to_try_and_stop_it_and_events_are_left_where_they_were_asked_for(
     tmp_path: Path,
 ) -> None:

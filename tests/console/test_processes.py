@@ -358,7 +358,6 @@ async def test_in_development_mode_a_page_goes_on_after_a_restart(
             assert await watched.page.get_by_role("alert").all_inner_texts() == []
             assert await watched.page.evaluate("performance.timeOrigin") == loaded
             renewals = [url for url in watched.asked if url.endswith("/console/session")]
-            assert len(renewals) == 2
-            # The browser itself notes each answer of 403.
-            assert watched.said != []
-            assert [line for line in watched.said if "403" not in line] == []
+            # The token is derived from the store's secret, so that it outlives the process.
+            assert len(renewals) == 1
+            assert watched.said == []

@@ -187,7 +187,7 @@ def test_every_documented_server_is_installed_with_the_one_extra_that_has_all_th
         extras: dict[str, list[str]] = tomllib.load(file)["project"]["optional-dependencies"]
     assert extras["team"] == ["elytron[server,mcp,client,agent,postgres]"]
     assert all("[team]" in rest for name, rest in container() if name == "RUN")
-    assert "pip install '.[team]'" in (ROOT / "docs/operations.md").read_text()
+    assert "pip install '.[team]'" in (ROOT / "docs/how-to/operate-a-server.md").read_text()
 
 
 def test_no_container_prints_a_key_and_each_may_be_told_the_names_that_it_is_reached_by() -> None:
