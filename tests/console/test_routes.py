@@ -6,6 +6,7 @@ import re
 import httpx
 import pytest
 from tests.console.conftest import Keys, bearer
+from tests.transports.nodes import node_count
 from tests.transports.serving import Served
 
 from elytron_console.surfaces import static_assets
@@ -175,6 +176,7 @@ class TestWalls:
 
 
 class TestFigures:
+    @pytest.mark.skipif(node_count() > 1, reason="figures are of one process")
     async def test_calls_are_counted_and_entries_are_the_journals(
         self, server: Served, client: httpx.AsyncClient, keys: Keys
     ) -> None:
@@ -264,6 +266,7 @@ class TestDevices:
 
 
 class TestTransports:
+    @pytest.mark.skipif(node_count() > 1, reason="another node takes a switch over within a second")
     async def test_one_that_is_off_answers_503_at_once_and_the_console_goes_on(
         self, server: Served, client: httpx.AsyncClient, keys: Keys
     ) -> None:

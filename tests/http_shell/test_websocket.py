@@ -14,6 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from elytron.registry import OPERATIONS
 from elytron_adapter.access_keys import Principal
+from elytron_adapter.open_streams import StreamGuard
 from elytron_core.errors import Unauthorized
 from elytron_core.events import CloseCode, StreamKind
 from elytron_core.ids import SpaceId
@@ -344,7 +345,7 @@ async def driven(live: Live, behind: Callable[[], Awaitable[Frame]]) -> Frame:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    await socket_of(live)(scope_of_ada(), receive, send)
+    await socket_of(live)(scope_of_ada(live), receive, send)
     return sent[-1]
 
 
@@ -352,10 +353,15 @@ def socket_of(live: Live) -> ASGIApp:
     return websocket_surface(ServerStreams(live.entrance, bounds=StreamBounds(send_s=0.01))).app
 
 
-def scope_of_ada() -> dict[str, Any]:
+def scope_of_ada(live: Live) -> dict[str, Any]:
+    async def credential() -> str:
+        return "Bearer ada"
+
     principal = Principal(id="ada", kind=PrincipalKind.USER, space=SpaceId("ada"))
     headers = [(b"authorization", b"Bearer ada")]
-    return {"type": "websocket", "headers": headers, "state": {"principal": principal, "request_id": "r"}}
+    guard = StreamGuard(live.entrance, principal, credential)
+    state = {"principal": principal, "request_id": "r", "guard": guard}
+    return {"type": "websocket", "headers": headers, "state": state}
 
 
 async def cut_off(live: Live) -> Frame:
@@ -370,7 +376,7 @@ async def cut_off(live: Live) -> Frame:
             await asyncio.Event().wait()
         sent.append(message)
 
-    await socket_of(live)(scope_of_ada(), coming.get, send)
+    await socket_of(live)(scope_of_ada(live), coming.get, send)
     return sent[-1]
 
 

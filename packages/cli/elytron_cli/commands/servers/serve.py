@@ -212,7 +212,7 @@ _AGENT: Final = (
 @click.option("--operator-key", is_flag=True, help="Make an operator's first key and print it, this once.")
 @click.option(
     "--operator-key-file",
-    "key_file",
+    "first_key_file",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write an operator's first key to a file that only its owner reads, instead of printing it.",
@@ -241,7 +241,7 @@ def serve_command(
     console: bool,
     workers: int,
     node_url: str | None,
-    key_file: Path | None,
+    first_key_file: Path | None,
     **given: Any,
 ) -> int | None:
     """Serve the store over HTTP, until it is interrupted.
@@ -257,7 +257,7 @@ def serve_command(
     require_own_store(found)
     if workers > 1:
         return _serve_by_workers(workers, given["host"], given["port"], found, out)
-    given["operator_key"] |= key_file is not None
+    given["operator_key"] |= first_key_file is not None
     serving = ServingSettings(
         **{name: given.pop(name) for name in _SERVING},
         names=frozenset((*names, *_node_hosts(node_url))),
@@ -278,7 +278,7 @@ def serve_command(
         ) as session:
             shown = console_host(found, session.runtime) if console else None
             async with surfaces_beside(session.runtime, replace(wanted, console=shown)) as more:
-                await serve_session(session, serving, more, found, out, key_file=key_file)
+                await serve_session(session, serving, more, found, out, key_file=first_key_file)
 
     with asyncio.Runner(loop_factory=loop_factory()) as runner:
         runner.run(work())
