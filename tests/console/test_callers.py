@@ -7,7 +7,7 @@ from tests.console.conftest import HOST, Keys, Watched, bearer, browser_page
 from tests.models.fake_server import EVENTS, Sent, serving
 from tests.models.streams import RECORDED
 from tests.proxy.proxy_setup import PATHS, asked
-from tests.transports.nodes import node_count
+from tests.transports.nodes import skip_over_nodes
 from tests.transports.serving import Served, served
 
 from elytron_cli.server.extras import WantedSurfaces
@@ -78,8 +78,8 @@ async def test_a_key_is_shown_the_paths_that_it_opens(client: httpx.AsyncClient,
     assert not any(":" in row["path"] for row in every)
 
 
-@pytest.mark.skipif(node_count() > 1, reason="figures are of one process")
 async def test_tokens_of_programs_are_counted_by_space_and_model(browser: Browser) -> None:
+    skip_over_nodes("figures are of one process")
     answers = [Sent((RECORDED["chat"].data,), media_type=EVENTS) for _ in range(2)]
     async with serving(*answers) as upstream:
         llm = ProxySettings(upstreams=(ModelUpstream(upstream.url),))

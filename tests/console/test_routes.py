@@ -6,7 +6,7 @@ import re
 import httpx
 import pytest
 from tests.console.conftest import Keys, bearer
-from tests.transports.nodes import node_count
+from tests.transports.nodes import skip_over_nodes
 from tests.transports.serving import Served
 
 from elytron_console.surfaces import static_assets
@@ -176,10 +176,10 @@ class TestWalls:
 
 
 class TestFigures:
-    @pytest.mark.skipif(node_count() > 1, reason="figures are of one process")
     async def test_calls_are_counted_and_entries_are_the_journals(
         self, server: Served, client: httpx.AsyncClient, keys: Keys
     ) -> None:
+        skip_over_nodes("figures are of one process")
         for _ in range(3):
             await client.post("/v1/write", json=TEA, headers=bearer(keys.user))
         await client.post("/v1/write", json={}, headers=bearer(keys.user))
@@ -266,10 +266,10 @@ class TestDevices:
 
 
 class TestTransports:
-    @pytest.mark.skipif(node_count() > 1, reason="another node takes a switch over within a second")
     async def test_one_that_is_off_answers_503_at_once_and_the_console_goes_on(
         self, server: Served, client: httpx.AsyncClient, keys: Keys
     ) -> None:
+        skip_over_nodes("another node takes a switch over within a second")
         operator = bearer(keys.operator)
         off = await client.patch("/console/transports/http", json={"enabled": False}, headers=operator)
         assert off.json()["enabled"] is False

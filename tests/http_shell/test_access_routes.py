@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from tests.http_shell.conftest import Keys, bearer
-from tests.transports.nodes import node_count
+from tests.transports.nodes import skip_over_nodes
 
 from elytron import MemoryRuntime
 from elytron_cli.server.extras import WantedSurfaces, surfaces_beside
@@ -101,10 +101,10 @@ async def test_headers_have_a_bound(server: httpx.AsyncClient) -> None:
     assert (response.status_code, response.json()["code"]) == (431, "headers_too_large")
 
 
-@pytest.mark.skipif(node_count() > 1, reason="a quota is added up every few seconds")
 async def test_a_quota_holds_over_every_route_and_is_set_and_ended_by_operators(
     server: httpx.AsyncClient, keys: Keys
 ) -> None:
+    skip_over_nodes("a quota is added up every few seconds")
     operator = bearer(keys.operator)
     asked = {"kind": "user", "space": "eve", "label": "phone", "quota": {"calls_per_day": 1}}
     made = (await server.post("/v1/access", json=asked, headers=operator)).json()

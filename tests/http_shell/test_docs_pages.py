@@ -9,7 +9,7 @@ import httpx
 import pytest
 import structlog
 from tests.http_shell.conftest import Keys, bearer
-from tests.transports.nodes import node_count
+from tests.transports.nodes import skip_over_nodes
 
 import elytron
 from elytron import MemoryRuntime
@@ -122,8 +122,8 @@ class TestSeedRoutes:
 
 
 class TestMetrics:
-    @pytest.mark.skipif(node_count() > 1, reason="figures are of one process")
     async def test_requests_are_counted_by_route_and_status(self, server: httpx.AsyncClient, keys: Keys) -> None:
+        skip_over_nodes("figures are of one process")
         await server.post("/v1/recall", json={"query": "x"}, headers=bearer(keys.user))
         await server.post("/v1/recall", json={"query": "x"})
         await server.get("/nowhere/s3cret")

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from elytron.registry import OPERATIONS
 from elytron_adapter.access_keys import Principal
-from elytron_adapter.open_streams import StreamGuard
+from elytron_adapter.http.open_streams import StreamGuard
 from elytron_core.errors import Unauthorized
 from elytron_core.events import CloseCode, StreamKind
 from elytron_core.ids import SpaceId

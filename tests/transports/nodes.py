@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from starlette.applications import Starlette
 
 import elytron
@@ -50,6 +51,12 @@ class AlternatingApp:
 def node_count() -> int:
     """Return how many nodes the environment asks for."""
     return 2 if os.environ.get(VARIABLE) else 1
+
+
+def skip_over_nodes(reason: str, /) -> None:
+    """Skip the test over several nodes: what it is about belongs to one process."""
+    if node_count() > 1:
+        pytest.skip(reason)
 
 
 @asynccontextmanager

@@ -11,8 +11,8 @@ from tests.transports.serving import Served, served
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from elytron_adapter import open_streams
 from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.http import open_streams
 from elytron_adapter.surface import Surface, SurfaceAccess
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_console import ConsoleHost

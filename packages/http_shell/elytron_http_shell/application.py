@@ -31,6 +31,7 @@ from elytron_adapter.envelope import (
     reject_error,
 )
 from elytron_adapter.http.archives import archive_surfaces
+from elytron_adapter.http.open_streams import StreamGuard
 from elytron_adapter.http.requests import (
     AUDIT_ID,
     IDEMPOTENCY_KEY,
@@ -42,7 +43,6 @@ from elytron_adapter.http.requests import (
     strict_json_app,
 )
 from elytron_adapter.http.responses import refused_response, request_id_of, turn_away
-from elytron_adapter.open_streams import StreamGuard
 from elytron_adapter.surface import Family, Figures, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_adapter.transport_switches import ServedPath
 from elytron_core import limits

@@ -33,7 +33,7 @@ _SPARE_DESCRIPTORS = 64
 _TOO_SLOW = b"HTTP/1.1 408 Request Timeout\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
-class Connection:
+class PeerConnection:
     """One connection. `deadline` is monotonic; None while an answer is made, or an authenticated peer idles."""
 
     __slots__ = ("deadline", "has_spoken", "is_admitted", "is_answering", "place", "table", "transport")
@@ -83,13 +83,13 @@ class ConnectionTable:
         self.bounds = bounds or ConnectionBounds()
         self._most = self.bounds.most or _descriptor_room()
         self._trusted = [ipaddress.ip_network(network) for network in trusted]
-        self._open: dict[Connection, None] = {}
-        self._unadmitted: dict[str | None, dict[Connection, None]] = {}
+        self._open: dict[PeerConnection, None] = {}
+        self._unadmitted: dict[str | None, dict[PeerConnection, None]] = {}
 
-    def add(self, transport: asyncio.Transport, address: str | None, /) -> Connection:
+    def add(self, transport: asyncio.Transport, address: str | None, /) -> PeerConnection:
         """Return the new connection from `address`, for which an older one may be closed."""
         place = None if self._is_trusted(address) else place_of(address)
-        connection = Connection(self, transport, place)
+        connection = PeerConnection(self, transport, place)
         self._open[connection] = None
         siblings = self._unadmitted.setdefault(place, {})
         siblings[connection] = None
@@ -100,12 +100,12 @@ class ConnectionTable:
             self._close_oldest(unadmitted, "as the descriptors of this process allow", self._most)
         return connection
 
-    def remove(self, connection: Connection, /) -> None:
+    def remove(self, connection: PeerConnection, /) -> None:
         """Forget a connection that is closed."""
         self._open.pop(connection, None)
         self.forget(connection)
 
-    def forget(self, connection: Connection, /) -> None:
+    def forget(self, connection: PeerConnection, /) -> None:
         """Count the connection no more among those that no credential came over."""
         siblings = self._unadmitted.get(connection.place, {})
         siblings.pop(connection, None)
@@ -128,7 +128,7 @@ class ConnectionTable:
             await asyncio.sleep(pause_s)
             self.look()
 
-    def _close_oldest(self, connections: dict[Connection, None], what: str, most: int) -> None:
+    def _close_oldest(self, connections: dict[PeerConnection, None], what: str, most: int) -> None:
         """Close the oldest of the connections, if possible one over which no answer is under way."""
         oldest = next((each for each in connections if not each.is_answering), next(iter(connections)))
         logger.warning("there are as many connections %s (%d): the oldest is closed", what, most)
@@ -160,7 +160,7 @@ def http_protocol(table: ConnectionTable, /) -> type[HttpToolsProtocol]:
     class BoundedProtocol(HttpToolsProtocol):
         """Tells the table where each connection is, and applications how to say that its peer is admitted."""
 
-        connection: Connection
+        connection: PeerConnection
 
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)

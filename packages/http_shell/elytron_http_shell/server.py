@@ -381,32 +381,19 @@ def server_of(
 
         async def main_loop(self) -> None:
             # uvicorn alone looks for its end ten times a second; the event ends it at once.
-            looks = [asyncio.create_task(super().main_loop()), asyncio.create_task(table.watch())]
+            looks = asyncio.gather(super().main_loop(), table.watch())
             await entrance.closing.wait()
-            for task in looks:
-                task.cancel()
-            await asyncio.gather(*looks, return_exceptions=True)
+            looks.cancel()
+            await asyncio.gather(looks, return_exceptions=True)
 
         @contextmanager
         def capture_signals(self) -> Generator[None]:
-            loop = asyncio.get_running_loop()
-
-            def ends(_number: int, _frame: object) -> None:
-                loop.call_soon_threadsafe(self._end)
-
-            numbers = signals if threading.current_thread() is threading.main_thread() else ()
-            before = {number: signal.signal(number, ends) for number in numbers}
-            try:
+            with _signals_end(signals, self._end):
                 yield
-            finally:
-                for number, handler in before.items():
-                    signal.signal(number, handler)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-            # Streams say why they end; uvicorn would cut them off with a code of its own.
             until = time.monotonic() + limits.SHUTDOWN_S
-            while entrance.streams and not self.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
-                await asyncio.sleep(_LOOK_S)
+            await _streams_left(entrance, self, until)
             # The rest of the same time, so that both waits together stay within the bound.
             self.config.timeout_graceful_shutdown = max(1, math.ceil(until - time.monotonic()))
             await super().shutdown(sockets)
@@ -417,6 +404,29 @@ def server_of(
             entrance.closing.set()
 
     return Server(_server_config(app, trusted=list(trusted), http=http_protocol(table)))
+
+
+@contextmanager
+def _signals_end(signals: Iterable[signal.Signals], end: Callable[[], None]) -> Generator[None]:
+    """Have `signals` call `end` while this is entered, and the former handlers from then on."""
+    loop = asyncio.get_running_loop()
+
+    def ends(_number: int, _frame: object) -> None:
+        loop.call_soon_threadsafe(end)
+
+    numbers = signals if threading.current_thread() is threading.main_thread() else ()
+    before = {number: signal.signal(number, ends) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+async def _streams_left(entrance: CallerEntrance, server: Any, until: float) -> None:
+    """Wait for streams, which say why they end; uvicorn would cut them off with a code of its own."""
+    while entrance.streams and not server.force_exit and time.monotonic() < until:  # noqa: ASYNC110 - three ends
+        await asyncio.sleep(_LOOK_S)
 
 
 def _proxy_networks(proxies: Iterable[str]) -> list[str]:

@@ -29,9 +29,9 @@ from elytron_adapter.envelope import (
     reject_error,
 )
 from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.http.open_streams import StreamGuard, require_caller, take_guard
 from elytron_adapter.http.requests import AUDIT_ID
 from elytron_adapter.http.responses import principal_of, request_id_of
-from elytron_adapter.open_streams import StreamGuard, require_caller, take_guard
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core import limits, strict_json
 from elytron_core.errors import ElytronError, InvalidInput, InvalidJson, PayloadTooLarge, Unauthorized, Unsupported

@@ -12,6 +12,7 @@ from starlette.types import Message, Receive, Scope, Send
 from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.envelope import CallTransport, failure_of
+from elytron_adapter.http.open_streams import StreamGuard
 from elytron_adapter.http.requests import (
     SAFE_METHODS,
     admit_connection,
@@ -21,7 +22,6 @@ from elytron_adapter.http.requests import (
     is_plain_path,
     raw_path,
 )
-from elytron_adapter.open_streams import StreamGuard
 from elytron_adapter.surface import Family, Surface, SurfaceAccess, SurfaceProtocol
 from elytron_core.errors import ElytronError, PermissionRefused, RateLimited, Unauthorized
 from elytron_models.dialect import Fields, fields_of, json_text, object_fields, text_field
@@ -201,7 +201,7 @@ class ProxyApp:
         """
         task = asyncio.ensure_future(work)
         gone = asyncio.ensure_future(_client_gone(receive))
-        refused = asyncio.ensure_future(_refusal(begun.guard))
+        refused = asyncio.ensure_future(_stream_refusal(begun.guard))
         is_refused = False
         try:
             await asyncio.wait({task, gone, refused}, return_when=asyncio.FIRST_COMPLETED)
@@ -396,7 +396,7 @@ class BegunAnswer:
             await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _refusal(guard: StreamGuard) -> None:
+async def _stream_refusal(guard: StreamGuard) -> None:
     """Return when there is a reason to end the stream; a server that ends finishes what it accepted."""
     if await guard.ended() is None:
         await asyncio.Event().wait()

@@ -21,9 +21,9 @@ from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance
 from elytron_adapter.flat_calls import own_scope
+from elytron_adapter.http.open_streams import take_guard
 from elytron_adapter.http.requests import heads_of, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import principal_of, shown_surface
-from elytron_adapter.open_streams import take_guard
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
 from elytron_agent import limits
 from elytron_agent.service.chat_turn import AgentPool, TurnDesk, TurnLines

@@ -19,7 +19,7 @@ from elytron.runtime_records import RecordDraft
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import Principal
 from elytron_adapter.dispatch import CallerEntrance
-from elytron_adapter.open_streams import StreamGuard
+from elytron_adapter.http.open_streams import StreamGuard
 from elytron_agent import limits
 from elytron_agent.runs.events import (
     ANSWERS,
