@@ -10,8 +10,9 @@ from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 from mnemonic import Mnemonic
 
 from elytron_core.errors import InvalidInput, SealBroken, WordsInvalid
+from elytron_core.text import recovery_words as words
 from elytron_store.sealed.cipher import TagCipher
-from elytron_store.secret.derivation import user_key, words
+from elytron_store.secret.derivation import user_key
 from elytron_store.secret.derivation.key_tree import HARDENED, PrivateNode, child_secret, node_entropy
 from elytron_store.secret.records import DerivationTerms, KeyDerivation
 
@@ -110,7 +111,7 @@ def test_words_agree_with_another_library(size: int) -> None:
 
 
 def test_the_list_that_ships_is_the_english_one() -> None:
-    data = resources.files("elytron_store.secret.derivation").joinpath("english.txt").read_bytes()
+    data = resources.files("elytron_core.text").joinpath("recovery_words.txt").read_bytes()
     assert hashlib.sha256(data).hexdigest() == "2f5eed53a4727b4bf8880d8f3f199efc90e58503646d9ff8eff3a2ed3b24dbda"
     assert len(set(words.english_words())) == 2048
     assert len({word[:4] for word in words.english_words()}) == 2048

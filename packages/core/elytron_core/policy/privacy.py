@@ -16,6 +16,8 @@ from elytron_core.clock import Instant
 from elytron_core.ids import FactId
 from elytron_core.model import Value, VouchedMaker
 from elytron_core.planes import facts, records, skills
+from elytron_core.policy.credentials import CREDENTIAL_FORMATS, WORDS_KIND
+from elytron_core.text.recovery_words import may_hold_words, recovery_spans
 
 _HEX: Final = "[0-9a-f]"
 _WORD: Final = "[A-Za-z0-9]"
@@ -270,7 +272,11 @@ _RULES: Final = (
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         re.compile(_START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}+|github_pat_[A-Za-z0-9_]{22,}+)"),
     ),
-    _SecretRule("api_key", ("ely_",), re.compile(_START + r"ely_(?:operator|user|device)_[0-9a-f]{16}_[0-9a-f]{64}")),
+    *(
+        _SecretRule(issued.kind, issued.hints, issued.pattern, 0, issued.holds)
+        for issued in CREDENTIAL_FORMATS
+        if issued.pattern is not None
+    ),
     _SecretRule("gitlab_token", ("glpat-",), re.compile(_START + r"glpat-[A-Za-z0-9_-]{20,}+")),
     _SecretRule("aws_key", ("akia", "asia"), re.compile(_START + r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Za-z0-9])")),
     _SecretRule(
@@ -347,12 +353,14 @@ _IBAN_START = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2})[0-9]{2}(?=[ ]?[A-Z0-9]{4})
 def is_suspect(text: str, /) -> bool:
     """Return True if a text has a hint of a secret; without one, `scrub_secrets` finds nothing."""
     small = _lower_in_place(text)
-    return next(_secret_hints(small), None) is not None or _DIGITS.search(small) is not None
+    has_sign = next(_secret_hints(small), None) is not None or _DIGITS.search(small) is not None
+    return has_sign or may_hold_words(text)
 
 
 def scrub_secrets(text: str, /) -> ScrubbedText:
     """Return `text` with every secret found replaced by `[redacted:kind]`; scrubbing again finds nothing more."""
     found: dict[str, int] = {}
+    text = _without_words(text, found)
     small = _lower_in_place(text)
     hints = tuple(_secret_hints(small))
     if not hints and _DIGITS.search(small) is None:
@@ -416,6 +424,14 @@ def _blacked_out(match: re.Match[str], *, rule: _SecretRule, found: dict[str, in
     found[rule.kind] = found.get(rule.kind, 0) + 1
     start, end = match.span(rule.group)
     return f"{match[0][: start - match.start()]}[redacted:{rule.kind}]{match[0][end - match.start() :]}"
+
+
+def _without_words(text: str, found: dict[str, int]) -> str:
+    """Cut the words of keys, which are ordinary words and show themselves by their checksum alone."""
+    for start, end in reversed(recovery_spans(text)):
+        found[WORDS_KIND] = found.get(WORDS_KIND, 0) + 1
+        text = f"{text[:start]}[redacted:{WORDS_KIND}]{text[end:]}"
+    return text
 
 
 def _without_ibans(text: str, found: dict[str, int]) -> str:

@@ -74,7 +74,7 @@ class SpaceSecrets:
     @staticmethod
     def fresh_words() -> SecretStr:
         """Return twelve new words. They are kept nowhere: seal a space with them once its user has them."""
-        from elytron_store.secret.derivation.words import ENTROPY_BYTES, words_of
+        from elytron_core.text.recovery_words import ENTROPY_BYTES, words_of
 
         return SecretStr(words_of(os.urandom(ENTROPY_BYTES)))
 

@@ -8,7 +8,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
 
 from elytron_core.errors import InvalidInput
-from elytron_store.secret.derivation import words
+from elytron_core.text import recovery_words
 from elytron_store.secret.derivation.key_tree import PrivateNode, child_secret
 from elytron_store.secret.records import SALT_BYTES, DerivationTerms, KeyDerivation
 
@@ -48,7 +48,7 @@ def derive_key(secret: str, terms: DerivationTerms, /) -> bytes:
     """
     match terms.function:
         case KeyDerivation.BIP85:
-            return child_secret(PrivateNode.of_seed(words.seed_of(secret)), size=KEY_BYTES, index=terms.index)
+            return child_secret(PrivateNode.of_seed(recovery_words.seed_of(secret)), size=KEY_BYTES, index=terms.index)
         case KeyDerivation.ARGON2ID:
             return stretch_argon2(_passphrase_bytes(secret), terms)
         case KeyDerivation.SCRYPT:
@@ -71,7 +71,7 @@ def stretch_scrypt(secret: bytes, terms: DerivationTerms, /) -> bytes:
 
 
 def _passphrase_bytes(passphrase: str) -> bytes:
-    return words.normal_text(passphrase.strip()).encode("utf-8", "surrogatepass")
+    return recovery_words.normal_text(passphrase.strip()).encode("utf-8", "surrogatepass")
 
 
 def _has_argon2() -> bool:

@@ -1,9 +1,11 @@
 """Words that hold a key, as in BIP-39: 12 English words for 128 random bits and a checksum."""
 
 import hashlib
+import re
 import unicodedata
 from functools import cache
 from importlib import resources
+from itertools import pairwise
 from typing import Final
 
 from elytron_core.errors import WordsInvalid
@@ -15,12 +17,19 @@ _COUNTS: Final = {12: 16, 15: 20, 18: 24, 21: 28, 24: 32}
 _WORD_BITS: Final = 11
 _SEED_ROUNDS: Final = 2048
 _SEED_BYTES: Final = 64
+_GAP: Final = 8
+"""Characters between two words, at most: a space, a comma, the number of the next line."""
+_STEP: Final = 5
+_MARKS: Final = " \t.,;:!?()[]{}<>\"'`*_-0123456789"
+_RUN_CHARS: Final = 4 * WORD_COUNT - 1
+"""Length of the shortest key: words of three letters."""
+_LETTERS: Final = re.compile("[A-Za-z]+")
 
 
 @cache
 def english_words() -> tuple[str, ...]:
     """Return the English list, in its order."""
-    text = resources.files("elytron_store.secret.derivation").joinpath("english.txt").read_text(encoding="ascii")
+    text = resources.files("elytron_core.text").joinpath("recovery_words.txt").read_text(encoding="ascii")
     return tuple(text.split())
 
 
@@ -72,3 +81,54 @@ def normal_text(text: str, /) -> str:
 
 def _check_value(entropy: bytes, bits: int) -> int:
     return hashlib.sha256(entropy).digest()[0] >> 8 - bits
+
+
+def may_hold_words(text: str, /) -> bool:
+    """Return True if `text` may hold the words of a key; if not, `recovery_spans` is empty. Most texts are told fast."""
+    if len(text) < _RUN_CHARS:
+        return False
+    tokens = text.split()
+    listed = _word_numbers()
+    # Of twelve words, with or without a number before each, two of three samples are words, and so is all between.
+    hits = [at for at, token in enumerate(tokens[::_STEP]) if token.strip(_MARKS).lower() in listed]
+    for at, following in pairwise(hits):
+        if following - at <= 2:
+            between = (token.strip(_MARKS).lower() for token in tokens[at * _STEP : (at + 1) * _STEP])
+            if all(not word or word in listed for word in between):
+                return True
+    if max(map(len, tokens), default=0) < _RUN_CHARS:
+        return False
+    return any(len(token) >= _RUN_CHARS and token.isascii() and _has_run(token) for token in tokens)
+
+
+def _has_run(token: str) -> bool:
+    return sum(word.lower() in _word_numbers() for word in _LETTERS.findall(token)) >= WORD_COUNT
+
+
+def recovery_spans(text: str, /) -> list[tuple[int, int]]:
+    """Return where `text` holds the words of a key, of any number that BIP-39 knows: their start and end."""
+    spans: list[tuple[int, int]] = []
+    run: list[re.Match[str]] = []
+    for word in _LETTERS.finditer(text) if may_hold_words(text) else ():
+        if run and word.start() - run[-1].end() > _GAP:
+            run.clear()
+        if word[0].lower() not in _word_numbers():
+            run.clear()
+            continue
+        run.append(word)
+        for count in (count for count in _COUNTS if count <= len(run)):
+            if _is_key([one[0] for one in run[-count:]]):
+                start = run[-count].start()
+                # What overlaps goes together: one window in sixteen has a right checksum by chance.
+                while spans and spans[-1][1] > start:
+                    start = min(start, spans.pop()[0])
+                spans.append((start, word.end()))
+    return spans
+
+
+def _is_key(words: list[str]) -> bool:
+    try:
+        entropy_of(" ".join(words))
+    except WordsInvalid:
+        return False
+    return True

@@ -1,0 +1,81 @@
+"""Formats of the credentials that the product issues.
+
+Whatever opens, signs or seals something has its row here. Redaction reads the rows, and a test issues one credential of
+each and says it in a message. `issued_token` makes those that have no prefix of their own.
+"""
+
+import re
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+TOKEN_BYTES: Final = 28
+"""Bytes of a token that are random or derived; four more check them."""
+_CHECK_BYTES: Final = 4
+
+
+def issued_token(body: bytes, /) -> str:
+    """Return a token of 64 hex digits for `body`, whose end tells it from any other number of that form."""
+    assert len(body) == TOKEN_BYTES
+    return (body + _token_check(body)).hex()
+
+
+def is_issued_token(text: str, /) -> bool:
+    """Return True if `text` is a token that `issued_token` made; any other is taken for one once in 2^32."""
+    data = bytes.fromhex(text)
+    return _token_check(data[:TOKEN_BYTES]) == data[TOKEN_BYTES:]
+
+
+def _token_check(body: bytes) -> bytes:
+    return blake2b(body, digest_size=_CHECK_BYTES, person=b"elytron token").digest()
+
+
+class CredentialFormat(NamedTuple):
+    """A format, and the credentials that have it. `holds` judges a match of `pattern`.
+
+    Each text that contains one contains one of `hints` in small letters. Words have no pattern: `recovery_words` finds
+    them.
+    """
+
+    kind: str
+    """Names the credential in the mark that takes its place."""
+    credentials: tuple[str, ...]
+    hints: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    holds: Callable[[str], bool] = bool
+
+
+SEAL_PREFIX: Final = "elyc_"
+"""Beginning of a sealed summary."""
+USER_KEY_PREFIX: Final = "uk_"
+"""Beginning of a gateway user's key."""
+WORDS_KIND: Final = "recovery_words"
+
+CREDENTIAL_FORMATS: Final = (
+    CredentialFormat(
+        "api_key",
+        ("access key",),
+        ("ely_",),
+        re.compile(r"(?<![A-Za-z0-9_])ely_(?:operator|user|device)_[0-9a-f]{16}_[0-9a-f]{64}"),
+    ),
+    CredentialFormat(
+        "api_key",
+        ("gateway user key",),
+        (USER_KEY_PREFIX,),
+        re.compile(rf"(?<![A-Za-z0-9_]){USER_KEY_PREFIX}[A-Za-z0-9_-]{{32}}(?![A-Za-z0-9_-])"),
+    ),
+    CredentialFormat(
+        "token",
+        ("webhook secret", "push key", "push secret", "session cookie"),
+        tuple("0123456789"),
+        re.compile(r"(?<![0-9A-Za-z])[0-9A-Fa-f]{64}(?![0-9A-Za-z])"),
+        is_issued_token,
+    ),
+    CredentialFormat(
+        "token",
+        ("sealed summary",),
+        (SEAL_PREFIX,),
+        re.compile(rf"(?<![A-Za-z0-9_]){SEAL_PREFIX}[A-Za-z0-9_-]{{36,}}+={{0,2}}"),
+    ),
+    CredentialFormat(WORDS_KIND, ("words of a secret",)),
+)
