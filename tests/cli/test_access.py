@@ -5,7 +5,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -200,6 +200,51 @@ async def test_an_operator_sees_the_stores_bytes_jobs_backup_and_errors_and_stop
     _, code, log = await _served(elytron.folder, "--development", meanwhile=ask)
     assert code in {0, -signal.SIGTERM}, log
     assert not (elytron.folder / "m.db.server").exists()
+
+
+@pytest.fixture
+def open_umask() -> Iterator[None]:
+    """Let files be made as openly as programs ask for, here and in processes started meanwhile."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("open_umask")
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("store", ["m.db", "m/"])
+async def test_each_file_of_a_store_and_next_to_it_is_its_owners_only(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, store: str, sealed: bool
+) -> None:
+    monkeypatch.setenv("ELYTRON_STORE", store)
+    if sealed:
+        await asyncio.to_thread(elytron, "keys", "create", "keys.json")
+        monkeypatch.setenv("ELYTRON_KEY_FILE", "keys.json")
+    for command in (("add", "Ada likes tea."), ("backup", "copy"), ("export", "a.zip")):
+        await asyncio.to_thread(elytron, *command)
+    modes: dict[str, int] = {}
+
+    async def walk(_told: str) -> None:
+        modes.update({str(path): path.stat().st_mode & 0o777 for path in elytron.folder.rglob("*") if path.is_file()})
+
+    await _served(elytron.folder, "--development", meanwhile=walk)
+    names = {Path(path).name for path in modes}
+    assert {"m.server" if store == "m/" else "m.db.server", "a.zip"} <= names
+    assert any(name.endswith(".backup-time") for name in names)
+    assert {path: oct(mode) for path, mode in modes.items() if mode != 0o600} == {}
+
+
+def test_no_server_is_named_by_a_file_that_others_can_write(elytron: CommandLine) -> None:
+    elytron("add", "The ferry leaves at six.")
+    address = elytron.folder / "m.db.server"
+    address.write_text("http://127.0.0.1:1")
+    address.chmod(0o646)
+    assert "no server over this store" in elytron.error("server", "stop", expect=2)["reason"]
+    address.unlink()
+    (elytron.folder / "elsewhere").write_text("http://127.0.0.1:1")
+    address.symlink_to(elytron.folder / "elsewhere")
+    assert "no server over this store" in elytron.error("server", "stop", expect=2)["reason"]
 
 
 def test_a_stop_reaches_no_server_of_another_store(elytron: CommandLine) -> None:

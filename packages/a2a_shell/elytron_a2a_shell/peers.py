@@ -54,6 +54,7 @@ from elytron_core.planes.skills import SkillSource
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import IdempotencyKey, Name, Reason, ScopedRequest
+from elytron_store.private_files import private_opener
 
 JSON = "application/json"
 TEXT = "text/plain"
@@ -283,7 +284,7 @@ def _chunk_bytes(chunk: MigrationChunk) -> bytes:
 
 
 def _append_chunk(path: Path, data: bytes) -> None:
-    with path.open("ab") as file:
+    with open(path, "ab", opener=private_opener) as file:
         file.write(data)
 
 

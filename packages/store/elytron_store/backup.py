@@ -15,6 +15,7 @@ from elytron_core.ports.store import CheckReport, Store
 from elytron_store.engines import StoreAddress, parse_url
 from elytron_store.file.disk import create_file, make_folder, sync_folder, try_lock
 from elytron_store.manifest import StoreManifest, is_folder, is_there
+from elytron_store.private_files import replace_file
 
 _LOCK = "lock"
 _BESIDE_A_DATABASE = ("-wal", "-shm", "-journal")
@@ -179,7 +180,7 @@ def _time_file(path: Path) -> Path:
 def _keep_time(path: Path, at: Instant) -> None:
     """Leave the time of a backup beside its store; a folder that takes no file is no reason to fail."""
     with suppress(OSError):
-        _time_file(path).write_text(str(at), "ascii")
+        replace_file(_time_file(path), str(at).encode())
 
 
 def _require_free(source: Path, target: Path) -> None:

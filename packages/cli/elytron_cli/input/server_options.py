@@ -14,6 +14,7 @@ from elytron_cli.input.options import Body, common_options
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 from elytron_store import parse_url
+from elytron_store.private_files import read_own_file, replace_file
 
 if TYPE_CHECKING:
     from elytron_agent.rag.rag_surfaces import RagSettings
@@ -148,7 +149,7 @@ def address_kept(store: str, address: str, /) -> Generator[None]:
     path = _address_file(store)
     with suppress(OSError):
         if path is not None:
-            path.write_text(address, "utf-8")
+            replace_file(path, address.encode())
     try:
         yield
     finally:
@@ -158,12 +159,19 @@ def address_kept(store: str, address: str, /) -> Generator[None]:
 
 
 def address_kept_for(store: str, /) -> str | None:
-    """Return the address of the server that runs over a store; None if none is known."""
+    """Return the address of the server that runs over a store; None if none is known.
+
+    A key goes to that address, so that a file which others can write names none.
+    """
     path = _address_file(store)
     try:
-        return path.read_text("utf-8") if path is not None else None
+        data = read_own_file(path, size=_ADDRESS_BYTES) if path is not None else None
+        return data.decode() if data is not None else None
     except (OSError, UnicodeDecodeError):
         return None
+
+
+_ADDRESS_BYTES: Final = 2048
 
 
 def _address_file(store: str) -> Path | None:

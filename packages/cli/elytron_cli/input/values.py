@@ -25,6 +25,7 @@ from elytron_core.model import Value, invalid_input
 from elytron_core.policy.skills import SkillFile, read_skill_file
 from elytron_core.profiles import ProfileName
 from elytron_core.strict_json import canonical_bytes
+from elytron_store import private_files
 
 ValueT = TypeVar("ValueT", bound=Value)
 
@@ -43,7 +44,7 @@ def as_file(path: Path, /) -> Generator[Path]:
     with TemporaryDirectory(prefix="elytron-") as folder:
         copy = Path(folder, "stdin")
         try:
-            with copy.open("wb") as file:
+            with open(copy, "wb", opener=private_files.private_opener) as file:
                 shutil.copyfileobj(sys.stdin.buffer, file)
         except OSError as error:
             raise UnreadableFile(name=str(path), problem=f"cannot be taken in: {error.strerror}") from error
@@ -104,7 +105,7 @@ def write_file(path: Path, text: str, /, *, force: bool) -> None:
     """Leave `text` in a new file, or with `force` in place of what was there. Raises InvalidInput."""
     require_free(path, force=force)
     try:
-        with path.open("w" if force else "x", encoding="utf-8") as file:
+        with open(path, "w" if force else "x", encoding="utf-8", opener=private_files.private_opener) as file:
             file.write(text)
     except OSError as error:
         raise InvalidInput(field=path.name, problem=f"cannot be written: {error.strerror}") from error
@@ -112,13 +113,8 @@ def write_file(path: Path, text: str, /, *, force: bool) -> None:
 
 def replace_file(path: Path, data: bytes, /) -> None:
     """Leave `data` in a file that its owner alone may read, in place of what was there. Raises InvalidInput."""
-    beside = path.with_name(f"{path.name}.new")
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
+        private_files.replace_file(path, data)
     except (OSError, ValueError) as error:
         raise InvalidInput(field=path.name, problem="cannot be written: name a file in a folder of yours") from error
 

@@ -84,7 +84,7 @@ def _check_value(entropy: bytes, bits: int) -> int:
 
 
 def may_hold_words(text: str, /) -> bool:
-    """Return True if `text` may hold the words of a key; if not, `recovery_spans` is empty. Most texts are told fast."""
+    """Return True if `text` may hold the words of a key; if not, `recovery_spans` finds none."""
     if len(text) < _RUN_CHARS:
         return False
     tokens = text.split()

@@ -53,6 +53,7 @@ from elytron_core.planes.transcript import cited_turn
 from elytron_core.policy.admission.facts import is_allowed_since, join_rules
 from elytron_core.ports.store import Document, DocumentRef, JournalAction, JournalEntry, require_ref
 from elytron_core.scope import ConversationKey, Scope
+from elytron_store.private_files import private_opener
 
 MANIFEST = "manifest.json"
 DOCUMENTS = "documents.jsonl"
@@ -195,7 +196,7 @@ class ArchiveWriter:
 
     def _pack(self, made: ArchiveManifest) -> None:
         written: list[ArchiveMember] = []
-        with self._partial.open("wb") as file:
+        with open(self._partial, "wb", opener=private_opener) as file:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 for member in (self._documents, self._journal):
                     member.spool.seek(0)

@@ -23,6 +23,7 @@ from elytron_core.errors import PermissionRefused, StoreBusy, StoreFailed, Store
 from elytron_core.ids import SpaceId
 from elytron_core.strict_json import sha256_digest
 from elytron_store.manifest import is_folder
+from elytron_store.private_files import private_opener
 
 _TRIES_ON_WINDOWS = 500
 
@@ -77,7 +78,6 @@ def move_durably(source: Path, target: Path, /) -> None:
 
 
 _FOLDER_MODE = 0o700
-_FILE_MODE = 0o600
 _LOG = "log"
 NEW_SUFFIX = ".new"
 """Ending of the name of a file that is written beside the one whose place it takes."""
@@ -124,7 +124,7 @@ def make_folder(path: Path, /) -> None:
 
 def create_file(path: Path, /) -> FileIO:
     """Open a new, empty file at `path` for reading and writing, readable by its owner alone."""
-    return FileIO(path, "w+", opener=lambda name, flags: os.open(name, flags, _FILE_MODE))
+    return FileIO(path, "w+", opener=private_opener)
 
 
 def write_file(path: Path, data: bytes, /) -> None:

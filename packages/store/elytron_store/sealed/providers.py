@@ -19,6 +19,7 @@ from elytron_core import limits
 from elytron_core.errors import InvalidInput, KeyMissing, PermissionRefused, SealBroken, StoreForeign
 from elytron_core.model import Value
 from elytron_core.strict_json import canonical_bytes
+from elytron_store.private_files import private_opener, replace_file
 from elytron_store.sealed.cipher import KEY_BYTES, NONCE_BYTES, bound_place, random_nonce
 
 _KEY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -146,15 +147,8 @@ class StorePins:
 
     def _write(self, stores: dict[str, str]) -> None:
         """Replace the file whole; where that cannot be done, the next opening tries again."""
-        beside = self._path.with_name(f"{self._path.name}.{secrets.token_hex(6)}")
-        try:
-            with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-                file.write(canonical_bytes(_PinFile(stores=stores)))
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self._path)
-        except OSError:
-            beside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            replace_file(self._path, canonical_bytes(_PinFile(stores=stores)))
 
 
 class _KeyFile(Value):
@@ -310,7 +304,7 @@ def _missing_file(path: Path) -> InvalidInput:
 
 
 def _create_file(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    return private_opener(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
 
 
 def _fill_file(file: BinaryIO, keys: Mapping[str, bytes], *, current: str) -> None:

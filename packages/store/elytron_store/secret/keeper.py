@@ -26,6 +26,7 @@ from elytron_core.ports.store import (
     scan_documents,
     scan_entries,
 )
+from elytron_core.text.recovery_words import entropy_of
 from elytron_store import limits
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import KeyWrapping
@@ -37,7 +38,6 @@ from elytron_store.secret.derivation.user_key import (
     terms_of_passphrase,
     terms_of_words,
 )
-from elytron_core.text.recovery_words import entropy_of
 from elytron_store.secret.holds import HoldRenewal, erase_hold, fresh_until
 from elytron_store.secret.inspection import erase_redrawn
 from elytron_store.secret.records import (

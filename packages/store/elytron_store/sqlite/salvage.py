@@ -28,6 +28,7 @@ from elytron_core.ports.store import (
 from elytron_store import limits as store_limits
 from elytron_store.engine import lost_entry
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, known_manifest
+from elytron_store.private_files import create_empty
 from elytron_store.sealed.records import SEALED_LOST, shows_seal
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import ERRORS, Raw, is_busy, sqlite_library
@@ -361,7 +362,7 @@ def rebuild_file(path: Path, /, *, at: Instant, sealed: bool = False) -> CheckRe
         raise StoreForeign(SEALED_LOST)
     made = path.with_name(f"{path.name}.rebuilt")
     made.unlink(missing_ok=True)
-    os.close(os.open(made, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    create_empty(made)
     with closing(sqlite_library().connect(str(made), wait_s=0.0)) as raw:
         _write_rows(raw, found, at)
     _sync_path(made)

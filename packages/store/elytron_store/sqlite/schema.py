@@ -21,6 +21,7 @@ from elytron_core.ports.store import (
 )
 from elytron_core.strict_json import frame_checksum
 from elytron_store import engine
+from elytron_store.private_files import create_empty
 from elytron_store.sqlite.driver import FileAccess, Raw, SqliteLibrary, sqlite_library, write_transaction
 
 Row = tuple[str, str, int, bytes, bytes]
@@ -271,7 +272,7 @@ def _keep_copy(path: Path, /, *, library: SqliteLibrary, version: int) -> Path:
     kept = path.with_name(f"{path.name}.schema-{version}.bak")
     # A left-over of an interrupted migration may be incomplete.
     kept.unlink(missing_ok=True)
-    os.close(os.open(kept, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    create_empty(kept)
     # SQLite copies through a connection of its own: the one that migrates is inside a transaction.
     with closing(library.connect(str(path), wait_s=0.0)) as reader:
         reader.execute("VACUUM INTO ?", (str(kept),))

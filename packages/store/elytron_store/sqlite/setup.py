@@ -18,6 +18,7 @@ from elytron_core.ports.store import CheckReport, CheckTally, DamageKind, StoreP
 from elytron_store import limits as store_limits
 from elytron_store.engine import WriteDurability
 from elytron_store.manifest import DEFAULT_PROFILE, StoreManifest, is_folder, read_manifest, require_match
+from elytron_store.private_files import create_empty
 from elytron_store.sqlite import blobs, schema
 from elytron_store.sqlite.driver import (
     ERRORS,
@@ -59,7 +60,7 @@ def create_file(path: Path, /) -> None:
             raise StoreUnavailable(f"{str(path)!r} is a folder: name a file in it, or use file: for a file store")
         # Never opened when it exists: closing it would take the locks of other handles in this process with it.
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            create_empty(path)
     except FileNotFoundError:
         raise StoreUnavailable(f"the folder of {str(path)!r} does not exist: create it") from None
     except OSError as error:
@@ -215,7 +216,7 @@ def copy_database(source: Path, target: Path, /) -> StoreManifest:
     Bytes that were freed are left behind. Blocks: call it in a worker thread. Raises StoreForeign, StoreNewer,
     StoreBusy, StoreFull, StoreUnavailable.
     """
-    os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+    create_empty(target)
     try:
         with closing(connect_reader(sqlite_library(), source, store_limits.BUSY_WAIT_S)) as raw:
             if recognise_schema(raw, known=len(STEPS)) == 0:

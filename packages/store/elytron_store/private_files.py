@@ -1,0 +1,52 @@
+"""Files of a store and next to it: made readable by their owner only, and believed only if nobody else wrote them.
+
+Whatever is created where a store is, is created here.
+"""
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+FILE_MODE: Final = 0o600
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def private_opener(path: str | Path, flags: int, /) -> int:
+    """Open `path` as `open` wants it; a file that this creates is its owner's only, regardless of the umask."""
+    return os.open(path, flags, FILE_MODE)
+
+
+def create_empty(path: Path, /) -> None:
+    """Create an empty file. Raises FileExistsError."""
+    os.close(private_opener(path, os.O_CREAT | os.O_EXCL | os.O_RDWR))
+
+
+def replace_file(path: Path, data: bytes, /) -> None:
+    """Leave `data` in a synced file at `path`, whole, in place of what was there."""
+    beside = path.with_name(f"{path.name}.{token_hex(6)}.new")
+    try:
+        with open(beside, "xb", opener=private_opener) as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+        raise
+
+
+def read_own_file(path: Path, /, *, size: int) -> bytes | None:
+    """Return up to `size` bytes of a file that only this process's user can have written; None for any other.
+
+    Raises OSError.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NOFOLLOW", 0))) as file:
+        # Of the open file, so that what is judged is what is read.
+        state = os.fstat(file.fileno())
+        if os.name == "posix" and (state.st_uid != os.geteuid() or state.st_mode & _OTHERS_WRITE):
+            return None
+        return file.read(size)

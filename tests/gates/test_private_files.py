@@ -1,0 +1,42 @@
+"""Files that a program makes are made in one way: readable by their owner only, whatever the umask."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.gates.tree import files, nodes, shown
+
+MAKERS = ("packages/store", "packages/sdk", "packages/adapter", "packages/gateway", "packages/agent", "packages/cli")
+OF_PEOPLE = {
+    "packages/cli/elytron_cli/agents/hooks.py",
+    "packages/cli/elytron_cli/commands/agents/hooks.py",
+    "packages/cli/elytron_cli/help_pages.py",
+    "packages/sdk/elytron/embedding/installation.py",
+}
+"""Write what is no memory: a host's settings, pages of help, a model that was fetched."""
+OWN_WAYS = {"packages/store/elytron_store/private_files.py", "packages/cli/elytron_cli/chat/conversation.py"}
+
+
+def open_makers(node: ast.AST) -> Iterator[int]:
+    """Yield the line of a call that makes a file and does not say by whom it may be read."""
+    if not isinstance(node, ast.Call):
+        return
+    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    words = [one.value for one in (*node.args, *(key.value for key in node.keywords)) if isinstance(one, ast.Constant)]
+    is_making = any(isinstance(word, str) and word[:1] in {"w", "x", "a"} and len(word) <= 3 for word in words)
+    of_zip = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "archive"
+    is_private = of_zip or any(key.arg == "opener" for key in node.keywords)
+    if name in {"write_text", "write_bytes"} or (name == "open" and is_making and not is_private):
+        yield node.lineno
+    if name == "open" and "O_CREAT" in ast.dump(node):
+        yield node.lineno
+
+
+def test_no_file_is_made_that_others_may_read() -> None:
+    wrong = [
+        f"{shown(path)}:{line}"
+        for path in files(*MAKERS, suffix=".py")
+        if shown(path) not in OF_PEOPLE | OWN_WAYS
+        for node in nodes(path)
+        for line in open_makers(node)
+    ]
+    assert wrong == []
