@@ -97,6 +97,11 @@ EVERY: list[tuple[ElytronError, str, dict[str, str | int]]] = [
         {},
     ),
     (errors.IdempotencyConflict(), "this idempotency key was used for another request: send a new key", {}),
+    (
+        errors.AlreadyExists(what="user", name="ada", problem="its key is shown once: rotate it"),
+        "user 'ada' exists: its key is shown once: rotate it",
+        {},
+    ),
     (errors.SpaceInUse(space="ada", problem="holds memories: erase it"), "space 'ada' holds memories: erase it", {}),
     (
         errors.SpaceIncomplete(space="ada"),

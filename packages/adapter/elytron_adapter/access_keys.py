@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 
 from elytron.context import OperationContext
 from elytron.documents.hits import CursorForm
+from elytron.secrets.credential_key import WAY_OUT, derived_token
 from elytron.state.spaces import LostRaces
 from elytron_adapter.sessions import removed_sessions
 from elytron_adapter.system_documents import SystemDocuments
@@ -111,11 +112,15 @@ class AccessKeyReport(Value):
 
 
 class AccessKeyIssued(Value):
-    """A new key. `key` is shown this once; `webhook_secret` signs webhooks under `access.id`."""
+    """A new key. `key` is shown this once; `webhook_secret` signs webhooks under `access.id`.
+
+    Without a secret outside the store there is none, and `no_webhooks` says how to have one.
+    """
 
     access: AccessKeyReport
     key: str
-    webhook_secret: str
+    webhook_secret: str | None = None
+    no_webhooks: str = ""
 
 
 class AccessKeyList(Value):
@@ -201,13 +206,14 @@ class AccessKeys:
         await self.used(key.id)
         return _key_principal(key)
 
-    async def signer(self, key_id: str, /) -> tuple[Principal, str]:
-        """Return whose key `key_id` is and the secret that its holder signs with. Raises Unauthorized."""
+    async def signer(self, key_id: str, /) -> tuple[Principal, tuple[str, ...]]:
+        """Return whose key `key_id` is and the secrets that sign for it. Raises Unauthorized, Unsupported."""
         record = await self._documents.find_record()
         key = await self._look_up(key_id) if KEY_ID.fullmatch(key_id) else None
         if record is None or key is None or key.revoked_at is not None:
             raise Unauthorized
-        return _key_principal(key), _webhook_secret(record, key)
+        secret = self._context.credential_key.require(record, needed_for="the secret that signs webhooks")
+        return _key_principal(key), (_webhook_secret(secret, key), _former_webhook_secret(secret, key))
 
     async def used(self, key_id: str, /) -> None:
         """Note that a key that was just looked up is used: once an hour, and only where that can be stored now."""
@@ -246,7 +252,7 @@ class AccessKeys:
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
-            return _issued_key(key, secret, record)
+            return self._issued(key, secret, record)
 
     async def rotate(self, request: AccessKeyRequest, /) -> AccessKeyIssued:
         """Give a key a new secret; the old one opens nothing from now on. Raises NotFound, also for a revoked one."""
@@ -260,7 +266,7 @@ class AccessKeys:
             )
 
         record, key = await self._change(request.id, rotated, takes_back=True)
-        return _issued_key(key, secret, record)
+        return self._issued(key, secret, record)
 
     async def revoke(self, request: AccessKeyRequest, /) -> AccessKeyReport:
         """Let a key open nothing any more. A second time changes nothing. Raises NotFound."""
@@ -322,6 +328,15 @@ class AccessKeys:
         """Return where the keys of these spaces are stored, for an erasure that ends them."""
         return tuple(
             [one.ref async for one in self._documents.scan() if AccessKey.from_bytes(one.body).space in spaces]
+        )
+
+    def _issued(self, key: AccessKey, secret: str, record: SpaceRecord) -> AccessKeyIssued:
+        outside = self._context.credential_key.find(record)
+        return AccessKeyIssued(
+            access=_shown_key(key),
+            key=f"ely_{key.kind}_{key.id}_{secret}",
+            webhook_secret=_webhook_secret(outside, key) if outside is not None else None,
+            no_webhooks="" if outside is not None else f"a copy of this store would hold their secret: {WAY_OUT}",
         )
 
     async def _look_up(self, key_id: str) -> AccessKey | None:
@@ -395,9 +410,14 @@ def _key_digest(record: SpaceRecord, *parts: str) -> str:
     return strict_json.keyed_tag(bytes.fromhex(record.secret), "access key", *parts, size=64)
 
 
-def _webhook_secret(record: SpaceRecord, key: AccessKey) -> str:
+def _webhook_secret(secret: bytes, key: AccessKey) -> str:
     """Return the secret that a key's holder signs webhooks with; derived, so that it is not stored."""
-    return strict_json.keyed_tag(bytes.fromhex(record.secret), "webhook secret", key.id, str(key.rotations), size=64)
+    return derived_token(secret, "webhook secret", key.id, str(key.rotations))
+
+
+def _former_webhook_secret(secret: bytes, key: AccessKey) -> str:
+    """Return the secret as earlier builds showed it, in a form that redaction does not know."""
+    return strict_json.keyed_tag(secret, "webhook secret", key.id, str(key.rotations), size=64)
 
 
 def _open_key(key: AccessKey) -> AccessKey:
@@ -426,9 +446,3 @@ def _shown_key(key: AccessKey) -> AccessKeyReport:
     )
 
 
-def _issued_key(key: AccessKey, secret: str, record: SpaceRecord) -> AccessKeyIssued:
-    return AccessKeyIssued(
-        access=_shown_key(key),
-        key=f"ely_{key.kind}_{key.id}_{secret}",
-        webhook_secret=_webhook_secret(record, key),
-    )

@@ -318,6 +318,7 @@ FAILURES: dict[str, FailureStatus] = {
     "conflict": FailureStatus(409, -32021, 4, "Conflict"),
     "precondition_failed": FailureStatus(412, -32073, 4, "Precondition failed"),
     "idempotency_conflict": FailureStatus(422, -32022, 4, "Idempotency key used for another request"),
+    "already_exists": FailureStatus(409, -32045, 4, "Already exists"),
     "space_in_use": FailureStatus(409, -32026, 4, "Space in use"),
     "space_incomplete": FailureStatus(409, -32027, 4, "Space incomplete"),
     "turn_conflict": FailureStatus(409, -32023, 4, "Turn id used for another turn"),

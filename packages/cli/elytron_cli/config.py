@@ -125,7 +125,7 @@ def resolve_settings(options: Mapping[str, str], /, *, environment: Mapping[str,
         found.pop("keys", None)
     secret = found.get("gateway_secret")
     if secret is not None and len(secret.value) < GATEWAY_SECRET_CHARS:
-        problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: every user's key is made from it"
+        problem = f"is shorter than {GATEWAY_SECRET_CHARS} characters: credentials are derived from it"
         raise InvalidInput(field=secret.origin, problem=problem)
     found.setdefault("space", FoundSetting(DEFAULT_SPACE, "default"))
     if "store" not in found:

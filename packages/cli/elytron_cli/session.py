@@ -128,6 +128,7 @@ async def open_session(
         scope=scope,
         keys=keys_of(settings),
         api_key=settings.api_key.value if settings.api_key is not None else None,
+        credential_secret=settings.gateway_secret.value if settings.gateway_secret is not None else None,
         embedder=wanted or usual,
         former_embedder=usual if wanted is not None else None,
         agent_skill_dirs=skill_dirs,

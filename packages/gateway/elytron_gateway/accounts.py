@@ -1,6 +1,6 @@
 """Users of the gateway: their keys, a quota of each over all spaces together, and reports of their erasure.
 
-A key is derived from a secret, so that the same one can be given again and none is stored.
+A key is known again by its tag. Where a secret outside the store makes keys, the same one can be given again.
 
 Each space is allotted a part of the quota, under the revision of its user. A space is held to its part
 before the commit that counts it, so that no other space has to be read. An unused part of a space is
@@ -11,19 +11,21 @@ to add under the old part reads it again, and then the rest is free.
 import asyncio
 import base64
 import hashlib
-import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar, assert_never
+from types import MappingProxyType
+from typing import Final, Generic, TypeVar, assert_never
 from weakref import WeakValueDictionary
 
 from elytron.context import OperationContext
+from elytron.secrets.credential_key import WAY_OUT
 from elytron.state.spaces import RACES, LostRaces
 from elytron_adapter.access_keys import Principal
 from elytron_core import strict_json
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, LimitExceeded, NotFound, Unauthorized
+from elytron_core.errors import AlreadyExists, Conflict, LimitExceeded, NotFound, StoreError, Unauthorized
 from elytron_core.ids import SYSTEM_SPACE, SpaceId
 from elytron_core.model import Value
 from elytron_core.planes.gateway import (
@@ -45,90 +47,99 @@ from elytron_core.planes.gateway import (
     WaitingAddition,
 )
 from elytron_core.planes.space import KEY, PrincipalKind
+from elytron_core.policy.credentials import USER_KEY_PREFIX
 from elytron_core.ports.store import BatchKey, DeleteChange, DocumentRef, ErasureTarget, PutChange
 from elytron_core.strict_json import canonical_bytes
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.collection import CollectionShelf, ShelvedDocument, commit_changes, record_of
 from elytron_gateway.names import MemoryOwner, require_user_id
 
+accounts_logger = logging.getLogger(__name__)
+
 SPACE = SYSTEM_SPACE
-PREFIX = "uk_"
-_DIGITS = 48
-_SALT_BYTES = 32
-_NOBODY = GatewayUser(user_id="nobody", created_at=Instant(0), salt="0" * (2 * _SALT_BYTES))
+_KEY_BYTES: Final = 64
+_KEY_DIGITS: Final = 48
+_SALT_BYTES: Final = 32
+_NOBODY: Final = "elytron:nobody"
+_UPGRADE: Final = "0"
+"""Place of a mark in the collection of keys: former salts are replaced, and not erased yet."""
+_UPGRADED_AT_ONCE: Final = 500
+_NO_KEY: Final = MappingProxyType({"key_tag": "", "salt": "", "is_computable": False})
+"""The fields of a user without a key."""
 
 Change = Callable[[GatewayUser], Awaitable[GatewayUser]]
 Update = Callable[[GatewayUser], dict[str, object]]
 
 
 class GatewayUsers:
-    """The users of a gateway. `secret` keys their keys; without one, the secret of the gateway's own space does.
+    """The users of a gateway. The store has a tag of each key, never what makes one.
 
-    A store then holds nothing from which a key could be read, but with its own secret all from which one could be
-    made: seal the store, or keep `secret` elsewhere.
+    A key is derived under `secret`, else under the runtime's key for credentials, so that the same one can be given
+    again. Without either it is random, and making an existing user again raises AlreadyExists.
     """
 
     def __init__(self, ctx: OperationContext, /, *, secret: bytes | None = None) -> None:
         self._ctx = ctx
-        self._secret = secret
+        self._secret = secret[:_KEY_BYTES] if secret is not None else None
         self._users = CollectionShelf(ctx, USERS, GatewayUser)
         self._keys = CollectionShelf(ctx, KEYS, KeyName)
+        self._is_upgraded = False
 
     async def create(self, user_id: str, /) -> tuple[GatewayUser, str]:
-        """Return a user and the user's key; an existing user is returned unchanged, with the same key.
+        """Return a user and the user's key; an existing user is returned unchanged, if the key can be derived again.
 
-        A revoked user gets a new key. Raises InvalidInput if it is not a user id.
+        A revoked user gets a new key. Raises InvalidInput if it is not a user id, AlreadyExists.
         """
         require_user_id(user_id)
-        key = await self._place(user_id)
+        await self.upgrade()
+        place = await self._place(user_id)
         race = LostRaces()
         while True:
-            kept = await self._users.get(SPACE, key)
-            if kept is not None and kept.value.revoked_at is None:
-                return kept.value, await self._key(kept.value)
-            # A user who comes back keeps the spaces, and the new salt keeps former keys ended.
-            salt = self._salt()
+            stored = await self._users.get(SPACE, place)
+            if stored is not None and stored.value.revoked_at is None:
+                return stored.value, await self._repeated(stored.value)
+            key, fields = await self._new_key(user_id)
+            # A user who comes back keeps the spaces, and the new key keeps former ones ended.
             user = (
-                GatewayUser(user_id=user_id, created_at=self._ctx.clock.now(), salt=salt)
-                if kept is None
-                else kept.value.model_copy(update={"revoked_at": None, "salt": salt})
+                GatewayUser.model_validate({"user_id": user_id, "created_at": self._ctx.clock.now(), **fields})
+                if stored is None
+                else stored.value.model_copy(update=fields)
             )
-            expects = kept.revision if kept is not None else 0
+            put = self._users.put(place, user, expects=stored.revision if stored is not None else 0)
             try:
-                await commit_changes(
-                    self._ctx, SPACE, self._users.put(key, user, expects=expects), *await self._renamed(None, user)
-                )
+                await commit_changes(self._ctx, SPACE, put, *await self._key_changes(None, user))
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
-            return user, await self._key(user)
+            return user, key
 
     async def authenticate(self, user_id: str, user_key: str, /) -> GatewayUser:
         """Return the user that the key belongs to. Raises Unauthorized, alike for every reason."""
-        kept = await self._users.get(SPACE, await self._place(user_id)) if user_id else None
-        user = kept.value if kept is not None else _NOBODY
-        # The key is derived and compared for unknown users too, so that the time taken does not show who exists.
-        fits = hmac.compare_digest((await self._key(user)).encode(), user_key.encode("utf-8", "replace"))
-        if kept is None or not fits or user.revoked_at is not None:
+        user = await self.holder(user_key)
+        if user.user_id != user_id:
             raise Unauthorized
         return user
 
     async def holder(self, user_key: str, /) -> GatewayUser:
         """Return the user of this key, without an id. Raises Unauthorized, alike for every reason."""
-        kept = await self._keys.get(SPACE, await self._tag(user_key))
+        await self.upgrade()
+        name = await self._keys.get(SPACE, await self._tag(user_key if user_key.isascii() else ""))
         # An unknown key goes the same way, with no user, so that the time taken shows nothing.
-        return await self.authenticate(kept.value.user_id if kept is not None else "", user_key)
+        stored = await self._users.get(SPACE, await self._place(name.value.user_id if name is not None else _NOBODY))
+        if name is None or stored is None or stored.value.revoked_at is not None:
+            raise Unauthorized
+        return stored.value
 
     async def rotate(self, user_id: str, /) -> str:
         """Return a new key of the user, whose memory stays; the old one ends. Raises NotFound."""
-        salt = self._salt()
-        user = await self._change(user_id, lambda _: {"salt": salt, "revoked_at": None})
-        return await self._key(user)
+        key, fields = await self._new_key(user_id)
+        await self._change(user_id, lambda _: fields)
+        return key
 
     async def revoke(self, user_id: str, /) -> None:
         """Revoke the user's key; the memory stays. Raises NotFound."""
-        now, salt = self._ctx.clock.now(), self._salt()
-        await self._change(user_id, lambda _: {"revoked_at": now, "salt": salt})
+        fields = {"revoked_at": self._ctx.clock.now(), **_NO_KEY}
+        await self._change(user_id, lambda _: fields)
 
     async def enters(self, user: GatewayUser, space: SpaceId, /) -> None:
         """Remember that the user writes to `space`, so that all of the user's spaces can be counted and erased.
@@ -143,18 +154,65 @@ class GatewayUsers:
 
     async def find(self, user_id: str, /) -> GatewayUser:
         """Return the user. Raises NotFound."""
-        return (await self._kept(user_id)).value
+        return (await self._stored(user_id)).value
 
     async def all(self) -> AsyncIterator[GatewayUser]:
         """Yield every user."""
-        async for kept in self._users.all(SPACE):
-            yield kept.value
+        async for stored in self._users.all(SPACE):
+            yield stored.value
 
     async def erase(self, user_id: str, /, *refs: DocumentRef) -> None:
         """Erase the user's record and the documents at `refs`; the spaces are erased before. Raises NotFound."""
-        kept = await self._kept(user_id)
-        named = (DocumentRef(USERS, kept.key), DocumentRef(KEYS, await self._tag(await self._key(kept.value))), *refs)
+        stored = await self._stored(user_id)
+        keys = [DocumentRef(KEYS, tag) for tag in await self._key_tags(stored.value)]
+        named = (DocumentRef(USERS, stored.key), *keys, *refs)
         await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=named))
+
+    async def upgrade(self) -> None:
+        """Have no key be computable from the store that an earlier build, or a sealed store, made so: once per process.
+
+        The tag of such a key stays, so that it works until it is rotated; what it was derived from is erased for good.
+        """
+        if self._is_upgraded or await self._ctx.spaces.find(SPACE) is None:
+            return
+        self._is_upgraded = True
+        try:
+            await self._erase_salts()
+        except (Conflict, StoreError) as error:
+            # Keys work either way; the next process tries again.
+            accounts_logger.warning("keys of users stay computable from this store: %s", error.key)
+
+    async def _erase_salts(self) -> None:
+        marker = DocumentRef(KEYS, _UPGRADE)
+        (unfinished,) = await self._ctx.store.get(SPACE, (marker,))
+        is_readable, puts = self._ctx.credential_key.is_store_readable, list[PutChange]()
+        async for stored in self._users.all(SPACE):
+            if stored.value.salt and (is_readable or not stored.value.key_tag):
+                puts += await self._upgraded(stored)
+        for start in range(0, len(puts), _UPGRADED_AT_ONCE):
+            batch = puts[start : start + _UPGRADED_AT_ONCE]
+            if unfinished is None and is_readable:
+                batch.append(self._keys.put(_UPGRADE, KeyName(user_id=_NOBODY), expects=0))
+            await commit_changes(self._ctx, SPACE, *batch, takes_back=True)
+            (unfinished,) = await self._ctx.store.get(SPACE, (marker,))
+        if unfinished is not None:
+            # An erasure leaves no byte of what was replaced before it either, which are the former salts here.
+            await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=(marker,)))
+
+    async def _upgraded(self, stored: ShelvedDocument[GatewayUser]) -> list[PutChange]:
+        """Return the change that leaves a user with the key's tag, and no salt from which this store derives it."""
+        user = stored.value
+        own = bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
+        update: Mapping[str, object] = {} if user.revoked_at is None else _NO_KEY
+        for secret in dict.fromkeys((await self._derivation_key() or own, own)) if user.revoked_at is None else ():
+            tag = await self._tag(derived_user_key(secret, user))
+            if tag == user.key_tag or (not user.key_tag and await self._keys.get(SPACE, tag) is not None):
+                is_computable = secret == own and self._ctx.credential_key.is_store_readable
+                update = {"key_tag": tag} | ({"is_computable": True, "salt": ""} if is_computable else {})
+                break
+        upgraded = user.model_copy(update=update)
+        # A key under a secret that is not known here stays as it is: nothing in this store makes it.
+        return [self._users.put(stored.key, upgraded, expects=stored.revision)] if upgraded != user else []
 
     async def _change(self, user_id: str, update: Update) -> GatewayUser:
         async def change(user: GatewayUser) -> GatewayUser:
@@ -162,11 +220,11 @@ class GatewayUsers:
 
         return await self.change(user_id, change)
 
-    async def _kept(self, user_id: str) -> ShelvedDocument[GatewayUser]:
-        kept = await self._users.get(SPACE, await self._place(user_id))
-        if kept is None:
+    async def _stored(self, user_id: str) -> ShelvedDocument[GatewayUser]:
+        stored = await self._users.get(SPACE, await self._place(user_id))
+        if stored is None:
             raise NotFound(what="user", name=user_id)
-        return kept
+        return stored
 
     async def change(self, user_id: str, change: Change, /) -> GatewayUser:
         """Replace the user by what `change` returns, and return it; called again if another commit came first.
@@ -175,38 +233,60 @@ class GatewayUsers:
         """
         race = LostRaces()
         while True:
-            kept = await self._kept(user_id)
-            user = await change(kept.value)
-            if user == kept.value:
+            stored = await self._stored(user_id)
+            user = await change(stored.value)
+            if user == stored.value:
                 return user
             try:
-                put = self._users.put(kept.key, user, expects=kept.revision)
-                renamed = await self._renamed(kept.value, user)
-                # A new salt ends a key, which a full store must allow.
-                ends = user.salt != kept.value.salt
-                await commit_changes(self._ctx, SPACE, put, *renamed, takes_back=ends)
+                put = self._users.put(stored.key, user, expects=stored.revision)
+                keys = await self._key_changes(stored.value, user)
+                # Ending a key is what a full store must allow.
+                await commit_changes(self._ctx, SPACE, put, *keys, takes_back=bool(keys))
             except Conflict as conflict:
                 await race.lost(conflict)
                 continue
             return user
 
-    async def _renamed(self, before: GatewayUser | None, after: GatewayUser | None) -> list[PutChange | DeleteChange]:
+    async def _key_changes(self, before: GatewayUser | None, after: GatewayUser) -> list[PutChange | DeleteChange]:
         """Return the changes that store a user's new key and remove the old one."""
-        has = [user for user in (before, after) if user is not None and user.revoked_at is None]
-        if before is not None and after is not None and before.salt == after.salt:
+        if before is not None and (before.key_tag, before.salt) == (after.key_tag, after.salt):
             return []
-        changes: list[PutChange | DeleteChange] = []
-        for user in has:
-            tag = await self._tag(await self._key(user))
-            kept = await self._keys.get(SPACE, tag)
-            if user is after and kept is None:
-                changes.append(self._keys.put(tag, KeyName(user_id=user.user_id), expects=0))
-            elif user is before and kept is not None:
-                changes.append(self._keys.remove(kept))
+        ended = [await self._keys.get(SPACE, tag) for tag in await self._key_tags(before)] if before is not None else []
+        changes: list[PutChange | DeleteChange] = [self._keys.remove(stored) for stored in ended if stored is not None]
+        if after.key_tag:
+            changes.append(self._keys.put(after.key_tag, KeyName(user_id=after.user_id), expects=0))
         return changes
 
-    def _salt(self) -> str:
-        return self._ctx.ids.secret(_SALT_BYTES).hex()
+    async def _key_tags(self, user: GatewayUser) -> list[str]:
+        """Return the places of the user's keys; those of an earlier build have to be looked for."""
+        if user.key_tag or user.revoked_at is not None:
+            return [user.key_tag] if user.key_tag else []
+        return [stored.key async for stored in self._keys.all(SPACE) if stored.value.user_id == user.user_id]
+
+    async def _repeated(self, user: GatewayUser) -> str:
+        """Return the key of an existing user. Raises AlreadyExists where it cannot be derived again."""
+        secret = await self._derivation_key()
+        if secret is not None and user.salt:
+            key = derived_user_key(secret, user)
+            named = await self._keys.get(SPACE, await self._tag(key))
+            if named is not None and named.value.user_id == user.user_id:
+                return key
+        problem = "the key was shown once and is stored as a digest: rotate it (`memory-gateway rotate-key`, "
+        problem += f"POST /users/ID/rotate). To give the same key again to users made from now on, {WAY_OUT}"
+        raise AlreadyExists(what="user", name=user.user_id, problem=problem)
+
+    async def _new_key(self, user_id: str) -> tuple[str, dict[str, object]]:
+        """Return a new key of a user, and the fields that the user has with it."""
+        secret, salt = await self._derivation_key(), ""
+        if secret is None:
+            key = USER_KEY_PREFIX + _key_text(self._ctx.ids.secret(_KEY_DIGITS // 2))
+        else:
+            salt = self._ctx.ids.secret(_SALT_BYTES).hex()
+            key = derived_user_key(secret, GatewayUser(user_id=user_id, created_at=Instant(0), salt=salt))
+        return key, {**_NO_KEY, "revoked_at": None, "salt": salt, "key_tag": await self._tag(key)}
+
+    async def _derivation_key(self) -> bytes | None:
+        return self._secret or self._ctx.credential_key.find(await record_of(self._ctx, SPACE))
 
     async def _tag(self, user_key: str) -> str:
         return (await record_of(self._ctx, SPACE)).tag("gateway key", user_key)
@@ -214,10 +294,15 @@ class GatewayUsers:
     async def _place(self, user_id: str) -> str:
         return (await record_of(self._ctx, SPACE)).tag("gateway user", user_id)
 
-    async def _key(self, user: GatewayUser) -> str:
-        secret = self._secret or bytes.fromhex((await record_of(self._ctx, SPACE)).secret)
-        tag = strict_json.keyed_tag(secret[:64], "gateway user key", user.user_id, user.salt, size=_DIGITS)
-        return PREFIX + base64.urlsafe_b64encode(bytes.fromhex(tag)).decode("ascii").rstrip("=")
+
+def derived_user_key(secret: bytes, user: GatewayUser, /) -> str:
+    """Return the key of a user under a secret that is in no store."""
+    tag = strict_json.keyed_tag(secret, "gateway user key", user.user_id, user.salt, size=_KEY_DIGITS)
+    return USER_KEY_PREFIX + _key_text(bytes.fromhex(tag))
+
+
+def _key_text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode("ascii").rstrip("=")
 
 
 class UserKeys:
@@ -229,7 +314,7 @@ class UserKeys:
     async def authenticate(self, authorization: str | None, /) -> Principal:
         """Return the user whose key the header bears. Raises Unauthorized."""
         scheme, _, given = (authorization or "").partition(" ")
-        if scheme.lower() != "bearer" or not given.startswith(PREFIX):
+        if scheme.lower() != "bearer" or not given.startswith(USER_KEY_PREFIX):
             raise Unauthorized
         return principal_of(await self._users.holder(given.strip()))
 
@@ -248,15 +333,21 @@ class ErasedUser(Value):
 
 
 class SignedReport(Value):
-    """A report with an Ed25519 signature over its canonical JSON, and the public key that checks it; both in hex."""
+    """A report with an Ed25519 signature over its canonical JSON, and the public key that checks it; both in hex.
+
+    Without a secret outside the store it is not signed: `unsigned` says how to have one.
+    """
 
     report: ErasedUser
-    signature: str
-    public_key: str
+    signature: str = ""
+    public_key: str = ""
+    unsigned: str = ""
 
 
-def sign_report(report: ErasedUser, secret: bytes, /) -> SignedReport:
+def sign_report(report: ErasedUser, secret: bytes | None, /) -> SignedReport:
     """Return `report` signed under a key made from `secret`."""
+    if secret is None:
+        return SignedReport(report=report, unsigned=f"a copy of this store would hold the signing key: {WAY_OUT}")
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     seed = hashlib.blake2b(b"elytron gateway report", key=secret[:64], digest_size=32).digest()

@@ -59,7 +59,7 @@ class QuotaSettings:
 
 @dataclass(frozen=True, slots=True)
 class GatewayOptions:
-    """Settings of a gateway. `secret` keys the users' keys; without one, the store's own secret does."""
+    """Settings of a gateway. Users' keys are derived from `secret`, else from the secret that the runtime has."""
 
     secret: bytes | None = None
     allowed: AllowedSources = field(default_factory=AllowedSources)
@@ -146,7 +146,10 @@ class MemoryGateway:
         return await self._backlog.drain_all() if self._backlog is not None else 0
 
     async def create_user(self, request: wire.UserRequest, /) -> wire.UserAnswer:
-        """Make a user, or give the key of one who is there; its carrier has made sure that the caller may."""
+        """Make a user, or give the key of one who exists; its carrier has made sure that the caller may.
+
+        Raises AlreadyExists where the key of an existing user cannot be derived again.
+        """
         user, key = await self.users.create(request.user_id)
         return wire.UserAnswer(user_id=user.user_id, user_key=key)
 
@@ -319,7 +322,7 @@ class MemoryGateway:
                 removed[space] = erased.removed
         await self.users.erase(user_id, *access_keys, *await self._marks(user))
         report = ErasedUser(user_id=user_id, at=self._runtime.context.clock.now(), removed=removed)
-        return sign_report(report, await self._secret())
+        return sign_report(report, await self._signing_secret())
 
     async def _marks(self, user: GatewayUser) -> list[DocumentRef]:
         if self._backlog is None:
@@ -338,8 +341,9 @@ class MemoryGateway:
             raise InvalidInput(field="session_id", problem="is of a resource that could not be read: retry that first")
         return (RESOURCE_TAG,)
 
-    async def _secret(self) -> bytes:
-        return self._options.secret or bytes.fromhex((await record_of(self._runtime.context, SPACE)).secret)
+    async def _signing_secret(self) -> bytes | None:
+        context = self._runtime.context
+        return self._options.secret or context.credential_key.find(await record_of(context, SPACE))
 
     async def _user(self, request: wire.PlacedRequest) -> GatewayUser:
         if self.proven is not None and self.proven.user_id == request.user_id:

@@ -8,6 +8,7 @@ the idempotency key, so that a message sent twice, by the host or by a recorder,
 import base64
 import hashlib
 import hmac
+from collections.abc import Iterable
 from functools import partial
 from typing import Literal, assert_never
 
@@ -71,9 +72,9 @@ def webhook_surfaces(entrance: CallerEntrance, keys: AccessKeys, /, *, body_byte
         require_json(request.headers)
         try:
             require_recent(request.headers, clock=clock)
-            principal, secret = await keys.signer(request.headers.get(KEY, ""))
+            principal, secrets = await keys.signer(request.headers.get(KEY, ""))
             sent = await read_body(request.scope, request.receive, limit=body_bytes)
-            message_id = verify_webhook(request.headers, sent, secret=secret, clock=clock)
+            message_id = verify_webhook(request.headers, sent, secrets=secrets, clock=clock)
         except Unauthorized:
             raise Unauthorized(_WAY_OUT) from None
         request.state.principal = principal
@@ -131,13 +132,13 @@ def _webhook_response(answer: AcceptedAnswer | DuplicatedAnswer | QueuedAnswer |
             assert_never(answer)
 
 
-def verify_webhook(headers: Headers, sent: bytes, /, *, secret: str, clock: Clock) -> str:
+def verify_webhook(headers: Headers, sent: bytes, /, *, secrets: Iterable[str], clock: Clock) -> str:
     """Return the message's id. Raises Unauthorized for a signature that is wrong, or of another time."""
     message_id, stamp = require_recent(headers, clock=clock)
-    expected = webhook_signature(sent, message_id=message_id, timestamp=stamp, secret=secret)
     # There may be several, while a secret is changed.
     given = headers.get(SIGNATURE, "").split(" ")[: limits.TAGS]
-    if not any(hmac.compare_digest(expected.encode(), one.encode()) for one in given):
+    expected = [webhook_signature(sent, message_id=message_id, timestamp=stamp, secret=secret) for secret in secrets]
+    if not any(hmac.compare_digest(wanted.encode(), one.encode()) for wanted in expected for one in given):
         raise Unauthorized
     return message_id
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from elytron.indexing.index_manager import SpaceIndexes
 from elytron.journal.follower import CommitWaiters, reach_sequence
+from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
 from elytron.state.directories import SkillDirs, ToolShelves
 from elytron.state.encoders import RuntimeEncoders
@@ -63,6 +64,7 @@ class OperationContext:
 
     store: Store
     secrets: SpaceSecrets
+    credential_key: CredentialKey
     engine: str
     clock: Clock
     ids: IdSource

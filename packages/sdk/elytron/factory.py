@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from os import PathLike, fspath
 
@@ -13,6 +13,7 @@ from elytron.indexing.index_manager import SpaceIndexes
 from elytron.intake import bound_store, capacity_of
 from elytron.journal.follower import AnnouncingStore
 from elytron.runtime import MemoryRuntime, RuntimeEntering, SyncMemoryRuntime
+from elytron.secrets.credential_key import CredentialKey
 from elytron.secrets.space_secrets import SpaceSecrets
 from elytron.state.directories import SkillDirs
 from elytron.state.encoders import RuntimeEncoders
@@ -68,6 +69,7 @@ class _OpenOptions:
     budget: SpendingBudget
     work: bool
     api_key: str | None
+    credential_secret: str | None = field(repr=False)
     progress: Progress | None
     projection_events: bool
 
@@ -82,12 +84,14 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
     `budget` bounds what a model may cost a space in a day. `agent_skill_dirs` contain SKILL.md files that recall and
     projection point to. With `projection_events` each projection leaves an entry in the journal.
 
-    `gateway+http://host:port` keeps all in the store that a server shares, under `api_key`, and computes here. `keys`
-    opens or makes a sealed store. `index_bytes` bounds indexes in memory. With `WriteDurability.NORMAL` a power cut may
-    cost a SQLite store its last writes. `when_missing`: what a path without a store becomes. With an `embedder`
-    recall compares meanings; `former_embedder` made the vectors compared until a switch is complete; a text names an
-    added model, a folder or a server. `language_model` is one, or its address (`ollama:llama3.2`); without one facts
-    are read in `fact_languages` too. `statements` judges what is to hold. `work` does what was put off.
+    `credential_secret`, 32 characters or more, is what keys of gateway users and secrets of webhooks and push are
+    derived from, which a store that is not sealed needs. `gateway+http://host:port` keeps all in the store that a
+    server shares, under `api_key`, and computes here. `keys` opens or makes a sealed store. `index_bytes` bounds
+    indexes in memory. With `WriteDurability.NORMAL` a power cut may cost a SQLite store its last writes.
+    `when_missing`: what a path without a store becomes. With an `embedder` recall compares meanings; `former_embedder`
+    made the vectors compared until a switch is complete; a text names an added model, a folder or a server.
+    `language_model` is one, or its address (`ollama:llama3.2`); without one facts are read in `fact_languages` too.
+    `statements` judges what is to hold. `work` does what was put off.
     """
 
     loads_search: bool = True
@@ -185,6 +189,7 @@ class RuntimeOpening(RuntimeEntering[MemoryRuntime, SyncMemoryRuntime]):
         return OperationContext(
             store=store,
             secrets=secrets,
+            credential_key=CredentialKey(store, options.credential_secret),
             engine=engine,
             clock=options.clock,
             ids=self._ids,
@@ -250,6 +255,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
     budget: SpendingBudget | None = None,
     work: bool = False,
     api_key: str | None = None,
+    credential_secret: str | None = None,
     progress: Progress | None = None,
     projection_events: bool = False,
 ) -> RuntimeOpening:
@@ -280,6 +286,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
         budget=budget or SpendingBudget(),
         work=work,
         api_key=api_key,
+        credential_secret=credential_secret,
         progress=progress,
         projection_events=projection_events,
     )

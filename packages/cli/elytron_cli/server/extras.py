@@ -7,7 +7,7 @@ import sys
 import tempfile
 from collections.abc import AsyncGenerator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -88,7 +88,6 @@ class WantedSurfaces:
     llm: "ProxySettings | None" = None
     hosts: Collection[str] = ()
     folders: tuple[Path, ...] = ()
-    secret: str | None = field(default=None, repr=False)
     types: tuple[str, ...] = ()
     upload_bytes: int | None = None
     quota_messages: int | None = None
@@ -184,7 +183,6 @@ async def _opened_gateway(runtime: MemoryRuntime, wanted: WantedSurfaces, stack:
         there = EverOsUpstream(wanted.upstream, clock=runtime.context.clock)
         stack.push_async_callback(there.close)
     options = GatewayOptions(
-        secret=wanted.secret.encode() if wanted.secret is not None else None,
         allowed=AllowedSources(frozenset(wanted.hosts), wanted.folders),
         resource_bytes=wanted.upload_bytes or gateway_limits.RESOURCE_BYTES,
         resource_types=_media_types(wanted.types, readable_types(reads_media=there is not None and there.reads_media)),

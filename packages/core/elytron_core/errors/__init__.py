@@ -11,6 +11,7 @@
     ├── NotFound                  not_found
     │   └── AgentDisabled         agent_disabled             the agent is switched off, by the operator or its user
     ├── Conflict                  conflict                   a precondition no longer holds
+    │   ├── AlreadyExists         already_exists             it is there, and its key was shown once
     │   ├── IdempotencyConflict   idempotency_conflict       same key, other body
     │   ├── SpaceInUse            space_in_use               a full restore takes an empty space, and this one is not
     │   ├── SpaceIncomplete       space_incomplete           it is being filled, or that was broken off (retryable)
@@ -68,7 +69,7 @@ __getattr__, __dir__ = lazy_exports(
     __name__,
     {
         "elytron_core.errors.tree": (
-            "AgentDisabled Conflict ElytronError EventIdInvalid GatewayRefused IdempotencyConflict "
+            "AgentDisabled AlreadyExists Conflict ElytronError EventIdInvalid GatewayRefused IdempotencyConflict "
             "InvalidInput InvalidJson KeyDestroyed KeyMissing LimitExceeded MissingExtra ModelError "
             "ModelRefused ModelUnavailable NotFound OutcomeUnknown Overloaded PayloadTooLarge "
             "PermissionRefused PreconditionFailed RateLimited ScopeMissing SealBroken SealError SecretRefused "

@@ -1,4 +1,5 @@
 from elytron_core.errors.tree import AgentDisabled as AgentDisabled
+from elytron_core.errors.tree import AlreadyExists as AlreadyExists
 from elytron_core.errors.tree import Conflict as Conflict
 from elytron_core.errors.tree import ElytronError as ElytronError
 from elytron_core.errors.tree import EventIdInvalid as EventIdInvalid

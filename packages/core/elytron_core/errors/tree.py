@@ -155,6 +155,17 @@ class SequenceAhead(ElytronError):
         self.expected = expected
 
 
+class AlreadyExists(Conflict):
+    """Something of that name exists, and what its making showed once is not shown again."""
+
+    key = "already_exists"
+    retryable = False
+    told = ()
+
+    def __init__(self, *, what: str, name: str, problem: str) -> None:
+        ElytronError.__init__(self, f"{what} {name!r} exists: {problem}")
+
+
 class SpaceInUse(Conflict):
     key = "space_in_use"
     retryable = False

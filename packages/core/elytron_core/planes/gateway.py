@@ -48,12 +48,16 @@ class QuotaShare(Value):
 
 
 class GatewayUser(Value):
-    """A user of the gateway. The key is derived from `salt` and a secret, and is stored nowhere."""
+    """A user of the gateway. The key is stored nowhere, `key_tag` knows it again."""
 
     user_id: Annotated[Name, OpaqueId()]
     created_at: Instant
-    salt: Annotated[str, OpaqueId()]
-    """Random, and new with each key: a key that ended is never derived again, also for the same user's name."""
+    key_tag: Annotated[str, OpaqueId()] = ""
+    """The place of the user's key in the collection of keys; empty without a key."""
+    salt: Annotated[str, OpaqueId()] = ""
+    """From it and a secret outside the store the key is derived, if there is one; new with each key."""
+    is_computable: bool = False
+    """True if older copies of the store hold all that makes the key: an earlier build derived it from them."""
     revoked_at: Instant | None = None
     spaces: Annotated[tuple[str, ...], OpaqueId()] = ()
     """Every memory space that the user has written to."""

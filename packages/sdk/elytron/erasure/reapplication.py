@@ -174,7 +174,6 @@ def _read_line(space: SpaceErasures | None, line: ErasedMemory) -> None:
 
 COLLECTIONS = frozenset({USERS, KEYS, ACCESS_KEYS})
 """Collections of keys and their users, in the system space."""
-_SALT_BYTES = 32
 
 
 async def gather_ended(ctx: OperationContext, erasures: SpaceErasures, /) -> None:
@@ -241,7 +240,7 @@ async def _revoke_key(ctx: OperationContext, record: SpaceRecord, key: Document,
     if document is None:
         return
     now = ctx.clock.now()
-    update = {"revoked_at": now, "salt": ctx.ids.secret(_SALT_BYTES).hex()}
+    update = {"revoked_at": now, "salt": "", "key_tag": "", "is_computable": False}
     body = GatewayUser.from_bytes(document.body).model_copy(update=update).to_bytes()
     put = PutChange(document.ref, body, document.revision)
     entries = (

@@ -156,8 +156,12 @@ def _with_keys(
 
 
 def _tell_issued(out: CommandOutput, issued: "AccessKeyIssued") -> None:
-    rows = [("key", issued.key), ("webhook secret", issued.webhook_secret), ("id", issued.access.id)]
-    note = ("", "both are shown this once and stored nowhere: put them into the programs that use them")
+    rows = [
+        ("key", issued.key),
+        ("webhook secret", issued.webhook_secret or f"none: {issued.no_webhooks}"),
+        ("id", issued.access.id),
+    ]
+    note = ("", "these are shown this once and stored nowhere: put them into the programs that use them")
     out.report(issued, lambda console, _: tables_common.show_pairs(console, [*rows, note]))
 
 

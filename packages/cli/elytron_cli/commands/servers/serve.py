@@ -265,12 +265,11 @@ def serve_command(
         is_described_to_all=is_public,
         bounds=LoadBounds(calls_per_minute=calls_per_minute, wrong_credentials_per_minute=wrong_credentials_per_minute),
     )
-    secret = found.gateway_secret.value if found.gateway_secret is not None else None
     is_off = bool({"all", "embedding"} & set(given["agent_off"]))
     rag = rag_settings(given.pop("rag_limits"), is_off=is_off)
     agent = _agent_settings(**{name: given.pop(name) for name in _AGENT_OPTIONS})
     llm = _proxy_settings(llm_upstreams, llm_peers, llm_passed)
-    wanted = WantedSurfaces(llm=llm, secret=secret, agent=agent, rag=rag, node_url=node_url, **given)
+    wanted = WantedSurfaces(llm=llm, agent=agent, rag=rag, node_url=node_url, **given)
 
     async def work() -> None:
         async with open_session(

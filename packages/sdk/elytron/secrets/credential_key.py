@@ -1,0 +1,55 @@
+"""The key from which credentials are derived, which no copy of the store holds."""
+
+from typing import Final
+
+from elytron_core.errors import InvalidInput, Unsupported
+from elytron_core.planes.space import SpaceRecord
+from elytron_core.policy.credentials import TOKEN_BYTES, issued_token
+from elytron_core.ports.store import Store
+from elytron_core.strict_json import keyed_tag
+
+SECRET_CHARS: Final = 32
+"""Characters of a secret, at least."""
+WAY_OUT: Final = (
+    f"set ELYTRON_GATEWAY_SECRET to {SECRET_CHARS} random characters or more (`credential_secret=` of `open`), "
+    "or seal the store"
+)
+_KEY_BYTES: Final = 64
+
+
+class CredentialKey:
+    """Gives the key for the credentials of a space, if there is one that a copy of the store does not hold.
+
+    It is the secret that the runtime was opened with. Without one, the space's own secret serves where nobody can copy
+    it: in a store that is sealed, or that is in memory only. Raises InvalidInput for a short secret.
+    """
+
+    def __init__(self, store: Store, secret: str | None = None, /) -> None:
+        if secret is not None and len(secret) < SECRET_CHARS:
+            problem = f"is shorter than {SECRET_CHARS} characters: credentials are derived from it"
+            raise InvalidInput(field="credential_secret", problem=problem)
+        self._given = secret.encode("utf-8", "surrogatepass")[:_KEY_BYTES] if secret is not None else None
+        self._store = store
+
+    @property
+    def is_store_readable(self) -> bool:
+        """True if who copies the store reads the secrets of its spaces."""
+        return self._store.capabilities.durable and not self._store.capabilities.sealed
+
+    def find(self, record: SpaceRecord, /) -> bytes | None:
+        """Return the key for credentials of the space of `record`, or None."""
+        if self._given is not None:
+            return self._given
+        return None if self.is_store_readable else bytes.fromhex(record.secret)
+
+    def require(self, record: SpaceRecord, /, *, needed_for: str) -> bytes:
+        """Return the key. Raises Unsupported, which names the ways to have one."""
+        key = self.find(record)
+        if key is None:
+            raise Unsupported(f"{needed_for} would be computable from a copy of this store: {WAY_OUT}")
+        return key
+
+
+def derived_token(key: bytes, purpose: str, /, *parts: str) -> str:
+    """Return the token of `parts` under a key: 64 hex digits, which redaction knows."""
+    return issued_token(bytes.fromhex(keyed_tag(key, purpose, *parts, size=2 * TOKEN_BYTES)))
