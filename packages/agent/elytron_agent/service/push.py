@@ -1,7 +1,7 @@
 """Push: where a user's devices are reached, previews encrypted for each, and their runner.
 
 The keys of a preview come in as bytes, so that published vectors can be held against it. A service's own keys are
-derived from the space's own secret, so that none is stored. Addresses and points are stored as numbers: admission
+derived from a key that no copy of the store holds. Addresses and points are stored as numbers: admission
 would black out what looks like a credential in them.
 """
 
@@ -9,6 +9,7 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
@@ -23,6 +24,7 @@ from pydantic import Field
 
 from elytron.context import Beat, OperationContext
 from elytron.jobs.queue import schedule_job
+from elytron.secrets.credential_key import derived_token
 from elytron_agent import limits
 from elytron_agent.runs.journal import AGENTS, MAIN
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents
@@ -35,13 +37,18 @@ from elytron_core.errors import (
     NotFound,
     PermissionRefused,
     Unreachable,
+    Unsupported,
 )
 from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes.jobs import JobTerms
+from elytron_core.planes.space import SpaceRecord
 from elytron_core.scope import OpaqueId, Scope
+from elytron_core.strict_json import keyed_tag
 from elytron_outbound.addresses import JudgedAddress, judged_address
 from elytron_outbound.clients import ClientSettings, http_client
+
+push_logger = logging.getLogger(__name__)
 
 _SCHEMES: Final = frozenset({"https", "http"})
 GONE: Final = frozenset({404, 410})
@@ -231,6 +238,8 @@ class StoredPush(Value):
     address: Octets
     point: Octets = ()
     auth: Octets = ()
+    key_check: Annotated[str, OpaqueId()] = ""
+    """Says under which key the secrets of the subscription are derived; empty in those of earlier builds."""
     created_at: Instant
 
     @property
@@ -257,6 +266,7 @@ class PushShelf:
             point = decode_base64url(asked.keys.p256dh, field="keys.p256dh", size=POINT_BYTES)
             auth = decode_base64url(asked.keys.auth, field="keys.auth", size=AUTH_BYTES)
             require_point(point, field="keys.p256dh")
+        key_check = self._key_check(await self._space_key())
         found = await self.list()
         known = next((each for each in found if each.url == asked.address), None)
         if known is None and len(found) >= limits.PUSH_SUBSCRIPTIONS:
@@ -268,6 +278,7 @@ class PushShelf:
             address=tuple(asked.address.encode()),
             point=tuple(point),
             auth=tuple(auth),
+            key_check=key_check,
             created_at=self._context.clock.now(),
         )
         value: Any = made.model_dump(mode="json")
@@ -292,9 +303,17 @@ class PushShelf:
         found = await self._user.records.get(_push_place(), push_id)
         await self._user.records.erase([found] if found is not None else [])
 
-    async def secret(self, push_id: str, purpose: str, /) -> bytes:
-        """Return a key of 32 bytes for a subscription."""
-        return hashlib.sha256(await self._derived("push", push_id, purpose)).digest()
+    async def is_usable(self, push: StoredPush, /) -> bool:
+        """Return whether the device has the secrets that a preview is sent under now."""
+        if push.key_check:
+            return push.key_check == self._key_check(await self._space_key())
+        return await self._space_key() == bytes.fromhex((await self._record()).secret)
+
+    async def secret(self, push: StoredPush, purpose: str, /) -> bytes:
+        """Return a key of 32 bytes for a subscription. Raises Unsupported."""
+        if not push.key_check:
+            return hashlib.sha256(await self._derived("push", push.id, purpose)).digest()
+        return bytes.fromhex(derived_token(await self._space_key(), "push", push.id, purpose))
 
     async def vapid_seed(self) -> bytes:
         """Return the seed of the key by which push services know this user's server."""
@@ -305,14 +324,27 @@ class PushShelf:
         return public_point(private_key(await self.vapid_seed()))
 
     async def _derived(self, *parts: str) -> bytes:
+        key = await self._space_key()
+        tags = (keyed_tag(key, "agent", *parts, str(number), size=_TAG_DIGITS) for number in range(_TAGS))
+        return "".join(tags).encode()
+
+    async def _space_key(self) -> bytes:
+        """Return the user's key for credentials. Raises Unsupported where a copy of the store would hold it."""
+        return self._context.credential_key.require(await self._record(), needed_for="keys of push", is_own=True)
+
+    async def _record(self) -> SpaceRecord:
         record = await self._context.spaces.find(self._user.space)
         if record is None:
             raise NotFound(what="agent", name=MAIN)
-        return "".join(record.tag("agent", *parts, str(number)) for number in range(_TAGS)).encode()
+        return record
+
+    def _key_check(self, key: bytes) -> str:
+        return keyed_tag(key, "push check", size=_TAG_DIGITS)
 
 
 _TAGS: Final = 6
 """Tags that a key is made of: each has 96 bits."""
+_TAG_DIGITS: Final = 24
 
 
 def _push_place() -> tuple[str, ...]:
@@ -357,8 +389,9 @@ class PushRunner:
         if not items or any(item.delivered_at is not None for item in items):
             return
         try:
-            is_there = await self._send(shelf, push, known, items[-1])
-        except PermissionRefused:
+            is_there = await shelf.is_usable(push) and await self._send(shelf, push, known, items[-1])
+        except (PermissionRefused, Unsupported) as error:
+            push_logger.warning("a push subscription ends, and its device has to subscribe again: %s", error.key)
             is_there = False
         if not is_there:
             await shelf.remove(push.id)
@@ -398,7 +431,7 @@ class PushRunner:
         return await post_preview(push.url, body, headers, self._settings.push_hosts)
 
     async def _send_webhook(self, shelf: PushShelf, push: StoredPush, plain: bytes) -> bool:
-        key, secret = await shelf.secret(push.id, "seal"), await shelf.secret(push.id, "sign")
+        key, secret = await shelf.secret(push, "seal"), await shelf.secret(push, "sign")
         assert len(key) == KEY_BYTES
         message_id, now_s = self._context.ids.new(), self._context.clock.now() // 1000
         nonce = self._context.ids.secret(NONCE_BYTES)

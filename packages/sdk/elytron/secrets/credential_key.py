@@ -42,9 +42,11 @@ class CredentialKey:
             return self._given
         return None if self.is_store_readable else bytes.fromhex(record.secret)
 
-    def require(self, record: SpaceRecord, /, *, needed_for: str) -> bytes:
-        """Return the key. Raises Unsupported, which names the ways to have one."""
+    def require(self, record: SpaceRecord, /, *, needed_for: str, is_own: bool = False) -> bytes:
+        """Return the key, of this space only if it `is_own`. Raises Unsupported, which names the ways to have one."""
         key = self.find(record)
+        if is_own and self._given is not None:
+            return bytes.fromhex(keyed_tag(self._given, "space", record.secret, size=2 * _KEY_BYTES))
         if key is None:
             raise Unsupported(f"{needed_for} would be computable from a copy of this store: {WAY_OUT}")
         return key

@@ -32,6 +32,7 @@ from elytron_agent.service.responses.response_wire import (
     ResponseRequest,
 )
 from elytron_core.errors import InvalidInput
+from elytron_core.policy.credentials import SEAL_PREFIX
 from elytron_core.ports.chat import (
     ChatRole,
     InputMessage,
@@ -295,12 +296,13 @@ class SummarySeal:
     def seal(self, text: str, /) -> str:
         """Return a summary as text that only `open` reads."""
         nonce = self._user.memory.context.ids.secret(_NONCE)
-        return base64.urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), None)).decode()
+        sealed = base64.urlsafe_b64encode(nonce + self._cipher.encrypt(nonce, text.encode(), None))
+        return SEAL_PREFIX + sealed.decode()
 
     def open(self, sealed: str, /) -> str:
         """Return a sealed summary. Raises InvalidInput for one that was not sealed here."""
         try:
-            data = base64.urlsafe_b64decode(sealed.encode("ascii"))
+            data = base64.urlsafe_b64decode(sealed.removeprefix(SEAL_PREFIX).encode("ascii"))
             return self._cipher.decrypt(data[:_NONCE], data[_NONCE:], None).decode()
         except (ValueError, InvalidTag):
             raise InvalidInput(field="encrypted_content", problem="was not sealed by this server") from None

@@ -186,9 +186,7 @@ async def make_push(call: AgentCall) -> Value:
     made = await shelf.add(await call.body(PushRequest))
     if made.type == "web_push":
         return _push_answer(made)
-    keys = {
-        name: (await shelf.secret(made.id, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))
-    }
+    keys = {name: (await shelf.secret(made, purpose)).hex() for name, purpose in (("key", "seal"), ("secret", "sign"))}
     return _push_answer(made).model_copy(update=keys)
 
 
