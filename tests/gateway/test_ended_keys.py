@@ -10,12 +10,15 @@ from tests.gateway.asking import add, texts
 
 import elytron
 from elytron import FileKeys
+from elytron.transfer.migration import copy_store
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
 from elytron_core.clock import FrozenClock
-from elytron_core.errors import Unauthorized
-from elytron_core.ids import SpaceId
+from elytron_core.errors import AlreadyExists, Unauthorized
+from elytron_core.ids import SYSTEM_SPACE, SeededIds, SpaceId
+from elytron_core.planes.gateway import KEYS, USERS, GatewayUser, KeyName
 from elytron_core.planes.space import PrincipalKind
-from elytron_gateway.accounts import UserKeys
+from elytron_gateway.accounts import UserKeys, derived_user_key
+from elytron_gateway.collection import CollectionShelf, commit_changes, record_of
 from elytron_gateway.service import MemoryGateway
 
 pytestmark = pytest.mark.anyio
@@ -102,3 +105,56 @@ async def test_what_a_key_wrote_past_the_gateway_is_erased_with_its_user(
     assert set(signed.report.removed) == {"ada"}
     (_, key) = await gateway.users.create("ada")
     assert await texts(gateway, {"user_id": "ada", "user_key": key}, "boiler", scope=["all_user_memory"]) == []
+
+
+async def earlier_user(memory: elytron.MemoryRuntime, user_id: str) -> tuple[str, str]:
+    """Store a user as earlier builds did, with a key made from the store's own secret; return the key and the salt."""
+    record = await record_of(memory.context, SYSTEM_SPACE)
+    salt = memory.context.ids.secret(32).hex()
+    user = GatewayUser(user_id=user_id, created_at=memory.context.clock.now(), salt=salt)
+    key = derived_user_key(bytes.fromhex(record.secret), user)
+    users = CollectionShelf(memory.context, USERS, GatewayUser)
+    keys = CollectionShelf(memory.context, KEYS, KeyName)
+    await commit_changes(
+        memory.context,
+        SYSTEM_SPACE,
+        users.put(record.tag("gateway user", user_id), user, expects=0),
+        keys.put(record.tag("gateway key", key), KeyName(user_id=user_id), expects=0),
+    )
+    return key, salt
+
+
+@pytest.mark.parametrize("place", ["m.db", "m/"])
+async def test_a_key_of_an_earlier_build_works_until_it_is_rotated_and_nothing_makes_it_any_more(
+    place: str, tmp_path: Path, clock: FrozenClock
+) -> None:
+    url = f"{tmp_path}/{place}"
+    async with elytron.open(url, space=None, clock=clock) as memory:
+        earlier = {name: await earlier_user(memory, name) for name in ("ada", "bob")}
+    async with elytron.open(url, space=None, clock=clock) as memory:
+        users = MemoryGateway(memory).users
+        for name, (key, _) in earlier.items():
+            assert (await users.authenticate(name, key)).is_computable
+        with pytest.raises(AlreadyExists):
+            await users.create("ada")
+        assert await users.count_computable() == 2
+        renewed = await users.rotate("ada")
+        assert await refused(MemoryGateway(memory), earlier["ada"][0])
+        assert (await users.authenticate("ada", renewed)).is_computable is False
+        assert await users.count_computable() == 1
+    stored = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    assert [name for name, (_, salt) in earlier.items() if salt.encode() in stored] == []
+
+
+async def test_a_sealed_store_that_is_copied_to_a_plain_one_gives_no_key_away(
+    tmp_path: Path, clock: FrozenClock
+) -> None:
+    keys = FileKeys.create(tmp_path / "keys.json")
+    async with elytron.open(str(tmp_path / "sealed.db"), space=None, clock=clock, keys=keys) as memory:
+        (user, key) = await MemoryGateway(memory).users.create("ada")
+        assert await MemoryGateway(memory).users.create("ada") == (user, key)
+        async with elytron.open(str(tmp_path / "plain.db"), space=None, clock=clock) as plain:
+            await copy_store(memory.context.store, plain.context.store, ids=SeededIds())
+    async with elytron.open(str(tmp_path / "plain.db"), space=None, clock=clock) as plain:
+        assert (await MemoryGateway(plain).users.authenticate("ada", key)).is_computable
+    assert user.salt.encode() not in (tmp_path / "plain.db").read_bytes()

@@ -444,5 +444,3 @@ def _shown_key(key: AccessKey) -> AccessKeyReport:
         last_used_at=key.last_used_at,
         quota=key.quota,
     )
-
-

@@ -168,6 +168,10 @@ class GatewayUsers:
         named = (DocumentRef(USERS, stored.key), *keys, *refs)
         await self._ctx.store.erase(ErasureTarget(space=SPACE, at=self._ctx.clock.now(), refs=named))
 
+    async def count_computable(self) -> int:
+        """Return how many keys older copies of the store can make: their users need new ones."""
+        return sum([user.is_computable async for user in self.all()])
+
     async def upgrade(self) -> None:
         """Have no key be computable from the store that an earlier build, or a sealed store, made so: once per process.
 

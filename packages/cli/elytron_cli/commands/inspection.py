@@ -66,6 +66,8 @@ from elytron_store import WhenMissing, open_as_made, parse_url, rescue_store
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from elytron.runtime import MemoryRuntime
+
 
 @page_command("inspect")
 @click.option("--check", is_flag=True, help="Read every byte of the store and report damage.")
@@ -341,6 +343,8 @@ class StoreReport(Value):
     check: StoreCheck | None = None
     error_key: str | None = None
     reason: str = ""
+    computable_keys: int = 0
+    """Keys of gateway users that older copies of the store can make."""
 
 
 class ServerItem(Value):
@@ -360,6 +364,12 @@ class DoctorReport(Value):
     server: tuple[ServerItem, ...] = ()
     """Of the database server, if the store is on one that answers."""
     store: StoreReport
+
+
+_COMPUTABLE = (
+    "keys of users can be made by whoever has an older copy or backup of this store: rotate each "
+    "(`memory-gateway rotate-key`), and delete the older copies"
+)
 
 
 @page_command("doctor")
@@ -383,6 +393,8 @@ def doctor_command() -> int | None:
     rows += [*report.versions.items(), ("sqlite", _sqlite_line(report.sqlite))]
     rows += [(item.name, f"{item.value}: {item.danger}" if item.danger else item.value) for item in report.server]
     rows += [("store is", _store_line(report.store))]
+    if report.store.computable_keys:
+        rows.append(("gateway keys", f"{report.store.computable_keys} {_COMPUTABLE}"))
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
         case "refused":
@@ -430,6 +442,7 @@ async def _store_report(found: RunSettings) -> StoreReport:
     try:
         async with open_session(found) as session:
             report = await session.call(MemoryInspectionRequest(check=True))
+            computable_keys = await _computable_keys(session.runtime)
     except StoreMissing:
         engine = parse_url(found.store.value).engine
         return StoreReport(state="absent", engine=engine, reason="it is made at the first write")
@@ -440,8 +453,24 @@ async def _store_report(found: RunSettings) -> StoreReport:
     check = report.store_check
     sound = check is not None and check.ok
     return StoreReport(
-        state="sound" if sound else "damaged", engine=report.engine, capabilities=report.store, check=check
+        state="sound" if sound else "damaged",
+        engine=report.engine,
+        capabilities=report.store,
+        check=check,
+        computable_keys=computable_keys,
     )
+
+
+async def _computable_keys(runtime: "MemoryRuntime") -> int:
+    """Return how many gateway users have a key that older copies of the store can make; this one no longer can."""
+    from elytron_gateway.accounts import GatewayUsers
+
+    users = GatewayUsers(runtime.context)
+    try:
+        await users.upgrade()
+        return await users.count_computable()
+    except ElytronError:
+        return 0  # the store's check says what is damaged
 
 
 def _refused_report(rejected: RejectedAnswer) -> StoreReport:
