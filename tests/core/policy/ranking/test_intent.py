@@ -31,6 +31,24 @@ def test_the_words_of_a_query_say_what_it_is_after(query: str) -> None:
     assert weights.query_route(query).intent is QUERIES[query]
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("wer sagte kiln repair?", "Wer hat den Brennofen erwähnt?", "qui a dit que le four est cassé ?"),
+        *("¿quién dijo lo del horno?", "quem disse que o forno quebrou?", "chi ha detto che il forno è rotto?"),
+        *("wie zei dat de oven stuk is?", "vem sa att ugnen är trasig?", "kto powiedział o piecu?"),
+        *("кто сказал про печь?", "谁说窑坏了", "誰說的", "誰が窯のことを言ったの", "누가 가마를 말했어?", "من قال ذلك؟", "किसने कहा?"),
+    ],
+)
+def test_who_said_something_is_asked_in_every_language(query: str) -> None:
+    assert weights.query_route(query).intent is QueryIntent.EVIDENCE
+
+
+@pytest.mark.parametrize("query", ["wie schmeckt Tee", "qui est Mina", "kim Basalt", "ai likes tea", "who is Mina"])
+def test_a_question_word_without_a_verb_of_saying_asks_for_no_message(query: str) -> None:
+    assert weights.query_route(query).intent is not QueryIntent.EVIDENCE
+
+
 def test_each_intent_has_its_own_order_of_planes_and_favours_its_own() -> None:
     routes = [
         weights.query_route(query) for query in ("who is Mina", "how to brew", "where were we", "who said so", "tea")
