@@ -5,7 +5,7 @@ from tests.gateway.asking import CHAT, add, texts
 
 import elytron
 from elytron_core.contracts.control import MemoryEraseRequest
-from elytron_core.errors import NotFound
+from elytron_core.errors import AlreadyExists, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 from elytron_gateway import wire
@@ -103,6 +103,19 @@ class TestEdits:
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is 4417."]
         with pytest.raises(NotFound):
             await gateway.undo(wire.EditRequest(**edit))
+
+    async def test_another_text_does_not_bring_a_hidden_memory_back(
+        self, gateway: MemoryGateway, ada: dict[str, str], memory: elytron.MemoryRuntime
+    ) -> None:
+        await gateway.add(add(ada, "The boiler code is 4417."))
+        edit = {**ada, "memory_id": (await self._one(gateway, ada)).id, "session_id": CHAT}
+        await gateway.delete(wire.DeleteRequest(**edit))
+        with pytest.raises(AlreadyExists, match="undo the deletion"):
+            await gateway.override(wire.OverrideRequest(**edit, text="The boiler code is 12."))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == []
+        await gateway.undo(wire.EditRequest(**edit))
+        await gateway.override(wire.OverrideRequest(**edit, text="The boiler code is 12."))
+        assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == ["The boiler code is 12."]
 
     async def test_a_belief_is_shown_in_the_users_own_session_and_edited_there(
         self, gateway: MemoryGateway, ada: dict[str, str]

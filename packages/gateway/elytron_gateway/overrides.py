@@ -1,7 +1,9 @@
 """Overrides and tombstones: changes to how a memory is shown; the memory itself is unchanged."""
 
+from typing import Final
+
 from elytron.context import OperationContext
-from elytron_core.errors import Conflict, InvalidInput, LimitExceeded, NotFound
+from elytron_core.errors import AlreadyExists, Conflict, InvalidInput, LimitExceeded, NotFound
 from elytron_core.planes.gateway import EDITS, EditKind, MemoryOverride, SpaceCounts
 from elytron_core.planes.transcript import Message
 from elytron_core.text.similarity import is_blank
@@ -15,6 +17,7 @@ from elytron_gateway.upstream.port import EmbeddedUpstream, FoundMemory, SearchW
 
 EDIT_OF = "edit_of"
 EDIT_SESSION = "edit_session"
+_UNDO_FIRST: Final = "the memory is hidden, and another text does not bring it back: undo the deletion first"
 
 
 def edit_tag(session_id: str, /) -> str:
@@ -74,6 +77,8 @@ class MemoryEdits:
     async def override(self, owner: MemoryOwner, memory_id: str, session_id: str, text: str, /) -> MemoryOverride:
         """Let search show `text` for a memory. Raises NotFound where the session has no such memory.
 
+        Raises AlreadyExists for a hidden memory, which only `undo` brings back.
+
         Raises InvalidInput, with nothing done, for a text without a visible character, or of nothing but own output.
         """
         now = self._ctx.clock.now()
@@ -130,6 +135,8 @@ class MemoryEdits:
 
         async def plan(counts: SpaceCounts) -> PlannedChange[MemoryOverride | None]:
             before = await self._kept(owner, edit.memory_id)
+            if before is not None and before.value.kind is EditKind.TOMBSTONE and edit.kind is EditKind.OVERRIDE:
+                raise AlreadyExists(what="tombstone of memory", name=edit.memory_id, problem=_UNDO_FIRST)
             if before is not None:
                 return PlannedChange(before.value, counts, (self._shelf.put(key, edit, expects=before.revision),))
             if counts.edits >= gateway_limits.EDITS:

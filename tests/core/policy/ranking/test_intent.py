@@ -37,7 +37,15 @@ def test_the_words_of_a_query_say_what_it_is_after(query: str) -> None:
         *("wer sagte kiln repair?", "Wer hat den Brennofen erwähnt?", "qui a dit que le four est cassé ?"),
         *("¿quién dijo lo del horno?", "quem disse que o forno quebrou?", "chi ha detto che il forno è rotto?"),
         *("wie zei dat de oven stuk is?", "vem sa att ugnen är trasig?", "kto powiedział o piecu?"),
-        *("кто сказал про печь?", "谁说窑坏了", "誰說的", "誰が窯のことを言ったの", "누가 가마를 말했어?", "من قال ذلك؟", "किसने कहा?"),
+        *(
+            "кто сказал про печь?",
+            "谁说窑坏了",
+            "誰說的",
+            "誰が窯のことを言ったの",
+            "누가 가마를 말했어?",
+            "من قال ذلك؟",
+            "किसने कहा?",
+        ),
     ],
 )
 def test_who_said_something_is_asked_in_every_language(query: str) -> None:

@@ -43,7 +43,7 @@ NOT_FORGOTTEN: Final = "it is not forgotten"
 STAYS: Final = {
     FactAction.CORRECT: "it says that already",
     FactAction.SUPERSEDE: "it says that already",
-    FactAction.INVALIDATE: "it ends then already",
+    FactAction.INVALIDATE: "it has ended already, or ends at that time",
     FactAction.MARK_STALE: "it is marked stale already",
     FactAction.CHANGE_PRIVACY: "it has that privacy already",
     FactAction.CHANGE_SCOPE: "it counts there already",
@@ -170,6 +170,8 @@ def _replace_fact(fact: Fact, request: FactChangeRequest, *, at: Instant, new_id
 
 
 def _end_fact(fact: Fact, request: FactChangeRequest, *, at: Instant) -> FactChange | None:
+    if request.at is None and _has_ended(fact, at=at):
+        return None
     moment = _end_moment(fact, request, at)
     if not fact.is_current and fact.valid_to == moment:
         return None
@@ -185,12 +187,20 @@ def _start_times(fact: Fact, moment: Instant, *, at: Instant) -> dict[str, Insta
     return {"observed_at": at, "valid_from": moment, "valid_to": ends}
 
 
+def _has_ended(fact: Fact, *, at: Instant) -> bool:
+    return not fact.is_current and fact.valid_to is not None and fact.valid_to <= at
+
+
 def _end_moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
     """Return when the fact ceased to hold. Raises InvalidInput before it began, and after it ended."""
+    if request.at is None and _has_ended(fact, at=at):
+        raise InvalidInput(field="id", problem=f"{ENDED}, or name a time before its end in at")
     moment = request.at if request.at is not None else at
     if fact.valid_from is not None and moment < fact.valid_from:
-        problem = "is before the fact began to hold: name a later time, or correct or delete it"
-        raise InvalidInput(field="at", problem=problem)
+        way_out = "name a later time in at, or correct or delete it"
+        if request.at is None:
+            raise InvalidInput(field="id", problem=f"names a version that has not begun to hold: {way_out}")
+        raise InvalidInput(field="at", problem=f"is before the fact began to hold: {way_out}")
     ends = fact.valid_to if not fact.is_current else None
     if ends is not None and (ends < moment or (ends == moment and request.content is not None)):
         problem = "is after the fact ceased to hold: name an earlier time, or change the version that follows it"
@@ -198,9 +208,12 @@ def _end_moment(fact: Fact, request: FactChangeRequest, at: Instant) -> Instant:
     return moment
 
 
+ENDED: Final = "names a version that has ceased to hold: change the one that holds now"
+
+
 def _move_fact(fact: Fact, request: FactChangeRequest, here: ConversationKey, *, at: Instant) -> FactChange | None:
     if is_past(fact, at=at):
-        raise InvalidInput(field="id", problem="names a version that has ceased to hold: move the one that holds now")
+        raise InvalidInput(field="id", problem=ENDED)
     is_chat = request.reach is FactReach.CHAT
     update = {
         "reach": request.reach,
