@@ -8,7 +8,7 @@ from elytron import FactAction, FactChangeRequest, FactListRequest, FactPrivacy,
 from elytron_core.clock import DAY_MS, FrozenClock
 from elytron_core.contracts.recall import RecallFilters
 from elytron_core.errors import InvalidInput, PreconditionFailed
-from elytron_core.planes.facts import FactOperation, FactState
+from elytron_core.planes.facts import FactKind, FactOperation, FactState
 from elytron_core.planes.jobs import MaintenancePass
 
 pytestmark = pytest.mark.anyio
@@ -349,3 +349,25 @@ async def test_folding_facts_and_bringing_them_back_stands_in_their_history(memo
     assert (await told(memory, pair.folded))[-1] == ("merged", "host", "")
     await memory.merge_facts(elytron.MemoryMergeRequest(undo=(pair.folded,)))
     assert (await told(memory, pair.folded))[-1] == ("restored", "host", "")
+
+
+@pytest.mark.parametrize("written_first", [True, False])
+async def test_a_fact_that_is_written_and_one_that_is_drawn_meet_in_one_slot(
+    memory: elytron.MemoryRuntime, clock: FrozenClock, written_first: bool
+) -> None:
+    async def write() -> None:
+        await memory.add_fact("residence", "The user lives in Porto")
+
+    async def draw() -> None:
+        await memory.add("I live in Porto.")
+        await memory.maintain()
+
+    for step in (write, draw) if written_first else (draw, write):
+        await step()
+        clock.advance(DAY_MS)
+    facts = (await memory.list_facts()).items
+    assert [(fact.kind, fact.topic, fact.content) for fact in facts] == [
+        (FactKind.PROFILE, "residence", "The user lives in Porto")
+    ]
+    await memory.add_fact("garden", "The fern stands in the shade")
+    assert {fact.kind for fact in (await memory.list_facts()).items} == {FactKind.PROFILE, FactKind.FACT}

@@ -28,7 +28,7 @@ from elytron_store.engines import WhenMissing, open_store
 from elytron_store.memory import MemoryStore
 from elytron_store.postgres.address import parse_address
 from elytron_store.postgres.connections import connect_once
-from elytron_store.postgres.tables import ServerFacts, WantedTables, examine_server, prepare_tables
+from elytron_store.postgres.tables import ServerFacts, WantedTables, examine_server, prepare_tables, transport_danger
 from elytron_store.sealed.providers import LocalKeys
 
 pytestmark = pytest.mark.anyio
@@ -168,10 +168,32 @@ async def test_what_endangers_a_store_is_found_without_opening_it(fresh: str, as
     assert ask("SELECT to_regclass('elytron.manifest')") == [(None,)]
 
 
+@pytest.mark.parametrize(
+    ("host", "mode", "danger"),
+    [
+        ("db.example.org", "prefer", "plain text"),
+        ("10.0.0.7", "disable", "plain text"),
+        ("2001:db8::1", "allow", "plain text"),
+        ("db.example.org", "require", "prove who it is"),
+        ("db.example.org", "verify-full", ""),
+        ("db.example.org", "verify-ca", ""),
+        ("127.0.0.1", "prefer", ""),
+        ("::1", "prefer", ""),
+        ("localhost", "prefer", ""),
+        ("/run/postgresql", "prefer", ""),
+    ],
+)
+def test_a_server_elsewhere_without_checked_encryption_is_a_danger(host: str, mode: str, danger: str) -> None:
+    found = transport_danger(host, mode)
+    assert bool(found) == bool(danger)
+    assert danger in found
+
+
 async def test_a_server_without_dangers_shows_none_and_its_tables_version(fresh: str, ask: Ask) -> None:
     await (await open_tables(fresh)).close()
     found = await examine_server(parse_address(f"{fresh}?sealed=no"))
     assert [item for item in found if item.danger] == []
+    assert found[-2].name == "sslmode"
     assert found[-1].value == "version 1; this build knows 1"
     ask("UPDATE elytron.manifest SET body = 'x' WHERE name = 'layout'")
     assert (await examine_server(parse_address(fresh)))[-1].value == "unreadable"

@@ -44,6 +44,7 @@ from elytron_core.planes.transcript import DerivedMemoryPlane
 from elytron_core.policy.admission import candidates as admission_candidates
 from elytron_core.policy.admission import rules
 from elytron_core.policy.admission.facts import most_similar_fact
+from elytron_core.policy.extraction.rule_facts import kind_of_topic
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import Scope
 
@@ -252,12 +253,13 @@ def _said_already(draft: CandidateDraft, known: Sequence[Fact]) -> WriteDecision
     if not isinstance(proposal, FactProposal) or proposal.operation is FactOperation.DELETE:
         return None
     is_of_chat = proposal.reach is FactReach.CHAT
-    slot = (proposal.fact_kind, topic_key(proposal.topic), is_of_chat)
+    kind = kind_of_topic(proposal.fact_kind, proposal.topic)
+    slot = (kind, topic_key(proposal.topic), is_of_chat)
     # Newest first, so reversed: the newest of each slot remains.
     slots = {(fact.kind, topic_key(fact.topic), fact.home is not None): fact for fact in reversed(known)}
     current = slots.get(slot)
     if current is None:
-        like = most_similar_fact(proposal.content, proposal.fact_kind, known)
+        like = most_similar_fact(proposal.content, kind, known)
         return _duplicate_decision(like, NEARLY_SAID) if like is not None else None
     is_same = rules.says_the_same(proposal.content, current.content)
     return (

@@ -55,6 +55,7 @@ from elytron_core.policy.admission.facts import (
     require_believed,
     tighten_privacy,
 )
+from elytron_core.policy.extraction.rule_facts import kind_of_topic
 from elytron_core.policy.skills import TOUCH_MS
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
@@ -66,6 +67,11 @@ async def plan_facts(
     ctx: OperationContext, scope: Scope, write: LongTermExtraction, record: SpaceRecord, /
 ) -> PlannedWrite:
     """Judge each draft in order, later ones against what earlier ones leave."""
+    kinds = (kind_of_topic(draft.fact_kind, draft.topic) for draft in write.facts)
+    drafts = zip(write.facts, kinds, strict=True)
+    write = write.model_copy(
+        update={"facts": tuple(draft.model_copy(update={"fact_kind": kind}) for draft, kind in drafts)}
+    )
     book = _SlotBook(record, scope.conversation_key)
     await book.read(ctx, scope, write)
     now = ctx.clock.now()

@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from ipaddress import ip_address
 from typing import NamedTuple, Self
 
 import psycopg
@@ -102,6 +103,7 @@ async def examine_server(address: PostgresAddress, /) -> Sequence[ServerSetting]
             found = await (await connection.execute(statements.EXAMINE_SERVER)).fetchall()
             ((room, replicas),) = await (await connection.execute(statements.SERVER_ROOM)).fetchall()
             version = await _found_schema(connection, address.schema)
+            host, mode = connection.info.host, connection.info.get_parameters().get("sslmode", DEFAULT_SSL_MODE)
     except psycopg.Error as error:
         raise translate_error(error, doing="examining") from None
     settings: dict[str, str] = {str(name): str(value) for name, value in found}
@@ -110,6 +112,7 @@ async def examine_server(address: PostgresAddress, /) -> Sequence[ServerSetting]
         *(ServerSetting(name, settings[name], dangers.get(name, "")) for name in sorted(settings)),
         ServerSetting("connections left", f"{room}", _room_danger(int(room), address.connections)),
         ServerSetting("replicas behind", f"{replicas}", _REPLICAS_BEHIND if replicas else ""),
+        ServerSetting("sslmode", mode, transport_danger(host, mode)),
         ServerSetting("schema", version),
     )
 
@@ -131,6 +134,26 @@ async def _found_schema(connection: Connection, schema: str) -> str:
 
 class _FoundVersion(BaseModel):
     schema_version: int
+
+
+DEFAULT_SSL_MODE = "prefer"
+"""What the driver does if neither the URL nor the environment says anything."""
+
+
+def transport_danger(host: str, mode: str, /) -> str:
+    """Return what endangers the way to the server at `host`, with the way out; empty for this machine's own."""
+    if host.startswith("/") or not host or mode.startswith("verify-") or _is_loopback(host):
+        return ""
+    if mode == "require":
+        return "the server does not have to prove who it is: say sslmode=verify-full in the URL, with sslrootcert"
+    return "what is sent may be plain text on the network, the password too: say sslmode=verify-full in the URL"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 _REPLICAS_BEHIND = (

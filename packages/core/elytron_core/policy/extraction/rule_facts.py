@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from elytron_core import limits
 from elytron_core.model import Value
-from elytron_core.planes.facts import FactConfidence, FactKind, FactOperation
+from elytron_core.planes.facts import FactConfidence, FactKind, FactOperation, topic_key
 from elytron_core.policy.extraction.fact_language import (
     FactForm,
     FactLanguage,
@@ -182,6 +182,27 @@ def _shipped_reader(language: str) -> FactReader:
     name = f"facts.{language}.toml"
     data = files("elytron_core.policy.extraction").joinpath("data", name).read_bytes()
     return FactReader(parse_language(data, name=name))
+
+
+@cache
+def _topic_kinds() -> tuple[tuple[str, FactKind], ...]:
+    """Return the topics that forms name, or how they begin, each with its kind."""
+    forms = (form for reader in shipped_readers() for form in reader.language.facts)
+    topics = ((topic_key(form.topic.partition("{")[0]), "{" in form.topic, form.kind) for form in forms)
+    return tuple((f"{topic} " if is_open else topic, kind) for topic, is_open, kind in topics if topic)
+
+
+def kind_of_topic(kind: FactKind, topic: str, /) -> FactKind:
+    """Return the kind under which a fact about `topic` is filed: what is drawn and what is written meet in one slot.
+
+    Only the kind that says nothing, `fact`, gives way to the one that forms of sentences have for the topic.
+    """
+    if kind is not FactKind.FACT:
+        return kind
+    key = topic_key(topic)
+    return next(
+        (own for known, own in _topic_kinds() if key == known or (known.endswith(" ") and key.startswith(known))), kind
+    )
 
 
 READ_CHARS: Final = 20_000
