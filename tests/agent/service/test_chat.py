@@ -118,6 +118,27 @@ async def test_the_same_idempotency_key_is_one_turn() -> None:
     assert len(items["data"]) == 2
 
 
+@pytest.mark.parametrize("way", ["erase", "forget"])
+async def test_what_was_erased_is_not_said_again_under_its_key(way: str) -> None:
+    async with served() as server:
+        ada = await server.user("ada")
+        await ada.made("POST", "/init")
+        await ada.chat("The boiler code is 4417", Idempotency_Key="k1")
+        stored = (await server.memory.list(user_id="ada")).items
+        ids = [item.id for item in stored if "4417" in item.text]
+        assert ids
+        change = server.memory.erase if way == "erase" else server.memory.forget
+        assert (await change(ids, user_id="ada")).changed
+        asked = len(server.model.asked)
+        again = await ada.chat("The boiler code is 4417", Idempotency_Key="k1")
+        assert len(server.model.asked) == asked
+        assert [item.text for item in (await server.memory.list(user_id="ada")).items if "4417" in item.text] == []
+        if way == "erase":
+            assert (again[-1].kind, again[-1].data["code"]) == ("agent.error", "already_exists")
+        await ada.chat("The boiler code is 12", Idempotency_Key="k2")
+        assert len(server.model.asked) == asked + 1
+
+
 async def test_the_agent_reacts_and_the_reaction_is_with_the_users_words() -> None:
     def reply(asked: Asked) -> Sent:
         if any(message["role"] == "tool" for message in asked.body["messages"]):

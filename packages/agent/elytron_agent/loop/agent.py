@@ -167,6 +167,9 @@ class Agent:
                     # Another process was quicker: its run goes first.
                     continue
                 break
+            if store and run_id is not None:
+                # Behind the run: one that broke off before this is resumed under its name, and comes by here again.
+                await self._journal.keep_name(run_id)
             yield RunStarted(run=record.input.run, thread=self.name, input=record.input.text)
             async with aclosing(self._running(record, deadline, is_resumed=found is not None)) as events:
                 async for event in events:

@@ -11,7 +11,7 @@ from elytron_agent.runs.journal import RunInput, RunJournal, RunRecord
 from elytron_agent.runs.settings import AgentSettings, RunDeadline, WorkCancelled, finish_work
 from elytron_agent.runs.source import AgentParts
 from elytron_agent.strategies.strategy import MemoryStrategy, RunEnding, TurnExchange
-from elytron_core.errors import ElytronError, IdempotencyConflict, InvalidInput, PermissionRefused
+from elytron_core.errors import AlreadyExists, ElytronError, IdempotencyConflict, InvalidInput, PermissionRefused
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.ports.chat import Message
@@ -50,12 +50,16 @@ async def known_run(
 ) -> RunRecord | None:
     """Return what is stored of a host's run.
 
-    Raises IdempotencyConflict if other words began it, InvalidInput for a name that would be blacked out.
+    Raises IdempotencyConflict if other words began it, AlreadyExists if it was erased since, InvalidInput for a name
+    that would be blacked out.
     """
     if run is not None and scrub_secrets(run).text != run:
         raise InvalidInput(field="run_id", problem="looks like a credential, and would be blacked out: take another")
     found = await journal.load(run) if run is not None else None
     if found is None:
+        if run is not None and await journal.has_begun(run):
+            problem = "its turn was erased since, and its words are not stored again: send them under a new name"
+            raise AlreadyExists(what="run", name=run, problem=problem)
         return None
     if not is_stored or not _is_same(found.input, text, images):
         raise IdempotencyConflict

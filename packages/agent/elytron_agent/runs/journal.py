@@ -48,6 +48,7 @@ from elytron_core.ports.chat import (
     ToolResult,
 )
 from elytron_core.scope import Scope
+from elytron_core.strict_json import sha256_digest
 
 AGENTS = "elytron:agent"
 MAIN: Final = "main"
@@ -175,6 +176,10 @@ class GivenMemory(Value):
     run: str
     system: str = ""
     standing: str = ""
+
+
+class RunName(Value):
+    """The name of a run that a host gave, without what was said in it."""
 
 
 class SummaryText(Value):
@@ -338,6 +343,18 @@ class RunJournal:
         """
         stored = await self._put_all([self._draft(asked.run, asked), self._head_draft(asked.thread, head, version)])
         return stored[-1].version
+
+    async def keep_name(self, run: str, /) -> None:
+        """Store that a run of this name began, as a digest that outlives the run's erasure."""
+        await self._put(self._run_names, sha256_digest(run.encode()), RunName(), expected=None)
+
+    async def has_begun(self, run: str, /) -> bool:
+        """Return whether a run of this name began at any time, although its turn may be erased since."""
+        return await self._read(self._run_names, sha256_digest(run.encode()), RunName) is not None
+
+    @property
+    def _run_names(self) -> tuple[str, ...]:
+        return AGENTS, self._agent, "run_names"
 
     async def write(self, run: str, documents: Sequence[RunDocument], /) -> None:
         """Store documents of a run in one commit. Raises Conflict if another process has the run.

@@ -61,6 +61,7 @@ from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
 
 _VERSIONS_AT_ONCE = 2
+_STAYS_AS_SAID = "a message stays as it was said; `update` hides it and stores an edit in its place"
 
 
 async def plan_facts(
@@ -313,7 +314,7 @@ async def plan_change(
     """Return what a control call changes now. Raises NotFound, InvalidInput, PreconditionFailed."""
     memory = await must_find(ctx, scope, request.id)
     if not isinstance(memory, FactMemory):
-        raise InvalidInput(field="id", problem="names no fact: evidence stays as it was said; write a fact instead")
+        raise InvalidInput(field="id", problem=f"names no fact: {_STAYS_AS_SAID}")
     if request.expected_version not in {None, tag_of(record, memory.ref, memory.revision)}:
         raise PreconditionFailed
     require_believed(memory.fact)
