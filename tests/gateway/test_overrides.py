@@ -109,7 +109,7 @@ class TestEdits:
     ) -> None:
         await gateway.add(add(ada, "The boiler code is 4417."))
         edit = {**ada, "memory_id": (await self._one(gateway, ada)).id, "session_id": CHAT}
-        await gateway.delete(wire.DeleteRequest(**edit))
+        await gateway.delete(wire.DeleteRequest.model_validate(edit))
         with pytest.raises(AlreadyExists, match="undo the deletion"):
             await gateway.override(wire.OverrideRequest(**edit, text="The boiler code is 12."))
         assert await texts(gateway, ada, "boiler code", scope=["all_user_memory"]) == []

@@ -68,7 +68,7 @@ _NO_KEY: Final = MappingProxyType({"key_tag": "", "salt": "", "is_computable": F
 """The fields of a user without a key."""
 
 Change = Callable[[GatewayUser], Awaitable[GatewayUser]]
-Update = Callable[[GatewayUser], dict[str, object]]
+Update = Callable[[GatewayUser], Mapping[str, object]]
 
 
 class GatewayUsers:

@@ -2,7 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,7 +97,7 @@ class Issuer:
 
 
 @asynccontextmanager
-async def issuing(store: str, secret: str | None) -> AsyncIterator[Issuer]:
+async def issuing(store: str, secret: str | None) -> AsyncGenerator[Issuer]:
     async with (
         serving() as model,
         elytron.open(
@@ -124,12 +124,16 @@ async def test_what_is_issued_and_said_in_a_message_is_neither_stored_nor_shown_
         assert all(credential not in item.text for item in (await issuer.memory.list()).items)
     stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert credential.encode() not in stored
-    line = LogLines(lambda *event: repr(event[2])).format(
+    line = LogLines(_line_of).format(
         logging.LogRecord("elytron", logging.INFO, __file__, 1, "call of %s failed", (credential,), None)
     )
     assert credential not in line
     assert is_suspect(credential)
     assert scrub_secrets(scrub_secrets(credential).text).found == {}
+
+
+def _line_of(_logger: object, _level: str, event: dict[str, object]) -> str:
+    return repr(event)
 
 
 async def derivations(memory: elytron.MemoryRuntime) -> set[str]:

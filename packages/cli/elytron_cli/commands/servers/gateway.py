@@ -143,7 +143,12 @@ _USER = click.argument("user_id")
 _SESSION = click.option("--session-id", required=True, help="The memory's session, from a search result.")
 _CALLS: tuple[tuple[str, str, str, tuple[Callable[[Any], Any], ...]], ...] = (
     ("health", "health", "Say whether the gateway answers; needs no credentials.", ()),
-    ("create-user", "create_user", "Create a user and print the key; an existing one's only if it can be derived again.", (_USER,)),
+    (
+        "create-user",
+        "create_user",
+        "Create a user and print the key; an existing key only if it can be derived.",
+        (_USER,),
+    ),
     (
         "upload-resource",
         "upload_resource",
