@@ -19,8 +19,8 @@ from starlette.types import Message, Receive
 from elytron_adapter.http.requests import next_message, read_body, require_length
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, PayloadTooLarge, Unauthorized
+from elytron_core.policy.credentials import USER_KEY_PREFIX
 from elytron_gateway import limits as gateway_limits
-from elytron_gateway.accounts import PREFIX
 from elytron_gateway.messages import MessageUpload
 
 _FORM = "multipart/form-data"
@@ -228,7 +228,7 @@ def require_same(claim: CallerClaim, user_id: str, user_key: str, /) -> None:
 def _of_headers(headers: Headers) -> CallerClaim | None:
     scheme, _, key = headers.get("authorization", "").partition(" ")
     key = key.strip()
-    if scheme.lower() != "bearer" or not key.startswith(PREFIX):
+    if scheme.lower() != "bearer" or not key.startswith(USER_KEY_PREFIX):
         return None
     return CallerClaim(headers.get(USER_ID, ""), key)
 
