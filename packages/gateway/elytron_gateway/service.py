@@ -146,10 +146,7 @@ class MemoryGateway:
         return await self._backlog.drain_all() if self._backlog is not None else 0
 
     async def create_user(self, request: wire.UserRequest, /) -> wire.UserAnswer:
-        """Make a user, or give the key of one who exists; its carrier has made sure that the caller may.
-
-        Raises AlreadyExists where the key of an existing user cannot be derived again.
-        """
+        """Make a user, or give the key of an existing one, whose caller may. Raises AlreadyExists if it cannot be."""
         user, key = await self.users.create(request.user_id)
         return wire.UserAnswer(user_id=user.user_id, user_key=key)
 

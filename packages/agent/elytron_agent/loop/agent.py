@@ -168,8 +168,7 @@ class Agent:
                     continue
                 break
             if store and run_id is not None:
-                # Behind the run: one that broke off before this is resumed under its name, and comes by here again.
-                await self._journal.keep_name(run_id)
+                await self._journal.keep_name(run_id)  # behind the run: a resumed one comes by here again
             yield RunStarted(run=record.input.run, thread=self.name, input=record.input.text)
             async with aclosing(self._running(record, deadline, is_resumed=found is not None)) as events:
                 async for event in events:
