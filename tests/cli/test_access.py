@@ -213,11 +213,9 @@ def open_umask() -> Iterator[None]:
 @pytest.mark.anyio
 @pytest.mark.usefixtures("open_umask")
 @pytest.mark.parametrize("sealed", [False, True])
-@pytest.mark.parametrize("store", ["m.db", "m/"])
 async def test_each_file_of_a_store_and_next_to_it_is_its_owners_only(
-    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, store: str, sealed: bool
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, sealed: bool
 ) -> None:
-    monkeypatch.setenv("ELYTRON_STORE", store)
     if sealed:
         await asyncio.to_thread(elytron, "keys", "create", "keys.json")
         monkeypatch.setenv("ELYTRON_KEY_FILE", "keys.json")
@@ -230,7 +228,7 @@ async def test_each_file_of_a_store_and_next_to_it_is_its_owners_only(
 
     await _served(elytron.folder, "--development", meanwhile=walk)
     names = {Path(path).name for path in modes}
-    assert {"m.server" if store == "m/" else "m.db.server", "a.zip"} <= names
+    assert {"m.db.server", "a.zip"} <= names
     assert any(name.endswith(".backup-time") for name in names)
     assert {path: oct(mode) for path, mode in modes.items() if mode != 0o600} == {}
 
