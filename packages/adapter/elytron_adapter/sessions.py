@@ -10,11 +10,11 @@ from elytron_adapter.system_documents import SystemDocuments
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict
 from elytron_core.planes.space import SESSIONS, BrowserSession, SpaceRecord
+from elytron_core.policy.credentials import TOKEN_BYTES, issued_token
 from elytron_core.ports.store import DeleteChange, Document, PutChange
 from elytron_core.strict_json import keyed_tag
 
-_TOKEN_BYTES = 32
-_TOKEN_DIGITS = 2 * _TOKEN_BYTES
+_TOKEN_DIGITS = 64
 _PAGE_TOKEN_DIGITS = 48
 
 
@@ -45,7 +45,7 @@ class CookieSessions:
 
     async def open(self, holder: str, authorization: str, /) -> str:
         """Return a new cookie for the holder of `authorization`; the holder's oldest session makes room."""
-        token, race = self._context.ids.secret(_TOKEN_BYTES).hex(), LostRaces()
+        token, race = issued_token(self._context.ids.secret(TOKEN_BYTES)), LostRaces()
         masked = self._mask(token, authorization.encode("latin-1", "replace")).hex()
         while True:
             record, now = await self._documents.record(), self._context.clock.now()

@@ -1,4 +1,4 @@
-"""Replay: fixtures run on every store, the same step by step and fingerprint by fingerprint. See docs/reference/fixtures.md.
+"""Replay: fixtures run on every store, compared step by step. See docs/reference/fixtures.md.
 
 Names are loaded when they are first used: most of them need a whole runtime.
 """
