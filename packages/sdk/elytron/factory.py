@@ -261,7 +261,7 @@ def open(  # noqa: A001  (the verb of the product: `elytron.open`)
 ) -> RuntimeOpening:
     """Return a runtime to be opened on a path, a URL (`memory:`, `file:///folder`, `sqlite:///path.db`) or a Store.
 
-    Calls without a scope use `scope`, else `space` (None: each names one). See `RuntimeOpening`. Raises as `open_store`.
+    Calls without a scope use `scope` or `space` (None: each names one). See `RuntimeOpening`. Raises as `open_store`.
 
     >>> with elytron.open("memory.db", space="noor") as kept:
     ...     kept.add("The tide table hangs in the kitchen.", speaker="Noor").changed
