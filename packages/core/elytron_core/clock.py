@@ -3,13 +3,35 @@
 import re
 import time
 from datetime import UTC, datetime, timedelta
-from typing import NewType, Protocol, runtime_checkable
+from enum import StrEnum
+from typing import Annotated, NewType, Protocol, runtime_checkable
+
+from pydantic import Field
 
 from elytron_core import limits
 from elytron_core.errors import InvalidInput
 
 Instant = NewType("Instant", int)
 """Milliseconds since 1970-01-01T00:00:00Z."""
+
+
+class TimeKind(StrEnum):
+    """Meaning of a time in a request. Every time in a request has one, as a part of its type."""
+
+    CLAIM = "claim"
+    """Its sender says that something was said or observed then. The receiving clock bounds it: see `order_time`."""
+    VIEW = "view"
+    """A point of view: the request asks about what was so then. It may lie in the future."""
+    PLAN = "plan"
+    """Something begins, ends or is due then in the world. It may lie in the future."""
+
+
+StatedTime = Annotated[Instant, TimeKind.CLAIM]
+"""A claimed time of another store, of any year."""
+BoundedInstant = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
+ClaimedTime = Annotated[BoundedInstant, TimeKind.CLAIM]
+ViewTime = Annotated[BoundedInstant, TimeKind.VIEW]
+PlannedTime = Annotated[BoundedInstant, TimeKind.PLAN]
 
 DAY_MS = 24 * 3600 * 1000
 _LEAP_SECOND = re.compile(r"(?<=[Tt ]\d\d:\d\d:)60")
@@ -46,6 +68,21 @@ class FrozenClock:
     def advance(self, by_ms: int, /) -> None:
         """Move the clock by `by_ms`; a negative number steps back."""
         self._at = Instant(self._at + by_ms)
+
+
+def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant | None = None) -> Instant:
+    """Return the time by which a memory is ordered among others.
+
+    It is the claimed time, but never later than the recording: nothing is observed after it was recorded. With `now`, a
+    recording later than that shows that the recording clock was ahead. Such a memory gives way to everything that is
+    observed from now on.
+
+    >>> order_time(Instant(90), recorded_at=Instant(20))
+    20
+    """
+    at = recorded_at if claimed is None else min(claimed, recorded_at)
+    is_ahead = now is not None and now < recorded_at
+    return Instant(min(at, now - limits.CLOCK_SKEW_MS)) if is_ahead else at
 
 
 def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> Instant:

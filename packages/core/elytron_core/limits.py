@@ -11,6 +11,10 @@ IDEMPOTENCY_KEY_CHARS = 200
 # Time: 1900-01-01 to 2999-12-31, milliseconds since 1970
 EARLIEST_MS = -2_208_988_800_000
 LATEST_MS = 32_503_679_999_999
+CLOCK_SKEW_MS = 60_000
+"""Difference between two clocks that is not reported."""
+FUTURE_CLAIMS = 32
+"""Number of claimed times that a report lists because they lie in the future."""
 
 # Texts
 MESSAGE_CHARS = 1_000_000

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol, TypeGuar
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, model_validator
 
 from elytron_core import limits
+from elytron_core.clock import Instant
 from elytron_core.ids import NAME_PATTERN, SpaceId
 from elytron_core.model import OperationRequest, ReportT_co, Value
 from elytron_core.text import similarity
@@ -175,10 +176,25 @@ class ReportClip(Value):
     dropped: int
 
 
+class FutureClaim(Value):
+    """A claimed time that lies in the future by the receiving clock.
+
+    It is stored as claimed. The memory is ordered by its recording instead.
+    """
+
+    field: str
+    """Path of the field in the request."""
+    claimed: Instant
+    now: Instant
+    """The time by the receiving clock."""
+
+
 IncludePrivate = bool
 """Also what is private. A model is never given it, unless the server was started so."""
 ScrubbedCounts = dict[str, int]
 """Number of credentials and payment numbers of each kind that were blacked out before storing."""
+FutureClaims = tuple[FutureClaim, ...]
+"""Claimed times of the request that lie in the future, the first `limits.FUTURE_CLAIMS` of them."""
 Query = Annotated[str, Field(max_length=limits.QUERY_CHARS, validation_alias=AliasChoices("query", "user_query"))]
 """The query. Hosts of the protocol's first form call it `user_query`."""
 MaxChars = Annotated[

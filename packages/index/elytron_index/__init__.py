@@ -10,7 +10,7 @@ __getattr__, __dir__ = lazy_exports(
     {
         "elytron_index.query": (
             "METADATA Bm25Parameters DocumentChange EmbeddedDocument FoundCandidates IndexQuery SearchUnit "
-            "UnitCandidate UnitFilters UnitPlace UnitSignals UnitView"
+            "UnitCandidate UnitFilters UnitPlace UnitSignals UnitView latest_first"
         ),
     },
 )

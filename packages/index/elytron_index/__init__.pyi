@@ -10,3 +10,4 @@ from elytron_index.query import UnitFilters as UnitFilters
 from elytron_index.query import UnitPlace as UnitPlace
 from elytron_index.query import UnitSignals as UnitSignals
 from elytron_index.query import UnitView as UnitView
+from elytron_index.query import latest_first as latest_first

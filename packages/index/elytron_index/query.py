@@ -1,6 +1,6 @@
 """Query and answer of an index: units with their raw signals. Ranking is made of them in core."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
@@ -113,6 +113,14 @@ class UnitView(NamedTuple):
     closed_at: int
     trust: int
     chars: int
+    sequence: int
+
+
+def latest_first(views: Iterable[UnitView], /) -> tuple[UnitView, ...]:
+    """Return the units by time; of the same time, the later in the journal and in its thread first."""
+    return tuple(
+        sorted(views, key=lambda view: (view.at, view.sequence, view.order, view.ref, view.part), reverse=True)
+    )
 
 
 class UnitSignals(NamedTuple, Generic[Number]):
@@ -176,6 +184,7 @@ class UnitPlace(NamedTuple):
     part: int
     order: int
     at: int
+    sequence: int
 
 
 class UnitCandidate(NamedTuple):
@@ -188,7 +197,7 @@ class UnitCandidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundCandidates:
-    """The units found, best first: by score, then newer, then later in the thread, then by ref and part.
+    """The units found, best first: by score, then newer, then later in the journal and the thread, then by ref and part.
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
     that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
@@ -249,11 +258,18 @@ class SearchUnit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DocumentChange:
-    """All units that the document `ref` now has; none if it is gone. `called` are names that it says mean one."""
+    """All units that the document `ref` now has; none if it is gone. `called` are names that it says mean one.
+
+    `sequence` is the place in the journal at which the document is mentioned; it orders the units among others of the
+    same time. Units that are replaced keep the place of those before them, unless the document `is_renewed`.
+    """
 
     ref: DocumentRef
     units: tuple[SearchUnit, ...] = ()
     called: tuple[str, ...] = ()
+    sequence: int = 0
+    is_renewed: bool = False
+    """Whether its time is that of its last change."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,7 +43,7 @@ from elytron_index.structures.visibility import InternedNames
 
 Bytes = bytes | bytearray | mmap
 
-FORMAT = 16
+FORMAT = 17
 """Grows with every change of what the bytes mean."""
 
 _MAGIC: Final = b"ELYX"
@@ -395,6 +395,10 @@ class SpaceIndex:
         """Return the units of the document `ref`, by part; none if it is unknown."""
         views = self._state.views(np.array(self._state.rows(ref), np.int32))
         return tuple(sorted(views, key=lambda view: view.part))
+
+    def sequence_of(self, ref: DocumentRef, /) -> int:
+        """Return the place of a document in the journal, which orders it among others of the same time; 0: unknown."""
+        return self._state.sequence_of(ref)
 
     def check_of(self, ref: DocumentRef, part: int, /) -> int:
         """Return the check of a unit's embedded text; 0 if it is unknown or nothing is embedded."""

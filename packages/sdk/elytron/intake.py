@@ -23,6 +23,7 @@ from elytron_core.model import Value
 from elytron_core.planes.candidates import CandidateDraft
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.planes.transcript import Message
+from elytron_core.policy.admission.claimed_times import claimed_times, future_claims
 from elytron_core.policy.admission.own_output import is_own_output, strip_own_output
 from elytron_core.policy.host import EMBEDDED_SDK, EMBEDDED_STANDALONE
 from elytron_core.policy.privacy import scrub_secrets
@@ -266,17 +267,21 @@ Perform = Callable[[OperationContext, RequestT], Awaitable[ReportT]]
 def admit_texts(operation: Perform[RequestT, ReportT], /) -> Perform[RequestT, ReportT]:
     """Return `operation` with the texts of its request blacked out before it sees them.
 
-    A report that has a field `scrubbed` says what was found. Raises InvalidInput for a text of nothing but memory's own
-    output outside of turns and candidates, LimitExceeded for a text longer than the profile takes.
+    A report that has a field `scrubbed` says what was found, one that has `future_claims` which claimed times cannot be
+    true. Raises InvalidInput for a text of nothing but memory's own output outside of turns and candidates,
+    LimitExceeded for a text longer than the profile takes.
     """
 
     @wraps(operation)
     async def admit(ctx: OperationContext, request: RequestT, /) -> ReportT:
         clean, scrubbed = await scrub_request(request)
         require_chars(ctx.profile, scrubbed.longest)
+        claims = list(claimed_times(request))
+        # The clock is only read for a request that claims a time.
+        ahead = future_claims(claims, now=ctx.clock.now()) if claims else ()
         report = await operation(ctx, clean)
-        if not scrubbed.found or "scrubbed" not in type(report).model_fields:
-            return report
-        return report.model_copy(update={"scrubbed": scrubbed.found})
+        notes = {"scrubbed": scrubbed.found, "future_claims": ahead}
+        update = {name: note for name, note in notes.items() if note and name in type(report).model_fields}
+        return report.model_copy(update=update) if update else report
 
     return admit

@@ -30,7 +30,7 @@ from elytron_core.policy.projection.sections import LabelledItem, StandingFact, 
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import ConversationKey, Scope
 from elytron_core.text.traits import TextTrait
-from elytron_index import UnitView
+from elytron_index import UnitView, latest_first
 
 SKILLS_STANDING = 16
 SCANNED = 1_000
@@ -79,7 +79,7 @@ async def standing_facts(
     here = [fact for fact in facts if fact.counts_in(key) and may_be_shown(fact, request)]
     current = [fact for fact in here if fact_passes(fact, request.filters, now)]
     # Of a kind beyond its budget, those stand that were confirmed last.
-    current.sort(key=lambda fact: (-fact.confirmed_at, fact.id))
+    current.sort(key=lambda fact: (fact.last_confirmed_at, fact.id), reverse=True)
     held: Counter[FactKind] = Counter()
     chosen: list[Fact] = []
     for fact in current:
@@ -93,7 +93,7 @@ async def standing_facts(
             kind=fact.kind,
             topic=fact.topic,
             content=fact.content,
-            at=fact.observed_at,
+            at=fact.ordered_at,
             is_outside=fact.trust is TrustLevel.OUTSIDE,
             hint=fact_freshness(fact, now).hint,
         )
@@ -251,7 +251,7 @@ async def wishes_of(
     since = standing[-1].at
     changes = index.latest(filters, TextTrait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
     views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
-    latest = sorted(views.values(), key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)
+    latest = latest_first(views.values())
     return standing_wishes(
         await _said_messages(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements)
     )

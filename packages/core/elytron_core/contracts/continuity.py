@@ -6,13 +6,13 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import Instant, StatedTime
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.model import Value
 from elytron_core.planes import continuity, facts, subjects
 from elytron_core.planes.continuity import DailyNote, GardenDocument
 from elytron_core.planes.subjects import Subject, SubjectEdge, SubjectKind
-from elytron_core.scope import ConversationReport, Name, ScopedRequest, ScrubbedCounts
+from elytron_core.scope import ConversationReport, FutureClaims, Name, ScopedRequest, ScrubbedCounts
 
 __all__ = [
     "CapsuleDraft",
@@ -222,7 +222,7 @@ class SnapshotManifest(Value):
     space: str
     channel: str
     conversation: str
-    made_at: Instant
+    made_at: StatedTime
     includes: tuple[SnapshotLayer, ...]
     fingerprint: str
 
@@ -232,11 +232,11 @@ class SnapshotLayers(Value):
 
     facts: Annotated[tuple[FactDraft, ...], Field(max_length=limits.SNAPSHOT_FACTS_FULL)] = ()
     state: ExecutionDraft | None = None
-    state_at: Instant | None = None
+    state_at: StatedTime | None = None
     summary: SummaryDraft | None = None
-    summary_at: Instant | None = None
+    summary_at: StatedTime | None = None
     capsules: Annotated[tuple[CapsuleDraft, ...], Field(max_length=limits.CAPSULES_PER_CONVERSATION)] = ()
-    capsules_at: Annotated[tuple[Instant, ...], Field(max_length=limits.CAPSULES_PER_CONVERSATION)] = ()
+    capsules_at: Annotated[tuple[StatedTime, ...], Field(max_length=limits.CAPSULES_PER_CONVERSATION)] = ()
 
 
 class ContinuitySnapshot(Value):
@@ -298,6 +298,7 @@ class ContinuityImportReport(ConversationReport):
     dry_run: bool = False
     sequence: int = 0
     scrubbed: ScrubbedCounts = {}
+    future_claims: FutureClaims = ()
 
 
 class SubjectAudience(StrEnum):

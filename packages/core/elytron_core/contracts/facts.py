@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import ClaimedTime, Instant, PlannedTime, ViewTime
 from elytron_core.contracts.control import ControlOutcome, Remaining
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
-from elytron_core.planes import candidates, facts, transcript
+from elytron_core.planes import candidates, facts
 from elytron_core.planes.facts import FactOperation, FreshnessHint, FreshnessState, LearningAction, LearningRules
 from elytron_core.scope import Cursor, IncludePrivate, Name, PageLimit, Reason, ScopedRequest, ScrubbedCounts
 
@@ -65,9 +65,9 @@ class FactDraft(Value):
     """Intended duration; without `valid_to`, it decides when the fact ends."""
     certainty: facts.Certainty | None = None
     reach: facts.FactReach = facts.FactReach.USER
-    observed_at: transcript.At | None = None
-    valid_from: transcript.At | None = None
-    valid_to: transcript.At | None = None
+    observed_at: ClaimedTime | None = None
+    valid_from: PlannedTime | None = None
+    valid_to: PlannedTime | None = None
     reason: Reason = ""
 
 
@@ -185,7 +185,7 @@ class FactChangeRequest(ScopedRequest["FactChangeReport"]):
     content: facts.Content | None = None
     privacy: facts.FactPrivacy | None = None
     reach: facts.FactReach | None = None
-    at: transcript.At | None = None
+    at: PlannedTime | None = None
     expected_version: Token | None = None
     """Change it only if this is its version still."""
     reason: Reason = ""
@@ -290,8 +290,8 @@ class ProfileRequest(ScopedRequest["ProfileReport"]):
     """
 
     person: Person = ""
-    as_of: transcript.At | None = None
-    known_at: transcript.At | None = None
+    as_of: ViewTime | None = None
+    known_at: ViewTime | None = None
     include_private: IncludePrivate = False
     wording: ProfileWording = ProfileWording.RULES
     limit: Annotated[int, Field(ge=1, le=limits.PROFILE_LINES_MAX)] = limits.PROFILE_LINES

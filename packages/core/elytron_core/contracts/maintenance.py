@@ -14,7 +14,7 @@ from elytron_core.model import Value
 from elytron_core.planes import skills, transcript
 from elytron_core.planes.jobs import MAINTENANCE, NOTHING, JobId, JobState, MaintenancePass, ModelUsage
 from elytron_core.profiles import ModeInput
-from elytron_core.scope import ConversationReport, Name, PageLimit, ScopedRequest
+from elytron_core.scope import ConversationReport, FutureClaims, Name, PageLimit, ScopedRequest
 
 __all__ = [
     "EmbeddingOutcome",
@@ -175,6 +175,7 @@ class MemoryFinalizeTurnReport(ConversationReport):
     job: JobId | None = None
     changed: bool
     scrubbed: dict[str, int] = {}
+    future_claims: FutureClaims = ()
     sequence: int = 0
 
     def outcome(self, of: MaintenancePass, /) -> PassOutcome | None:

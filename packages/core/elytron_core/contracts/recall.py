@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from elytron_core import limits
-from elytron_core.clock import Instant, as_datetime
+from elytron_core.clock import Instant, ViewTime, as_datetime
 from elytron_core.contracts.skills import AgentSkillHit
 from elytron_core.contracts.tools import AgentToolHint, RegistryRefs, ToolExperienceStatus
 from elytron_core.evidence import EvidenceRole, TrustLevel
@@ -111,11 +111,11 @@ class RecallFilters(Value):
     roles: tuple[EvidenceRole, ...] = ()
     tags_any: TagFilter = ()
     tags_all: TagFilter = ()
-    since: transcript.At | None = None
-    until: transcript.At | None = None
-    as_of: transcript.At | None = None
+    since: ViewTime | None = None
+    until: ViewTime | None = None
+    as_of: ViewTime | None = None
     """Memories that held at that time; without it, those that hold now."""
-    known_at: transcript.At | None = None
+    known_at: ViewTime | None = None
     """Memories that were believed at that time."""
     kinds: tuple[facts.FactKind, ...] = ()
     """Facts of these kinds alone."""

@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import ClaimedTime, Instant
 from elytron_core.model import Value
-from elytron_core.planes import tools, transcript
+from elytron_core.planes import tools
 from elytron_core.planes.skills import ReuseOutcome
 from elytron_core.scope import Name, Reason, ScopedRequest, ScrubbedCounts
 
@@ -138,7 +138,7 @@ class AgentToolObservation(Value):
     summary: Annotated[str, Field(max_length=limits.TOOL_SUMMARY_CHARS)] = ""
     error_code: Name | None = None
     private_content_used: bool = False
-    completed_at: transcript.At | None = None
+    completed_at: ClaimedTime | None = None
 
 
 class AgentToolUsageFeedback(Value):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import ClaimedTime, Instant
 from elytron_core.contracts.continuity import (
     CapsulesWrite,
     ExecutionWrite,
@@ -32,6 +32,7 @@ from elytron_core.planes.transcript import (
 )
 from elytron_core.scope import (
     ConversationReport,
+    FutureClaims,
     IdempotencyKey,
     Name,
     Reason,
@@ -113,7 +114,7 @@ class RuntimeSkillWrite(Value):
     content: Annotated[str, Field(max_length=limits.SKILL_CHARS)]
     citations: Annotated[tuple[Name, ...], Field(max_length=limits.CITATIONS)] = ()
     source_chat_id: Name | None = None
-    observed_at: transcript.At | None = None
+    observed_at: ClaimedTime | None = None
 
 
 class ProcedureSource(Value):
@@ -183,6 +184,7 @@ class MemoryWriteReport(Value):
     """The idempotency key had been used: this is the first answer again."""
     dry_run: bool = False
     scrubbed: ScrubbedCounts = {}
+    future_claims: FutureClaims = ()
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -300,6 +302,7 @@ class MemoryTranscriptCommitReport(ConversationReport):
     dry_run: bool = False
     skipped_reason: str = ""
     scrubbed: dict[str, int] = {}
+    future_claims: FutureClaims = ()
     journal_sequence: int = 0
 
 

@@ -6,10 +6,10 @@ from typing import Annotated, Literal, NewType
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import ClaimedTime, Instant, PlannedTime
 from elytron_core.evidence import EvidenceAuthority
 from elytron_core.model import Value
-from elytron_core.planes import continuity, facts, skills, subjects, transcript
+from elytron_core.planes import continuity, facts, skills, subjects
 from elytron_core.scope import Name
 
 CANDIDATES = "candidates"
@@ -63,9 +63,9 @@ class FactProposal(Value):
     entities: Annotated[tuple[Name, ...], Field(max_length=limits.KEYWORDS)] = ()
     confidence: facts.FactConfidence = facts.FactConfidence.MEDIUM
     reach: facts.FactReach = facts.FactReach.USER
-    observed_at: transcript.At | None = None
-    valid_from: transcript.At | None = None
-    valid_to: transcript.At | None = None
+    observed_at: ClaimedTime | None = None
+    valid_from: PlannedTime | None = None
+    valid_to: PlannedTime | None = None
 
 
 class SkillProposal(Value):
@@ -77,7 +77,7 @@ class SkillProposal(Value):
     title: skills.Title
     summary: Annotated[str, Field(max_length=limits.FACT_CHARS)] = ""
     content: Annotated[str, Field(max_length=limits.SKILL_CHARS)]
-    observed_at: transcript.At | None = None
+    observed_at: ClaimedTime | None = None
 
 
 class GardenProposal(Value):

@@ -11,7 +11,7 @@ from typing import Annotated, Final, NamedTuple
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import DAY_MS, Instant
+from elytron_core.clock import DAY_MS, Instant, order_time
 from elytron_core.evidence import TrustLevel
 from elytron_core.ids import FactId
 from elytron_core.model import Value
@@ -182,6 +182,18 @@ class Fact(Value):
         if self.authority is FactAuthority.IMPORTED:
             return TrustLevel.OUTSIDE
         return TrustLevel.DRAWN if self.authority in _DRAWN else TrustLevel.VOUCHED
+
+    @property
+    def ordered_at(self) -> Instant:
+        """Return the time of its observation by which it is ordered: as claimed, but not after its recording."""
+        return order_time(self.observed_at, recorded_at=self.recorded_at)
+
+    @property
+    def last_confirmed_at(self) -> Instant:
+        """Return when it was last observed or confirmed."""
+        if self.confirmed_at == self.observed_at:
+            return self.ordered_at
+        return max(self.ordered_at, self.confirmed_at)
 
     @property
     def is_current(self) -> bool:
@@ -487,7 +499,7 @@ def fact_freshness(fact: Fact, now: Instant) -> FactFreshness:
     if fact.valid_to is not None and fact.valid_to <= now:
         return STALE
     ages = AGES[PACES[fact.kind]]
-    days = (now - max(fact.observed_at, fact.confirmed_at)) / DAY_MS
+    days = (now - fact.last_confirmed_at) / DAY_MS
     if days >= ages.stale:
         return STALE
     return AGING if days >= ages.aging else FRESH

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import Instant, order_time
 from elytron_core.evidence import TrustLevel
 from elytron_core.ids import SkillId
 from elytron_core.model import Value
@@ -126,6 +126,11 @@ class Skill(Value):
     """Its earlier revisions and those of the skills merged into it, oldest first."""
     diffs: tuple[StrategyDiff, ...] = ()
     """Changes of its latest revisions, oldest first."""
+
+    @property
+    def ordered_at(self) -> Instant:
+        """Return the time of its observation by which it is ordered: as claimed, but not after its recording."""
+        return order_time(self.observed_at, recorded_at=self.updated_at)
 
     @property
     def is_recallable(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, assert_never
 from pydantic import AfterValidator, Field, FiniteFloat
 
 from elytron_core import limits, strict_json
-from elytron_core.clock import Instant
+from elytron_core.clock import ClaimedTime, Instant, order_time
 from elytron_core.errors import InvalidJson, PayloadTooLarge
 from elytron_core.evidence import (
     RESTRICTED,
@@ -120,7 +120,6 @@ STORE = "store"
 """Metadata of a turn: false if its request asked that it is not stored for memory."""
 
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
-At = Annotated[Instant, Field(ge=limits.EARLIEST_MS, le=limits.LATEST_MS)]
 Metadata = dict[Name, str | int | float | bool | None]
 """A host's verbatim items of a turn, as stored."""
 
@@ -175,12 +174,12 @@ class TurnOrigin(StrEnum):
 
 
 class Message(Value):
-    """One utterance. `at` is the time its host says, which orders nothing."""
+    """One utterance. `at` is the time that its host claims."""
 
     role: EvidenceRole = EvidenceRole.USER
     text: MessageText
     speaker: Name | None = None
-    at: At | None = None
+    at: ClaimedTime | None = None
     authority: EvidenceAuthority | None = None
     """Its authority; without one, its role decides."""
 
@@ -385,8 +384,8 @@ def sequence_of(turn: TurnId, /) -> int:
 
 
 def said_at(turn: Turn, message: Message, /) -> Instant:
-    """Return when a message was said: its host's word, else when the turn was recorded."""
-    return message.at if message.at is not None else turn.recorded_at
+    """Return when a message was said: as its host claims, but never after the turn was recorded."""
+    return order_time(message.at, recorded_at=turn.recorded_at)
 
 
 def note_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:

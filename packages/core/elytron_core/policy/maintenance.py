@@ -78,7 +78,7 @@ def outlived_facts(facts: Iterable[facts.Fact], now: Instant, /) -> tuple[FactId
         for fact in facts
         if fact.is_current
         and fact.kind in LIVES_DAYS
-        and now - max(fact.observed_at, fact.confirmed_at) > LIVES_DAYS[fact.kind] * DAY_MS
+        and now - fact.last_confirmed_at > LIVES_DAYS[fact.kind] * DAY_MS
     )
 
 

@@ -71,7 +71,7 @@ def groups_of(lines: Iterable[tuple[FactKind, ProfileLine]], /) -> tuple[Profile
 
 def fact_rank(fact: Fact, found: ProfileBearing, /) -> tuple[int, int, int, str]:
     """Return by what facts are chosen if there are more than may be shown: the least first."""
-    return _BEARINGS.index(found), KIND_ORDER.index(fact.kind), -fact.confirmed_at, fact.id
+    return _BEARINGS.index(found), KIND_ORDER.index(fact.kind), -fact.last_confirmed_at, fact.id
 
 
 def _equated_names(fact: Fact) -> tuple[str, str] | None:

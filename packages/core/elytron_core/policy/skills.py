@@ -545,7 +545,7 @@ def _merge_duplicates(skills: dict[str, Skill], *, digest: Callable[[Skill], str
         skill for skill in skills.values() if skill.forgotten_at is None and skill.state is not SkillState.RETIRED
     ]
     # The latest first, so that an older one is merged into it.
-    standing.sort(key=lambda one: (-one.observed_at, one.name))
+    standing.sort(key=lambda one: (-one.ordered_at, one.name))
     looks = SkillLooks()
     merged: list[str] = []
     for skill in standing:

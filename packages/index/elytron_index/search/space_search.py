@@ -28,6 +28,7 @@ from elytron_index.query import (
     UnitPlace,
     UnitSignals,
     UnitView,
+    latest_first,
 )
 from elytron_index.search import bm25, max_score
 from elytron_index.search.bm25 import Floats, PoolScores, QueryTerms, Rows, TextScores
@@ -77,12 +78,23 @@ def date_nearness(spans: Sequence[TimeSpan], at: NDArray[np.int64], /) -> Floats
     return worth * (at != 0)
 
 
-def later_places(text: Floats, at: NDArray[np.int64], /) -> Floats:
-    """Return the place in time, 0 to 1, of each unit whose text is worth at least half of the best; 0 for others."""
+def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
+    """Return the place in time, 0 to 1, of each of `pool` whose text is worth at least half of the best; 0 for others.
+
+    Of units that have no time but that of their recording, the later in the journal is the later one. Units that are
+    claimed to be of one time are of one time.
+    """
+    at = columns.at.take(pool)
     places = np.zeros(len(at))
     telling = np.flatnonzero((text >= _TELLING * text.max(initial=0.0)) & (text > 0.0) & (at != 0))
-    moments, ranks = np.unique(at[telling], return_inverse=True)
-    places[telling] = ranks / max(len(moments) - 1, 1)
+    if not len(telling):
+        return places
+    times, rows = at[telling], pool[telling]
+    sequences = np.where(times == columns.recorded_at.take(rows), columns.sequence.take(rows), 0)
+    order = np.lexsort((sequences, times))
+    is_later = (np.diff(times[order]) != 0) | (np.diff(sequences[order]) != 0)
+    ranks = np.concatenate(((0,), np.cumsum(is_later)))
+    places[telling[order]] = ranks / max(int(ranks[-1]), 1)
     return places
 
 
@@ -111,8 +123,10 @@ def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing:
     rows = standing.nonzero()[0]
     if len(rows) <= _HEEDED:
         return standing
-    # Ties are broken by time and place in the thread, so that no arrival order decides.
-    order = np.lexsort((-columns.order[pool[rows]], -columns.at[pool[rows]], -score[rows]))
+    # Ties are broken by time, place in the journal and in the thread, so that no arrival order decides.
+    standing_rows = pool[rows]
+    times = (-columns.order[standing_rows], -columns.sequence[standing_rows], -columns.at[standing_rows])
+    order = np.lexsort((*times, -score[rows]))
     counted = standing.copy()
     counted[rows[order[_HEEDED:]]] *= _HEEDED_FURTHER
     return counted
@@ -290,7 +304,7 @@ def latest_units(
         # All that equal the last time stay, so that the total order below decides among them.
         rows = rows[at >= np.partition(at, -limit)[-limit]]
     views = state.views(rows)
-    return tuple(sorted(views, key=lambda view: (view.at, view.order, view.ref, view.part), reverse=True)[:limit])
+    return latest_first(views)[:limit]
 
 
 def _weighed_pool(
@@ -334,7 +348,7 @@ def _weighed_pool(
         mark[_latest_rows(state, rows[fitting_rows(state.columns, query.heeds, rows)], _STANDING)] = True
     mark &= asked
     if np.count_nonzero(mark) < query.limit:
-        mark[rows[highest_values(state.columns.at.take(rows).astype(np.float64), wanted)]] = True
+        mark[_latest_rows(state, rows, wanted)] = True
     return mark.nonzero()[0]
 
 
@@ -393,7 +407,7 @@ def _weigh_pool(
         s.fits[:] = fitting_rows(columns, query.fits, pool)
     s.told[:], s.informative[:] = around.telling
     if query.weights.later:
-        s.later[:] = later_places(text, at)
+        s.later[:] = later_places(text, columns, pool)
 
 
 def _weigh_neighbours(s: UnitSignals[Floats], bodies: Floats, near: Nearness | None, around: RowNeighbours, /) -> None:

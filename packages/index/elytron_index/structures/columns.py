@@ -18,7 +18,7 @@ Mask = NDArray[np.bool_]
 
 DTYPES: Final[dict[str, str]] = {
     "plane": "<i4", "speaker": "<i4", "role": "<i4", "thread": "<i4", "scope": "<i4", "tags": "<i4",
-    "part": "<i4", "order": "<i8", "at": "<i8", "trust": "<i4",
+    "part": "<i4", "order": "<i8", "at": "<i8", "sequence": "<i8", "trust": "<i4",
     "valid_from": "<i8", "valid_to": "<i8", "recorded_at": "<i8", "closed_at": "<i8",
     "chars": "<i4", "informative": "<f4", "body_terms": "<i4", "title_terms": "<i4",
     "check": "<i8", "text_vector": f"|V{DIMENSIONS}", "text_length": "<f4",
@@ -46,6 +46,7 @@ class UnitColumns:
     part: NDArray[np.int32]
     order: NDArray[np.int64]
     at: NDArray[np.int64]
+    sequence: NDArray[np.int64]
     trust: NDArray[np.int32]
     valid_from: NDArray[np.int64]
     valid_to: NDArray[np.int64]

@@ -120,6 +120,7 @@ class IndexState:
         unit of another document, LimitExceeded for more units than an index can hold; then nothing is changed.
         """
         self._renew()
+        changes = list(changes)
         latest = {change.ref: change for change in changes}
         units = [unit for change in latest.values() for unit in change.units]
         if self.columns.size + len(units) > ROWS_MAX:
@@ -144,10 +145,15 @@ class IndexState:
                 self.called[ref.key] = change.called
         # Read before the rows are removed. A unit whose text stays has the same check and finds its vectors again.
         kept = {ref: held for ref in latest if (held := self._vectors_of(ref))}
+        first = {change.ref: change.sequence for change in reversed(changes)}
+        sequences = {
+            ref: change.sequence if change.is_renewed else self.sequence_of(ref) or first[ref]
+            for ref, change in latest.items()
+        }
         for ref in latest:
             self._remove(ref)
         if units:
-            self._add(units, vectors)
+            self._add(units, vectors, sequences)
         for ref, held in kept.items():
             for (model, check), vector in held.items():
                 self._embed(ref, model, {check: vector})
@@ -212,7 +218,7 @@ class IndexState:
     def places(self, rows: NDArray[np.integer[Any]], /) -> list[UnitPlace]:
         """Return where the units at `rows` stand, in that order."""
         columns = self.columns
-        numbers = (column.take(rows).tolist() for column in (columns.part, columns.order, columns.at))
+        numbers = (column.take(rows).tolist() for column in (columns.part, columns.order, columns.at, columns.sequence))
         return list(map(_place, zip(self.refs.of(rows), *numbers, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
@@ -240,6 +246,11 @@ class IndexState:
     def row_of(self, ref: DocumentRef, part: int, /) -> int:
         """Return the row of a unit, 0 if there is none."""
         return next((row for row in self.rows(ref) if self.columns.part[row] == part), 0)
+
+    def sequence_of(self, ref: DocumentRef, /) -> int:
+        """Return the place in the journal of the units of a document; 0 if it has none."""
+        rows = self.rows(ref)
+        return int(self.columns.sequence[rows[0]]) if rows else 0
 
     def unembedded(self, model: str, /) -> NDArray[np.int64]:
         """Return the rows of the units that are to have a vector of `model` and have none."""
@@ -297,7 +308,12 @@ class IndexState:
             columns.bury(row)
             self._count(slice(row, row + 1), -1)
 
-    def _add(self, units: Sequence[SearchUnit], vectors: Sequence[CodedVector | None]) -> None:
+    def _add(
+        self,
+        units: Sequence[SearchUnit],
+        vectors: Sequence[CodedVector | None],
+        sequences: Mapping[DocumentRef, int],
+    ) -> None:
         terms, postings = self.analyser.terms, self.postings
         records: list[tuple[Any, ...]] = []
         said = [_term_counts(terms(unit.text)) if unit.counts is None else unit.counts for unit in units]
@@ -307,7 +323,7 @@ class IndexState:
         for row, (unit, counts, codes) in enumerate(zip(units, said, meant, strict=True), self.columns.size):
             body = postings.add(row, TextField.BODY, counts, unit.learnt)
             title = postings.add(row, TextField.TITLE, _term_counts(terms(unit.title))) if unit.title else 0
-            records.append(self._record(unit, body, title, codes))
+            records.append(self._record(unit, sequences[unit.ref], body, title, codes))
         self.refs.extend([unit.ref for unit in units])
         first = self.columns.append(records)
         rows = range(first, self.columns.size)
@@ -318,7 +334,7 @@ class IndexState:
                 self.vectors.put(row, unit.vector[0], vector)
 
     def _record(
-        self, unit: SearchUnit, body: int, title: int, codes: tuple[NDArray[np.int8], NDArray[np.int8]]
+        self, unit: SearchUnit, sequence: int, body: int, title: int, codes: tuple[NDArray[np.int8], NDArray[np.int8]]
     ) -> tuple[Any, ...]:
         names = self.names
         speaker, told = names.speaker.code(unit.speaker), read_traits(unit.text)
@@ -327,7 +343,7 @@ class IndexState:
             self._learn_name(speaker, unit.speaker)
         return (
             names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
-            names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, unit.trust,
+            names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, sequence, unit.trust,
             unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
             len(unit.text), _text_informativeness(unit.text), body, title, unit.check,
             *(each for code in codes for each in (code.tobytes(), vector_length(code))),

@@ -92,7 +92,7 @@ def fact_hit(
         plane=RecallPlane.LONG_TERM,
         text=fact.content,
         score=round(float(score), 6),
-        at=fact.observed_at,
+        at=fact.ordered_at,
         title=fact.topic,
         kind=fact.kind,
         reach=fact.reach,
@@ -120,17 +120,19 @@ def skill_hit(skill: skills.Skill, /, *, score: float = 0.0, signals: Mapping[st
     )
 
 
-def with_newer(question: ReadQuestion, query: str, hits: tuple[RecallHit, ...], /) -> tuple[RecallHit, ...]:
+def with_newer(
+    question: ReadQuestion, query: str, hits: tuple[RecallHit, ...], places: Mapping[str, int], /
+) -> tuple[RecallHit, ...]:
     """Return the hits; if the question asks for the present state, the last word on a matter before what it replaced.
 
-    A replaced hit names the last word; scores stay with the places.
+    A replaced hit names the last word; scores stay with the places. `places` are those of the hits in time.
     """
     if question.version is AnswerVersion.FIRST or (
         question.version is AnswerVersion.ANY and not asks_how_things_are(query)
     ):
         return hits
     best = hits[:WINDOW]
-    told = [_speaker_told(hit) for hit in best]
+    told = [_speaker_told(hit, places) for hit in best]
     if sum(each is not None for each in told) < 2:
         return hits
     overtaken = last_words(told, query)
@@ -145,7 +147,7 @@ def with_newer(question: ReadQuestion, query: str, hits: tuple[RecallHit, ...], 
     return (*(hit.model_copy(update={"score": place.score}) for hit, place in kept), *hits[WINDOW:])
 
 
-def _speaker_told(hit: RecallHit) -> BestMessage | None:
+def _speaker_told(hit: RecallHit, places: Mapping[str, int]) -> BestMessage | None:
     coverage = hit.signals.get("coverage", 0.0)
     if (
         coverage < HELD
@@ -154,7 +156,7 @@ def _speaker_told(hit: RecallHit) -> BestMessage | None:
         or hit.at is None
     ):
         return None
-    return BestMessage(hit.speaker, hit.role, hit.at, coverage, hit.text)
+    return BestMessage(hit.speaker, hit.role, places[hit.id], coverage, hit.text)
 
 
 _ASKED = {"query", "filters", "diversity", "min_score", "extent"}

@@ -21,10 +21,12 @@ from elytron.indexing.units import (
     covered_unit,
     embedded_of,
     embedded_of_value,
+    is_renewed,
     label_changes,
     overridden_ref,
     source_of,
     subject_names,
+    units_change,
     units_of,
     units_of_value,
     vectors_ref,
@@ -127,7 +129,8 @@ class WaitingCommits:
 def _take_commit(fed: FedCommit) -> TakenCommit:
     """Return what an index is to be given of `fed`."""
     taken = TakenCommit(fed.first, fed.mark, [], [], None)
-    for ref, value in fed.written.items():
+    # The journal names the documents in the order in which they were written.
+    for sequence, (ref, value) in enumerate(fed.written.items(), fed.first):
         if isinstance(value, VectorSet):
             taken.embedded.append(embedded_of_value(*source_of(ref), value))
         elif isinstance(value, EmbeddingChoice):
@@ -135,7 +138,7 @@ def _take_commit(fed: FedCommit) -> TakenCommit:
         elif isinstance(value, Subject):
             taken.changes.append(DocumentChange(ref, called=subject_names(value)))
         else:
-            taken.changes.append(DocumentChange(ref, units_of_value(ref, value)))
+            taken.changes.append(units_change(ref, units_of_value(ref, value), sequence))
     return taken
 
 
@@ -458,7 +461,9 @@ class SpaceIndexes:
             )
 
     async def _apply(self, space: SpaceId, index: "SpaceIndex", entries: Sequence[JournalEntry]) -> None:
-        named = dict.fromkeys(entry.ref for entry in entries)
+        named: dict[DocumentRef, int] = {}
+        for entry in entries:
+            named[entry.ref] = entry.sequence if is_renewed(entry.ref) else named.get(entry.ref, entry.sequence)
         sources = [ref for ref in named if ref.collection in INDEXED]
         vectors = dict.fromkeys(ref for ref in named if ref.collection == VECTORS)
         # A memory that is shown again brings no vectors with it: they may have been stored long before.
@@ -467,7 +472,7 @@ class SpaceIndexes:
         edits = [ref for ref in named if ref.collection == EDITS]
         subjects = [ref for ref in named if ref.collection == SUBJECTS]
         found = await self._read(space, [*sources, *vectors, *choice, *edits, *subjects])
-        changes = [DocumentChange(ref, _document_units(found[ref])) for ref in sources]
+        changes = [units_change(ref, _document_units(found[ref]), named[ref]) for ref in sources]
         changes += [DocumentChange(ref, called=_document_names(found[ref])) for ref in subjects]
         if edits:
             changes += await self._covered(space, {ref: found[ref] for ref in edits})

@@ -61,6 +61,16 @@ def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
             return _kept_units(ref, value)
 
 
+def units_change(ref: DocumentRef, units: tuple[SearchUnit, ...], sequence: int, /) -> DocumentChange:
+    """Return what an index is told of a document that the journal mentions at `sequence`."""
+    return DocumentChange(ref, units, sequence=sequence, is_renewed=is_renewed(ref))
+
+
+def is_renewed(ref: DocumentRef, /) -> bool:
+    """Return whether the time of a document is that of its last change: a turn or fact keeps its own."""
+    return ref.collection not in {transcript.TURNS, facts.FACTS}
+
+
 def plane_of(plane: str, /) -> str:
     """Return the plane, for callers, of units that stand under `plane` in the index."""
     return RecallPlane.TRANSCRIPT if plane == PRIVATE_TALK else plane
@@ -165,7 +175,7 @@ def _fact_unit(
         plane=RecallPlane.LONG_TERM,
         text=fact.content,
         title=title,
-        at=fact.observed_at,
+        at=fact.ordered_at,
         scope=(
             ("kind", fact.kind),
             ("authority", fact.authority),
@@ -289,7 +299,7 @@ def covered_unit(ref: DocumentRef, edit: MemoryOverride, document: Document, /) 
     if document.ref.collection == facts.FACTS:
         fact = facts.Fact.from_bytes(document.body)
         return SearchUnit(
-            ref=ref, part=0, plane=COVERED, text=fact.content, title=fact.topic, at=fact.observed_at, scope=scope
+            ref=ref, part=0, plane=COVERED, text=fact.content, title=fact.topic, at=fact.ordered_at, scope=scope
         )
     turn = transcript.Turn.from_bytes(document.body)
     _, _, part = edit.memory_id.partition("#")

@@ -248,6 +248,7 @@ async def _recalled_items(gathered: GatheredHits, *, room: int) -> tuple[Recalle
                 text=hit.text,
                 speaker=hit.speaker or hit.role,
                 at=hit.at,
+                place=gathered.places.get(hit.id, 0),
                 score=hit.score,
                 is_overtaken=hit.newer is not None,
                 is_outside=hit.trust is TrustLevel.OUTSIDE,

@@ -1,6 +1,6 @@
 """Recall: what answers a query, best first, and why a memory that was asked about is not among the hits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from elytron.context import OperationContext
@@ -99,7 +99,8 @@ class _PageExtent(NamedTuple):
 
     is_open: bool
     """True if as many are returned as there is room for."""
-    is_by_time: bool
+    places: Mapping[str, int] | None
+    """The places of the hits in the order of time, if they are to be in that order."""
     max_tokens: int | None
 
     def page(self, hits: Sequence[RecallHit], count: int, /) -> Sequence[RecallHit]:
@@ -110,17 +111,17 @@ class _PageExtent(NamedTuple):
         """Return `hits` in the order in which they are returned."""
         # Text from outside comes behind all else.
         return (
-            tuple(sorted(hits, key=lambda hit: (hit.trust is TrustLevel.OUTSIDE, hit.at or 0)))
-            if self.is_by_time
+            tuple(sorted(hits, key=lambda hit: (hit.trust is TrustLevel.OUTSIDE, places.get(hit.id, 0))))
+            if (places := self.places) is not None
             else hits
         )
 
 
 def _extent_of(request: MemoryRecallRequest, gathered: GatheredHits) -> _PageExtent:
     if request.extent is RecallExtent.LIMIT or not gathered.wants_several:
-        return _PageExtent(is_open=False, is_by_time=False, max_tokens=request.max_tokens)
+        return _PageExtent(is_open=False, places=None, max_tokens=request.max_tokens)
     most = limits.RECALL_NEEDED_TOKENS if request.max_tokens is None else request.max_tokens
-    return _PageExtent(is_open=True, is_by_time=gathered.retells, max_tokens=most)
+    return _PageExtent(is_open=True, places=gathered.places if gathered.retells else None, max_tokens=most)
 
 
 def _gathered_count(ctx: OperationContext, request: MemoryRecallRequest, end: int) -> int:

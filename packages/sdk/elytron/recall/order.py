@@ -100,25 +100,29 @@ class RankedMemory(NamedTuple):
 
     score: float
     at: int
+    sequence: int
     key: str
     part: int
     found: RecallHit | UnitCandidate | ScoredFact
 
 
 _new: Callable[..., Any] = tuple[Any, ...].__new__
-in_place: Callable[[tuple[float, int, str, int, UnitCandidate | ScoredFact]], RankedMemory] = partial(
+in_place: Callable[[tuple[float, int, int, str, int, UnitCandidate | ScoredFact]], RankedMemory] = partial(
     _new, RankedMemory
 )
 """Makes a `RankedMemory` of its parts, in fewer steps than the class itself: a recall does it for all that it finds."""
 
 
-def ranked_facts(facts: Sequence[ScoredFact], estimates: Mapping[str, float], /) -> list[RankedMemory]:
+def ranked_facts(
+    facts: Sequence[ScoredFact], estimates: Mapping[str, float], sequences: Mapping[str, int], /
+) -> list[RankedMemory]:
     """Return facts in their places, each worth its points or the estimate of the search, whichever is more."""
     return [
         in_place(
             (
                 max(round(weights.common_scale(item.match), 6), estimates[item.fact.id]),
-                item.fact.observed_at,
+                item.fact.ordered_at,
+                sequences[item.fact.id],
                 item.fact.id,
                 0,
                 item,
@@ -131,7 +135,7 @@ def ranked_facts(facts: Sequence[ScoredFact], estimates: Mapping[str, float], /)
 def turns_of(found: FoundCandidates, /) -> list[RankedMemory]:
     """Return the turns found, each with its score."""
     return [
-        in_place((score, item.unit.at, item.unit.ref.key, item.unit.part, item))
+        in_place((score, item.unit.at, item.unit.sequence, item.unit.ref.key, item.unit.part, item))
         for score, item in zip(answer_scores(found), found.found, strict=True)
     ]
 
@@ -141,9 +145,9 @@ def in_own_order(ranked: Sequence[RankedMemory], /) -> list[RankedMemory]:
     return sorted(ranked, key=_rank_key)
 
 
-def _rank_key(item: RankedMemory) -> tuple[float, int, str, int]:
-    score, at, key, part, _ = item
-    return -score, -at, key, part
+def _rank_key(item: RankedMemory) -> tuple[float, int, int, str, int]:
+    score, at, sequence, key, part, _ = item
+    return -score, -at, -sequence, key, part
 
 
 def in_one_order(ranked: list[RankedMemory], route: weights.PlaneRoute, /) -> list[RankedMemory]:

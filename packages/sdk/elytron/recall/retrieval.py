@@ -3,11 +3,12 @@
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from types import MappingProxyType
 from typing import NamedTuple
 
 from elytron.context import OperationContext
 from elytron.documents.hits import fact_hit, skill_hit, with_newer
-from elytron.documents.planes import ASKED, kept_memory, text_of, title_of
+from elytron.documents.planes import ASKED, kept_memory, place_of, text_of, title_of
 from elytron.documents.stored_values import documents_at, values_at
 from elytron.embedding.embed_pass import nudge_embedding
 from elytron.indexing.units import COVERED, SESSION, plane_of
@@ -50,7 +51,7 @@ from elytron_core.contracts.tools import AgentToolHint, ToolExperienceStatus
 from elytron_core.ids import SkillId, SpaceId, TurnId
 from elytron_core.planes import transcript
 from elytron_core.planes.embedding import ModelReach
-from elytron_core.planes.facts import topic_key
+from elytron_core.planes.facts import FACTS, topic_key
 from elytron_core.planes.skills import Skill
 from elytron_core.policy import time_ranges
 from elytron_core.policy.ranking import query as query_question
@@ -84,6 +85,8 @@ class GatheredHits(NamedTuple):
     hits: tuple[RecallHit, ...] = ()
     order: tuple[PlacedMemory, ...] = ()
     """The whole order with the signals of each, if `depth` was given."""
+    places: Mapping[str, int] = MappingProxyType({})
+    """The place of each hit in the order of time, by its id."""
     scores: tuple[float, ...] = ()
     """The scores of all that was put in order, hits and beyond."""
     answered: float = 0.0
@@ -173,13 +176,15 @@ async def gather_hits(
     asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
     seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), limit=limit, now=now)
-    hits = with_newer(question, query, seen)[:limit]
+    places = time_places(index, seen)
+    hits = with_newer(question, query, seen, places)[:limit]
     return GatheredHits(
         None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
         hits,
         order=tuple(map(placed_memory, ranked)) if depth else (),
         scores=tuple([item.score for item in ranked]),
         answered=max(hits[0].score, *map(answer_estimate, found.values())) if hits else 0.0,
+        places=places,
         alias=conversation.trust,
         considered=sum(part.searched for part in found.values()),
         available=sum(part.pool for part in found.values()),
@@ -331,7 +336,8 @@ async def _rank_facts(
     facts = [ctx.folds.readings.fact(scope.space, document) for document in documents.values()]
     estimates = _unit_estimates(found)
     matching = [item for item in score_facts(facts, asked.of_beliefs(found)) if item.match > 0]
-    ranked = ranked_facts(diversify_facts(matching, asked.facts), estimates)
+    sequences = {item.unit.ref.key: item.unit.sequence for item in found.found}
+    ranked = ranked_facts(diversify_facts(matching, asked.facts), estimates, sequences)
     others = {item.fact.id for item in matching}
     signals = {item.unit.ref.key: item for item in found.found}
     # Without a word in common: found by the index alone, whose score they keep.
@@ -340,7 +346,7 @@ async def _rank_facts(
         for said in facts
         if said.fact.id not in others
     ]
-    return ranked + [RankedMemory(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+    return ranked + [RankedMemory(hit.score, hit.at or 0, sequences[hit.id], hit.id, 0, hit) for hit in hits]
 
 
 def _unit_estimates(found: FoundCandidates) -> dict[str, float]:
@@ -359,22 +365,23 @@ async def _rank_skills(
     if not documents:
         return []
     skills = [Skill.from_bytes(document.body) for document in documents.values()]
-    scored = score_skills(skills, asked.of_beliefs(found), ranks=_skill_ranks(found))
+    sequences = {SkillId(item.unit.ref.key): item.unit.sequence for item in found.found}
+    scored = score_skills(skills, asked.of_beliefs(found), ranks=_skill_ranks(found), sequences=sequences)
     estimates, signals = _unit_estimates(found), {item.unit.ref.key: signals_of(item) for item in found.found}
-    hits = [
-        skill_hit(
+    hits = {
+        item.skill.id: skill_hit(
             item.skill, score=max(weights.common_scale(item.match), estimates[item.skill.id]), signals=item.signals
         )
         for item in scored
-    ]
+    }
     topics = {topic_key(item.skill.topic) for item in scored}
     # Found by the index alone. Of a topic that was scored, the scored skill is enough.
-    hits += [
-        skill_hit(skill, score=estimates[skill.id], signals=signals[skill.id])
+    hits |= {
+        skill.id: skill_hit(skill, score=estimates[skill.id], signals=signals[skill.id])
         for skill in skills
         if skill.is_recallable and topic_key(skill.topic) not in topics
-    ]
-    return [RankedMemory(hit.score, hit.at or 0, hit.id, 0, hit) for hit in hits]
+    }
+    return [RankedMemory(hit.score, hit.at or 0, sequences[skill], hit.id, 0, hit) for skill, hit in hits.items()]
 
 
 def _skill_ranks(found: FoundCandidates) -> tuple[SkillId, ...]:
@@ -397,7 +404,7 @@ async def _rank_kept(ctx: OperationContext, scope: Scope, found: FoundCandidates
         told = similarity.pad_words(similarity.normalise_text(f"{title_of(memory.value)} {text_of(memory.value)}"))
         share = sum(similarity.has_any(told, signs) for signs in terms) / max(len(terms), 1)
         hit = memory.found(score=max(estimate, round(HELD_SCORE * share, 6)), signals=signals_of(item), now=now)
-        ranked.append(RankedMemory(hit.score, hit.at or 0, hit.id, 0, hit))
+        ranked.append(RankedMemory(hit.score, hit.at or 0, item.unit.sequence, hit.id, 0, hit))
     return ranked
 
 
@@ -458,6 +465,18 @@ def _refs_of(hit: RecallHit) -> tuple[DocumentRef, ...]:
         if hit.plane is RecallPlane.TRANSCRIPT
         else ()
     )
+
+
+def time_places(index: SpaceIndex, hits: Sequence[RecallHit], /) -> dict[str, int]:
+    """Return the place of each hit in the order of time, by its id; the journal decides between equal times."""
+
+    def moment(hit: RecallHit) -> tuple[int, int, int]:
+        kept = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
+        refs = _refs_of(hit) or ((kept,) if kept is not None else ())
+        part = hit.id.partition("#")[2] if hit.plane is RecallPlane.TRANSCRIPT else ""
+        return hit.at or 0, max(map(index.sequence_of, refs), default=0), int(part or 0)
+
+    return {hit.id: place for place, hit in enumerate(sorted(hits, key=moment))}
 
 
 def _id_of(unit: UnitView) -> str:

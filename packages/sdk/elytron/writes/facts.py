@@ -209,7 +209,7 @@ def _replace_versions(
     book: _SlotBook, fact: planes_facts.Fact, versions: Sequence[planes_facts.Fact], *, because: str, now: Instant
 ) -> None:
     """End the other versions of a slot at the beginning of `fact`."""
-    began = fact.valid_from if fact.valid_from is not None else fact.observed_at
+    began = fact.valid_from if fact.valid_from is not None else fact.ordered_at
     for version in replaceable_versions(versions, at=now):
         closed = replace_version(version, began=began, at=now, because=because, by=fact.id)
         if closed is not None:
@@ -242,7 +242,8 @@ def _draft_fact(
         confidence=rules.effective_confidence(draft),
         tier=draft.tier,
         certainty=draft.certainty,
-        observed_at=observed_at,
+        # Stored as claimed: a claim of the future is data, and only its place in the order is another.
+        observed_at=draft.observed_at if draft.observed_at is not None else now,
         recorded_at=now,
         confirmed_at=observed_at,
         valid_from=began,
@@ -289,7 +290,7 @@ def draft_of(fact: planes_facts.Fact, /, *, citations: tuple[str, ...] = ()) -> 
         tier=fact.tier,
         certainty=fact.certainty,
         reach=fact.reach,
-        observed_at=fact.observed_at,
+        observed_at=fact.ordered_at,
         valid_from=fact.valid_from,
         valid_to=fact.valid_to,
     )

@@ -11,7 +11,7 @@ from elytron.documents.planes import id_of
 from elytron.documents.stored_values import ChangeSet, documents_at
 from elytron.writes.commit import PlannedWrite, SettledChanges, settle_changes, settle_report
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import Instant, order_time
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.skills import RuntimeSkillReuseReport
 from elytron_core.contracts.tools import AgentToolUsageFeedback, AgentToolUsageFeedbackWrite, ExperienceDecision
@@ -148,13 +148,14 @@ def _admit_skill(
     if judgement.verdict is not AdmissionVerdict.ACCEPT:
         return _skill_decision(name, None, judgement.outcome, judgement.reason, verdict=judgement.verdict)
     current = shelf.get(name)
-    if current is not None and item.observed_at is not None and item.observed_at < current.observed_at:
+    observed_at = order_time(item.observed_at, recorded_at=now)
+    if current is not None and observed_at < order_time(current.observed_at, recorded_at=current.updated_at, now=now):
         return _skill_decision(name, current.name, WriteOutcome.SKIPPED, OLDER)
     skill = _next_skill(record, write, item, current, now)
     if current is not None and current.is_recallable and current.content == skill.content:
         return _confirm_skill(shelf, name, current, skill)
     twins = shelf.twins(skill)
-    newer = next((twin for twin in twins if twin.observed_at > skill.observed_at), None)
+    newer = next((twin for twin in twins if twin.ordered_at > skill.ordered_at), None)
     if newer is not None and current is None:
         confirmed = _confirm_skill(shelf, name, newer, skill)
         return confirmed.model_copy(update={"reason": f"the same as {newer.name}, which was observed later"})

@@ -461,4 +461,4 @@ def _text_numbers(text: str) -> tuple[str, ...]:
 
 
 def _fact_worth(fact: Fact) -> tuple[int, int, int, str]:
-    return _SURENESS[fact.confidence], fact.evidence_count, fact.observed_at, fact.id
+    return _SURENESS[fact.confidence], fact.evidence_count, fact.ordered_at, fact.id

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, assert_never
 
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import Instant, order_time
 from elytron_core.contracts import transcript as contracts_write
 from elytron_core.contracts.continuity import EdgeDraft, SubjectDraft
 from elytron_core.contracts.facts import FactDraft
@@ -246,8 +246,8 @@ def may_bound(draft: FactDraft, known: facts.Fact, /, *, at: Instant) -> bool:
 
 
 def observation_time(draft: FactDraft, /, *, at: Instant) -> Instant:
-    """Return when what a draft says was observed."""
-    return draft.observed_at if draft.observed_at is not None else at
+    """Return when what a draft says was observed: as claimed, but not after `at`, when it is recorded."""
+    return order_time(draft.observed_at, recorded_at=at)
 
 
 def end_of(draft: FactDraft, /, *, at: Instant) -> Instant | None:
@@ -267,12 +267,14 @@ def _is_of_another_time(draft: FactDraft, known: facts.Fact, *, at: Instant) -> 
 def _is_before_deletion(draft: FactDraft, newest: facts.Fact, *, at: Instant) -> bool:
     if newest.state is not facts.FactState.DELETED:
         return False
-    gone_at = newest.gone_at if newest.gone_at is not None else newest.closed_at
-    return gone_at is not None and observation_time(draft, at=at) < gone_at
+    if newest.closed_at is None:
+        return False
+    gone_at = order_time(newest.gone_at, recorded_at=newest.closed_at, now=at)
+    return observation_time(draft, at=at) < gone_at
 
 
 def _overwrite_refusal(draft: FactDraft, known: facts.Fact, *, at: Instant) -> str:
-    if observation_time(draft, at=at) < known.observed_at:
+    if observation_time(draft, at=at) < order_time(known.observed_at, recorded_at=known.recorded_at, now=at):
         return OLDER_OBSERVATION
     if SURENESS[effective_confidence(draft)] < SURENESS[_capped_confidence(known.authority, known.confidence)]:
         return LESS_SURE

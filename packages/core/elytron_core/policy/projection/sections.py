@@ -428,6 +428,8 @@ class RecalledItem(Value):
     text: str
     speaker: str | None = None
     at: Instant | None = None
+    place: int = 0
+    """Its place in the order of time among the recalled memories."""
     score: float = 0.0
     is_overtaken: bool = False
     """True if a later word on the same matter is shown above it."""

@@ -241,9 +241,11 @@ def score_facts(
 def best_first(scored: Iterable[ScoredFact], /) -> list[ScoredFact]:
     """Return scored facts by all their points.
 
-    Equal points fall to the later observation, then the smaller id, so the order never depends on the one given.
+    Equal points fall to the later observation, then to the later recording, so the order never depends on the one
+    given.
     """
-    return sorted(scored, key=lambda item: (-item.score, -item.fact.observed_at, item.fact.id))
+    latest = sorted(scored, key=lambda item: (item.fact.ordered_at, item.fact.id), reverse=True)
+    return sorted(latest, key=lambda item: -item.score)
 
 
 def diversify_facts(scored: Sequence[ScoredFact], limit: int) -> list[ScoredFact]:
@@ -362,7 +364,7 @@ def _date_points(fact: facts.Fact, date: time_ranges.NamedDate, weights: FactWei
     ]
     if not date.month:
         return weights.year_shared if any(date.is_met_by(other) for other in told) else 0
-    if not any(date.is_met_by(other) for other in (*told, time_ranges.day_of(fact.observed_at))):
+    if not any(date.is_met_by(other) for other in (*told, time_ranges.day_of(fact.ordered_at))):
         return 0
     return weights.day_shared if date.day else weights.month_shared
 
@@ -374,8 +376,8 @@ def _worth_points(fact: facts.Fact, query: FactQuery, weights: FactWeights) -> t
         min(evidence, weights.evidence_max),
         weights.authority.get(fact.authority, 0),
         weights.same_chat * (fact.chat is not None and fact.chat == query.chat),
-        by_age(query.now - fact.observed_at, week=weights.recent_week, month=weights.recent_month),
-        by_age(query.now - fact.confirmed_at, week=weights.confirmed_week, month=weights.confirmed_month),
+        by_age(query.now - fact.ordered_at, week=weights.recent_week, month=weights.recent_month),
+        by_age(query.now - fact.last_confirmed_at, week=weights.confirmed_week, month=weights.confirmed_month),
         weights.confidence.get(fact.confidence, 0),
         _by_freshness(fact, query, weights),
     )

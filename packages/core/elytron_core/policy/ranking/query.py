@@ -283,11 +283,12 @@ _TELLS: Final = re.compile(r"[^.!?。！？\s][^.!?。！？]*(?:[.!。！]|\Z)"
 
 
 class BestMessage(NamedTuple):
-    """A message among the best: whose it is, when it was said, and the share of the query's words that it holds."""
+    """A message among the best: whose it is, its place in time, and the share of the query's words that it holds."""
 
     speaker: str | None
     role: str | None
-    at: Instant
+    place: int
+    """Its place in the order of time: a later message has a higher one."""
     coverage: float
     text: str
 
@@ -361,7 +362,7 @@ def _unchanging_words() -> frozenset[str]:
 def _may_overtake(later: BestMessage | None, older: BestMessage | None) -> bool:
     if later is None or older is None or min(older.coverage, later.coverage) < HELD:
         return False
-    return later.at > older.at and (later.speaker, later.role) == (older.speaker, older.role)
+    return later.place > older.place and (later.speaker, later.role) == (older.speaker, older.role)
 
 
 def _number_signs(sentences: Iterable[str]) -> frozenset[bool]:

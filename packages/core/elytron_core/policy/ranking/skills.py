@@ -74,13 +74,16 @@ def score_skills(
     *,
     ranks: Sequence[SkillId] = (),
     weights: SkillWeights = STANDARD,
+    sequences: Mapping[SkillId, int] | None = None,
     limit: int = SKILLS_MAX,
 ) -> list[ScoredSkill]:
     """Return up to `limit` recallable skills that match, best first, one per topic.
 
     `ranks` are skills as full-text search ordered them, best first; its points choose among those that match.
-    Equal points fall to the later update, then the smaller id, so the order never depends on the input's.
+    Equal points fall to the later update, by its time and then by `sequences`, its place in the journal, then to the
+    smaller id, so the order never depends on the input's.
     """
+    later = sequences if sequences is not None else {}
     asked = prepare_query(query, grounding_share=weights.grounding_share)
     places = dict(zip(ranks, weights.full_text, strict=False))
     scored = [
@@ -88,7 +91,7 @@ def score_skills(
         for skill in skills
         if skill.is_recallable
     ]
-    scored.sort(key=lambda item: (-item.score, -item.skill.updated_at, item.skill.id))
+    scored.sort(key=lambda item: (-item.score, -item.skill.updated_at, -later.get(item.skill.id, 0), item.skill.id))
     best: dict[str, ScoredSkill] = {}
     for item in scored:
         # Worth without a match would return the same good skills for each query.
