@@ -260,14 +260,16 @@ class SearchUnit(NamedTuple):
 class DocumentChange:
     """All units that the document `ref` now has; none if it is gone. `called` are names that it says mean one.
 
-    `sequence` is the place in the journal at which the document is mentioned; it orders the units among others of the
-    same time. Units that are replaced keep the place of those before them, unless the document `is_renewed`.
+    `sequence` is the place in the journal at which the document is mentioned, 0 if it is gone; it orders the units among
+    others of the same time. Units that are replaced, or were hidden, keep the place of those before them, unless the
+    document `is_renewed`; a document that corrects another takes the place of that one, its `origin`.
     """
 
     ref: DocumentRef
     units: tuple[SearchUnit, ...] = ()
     called: tuple[str, ...] = ()
     sequence: int = 0
+    origin: DocumentRef | None = None
     is_renewed: bool = False
     """Whether its time is that of its last change."""
 

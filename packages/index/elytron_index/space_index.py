@@ -79,6 +79,7 @@ def dump_checkpoint(frozen: FrozenState, watermark: int, labels: str, /) -> Iter
         "compared": frozen.compared,
         "english": frozen.is_english,
         "called": frozen.called,
+        "hidden": [(*ref, sequence) for ref, sequence in frozen.hidden.items()],
         "segments": len(frozen.segments),
         "models": [(model, vectors.dimension) for model, vectors in models],
         "collections": list(refs.collections),
@@ -144,7 +145,10 @@ def load_checkpoint(data: Bytes, analyser: TextAnalyser, labels: str, /) -> tupl
         vectors.load(coarse, fine, arrays.next())
     called = {key: tuple(each) for key, each in told["called"].items()}
     compared, is_english = told["compared"], told.get("english", False)
-    frozen = FrozenState(columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called)
+    hidden = {DocumentRef(collection, key): sequence for collection, key, sequence in told["hidden"]}
+    frozen = FrozenState(
+        columns, names, refs, threaded, vocabulary, segments, models, compared, is_english, called, hidden
+    )
     return IndexState.of(frozen, analyser), told["watermark"]
 
 

@@ -46,6 +46,7 @@ class FrozenState:
     is_english: bool
     """That model reads English alone."""
     called: dict[str, tuple[str, ...]]
+    hidden: dict[DocumentRef, int]
 
     def compacted(self) -> "FrozenState":
         """Return the same without what is gone, terms and names included, and each thread's units side by side."""
@@ -67,8 +68,9 @@ class FrozenState:
         vocabulary = TermVocabulary(kept_terms(terms))
         threaded = numbers[self.threaded]
         return FrozenState(
-            columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.is_english, self.called
-        )
+            columns, names, refs, threaded, vocabulary, [segment], models, self.compared, self.is_english, self.called,
+            self.hidden,
+        )  # fmt: skip
 
     def settled(self) -> "FrozenState":
         """Return the same with small segments of postings joined."""
@@ -79,6 +81,7 @@ _FULL_CHARS = 250
 Code = NDArray[np.int8]
 
 _COMPACT_DEAD = 1_024
+_HIDDEN_MOST = 4_096
 _OVERGROWN = 3
 _new: Callable[..., Any] = tuple[Any, ...].__new__
 _view: Callable[[tuple[Any, ...]], UnitView] = partial(_new, UnitView)
@@ -101,6 +104,8 @@ class IndexState:
         self.is_english = False
         self.called: dict[str, tuple[str, ...]] = {}
         """The names that mean one, by the key of the document that says so."""
+        self.hidden: dict[DocumentRef, int] = {}
+        """The places in the journal of documents without units, the latest of them."""
         self.embeddable = 0
         self.refs = RowRefs()
         self.threads = ThreadRows(self.columns, self.refs)
@@ -146,10 +151,13 @@ class IndexState:
         # Read before the rows are removed. A unit whose text stays has the same check and finds its vectors again.
         kept = {ref: held for ref in latest if (held := self._vectors_of(ref))}
         first = {change.ref: change.sequence for change in reversed(changes)}
-        sequences = {
-            ref: change.sequence if change.is_renewed else self.sequence_of(ref) or first[ref]
-            for ref, change in latest.items()
-        }
+        sequences: dict[DocumentRef, int] = {}
+        for ref, change in latest.items():
+            place = 0 if change.is_renewed else self.sequence_of(ref)
+            if not place and change.origin is not None:
+                place = sequences.get(change.origin) or self.sequence_of(change.origin)
+            sequences[ref] = place or (change.sequence if change.is_renewed else first[ref])
+        self._note_hidden(latest, sequences)
         for ref in latest:
             self._remove(ref)
         if units:
@@ -178,7 +186,7 @@ class IndexState:
         vocabulary, segments = self.postings.vocabulary.frozen(), list(self.postings.segments)
         return FrozenState(
             self.columns.frozen(), self.names.copy(), self.refs.frozen(), self.threads.all_rows(),
-            vocabulary, segments, models, self.compared, self.is_english, self.called.copy(),
+            vocabulary, segments, models, self.compared, self.is_english, self.called.copy(), self.hidden.copy(),
         )  # fmt: skip
 
     @classmethod
@@ -188,7 +196,7 @@ class IndexState:
         columns = state.columns = frozen.columns
         state.names, state.refs = frozen.names, frozen.refs
         state.compared, state.is_english = frozen.compared, frozen.is_english
-        state.called = frozen.called.copy()
+        state.called, state.hidden = frozen.called.copy(), frozen.hidden.copy()
         state.postings.load(frozen.vocabulary, frozen.segments)
         state.vectors.models = frozen.models
         state.threads = ThreadRows(columns, state.refs)
@@ -250,7 +258,7 @@ class IndexState:
     def sequence_of(self, ref: DocumentRef, /) -> int:
         """Return the place in the journal of the units of a document; 0 if it has none."""
         rows = self.rows(ref)
-        return int(self.columns.sequence[rows[0]]) if rows else 0
+        return int(self.columns.sequence[rows[0]]) if rows else self.hidden.get(ref, 0)
 
     def unembedded(self, model: str, /) -> NDArray[np.int64]:
         """Return the rows of the units that are to have a vector of `model` and have none."""
@@ -280,6 +288,15 @@ class IndexState:
         """Forget what was looked up of the units as they were."""
         self.sights = VisibleRowsCache(self.columns, self.names)
         self.scanned: ScannedQuery | MeasuredQuery | None = None
+
+    def _note_hidden(self, latest: Mapping[DocumentRef, DocumentChange], sequences: Mapping[DocumentRef, int]) -> None:
+        """Keep the places of documents that have no unit now, for the time when they are shown again."""
+        for ref, change in latest.items():
+            self.hidden.pop(ref, None)
+            if not change.units and change.sequence and not change.is_renewed:
+                self.hidden[ref] = sequences[ref]
+        while len(self.hidden) > _HIDDEN_MOST:
+            del self.hidden[next(iter(self.hidden))]
 
     def _vectors_of(self, ref: DocumentRef) -> dict[tuple[str, int], CodedVector]:
         if not self.vectors.models:

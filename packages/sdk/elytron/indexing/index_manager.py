@@ -21,14 +21,14 @@ from elytron.indexing.units import (
     covered_unit,
     embedded_of,
     embedded_of_value,
+    indexed_value,
     is_renewed,
     label_changes,
     overridden_ref,
+    replaced_fact,
     source_of,
     subject_names,
-    units_change,
-    units_of,
-    units_of_value,
+    value_change,
     vectors_ref,
 )
 from elytron_core import limits
@@ -138,7 +138,7 @@ def _take_commit(fed: FedCommit) -> TakenCommit:
         elif isinstance(value, Subject):
             taken.changes.append(DocumentChange(ref, called=subject_names(value)))
         else:
-            taken.changes.append(units_change(ref, units_of_value(ref, value), sequence))
+            taken.changes.append(value_change(ref, value, sequence, fed.written))
     return taken
 
 
@@ -472,7 +472,12 @@ class SpaceIndexes:
         edits = [ref for ref in named if ref.collection == EDITS]
         subjects = [ref for ref in named if ref.collection == SUBJECTS]
         found = await self._read(space, [*sources, *vectors, *choice, *edits, *subjects])
-        changes = [units_change(ref, _document_units(found[ref]), named[ref]) for ref in sources]
+        values = {ref: indexed_value(document) for ref in sources if (document := found[ref]) is not None}
+        replaced = {place for value in values.values() if (place := replaced_fact(value)) is not None} - values.keys()
+        for ref, document in (await self._read(space, list(replaced))).items():
+            if document is not None:
+                values[ref] = indexed_value(document)
+        changes = [value_change(ref, values.get(ref), named[ref], values) for ref in sources]
         changes += [DocumentChange(ref, called=_document_names(found[ref])) for ref in subjects]
         if edits:
             changes += await self._covered(space, {ref: found[ref] for ref in edits})
@@ -506,10 +511,6 @@ class SpaceIndexes:
             page = refs[start : start + limits.SCAN_MAX]
             found |= zip(page, await self._store.get(space, page), strict=True)
         return found
-
-
-def _document_units(document: Document | None) -> tuple[SearchUnit, ...]:
-    return units_of(document) if document is not None else ()
 
 
 def _document_names(document: Document | None) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ The cache keeps parsed turns and facts, so that an unchanged one is not parsed a
 import json
 import struct
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
@@ -45,7 +45,12 @@ PARTS = 1_024
 
 def units_of(document: Document, /) -> tuple[SearchUnit, ...]:
     """Return the units of a document; none if nothing in it may be recalled."""
-    return units_of_value(document.ref, INDEXED[document.ref.collection].from_bytes(document.body))
+    return units_of_value(document.ref, indexed_value(document))
+
+
+def indexed_value(document: Document, /) -> Value:
+    """Return what a document holds that is recalled."""
+    return INDEXED[document.ref.collection].from_bytes(document.body)
 
 
 def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
@@ -61,9 +66,31 @@ def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
             return _kept_units(ref, value)
 
 
-def units_change(ref: DocumentRef, units: tuple[SearchUnit, ...], sequence: int, /) -> DocumentChange:
-    """Return what an index is told of a document that the journal mentions at `sequence`."""
-    return DocumentChange(ref, units, sequence=sequence, is_renewed=is_renewed(ref))
+def value_change(ref: DocumentRef, value: Value | None, sequence: int, beside: Mapping[DocumentRef, Value], /) -> DocumentChange:
+    """Return what an index is told of a document that the journal mentions at `sequence`; None is one that is gone.
+
+    `beside` has the fact that it replaces, if any.
+    """
+    if value is None:
+        return DocumentChange(ref)
+    origin = replaced_fact(value)
+    before = beside.get(origin) if origin is not None else None
+    is_corrected = isinstance(before, Fact) and before.state is facts.FactState.CORRECTED
+    is_correction = is_corrected and before.superseded_by == ref.key
+    return DocumentChange(
+        ref,
+        units_of_value(ref, value),
+        sequence=sequence,
+        origin=origin if is_correction else None,
+        is_renewed=is_renewed(ref),
+    )
+
+
+def replaced_fact(value: Value | None, /) -> DocumentRef | None:
+    """Return the place of the fact whose place in its slot `value` took; None if it took none."""
+    if not isinstance(value, Fact) or value.supersedes is None:
+        return None
+    return DocumentRef(facts.FACTS, value.supersedes)
 
 
 def is_renewed(ref: DocumentRef, /) -> bool:
