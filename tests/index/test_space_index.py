@@ -47,11 +47,27 @@ def test_a_view_tells_all_but_the_text() -> None:
         trust=3,
     )  # fmt: skip
     index = SpaceIndex(ANALYSER)
-    index.apply([DocumentChange(REF, (unit(), whole))], watermark=4)
+    index.apply([DocumentChange(REF, (unit(), whole), sequence=12)], watermark=14)
 
-    assert index.watermark == 4
+    assert index.watermark == 14
     assert index.units_of(REF)[1] == UnitView(
-        REF, 2, "facts", "Ada", "user", "cc", 7, 1_000, (("agent", "x"), ("project", "p")), ("red",), 1, 9, 2, 8, 3, 4
+        REF,
+        2,
+        "facts",
+        "Ada",
+        "user",
+        "cc",
+        7,
+        1_000,
+        (("agent", "x"), ("project", "p")),
+        ("red",),
+        1,
+        9,
+        2,
+        8,
+        3,
+        4,
+        12,
     )
     assert (index.units, index.documents, index.planes()) == (2, 1, {"facts": 1, "transcript": 1})
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from elytron.api import calls
 from elytron_core import limits
-from elytron_core.clock import format_instant
+from elytron_core.clock import TimeKind, format_instant
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.contracts.projection import MemoryProjectionReport, MemoryProjectionRequest
 from elytron_core.contracts.recall import (
@@ -29,12 +29,12 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.model import Request, Value
 from elytron_core.planes import facts
-from elytron_core.scope import Name, Scope, Space, Tags
+from elytron_core.scope import FutureClaims, Name, Scope, Space, Tags
 
 AskedT = TypeVar("AskedT", bound="FlatRequest")
 ToldT = TypeVar("ToldT", bound=Value)
 
-Moment = Annotated[str, Field(max_length=limits.NAME_CHARS)] | float
+Moment = Annotated[Annotated[str, Field(max_length=limits.NAME_CHARS)] | float, TimeKind.CLAIM]
 """ISO 8601 text, or a number: epoch seconds below 100,000,000,000, else milliseconds."""
 
 
@@ -78,6 +78,7 @@ class AddReport(Value):
 
     ids: tuple[str, ...]
     refused: tuple[str, ...] = ()
+    future_claims: FutureClaims = ()
 
 
 class SearchRequest(FlatRequest):
@@ -171,7 +172,8 @@ def _ask_add(asked: AddRequest, own: Scope | None) -> MemoryWriteRequest:
 
 def _tell_add(report: Value) -> AddReport:
     assert isinstance(report, MemoryWriteReport)
-    return AddReport(ids=report.ids, refused=tuple(_decision_reason(one) for one in report.decisions if one.id is None))
+    refused = tuple(_decision_reason(one) for one in report.decisions if one.id is None)
+    return AddReport(ids=report.ids, refused=refused, future_claims=report.future_claims)
 
 
 def _ask_search(asked: SearchRequest, own: Scope | None) -> MemoryRecallRequest:

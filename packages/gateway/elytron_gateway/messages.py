@@ -9,7 +9,6 @@ from pathlib import PurePosixPath
 
 from elytron.context import OperationContext
 from elytron_core import limits, strict_json
-from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, InvalidInput, PayloadTooLarge, UnsupportedMedia
 from elytron_core.evidence import EvidenceRole
 from elytron_core.planes.gateway import ATTACHMENTS, MessageAttachment, MessageItem
@@ -210,7 +209,7 @@ async def _parse_message(number: int, message: WireMessage, reach: _ReachableFil
         role=EvidenceRole(message.role),
         text="\n".join(text for text in texts if text)[: limits.MESSAGE_CHARS],
         speaker=message.sender_name or message.sender_id,
-        at=Instant(message.timestamp),
+        at=message.timestamp,
     )
     metadata: dict[str, str | int | float | bool | None] = {"sender_id": message.sender_id}
     if message.tool_call_id:

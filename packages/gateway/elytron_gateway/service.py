@@ -16,6 +16,7 @@ from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.errors import ElytronError, InvalidInput, NotFound
 from elytron_core.ids import SpaceId
 from elytron_core.planes.gateway import GatewayUser, MemoryOverride, MessageAttachment, QuotaQuantity, UploadedResource
+from elytron_core.policy.admission.claimed_times import claimed_times, future_claims
 from elytron_core.ports.store import DocumentRef
 from elytron_core.scope import Scope
 from elytron_gateway import limits as gateway_limits
@@ -202,6 +203,7 @@ class MemoryGateway:
             message_count=len(parsed),
             status="queued" if added.is_queued else "accumulated",
             attachments=tuple(attachments),
+            future_claims=future_claims(claimed_times(request), now=ctx.clock.now()),
         )
 
     async def flush(self, request: wire.FlushRequest, /) -> wire.FlushAnswer:

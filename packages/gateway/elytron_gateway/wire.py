@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Discriminator, Field, JsonValue, Tag, model_validator
 
 from elytron_core import limits
+from elytron_core.clock import Instant, TimeKind
 from elytron_core.model import Request, Value
 from elytron_core.planes.gateway import EditKind, ResourceStatus
-from elytron_core.scope import Name
+from elytron_core.scope import FutureClaims, Name
 from elytron_gateway import limits as gateway_limits
 from elytron_gateway.names import DEFAULT, ConversationId, Id, SessionId
 
@@ -90,7 +91,7 @@ class WireMessage(Value):
     sender_id: Name
     sender_name: Name | None = None
     role: Literal["user", "assistant", "tool"]
-    timestamp: Annotated[int, Field(gt=0, le=limits.LATEST_MS)]
+    timestamp: Annotated[Instant, Field(gt=0, le=limits.LATEST_MS), TimeKind.CLAIM]
     content: Annotated[Annotated[Text, Tag("text")] | Annotated[Items, Tag("items")], Discriminator(_content_form)]
     tool_calls: Annotated[tuple[MessageToolCall, ...], Field(max_length=gateway_limits.ITEMS)] | None = None
     tool_call_id: Short | None = None
@@ -133,6 +134,7 @@ class AddAnswer(Value):
     message_count: int
     status: Literal["accumulated", "extracted", "queued"]
     attachments: tuple[AttachmentAnswer, ...] = ()
+    future_claims: FutureClaims = ()
 
 
 class FlushRequest(PlacedRequest):

@@ -115,11 +115,16 @@ class UnitView(NamedTuple):
     chars: int
     sequence: int
 
+    @property
+    def ordered_at(self) -> int:
+        """Return the time by which it is ordered, never later than its recording."""
+        return min(self.at, self.recorded_at) if self.recorded_at else self.at
+
 
 def latest_first(views: Iterable[UnitView], /) -> tuple[UnitView, ...]:
     """Return the units by time; of the same time, the later in the journal and in its thread first."""
     return tuple(
-        sorted(views, key=lambda view: (view.at, view.sequence, view.order, view.ref, view.part), reverse=True)
+        sorted(views, key=lambda view: (view.ordered_at, view.sequence, view.order, view.ref, view.part), reverse=True)
     )
 
 
@@ -178,7 +183,7 @@ class UnitSignals(NamedTuple, Generic[Number]):
 
 
 class UnitPlace(NamedTuple):
-    """Row of a found unit; the index gives its other fields on request."""
+    """Row of a found unit, and the time by which it is ordered; the index gives its other fields on request."""
 
     ref: DocumentRef
     part: int
@@ -197,7 +202,7 @@ class UnitCandidate(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoundCandidates:
-    """The units found, best first: by score, then newer, then later in the journal and the thread, then by ref and part.
+    """The units found, best first: by score, then newer, later in the journal, later in the thread, by ref and part.
 
     `highs` and `lows` are each signal's extremes over all `pool` units that were weighed; `searched` counts the units
     that passed the filters. `name_terms` are the terms that are part of a speaker's name, `named` the speakers whose
@@ -260,9 +265,9 @@ class SearchUnit(NamedTuple):
 class DocumentChange:
     """All units that the document `ref` now has; none if it is gone. `called` are names that it says mean one.
 
-    `sequence` is the place in the journal at which the document is mentioned, 0 if it is gone; it orders the units among
-    others of the same time. Units that are replaced, or were hidden, keep the place of those before them, unless the
-    document `is_renewed`; a document that corrects another takes the place of that one, its `origin`.
+    `sequence` is the place in the journal at which the document is mentioned, 0 if it is gone. It orders the units
+    among others of the same time. Units that are replaced, or were hidden, keep the place of those before them, unless
+    the document `is_renewed`; a document that corrects another takes the place of that one, its `origin`.
     """
 
     ref: DocumentRef

@@ -400,6 +400,10 @@ class SpaceIndex:
         views = self._state.views(np.array(self._state.rows(ref), np.int32))
         return tuple(sorted(views, key=lambda view: view.part))
 
+    def moment_of(self, ref: DocumentRef, part: int, /) -> tuple[int, int] | None:
+        """Return the time and the place in the journal by which a unit is ordered; None for an unknown one."""
+        return self._state.moment_of(ref, part)
+
     def sequence_of(self, ref: DocumentRef, /) -> int:
         """Return the place of a document in the journal, which orders it among others of the same time; 0: unknown."""
         return self._state.sequence_of(ref)

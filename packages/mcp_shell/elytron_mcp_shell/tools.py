@@ -29,6 +29,7 @@ from elytron_core.contracts.recall import MemoryRecallReport, NothingReason, Rec
 from elytron_core.contracts.transcript import MemoryWriteReport
 from elytron_core.errors import InvalidInput, PermissionRefused
 from elytron_core.model import Request, Value
+from elytron_core.policy.admission.claimed_times import future_claim_text
 from elytron_core.scope import Name, Scope, Tags
 
 if TYPE_CHECKING:
@@ -289,10 +290,11 @@ def _ask_list(asked: ListRecent, _own: Scope | None) -> Value:
 
 
 def _tell_write(report: MemoryWriteReport) -> str:
-    return "\n".join(
+    decisions = [
         _join_lines(decision.outcome.value, f"({decision.id})" if decision.id is not None else "", decision.reason)
         for decision in report.decisions
-    )
+    ]
+    return "\n".join((*decisions, *map(future_claim_text, report.future_claims)))
 
 
 def _tell_search(report: MemoryRecallReport) -> str:

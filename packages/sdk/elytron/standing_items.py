@@ -93,7 +93,7 @@ async def standing_facts(
             kind=fact.kind,
             topic=fact.topic,
             content=fact.content,
-            at=fact.ordered_at,
+            at=fact.observed_at,
             is_outside=fact.trust is TrustLevel.OUTSIDE,
             hint=fact_freshness(fact, now).hint,
         )
@@ -248,9 +248,9 @@ async def wishes_of(
     standing = index.latest(filters, TextTrait.STANDING, limit=limits.WISHES_READ, least_trust=_LEAST)
     if not standing:
         return ()
-    since = standing[-1].at
+    since = standing[-1].ordered_at
     changes = index.latest(filters, TextTrait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
-    views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.at >= since))}
+    views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.ordered_at >= since))}
     latest = latest_first(views.values())
     return standing_wishes(
         await _said_messages(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements)

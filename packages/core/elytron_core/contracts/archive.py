@@ -9,7 +9,7 @@ from elytron_core import limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.model import Value
-from elytron_core.scope import ScopedRequest, Space
+from elytron_core.scope import FutureClaims, ScopedRequest, Space
 
 __all__ = [
     "ArchiveWord",
@@ -145,6 +145,7 @@ class MemoryImportReport(Value):
     dry_run: bool = False
     sequence: int = 0
     state_fingerprint: str = ""
+    future_claims: FutureClaims = ()
 
 
 ERASURES_FORMAT: Final = "elytron.erasure.reapplication"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from elytron_core import limits
-from elytron_core.clock import Instant, StatedTime
+from elytron_core.clock import StatedTime
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.model import Value
 from elytron_core.planes import continuity, facts, subjects

@@ -384,7 +384,12 @@ def sequence_of(turn: TurnId, /) -> int:
 
 
 def said_at(turn: Turn, message: Message, /) -> Instant:
-    """Return when a message was said: as its host claims, but never after the turn was recorded."""
+    """Return when a message was said: its host's word, else when the turn was recorded."""
+    return message.at if message.at is not None else turn.recorded_at
+
+
+def ordered_at(turn: Turn, message: Message, /) -> Instant:
+    """Return the time by which a message is ordered: as its host claims, but never after the turn was recorded."""
     return order_time(message.at, recorded_at=turn.recorded_at)
 
 
@@ -400,7 +405,7 @@ def append_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
 
 
 def _noted_fields(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
-    times = [said_at(turn, message) for turn in turns for message in turn.messages]
+    times = [ordered_at(turn, message) for turn in turns for message in turn.messages]
     speakers = dict.fromkeys(head.speakers)
     speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
     return {

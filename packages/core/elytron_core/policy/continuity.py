@@ -119,7 +119,9 @@ def choose_facts(facts: Sequence[Fact], *, mode: SnapshotMode, conversation: str
     """Return which of the facts that hold to take along: of this conversation first, then by kind, then the latest."""
     # A snapshot leaves the space, so private facts are never in it.
     shared = [fact for fact in facts if fact.privacy is not FactPrivacy.PRIVATE]
-    shared.sort(key=lambda fact: (fact.chat != conversation, KIND_ORDER.index(fact.kind), -fact.last_confirmed_at, fact.id))
+    shared.sort(
+        key=lambda fact: (fact.chat != conversation, KIND_ORDER.index(fact.kind), -fact.last_confirmed_at, fact.id)
+    )
     return tuple(shared[: facts_limit(mode)])
 
 
@@ -207,7 +209,7 @@ def _turn_day(turn: transcript.Turn) -> str:
 
 def _turn_instant(turn: transcript.Turn) -> Instant:
     """Return when the first message of a turn was said."""
-    return min([turn.recorded_at, *(transcript.said_at(turn, message) for message in turn.messages[:1])])
+    return min([turn.recorded_at, *(transcript.ordered_at(turn, message) for message in turn.messages[:1])])
 
 
 def _day_note(day: str, turns: Sequence[tuple[TurnId, transcript.Turn]]) -> NoteDraft | None:

@@ -76,9 +76,7 @@ def outlived_facts(facts: Iterable[facts.Fact], now: Instant, /) -> tuple[FactId
     return tuple(
         fact.id
         for fact in facts
-        if fact.is_current
-        and fact.kind in LIVES_DAYS
-        and now - fact.last_confirmed_at > LIVES_DAYS[fact.kind] * DAY_MS
+        if fact.is_current and fact.kind in LIVES_DAYS and now - fact.last_confirmed_at > LIVES_DAYS[fact.kind] * DAY_MS
     )
 
 

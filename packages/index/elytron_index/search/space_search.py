@@ -38,7 +38,6 @@ from elytron_index.search.vector_scan import (
     TextLikeness,
     best_rows,
     best_three,
-    highest_values,
     query_nearness,
 )
 from elytron_index.structures import visibility
@@ -84,7 +83,7 @@ def later_places(text: Floats, columns: UnitColumns, pool: Rows, /) -> Floats:
     Of units that have no time but that of their recording, the later in the journal is the later one. Units that are
     claimed to be of one time are of one time.
     """
-    at = columns.at.take(pool)
+    at = columns.times(pool)
     places = np.zeros(len(at))
     telling = np.flatnonzero((text >= _TELLING * text.max(initial=0.0)) & (text > 0.0) & (at != 0))
     if not len(telling):
@@ -125,7 +124,7 @@ def foremost_standing(columns: UnitColumns, pool: Rows, score: Floats, standing:
         return standing
     # Ties are broken by time, place in the journal and in the thread, so that no arrival order decides.
     standing_rows = pool[rows]
-    times = (-columns.order[standing_rows], -columns.sequence[standing_rows], -columns.at[standing_rows])
+    times = (-columns.order[standing_rows], -columns.sequence[standing_rows], -columns.times(standing_rows))
     order = np.lexsort((*times, -score[rows]))
     counted = standing.copy()
     counted[rows[order[_HEEDED:]]] *= _HEEDED_FURTHER
@@ -145,7 +144,7 @@ def owned_units(state: IndexState, owner: AnswerOwner, pool: Rows, /) -> Mask | 
 def spread_out(columns: UnitColumns, pool: Rows, score: Floats, again: float, /) -> Floats:
     """Return the scores with `again` taken off for each better unit of the same thread, twice at most."""
     threads = columns.thread[pool]
-    order = np.lexsort((-columns.at[pool], -columns.order[pool], -score, threads))
+    order = np.lexsort((-columns.times(pool), -columns.order[pool], -score, threads))
     ordered = threads[order]
     heads = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1)) if len(order) else np.zeros(0, int)
     rank = np.arange(len(order)) - np.repeat(heads, np.diff(np.append(heads, len(order))))
@@ -299,7 +298,7 @@ def latest_units(
         rows = rows[owned]
     elif sum(map(bool, state.speaker_units)) > 1:
         return ()
-    at = state.columns.at[rows]
+    at = state.columns.times(rows)
     if len(rows) > limit:
         # All that equal the last time stay, so that the total order below decides among them.
         rows = rows[at >= np.partition(at, -limit)[-limit]]
@@ -356,7 +355,7 @@ def _latest_rows(state: IndexState, rows: Rows, wanted: int) -> Rows:
     """Return the `wanted` latest of `rows`, which are not the last ones: a compaction puts rows in another order."""
     if len(rows) <= wanted:
         return rows
-    return rows.take(best_rows(state, rows, state.columns.at.take(rows).astype(np.float64), wanted))
+    return rows.take(best_rows(state, rows, state.columns.times(rows).astype(np.float64), wanted))
 
 
 def _speaker_shares(state: IndexState, terms: QueryTerms) -> tuple[Floats | None, tuple[str, ...]]:

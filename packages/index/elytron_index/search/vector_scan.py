@@ -31,8 +31,8 @@ _BACK: Final = np.arange(3)[:, None]
 def best_rows(state: IndexState, pool: Rows, score: Floats, limit: int, /) -> Rows:
     """Return the places in `pool` of the `limit` best rows, best first.
 
-    Order: score, newer, later in the journal, later in the thread, then ref and part. It is total, so that equal scores never depend on
-    where a unit is kept.
+    Order: score, newer, later in the journal, later in the thread, then ref and part. It is total, so that equal scores
+    never depend on where a unit is kept.
     """
     chosen = np.arange(len(pool)) if len(pool) <= limit else (score >= edge_value(score, limit)).nonzero()[0]
     values = score.take(chosen)
@@ -49,7 +49,7 @@ def _best_of_equals(state: IndexState, pool: Rows, score: Floats, limit: int) ->
     chosen = np.arange(len(pool))
     sure: list[Rows] = []
     # Narrowed key by key, so that refs are read for few rows.
-    for key in (score, columns.at[pool], columns.sequence[pool], columns.order[pool]):
+    for key in (score, columns.times(pool), columns.sequence[pool], columns.order[pool]):
         wanted = limit - sum(map(len, sure))
         if len(chosen) <= wanted:
             break
@@ -59,7 +59,7 @@ def _best_of_equals(state: IndexState, pool: Rows, score: Floats, limit: int) ->
         chosen = chosen[values == least]
     chosen = np.concatenate((*sure, chosen))
     rows = pool[chosen]
-    times = (columns.at[rows], columns.sequence[rows], columns.order[rows])
+    times = (columns.times(rows), columns.sequence[rows], columns.order[rows])
     keys = (-score[chosen], *(-key for key in times), np.arange(len(rows)))
     ordered: list[tuple[float, int, int, int, int]] = sorted(zip(*(key.tolist() for key in keys), strict=True))
     if any(former[:4] == latter[:4] for former, latter in pairwise(ordered)):

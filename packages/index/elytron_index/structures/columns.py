@@ -124,6 +124,11 @@ class UnitColumns:
         self.alive[row] = False
         self.dead += 1
 
+    def times(self, rows: NDArray[np.integer], /) -> NDArray[np.int64]:
+        """Return the times by which `rows` are ordered: none is later than its recording, where that is known."""
+        at, recorded_at = self.at.take(rows), self.recorded_at.take(rows)
+        return np.where((recorded_at != 0) & (recorded_at < at), recorded_at, at)
+
     def is_foreign(self, rows: NDArray[np.integer], /) -> Mask:
         """Return which of `rows` have a text in another language than English."""
         return (self.text_length.take(rows) == 0.0) & (self.language_length.take(rows) > 0.0)

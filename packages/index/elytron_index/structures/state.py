@@ -226,8 +226,9 @@ class IndexState:
     def places(self, rows: NDArray[np.integer[Any]], /) -> list[UnitPlace]:
         """Return where the units at `rows` stand, in that order."""
         columns = self.columns
-        numbers = (column.take(rows).tolist() for column in (columns.part, columns.order, columns.at, columns.sequence))
-        return list(map(_place, zip(self.refs.of(rows), *numbers, strict=True)))
+        numbers = (column.take(rows).tolist() for column in (columns.part, columns.order))
+        times = (columns.times(rows).tolist(), columns.sequence.take(rows).tolist())
+        return list(map(_place, zip(self.refs.of(rows), *numbers, *times, strict=True)))
 
     def assistants(self) -> tuple[Mask, Mask] | None:
         """Return the roles, and the speakers, by code, that are an assistant's; None if there are none."""
@@ -254,6 +255,11 @@ class IndexState:
     def row_of(self, ref: DocumentRef, part: int, /) -> int:
         """Return the row of a unit, 0 if there is none."""
         return next((row for row in self.rows(ref) if self.columns.part[row] == part), 0)
+
+    def moment_of(self, ref: DocumentRef, part: int, /) -> tuple[int, int] | None:
+        """Return the time and the place in the journal by which a unit is ordered; None for an unknown one."""
+        row = self.row_of(ref, part)
+        return (int(self.columns.times(np.array([row]))[0]), int(self.columns.sequence[row])) if row else None
 
     def sequence_of(self, ref: DocumentRef, /) -> int:
         """Return the place in the journal of the units of a document; 0 if it has none."""
@@ -360,8 +366,8 @@ class IndexState:
             self._learn_name(speaker, unit.speaker)
         return (
             names.plane.code(unit.plane), speaker, names.role.code(unit.role), names.thread.code(unit.thread),
-            names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, sequence, unit.trust,
-            unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
+            names.scope.code(unit.scope), names.tags.code(unit.tags), unit.part, unit.order, unit.at, sequence,
+            unit.trust, unit.valid_from, unit.valid_to, unit.recorded_at, unit.closed_at,
             len(unit.text), _text_informativeness(unit.text), body, title, unit.check,
             *(each for code in codes for each in (code.tobytes(), vector_length(code))),
             told.traits | unit.traits, told.told,

@@ -288,7 +288,7 @@ def _row_neighbours(columns: UnitColumns, seen: Mask, sizes: NDArray[np.int64], 
     lines[1], lines[2] = before.take(rows), after.take(rows)
     lines[3], lines[4] = before.take(lines[1]), after.take(lines[2])
     lines *= seen.take(lines)
-    at = columns.at.take(lines)
+    at = columns.times(lines)
     # A talk that was taken up again much later is another talk.
     lines *= (np.abs(at - at[0]) <= _TALK_MS) | (at == 0) | (at[0] == 0)
     np.add.reduce(columns.body_terms.take(lines), axis=0, out=numbers[6])

@@ -92,7 +92,7 @@ def fact_hit(
         plane=RecallPlane.LONG_TERM,
         text=fact.content,
         score=round(float(score), 6),
-        at=fact.ordered_at,
+        at=fact.observed_at,
         title=fact.topic,
         kind=fact.kind,
         reach=fact.reach,

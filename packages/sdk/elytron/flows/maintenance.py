@@ -40,7 +40,9 @@ from elytron_core.contracts.maintenance import (
 from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.transcript import MemoryTranscriptCommitReport, MemoryTranscriptCommitRequest, WriteDecision
 from elytron_core.errors import ModelError, NotFound, Unsupported
+from elytron_core.ids import SpaceId
 from elytron_core.model import Value
+from elytron_core.planes import transcript
 from elytron_core.planes.jobs import NOTHING, JobId, MaintenancePass, ModelUsage
 from elytron_core.planes.space import SpaceRecord
 from elytron_core.planes.transcript import Turn
@@ -48,6 +50,7 @@ from elytron_core.policy import maintenance
 from elytron_core.policy.extraction import model_facts
 from elytron_core.policy.extraction.model_facts import ReadingGate, extraction_prompt, gate_for_model
 from elytron_core.policy.maintenance import estimate_tokens
+from elytron_core.ports.store import DocumentRef
 from elytron_core.profiles import MemoryPressure
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
@@ -210,7 +213,7 @@ async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction
     calls = tokens = 0
     asks = uses_model(of) and ctx.models.language is not None
     heads = [head async for head in read_heads(ctx.store, scope.space)]
-    for head in sorted(heads, key=lambda head: (head.first_at or 0, head.channel, head.conversation)):
+    for head in await oldest_first(ctx, scope.space, record, heads):
         place = Scope(space=scope.space, channel=head.channel, conversation=head.conversation)
         numbers, _ = await unseen_turns(ctx, place, record, most=head.next_sequence, asks=asks)
         if not numbers:
@@ -221,6 +224,22 @@ async def read_backlog(ctx: OperationContext, scope: Scope, /, *, of: Extraction
             calls, tokens = calls + more_calls, tokens + more_tokens
     turns = sum(one.turns for one in found)
     return MaintenanceBacklog(space=scope.space, conversations=tuple(found), turns=turns, calls=calls, tokens=tokens)
+
+
+async def oldest_first(
+    ctx: OperationContext, space: SpaceId, record: SpaceRecord, heads: Sequence[transcript.Conversation], /
+) -> list[transcript.Conversation]:
+    """Return conversations in the order in which they began; the journal decides between those of one time."""
+    begun = {head.first_at or 0 for head in heads}
+    # The index knows the places in the journal, and is only read where times are equal.
+    index = await ctx.folds.current(space) if len(begun) < len(heads) else None
+
+    def beginning(head: transcript.Conversation) -> tuple[int, int, str, str]:
+        turn = DocumentRef(transcript.TURNS, transcript.turn_id(record.conversation_tag(head.key), 1))
+        place = index.sequence_of(turn) if index is not None else 0
+        return head.first_at or 0, place, head.channel, head.conversation
+
+    return sorted(heads, key=beginning)
 
 
 async def work_off(

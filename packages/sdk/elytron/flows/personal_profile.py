@@ -121,7 +121,7 @@ def _profile_line(chosen: _ChosenFact, hint: FreshnessHint) -> ProfileLine:
         confidence=fact.confidence,
         trust=fact.trust,
         privacy=fact.privacy,
-        observed_at=fact.ordered_at,
+        observed_at=fact.observed_at,
         valid_to=fact.valid_to,
         hint=hint,
         evidence=fact.citations,

@@ -11,14 +11,14 @@ from typing import Protocol
 from elytron.importers import message_shape
 from elytron.importers.detection import FoundTranscript, FoundTranscripts, TranscriptFormat, open_transcripts
 from elytron.importers.message_shape import OmissionReason, SaidMessage
-from elytron_core import strict_json
+from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, WriteOutcome
 from elytron_core.errors import ScopeMissing, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes.transcript import TurnOrigin
-from elytron_core.scope import ConversationKey, Scope
+from elytron_core.scope import ConversationKey, FutureClaims, Scope
 
 PLACE_DIGITS = 12
 STEM_CHARS = 80
@@ -66,6 +66,7 @@ class TranscriptImportReport(Value):
     changed: bool
     dry_run: bool = False
     sequence: int = 0
+    future_claims: FutureClaims = ()
 
 
 @dataclass(slots=True)
@@ -76,6 +77,12 @@ class _FirstPass:
     conversations: set[ConversationKey] = field(default_factory=set[ConversationKey])
     first_at: Instant | None = None
     last_at: Instant | None = None
+    future_claims: FutureClaims = ()
+
+    def note_claims(self, conversation: ConversationKey, claims: FutureClaims, /) -> None:
+        """Take note of the times of a conversation's messages that lie in the future."""
+        named = (claim.model_copy(update={"field": f"{conversation.conversation}: {claim.field}"}) for claim in claims)
+        self.future_claims = (*self.future_claims, *named)[: limits.FUTURE_CLAIMS]
 
     def count(self, messages: Iterator[SaidMessage]) -> Iterator[SaidMessage]:
         """Yield `messages`, each counted in."""
@@ -130,7 +137,8 @@ async def import_transcript(
         seen = _FirstPass()
         judged = _message_batches(seen.count(reading.messages()))
         while (batch := await asyncio.to_thread(next, judged, None)) is not None:  # parsing blocks
-            await memory.write(_batch_request(scope, batch, dry_run=True))
+            rehearsal = await memory.write(_batch_request(scope, batch, dry_run=True))
+            seen.note_claims(batch.conversation, rehearsal.future_claims)
         left_out = reading.left_out()
         if not seen.messages:
             raise UnreadableFile(name=source.name, problem=_nothing_found(left_out))
@@ -159,6 +167,7 @@ async def import_transcript(
         changed=stored > 0,
         dry_run=dry_run,
         sequence=sequence,
+        future_claims=seen.future_claims,
     )
 
 

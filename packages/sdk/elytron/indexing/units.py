@@ -66,7 +66,9 @@ def units_of_value(ref: DocumentRef, value: Value, /) -> tuple[SearchUnit, ...]:
             return _kept_units(ref, value)
 
 
-def value_change(ref: DocumentRef, value: Value | None, sequence: int, beside: Mapping[DocumentRef, Value], /) -> DocumentChange:
+def value_change(
+    ref: DocumentRef, value: Value | None, sequence: int, beside: Mapping[DocumentRef, Value], /
+) -> DocumentChange:
     """Return what an index is told of a document that the journal mentions at `sequence`; None is one that is gone.
 
     `beside` has the fact that it replaces, if any.
@@ -202,7 +204,7 @@ def _fact_unit(
         plane=RecallPlane.LONG_TERM,
         text=fact.content,
         title=title,
-        at=fact.ordered_at,
+        at=fact.observed_at,
         scope=(
             ("kind", fact.kind),
             ("authority", fact.authority),
@@ -326,7 +328,7 @@ def covered_unit(ref: DocumentRef, edit: MemoryOverride, document: Document, /) 
     if document.ref.collection == facts.FACTS:
         fact = facts.Fact.from_bytes(document.body)
         return SearchUnit(
-            ref=ref, part=0, plane=COVERED, text=fact.content, title=fact.topic, at=fact.ordered_at, scope=scope
+            ref=ref, part=0, plane=COVERED, text=fact.content, title=fact.topic, at=fact.observed_at, scope=scope
         )
     turn = transcript.Turn.from_bytes(document.body)
     _, _, part = edit.memory_id.partition("#")

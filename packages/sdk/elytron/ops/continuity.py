@@ -6,7 +6,7 @@ from typing import assert_never
 
 from elytron.context import OperationContext
 from elytron.documents.stored_values import ChangeSet
-from elytron.intake import require_chars, scrub_value
+from elytron.intake import admit_texts, require_chars, scrub_value
 from elytron.memories.links import home_scope, meant_conversation
 from elytron.transcript import with_founded_citations
 from elytron.writes.commit import PlannedWrite, SettledChanges, settle_report
@@ -114,6 +114,7 @@ async def export_continuity(ctx: OperationContext, request: ContinuityExportRequ
     )
 
 
+@admit_texts
 async def import_continuity(ctx: OperationContext, request: ContinuityImportRequest, /) -> ContinuityImportReport:
     """Import a snapshot into the scope's conversation as one batch; the newer value wins.
 

@@ -169,7 +169,7 @@ def fact_passes(fact: facts.Fact, filters: RecallFilters, now: Instant, /) -> bo
 
 def _fact_is_meant(fact: facts.Fact, filters: RecallFilters) -> bool:
     return (
-        _is_within(fact.ordered_at, filters)
+        _is_within(fact.observed_at, filters)
         and _is_among(fact.kind, filters.kinds)
         and _is_among(fact.authority, filters.authorities)
         and _is_among(fact.confidence, filters.confidences)

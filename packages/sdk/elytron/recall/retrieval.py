@@ -472,9 +472,10 @@ def time_places(index: SpaceIndex, hits: Sequence[RecallHit], /) -> dict[str, in
 
     def moment(hit: RecallHit) -> tuple[int, int, int]:
         kept = DocumentRef(FACTS, hit.id) if hit.plane is RecallPlane.LONG_TERM else place_of(hit.id)
-        refs = _refs_of(hit) or ((kept,) if kept is not None else ())
-        part = hit.id.partition("#")[2] if hit.plane is RecallPlane.TRANSCRIPT else ""
-        return hit.at or 0, max(map(index.sequence_of, refs), default=0), int(part or 0)
+        ref = next(iter(_refs_of(hit)), kept)
+        part = int((hit.id.partition("#")[2] if hit.plane is RecallPlane.TRANSCRIPT else "") or 0)
+        found = index.moment_of(ref, part) if ref is not None else None
+        return *(found or (hit.at or 0, 0)), part
 
     return {hit.id: place for place, hit in enumerate(sorted(hits, key=moment))}
 

@@ -50,6 +50,7 @@ from elytron_core.planes.facts import is_replaceable
 from elytron_core.planes.skills import SKILLS, Skill, SkillSource
 from elytron_core.planes.space import COLLECTIONS, SPACE, SpaceRecord
 from elytron_core.planes.transcript import cited_turn
+from elytron_core.policy.admission.claimed_times import claimed_times, future_claims
 from elytron_core.policy.admission.rules import as_claims
 from elytron_core.ports.store import (
     Batch,
@@ -65,7 +66,7 @@ from elytron_core.ports.store import (
     count_scanned,
     scan_entries,
 )
-from elytron_core.scope import ConversationKey, Scope
+from elytron_core.scope import ConversationKey, FutureClaim, Scope
 from elytron_store.engine import PassingStore
 
 _BEYOND = 1 << 62
@@ -390,10 +391,12 @@ async def _add_archive(
     skipped.update(ref.collection for ref in known)
     left_out = Counter({name: count for name, count in counts.items() if name in UNBROUGHT})
     renamed = RenamedTurns()
+    ahead: list[FutureClaim] = []
     async for plane, told, target, sources in _archive_writes(scope, reader, known, left_out, now=ctx.clock.now()):
         claimed = as_claims(told) if word is ArchiveWord.CLAIMED else told
         write = _cited_anew(claimed, renamed)
         report = await _commit_part(ctx, target, MemoryWriteRequest(scope=target, write=write), write)
+        ahead += future_claims(claimed_times(write, plane), now=ctx.clock.now())
         renamed.note(sources, report.decisions if sources else ())
         stored = sum(decision.outcome in _KEPT for decision in report.decisions)
         ended = report.count(WriteOutcome.DELETED)
@@ -417,6 +420,7 @@ async def _add_archive(
         skipped={name: count for name, count in skipped.items() if count},
         deleted={name: count for name, count in deleted.items() if count},
         left_out=dict(sorted(left_out.items())),
+        future_claims=tuple(ahead[: limits.FUTURE_CLAIMS]),
         changed=bool(imported.total() + deleted.total()),
     )
 
@@ -556,7 +560,7 @@ def _home_of(scope: Scope, key: ConversationKey) -> ConversationKey:
 def _turn_draft(document: Document, turn: transcript.Turn) -> TurnDraft | None:
     """Return the turn as a host would send it, with its forgotten and erased messages left out."""
     messages = tuple(
-        message.model_copy(update={"at": transcript.said_at(turn, message)})
+        message.model_copy(update={"at": transcript.ordered_at(turn, message)})
         for part, message in enumerate(turn.messages)
         if turn.is_kept(part)
     )

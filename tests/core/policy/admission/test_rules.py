@@ -113,7 +113,28 @@ def rejected(reason: str) -> FactJudgement:
             id="older, but the same",
         ),
         pytest.param(
-            draft(observed_at=None), current(observed_at=LATER), rejected(rules.OLDER_OBSERVATION), id="now is older"
+            draft(observed_at=None),
+            current(observed_at=LATER),
+            accepted(WriteOutcome.UPDATED),
+            id="over a claim of the future",
+        ),
+        pytest.param(
+            draft(observed_at=EARLIER),
+            current(observed_at=LATER),
+            rejected(rules.OLDER_OBSERVATION),
+            id="older than the recording of a claim of the future",
+        ),
+        pytest.param(
+            draft(observed_at=None),
+            current(observed_at=LATER, recorded_at=LATER),
+            accepted(WriteOutcome.UPDATED),
+            id="over a recording of the future",
+        ),
+        pytest.param(
+            draft(observed_at=Instant(NOW - 100_000)),
+            current(observed_at=LATER, recorded_at=LATER),
+            rejected(rules.OLDER_OBSERVATION),
+            id="older than any clock that was ahead",
         ),
         pytest.param(draft(confidence=FactConfidence.LOW), current(), rejected(rules.LESS_SURE), id="low over medium"),
         pytest.param(

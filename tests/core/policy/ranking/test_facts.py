@@ -200,9 +200,9 @@ def test_a_colon_without_such_a_slot_is_an_ordinary_question() -> None:
     assert signals(facts[0], query("project: when is the boat done", "boat")) == {"terms": 4}
 
 
-def test_equal_points_fall_to_the_later_observation_then_the_smaller_id() -> None:
+def test_equal_points_fall_to_the_later_observation_then_the_later_id() -> None:
     facts = [fact("b"), fact("c", observed_at=LONG_AGO + 1), fact("a")]
-    assert ids(scored_of(facts, query("boat"))) == ["c", "a", "b"]
+    assert ids(scored_of(facts, query("boat"))) == ["c", "b", "a"]
 
 
 def test_age_points_end_after_a_month() -> None:

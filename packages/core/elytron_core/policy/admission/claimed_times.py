@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple, cast, get_args
 
 from elytron_core import limits
-from elytron_core.clock import Instant, TimeKind
+from elytron_core.clock import Instant, TimeKind, format_instant
 from elytron_core.model import Value
 from elytron_core.scope import FutureClaim
 
@@ -39,6 +39,12 @@ def future_claims(claims: Iterable[tuple[str, Instant]], /, *, now: Instant) -> 
     """Return which of `claims` lie in the future, beyond the difference that two clocks may have."""
     ahead = (FutureClaim(field=path, claimed=at, now=now) for path, at in claims if at > now + limits.CLOCK_SKEW_MS)
     return tuple(islice(ahead, limits.FUTURE_CLAIMS))
+
+
+def future_claim_text(claim: FutureClaim, /) -> str:
+    """Return a line for people about a claim of the future."""
+    claimed, now = format_instant(claim.claimed), format_instant(claim.now)
+    return f"{claim.field} is {claimed}, in the future (it is {now}): ordered by its recording"
 
 
 @cache

@@ -343,7 +343,7 @@ def rule_candidates(
                 topic=fact.topic,
                 content=fact.content,
                 confidence=fact.confidence,
-                observed_at=transcript.said_at(turn, message),
+                observed_at=transcript.ordered_at(turn, message),
             )
             citation = transcript.message_id(TurnId(turn_id), part)
             found.append(
@@ -364,7 +364,7 @@ def propose_candidates(turn_id: str, turn: transcript.Turn, answer: ExtractedIte
             continue
         message = turn.messages[part]
         origin = OriginTag.USER if message.role is EvidenceRole.USER else OriginTag.ASSISTANT
-        proposal = _item_proposal(item, transcript.said_at(turn, message))
+        proposal = _item_proposal(item, transcript.ordered_at(turn, message))
         citation = transcript.message_id(TurnId(turn_id), part)
         drafts.append(_candidate_draft(proposal, EvidenceAuthority.ARCHIVE_EVIDENCE, citation, origin, READ_BY_A_MODEL))
     return ProposedCandidates(drafts=tuple(drafts), dropped=dropped)

@@ -227,7 +227,7 @@ def _fill_messages(
     messages = _open_lines(map(_recent_line, inputs.recent), frozenset(inputs.withheld))
     items = _open_lines(map(_recalled_line, inputs.recalled), shown)
     note = escape_line(inputs.recall_note)
-    by_time = sorted(inputs.recalled, key=lambda item: (item.is_outside, item.at or 0, item.place))
+    by_time = sorted(inputs.recalled, key=lambda item: (item.is_outside, item.place, item.at or 0))
     places = {item.id: place for place, item in enumerate(by_time)} if inputs.recalled_by_time else {}
     said = {line.id for line in messages if not line.clipped}
     # Filled once to learn what recalled memories need. Messages may have the rest.

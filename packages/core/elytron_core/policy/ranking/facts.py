@@ -364,7 +364,7 @@ def _date_points(fact: facts.Fact, date: time_ranges.NamedDate, weights: FactWei
     ]
     if not date.month:
         return weights.year_shared if any(date.is_met_by(other) for other in told) else 0
-    if not any(date.is_met_by(other) for other in (*told, time_ranges.day_of(fact.ordered_at))):
+    if not any(date.is_met_by(other) for other in (*told, time_ranges.day_of(fact.observed_at))):
         return 0
     return weights.day_shared if date.day else weights.month_shared
 
