@@ -9,7 +9,8 @@ import pytest
 import elytron
 from elytron import MemoryRuntime
 from elytron_core.clock import DAY_MS, FrozenClock, Instant
-from elytron_core.contracts.facts import CandidatesWrite, FactChangeRequest, FactDraft
+from elytron_core.contracts.archive import ImportMode
+from elytron_core.contracts.facts import CandidatesWrite, FactAction, FactChangeRequest, FactDraft
 from elytron_core.contracts.transcript import (
     LongTermExtraction,
     MemoryWriteRequest,
@@ -19,7 +20,7 @@ from elytron_core.contracts.transcript import (
 )
 from elytron_core.evidence import EvidenceAuthority
 from elytron_core.ids import SeededIds, SpaceId
-from elytron_core.planes.candidates import CandidateDraft, FactProposal
+from elytron_core.planes.candidates import CandidateDraft, CandidateTarget, FactProposal
 from elytron_core.planes.facts import Fact, FactAuthority, FactKind
 from elytron_core.ports.store import Batch, DocumentRef, EntryDraft, JournalAction, PutChange
 
@@ -74,7 +75,9 @@ async def test_a_statement_that_was_recorded_first_does_not_win_by_being_read_la
     clock.advance(1_000)
     await memory.add("I live in Lisbon.", at=FAR)
     clock.advance(1_000)
-    await memory.add_fact("residence", "The user lives in Porto", kind="profile", authority="user_asserted")
+    await memory.add_fact(
+        "residence", "The user lives in Porto", kind=FactKind.PROFILE, authority=FactAuthority.USER_ASSERTED
+    )
     clock.advance(1_000)
     await memory.maintain()
     assert await texts(memory) == ["The user lives in Porto"]
@@ -127,9 +130,13 @@ async def test_an_older_statement_that_is_imported_later_displaces_nothing(
 async def test_a_correction_frees_the_slot(memory: MemoryRuntime, clock: FrozenClock) -> None:
     await say(memory, clock, "I live in Lisbon.", at=FAR)
     (frozen,) = (await memory.list_facts()).items
-    await memory.change_fact(FactChangeRequest(id=frozen.id, action="correct", content="The user lives in Faro"))
+    await memory.change_fact(
+        FactChangeRequest(id=frozen.id, action=FactAction.CORRECT, content="The user lives in Faro")
+    )
     clock.advance(1_000)
-    await memory.add_fact("residence", "The user lives in Porto", kind="profile", authority="user_asserted")
+    await memory.add_fact(
+        "residence", "The user lives in Porto", kind=FactKind.PROFILE, authority=FactAuthority.USER_ASSERTED
+    )
     assert await texts(memory) == ["The user lives in Porto"]
 
 
@@ -179,18 +186,24 @@ async def test_a_store_that_has_a_fact_of_the_future_takes_the_next_word(
     assert await texts(memory) == ["blue"]
 
 
-async def test_recent_messages_are_those_that_came_last_whatever_they_claim(
+async def test_the_latest_message_is_the_one_that_came_last_whatever_they_claim(
     memory: MemoryRuntime, clock: FrozenClock
 ) -> None:
-    for day, text in enumerate(("The boat is red.", "The boat is green.", "The boat is blue.")):
+    for at, text in ((FAR, "The boat is red."), (None, "I changed my mind: the boat is blue.")):
         clock.advance(1_000)
-        await memory.add(text, at=FAR if day == 0 else None)
-    report = await memory.recall("What colour is the boat now?", limit=3)
-    assert [hit.at for hit in report.hits if hit.at is not None and hit.at > clock.now()] == []
+        await memory.add(text, at=at)
+    report = await memory.recall("What colour is the boat?", limit=2)
+    assert [hit.text for hit in report.hits] == ["I changed my mind: the boat is blue.", "The boat is red."]
+
+
+def state(at: Instant) -> MemoryWriteRequest:
+    return colour("green", observed_at=at)
 
 
 def propose(at: Instant) -> MemoryWriteRequest:
-    proposal = FactProposal(target="long_term", fact_kind="preference", topic="colour", content="green", observed_at=at)
+    proposal = FactProposal(
+        target=CandidateTarget.LONG_TERM, fact_kind=FactKind.PREFERENCE, topic="colour", content="green", observed_at=at
+    )
     draft = CandidateDraft(proposal=proposal, authority=EvidenceAuthority.USER_ASSERTED)
     return MemoryWriteRequest(write=CandidatesWrite(candidates=(draft,)))
 
@@ -198,7 +211,7 @@ def propose(at: Instant) -> MemoryWriteRequest:
 @pytest.mark.parametrize(
     ("request_of", "field"),
     [
-        (lambda at: colour("green", observed_at=at), "write.facts.0.observed_at"),
+        (state, "write.facts.0.observed_at"),
         (propose, "write.candidates.0.proposal.observed_at"),
     ],
     ids=["fact", "candidate"],
@@ -229,7 +242,7 @@ async def test_an_archive_brings_no_fact_of_the_future(clock: FrozenClock, tmp_p
         await other.write(colour("green"))
         await other.export(path, include_private=True)
     async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:
-        report = await memory.import_archive(elytron.MemoryImportRequest(path=str(path), mode="bootstrap"))
+        report = await memory.import_archive(elytron.MemoryImportRequest(path=str(path), mode=ImportMode.BOOTSTRAP))
         clock.advance(1_000)
         await memory.write(colour("blue"))
         assert (await texts(memory), len(report.future_claims)) == (["blue"], 1)

@@ -17,8 +17,8 @@ from elytron_agent.service.companion import ServiceSettings
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_core.clock import Instant, TimeKind
 from elytron_core.model import Value, report_type
-from elytron_core.policy.admission.claimed_times import claim_fields
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.policy.admission.claimed_times import claim_fields
 
 pytestmark = pytest.mark.anyio
 

@@ -85,6 +85,12 @@ def order_time(claimed: Instant | None, /, *, recorded_at: Instant, now: Instant
     return Instant(min(at, now - limits.CLOCK_SKEW_MS)) if is_ahead else at
 
 
+def late_recording(claimed: Instant | None, recorded_at: Instant, /) -> Instant | None:
+    """Return when a memory was recorded if it claims a later time; None for every other memory."""
+    is_ahead = claimed is not None and claimed > recorded_at + limits.CLOCK_SKEW_MS
+    return recorded_at if is_ahead else None
+
+
 def instant(value: datetime | float | str, /, *, field: str = "timestamp") -> Instant:
     """Return the instant of a datetime, of epoch milliseconds, or of ISO 8601 text.
 

@@ -250,7 +250,8 @@ async def wishes_of(
         return ()
     since = standing[-1].ordered_at
     changes = index.latest(filters, TextTrait.CHANGE, limit=limits.WISHES_READ, least_trust=_LEAST)
-    views = {(view.ref, view.part): view for view in (*standing, *(view for view in changes if view.ordered_at >= since))}
+    later = [view for view in changes if view.ordered_at >= since]
+    views = {(view.ref, view.part): view for view in (*standing, *later)}
     latest = latest_first(views.values())
     return standing_wishes(
         await _said_messages(ctx, scope, latest), is_standing=partial(is_standing, ctx.models.statements)

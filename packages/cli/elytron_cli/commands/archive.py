@@ -294,6 +294,7 @@ def _show_imported(console: "Console", report: MemoryImportReport) -> None:
     done = "would import" if report.dry_run else "imported"
     left_out = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
     tables_common.show_pairs(console, [(done, imported), ("there already", skipped), ("left out", left_out)])
+    tables_common.show_future_claims(console, report.future_claims)
 
 
 def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
@@ -313,6 +314,7 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
         ("left out", left_out),
     ]
     tables_common.show_pairs(console, rows)
+    tables_common.show_future_claims(console, report.future_claims)
 
 
 class ErasuresKept(Value):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from elytron_cli.terminal.output import safe_line, safe_text
 from elytron_core.clock import Instant, as_datetime
-from elytron_core.contracts.control import MemoryControlReport, MemoryHistoryReport, MemoryListReport
+from elytron_core.contracts.control import HistoryItem, MemoryControlReport, MemoryHistoryReport, MemoryListReport
 from elytron_core.contracts.inspection import JournalAccount, MemoryInspectionReport, MemoryReplayReport, StoreCheck
 from elytron_core.contracts.projection import MemoryProjectionReport, MissReason
 from elytron_core.contracts.recall import (
@@ -26,7 +26,9 @@ from elytron_core.contracts.transcript import (
     RedactedTranscriptMessage,
 )
 from elytron_core.evidence import TrustLevel
+from elytron_core.policy.admission.claimed_times import future_claim_text
 from elytron_core.profiles import ErasurePromise, StoreCapabilities
+from elytron_core.scope import FutureClaims
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,6 +51,19 @@ def minute_text(at: Instant | None, /) -> str:
     return as_datetime(at).strftime("%Y-%m-%d %H:%M") if at is not None else ""
 
 
+def hit_time(hit: RecallHit, /) -> str:
+    """Return when a memory was said or observed; if that is in the future of its recording, both times."""
+    if hit.recorded_at is None:
+        return minute_text(hit.at)
+    return f"{minute_text(hit.recorded_at)} (claims {minute_text(hit.at)})"
+
+
+def show_future_claims(console: "Console", claims: FutureClaims, /) -> None:
+    """Show which times of a request lie in the future, and that they order nothing."""
+    for claim in claims:
+        console.print(safe_line(future_claim_text(claim)), soft_wrap=True)
+
+
 def share_bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
     """Return a bar whose filled part is `share`, between 0 and 1, of its cells."""
     filled = round(min(max(share, 0.0), 1.0) * cells)
@@ -57,14 +72,14 @@ def share_bar(share: float, /, *, cells: int = BAR_CELLS) -> str:
 
 def show_hits(console: "Console", found: Sequence[RecallHit], /) -> None:
     """Show memories best first, with date, speaker, score, text and id."""
-    rows = [((minute_text(hit.at), _hit_speaker(hit), f"{hit.score:.3f}", hit.text), hit.id) for hit in found]
+    rows = [((hit_time(hit), _hit_speaker(hit), f"{hit.score:.3f}", hit.text), hit.id) for hit in found]
     known_by_id(console, ("date", "who", "score", "text"), rows, numbers=("score",))
 
 
 def marked_hits(console: "Console", found: Sequence[RecallHit], marks: Sequence[str], /) -> None:
     """Show memories best first, a mark before each, with date, speaker, score and text."""
     rows = (
-        (mark, minute_text(hit.at), _hit_speaker(hit), f"{hit.score:.3f}", hit.text)
+        (mark, hit_time(hit), _hit_speaker(hit), f"{hit.score:.3f}", hit.text)
         for mark, hit in zip(marks, found, strict=True)
     )
     show_table(console, ("", "date", "who", "score", "text"), rows, numbers=("score",))
@@ -93,7 +108,7 @@ def show_budget(console: "Console", report: MemoryProjectionReport, /) -> None:
 
 def show_memories(console: "Console", report: MemoryListReport, /) -> None:
     """Show a page of memories by id."""
-    rows = [((minute_text(hit.at), _hit_speaker(hit), hit.text), hit.id) for hit in report.items]
+    rows = [((hit_time(hit), _hit_speaker(hit), hit.text), hit.id) for hit in report.items]
     known_by_id(console, ("date", "who", "text"), rows, none="nothing of this kind is stored")
     show_more(console, report.next_cursor)
 
@@ -101,7 +116,7 @@ def show_memories(console: "Console", report: MemoryListReport, /) -> None:
 def show_memory(console: "Console", hit: RecallHit, /) -> None:
     """Show one memory, whole."""
     place = "/".join(part for part in (hit.channel, hit.conversation) if part is not None)
-    head = {"id": hit.id, "date": minute_text(hit.at), "who": _hit_speaker(hit), "in": place, "plane": hit.plane.value}
+    head = {"id": hit.id, "date": hit_time(hit), "who": _hit_speaker(hit), "in": place, "plane": hit.plane.value}
     show_pairs(console, (head | {"tags": ", ".join(hit.tags)}).items())
     console.print()
     console.print(safe_text(hit.text), soft_wrap=True)
@@ -109,8 +124,13 @@ def show_memory(console: "Console", hit: RecallHit, /) -> None:
 
 def show_history(console: "Console", report: MemoryHistoryReport, /) -> None:
     """Show what happened to a memory, oldest first."""
-    rows = ((minute_text(item.at), item.event, item.id, item.text, item.reason) for item in report.items)
+    rows = ((_event_time(item), item.event, item.id, item.text, item.reason) for item in report.items)
     show_table(console, ("date", "event", "id", "text", "reason"), rows)
+
+
+def _event_time(item: HistoryItem) -> str:
+    claimed = f" (claims {minute_text(item.claimed_at)})" if item.claimed_at is not None else ""
+    return f"{minute_text(item.at)}{claimed}"
 
 
 def show_written(console: "Console", report: MemoryWriteReport, /) -> None:
@@ -118,6 +138,7 @@ def show_written(console: "Console", report: MemoryWriteReport, /) -> None:
     for one in report.decisions:
         why = f"  {safe_line(one.reason)}" if one.reason else ""
         console.print(f"{one.outcome.value}  {safe_line(one.name or one.id or '')}{why}", soft_wrap=True)
+    show_future_claims(console, report.future_claims)
 
 
 def show_controlled(console: "Console", report: MemoryControlReport, /) -> None:

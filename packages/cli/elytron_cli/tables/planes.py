@@ -77,6 +77,7 @@ def fact_details(console: "Console", report: FactDetailReport, /) -> None:
             ("counts for", f"{fact.reach.value}{chat}"),
             ("freshness", f"{fact.freshness.value}{hint}"),
             ("observed", minute_text(fact.observed_at)),
+            ("recorded", minute_text(fact.recorded_at)),
             ("confirmed", minute_text(fact.confirmed_at)),
             ("last used", minute_text(fact.last_used_at)),
             ("holds from", minute_text(fact.valid_from)),

@@ -121,6 +121,8 @@ class HistoryItem(Value):
     id: str
     event: HistoryEvent
     at: Instant
+    claimed_at: Instant | None = None
+    """The time that the memory claims, if that is later than its recording."""
     text: str | None = None
     reason: str = ""
     by: str = ""

@@ -274,6 +274,8 @@ class RecallHit(Value):
     text: str
     score: float
     at: Instant | None = None
+    recorded_at: Instant | None = None
+    """When it was recorded, if `at` claims a later time; then it is ordered by this."""
     speaker: str | None = None
     role: EvidenceRole | None = None
     channel: str | None = None

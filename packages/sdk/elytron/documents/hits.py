@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from elytron_core.clock import Instant
+from elytron_core.clock import Instant, late_recording
 from elytron_core.contracts.recall import MemoryRecallRequest, RecallHit, RecallPlane
 from elytron_core.errors import InvalidInput
 from elytron_core.evidence import EvidenceRole
@@ -28,7 +28,7 @@ from elytron_core.policy.ranking.query import (
 )
 from elytron_core.strict_json import frame_checksum
 
-_COMMON = ("id", "plane", "text", "score", "at", "citations", "signals")
+_COMMON = ("id", "plane", "text", "score", "at", "recorded_at", "citations", "signals")
 _TURN_HITS = VouchedMaker(
     RecallHit, *_COMMON, "speaker", "role", "channel", "conversation", "trust", "tags", "metadata", "privacy"
 )
@@ -44,6 +44,7 @@ def turn_hit(turn_id: TurnId, turn: transcript.Turn, part: int, /) -> RecallHit:
         text=message.text,
         score=0.0,
         at=transcript.said_at(turn, message),
+        recorded_at=late_recording(message.at, turn.recorded_at),
         speaker=message.speaker,
         role=message.role,
         channel=turn.channel,
@@ -93,6 +94,7 @@ def fact_hit(
         text=fact.content,
         score=round(float(score), 6),
         at=fact.observed_at,
+        recorded_at=late_recording(fact.observed_at, fact.recorded_at),
         title=fact.topic,
         kind=fact.kind,
         reach=fact.reach,

@@ -77,8 +77,9 @@ def value_change(
         return DocumentChange(ref)
     origin = replaced_fact(value)
     before = beside.get(origin) if origin is not None else None
-    is_corrected = isinstance(before, Fact) and before.state is facts.FactState.CORRECTED
-    is_correction = is_corrected and before.superseded_by == ref.key
+    is_correction = (
+        isinstance(before, Fact) and before.state is facts.FactState.CORRECTED and before.superseded_by == ref.key
+    )
     return DocumentChange(
         ref,
         units_of_value(ref, value),

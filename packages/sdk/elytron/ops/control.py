@@ -44,7 +44,7 @@ from elytron.state.spaces import REF
 from elytron.writes.commit import SettledChanges, settle_report
 from elytron.writes.facts import plan_change
 from elytron_core import limits
-from elytron_core.clock import Instant
+from elytron_core.clock import Instant, late_recording
 from elytron_core.contracts.control import (
     ControlDecision,
     ControlOutcome,
@@ -506,7 +506,9 @@ async def _must_find_trace(ctx: OperationContext, scope: Scope, memory_id: str) 
 
 def _of_message(memory: str, turn: transcript.Turn, part: int) -> list[HistoryItem]:
     text = turn.messages[part].text if turn.is_readable(part) else None
-    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, text=text)]
+    said_at = turn.messages[part].at
+    claimed_at = said_at if late_recording(said_at, turn.recorded_at) is not None else None
+    items = [HistoryItem(id=memory, event=HistoryEvent.ADDED, at=turn.recorded_at, claimed_at=claimed_at, text=text)]
     if part in turn.forgotten:
         items.append(HistoryItem(id=memory, event=HistoryEvent.FORGOTTEN, at=turn.forgotten[part]))
     return items
@@ -586,7 +588,9 @@ _CLOSED = {
 
 def _of_fact(fact: Fact, *, is_shown: bool) -> list[HistoryItem]:
     text = fact.content if is_shown else None
-    items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, text=text)]
+    is_ahead = late_recording(fact.observed_at, fact.recorded_at) is not None
+    claimed_at = fact.observed_at if is_ahead else None
+    items = [HistoryItem(id=fact.id, event=HistoryEvent.ADDED, at=fact.recorded_at, claimed_at=claimed_at, text=text)]
     if fact.evidence_count > 1:
         items.append(HistoryItem(id=fact.id, event=HistoryEvent.CONFIRMED, at=max(fact.recorded_at, fact.confirmed_at)))
     if fact.closed_at is not None and fact.state in _CLOSED:

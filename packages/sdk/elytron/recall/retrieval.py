@@ -475,7 +475,8 @@ def time_places(index: SpaceIndex, hits: Sequence[RecallHit], /) -> dict[str, in
         ref = next(iter(_refs_of(hit)), kept)
         part = int((hit.id.partition("#")[2] if hit.plane is RecallPlane.TRANSCRIPT else "") or 0)
         found = index.moment_of(ref, part) if ref is not None else None
-        return *(found or (hit.at or 0, 0)), part
+        at, sequence = found or (hit.at or 0, 0)
+        return at, sequence, part
 
     return {hit.id: place for place, hit in enumerate(sorted(hits, key=moment))}
 

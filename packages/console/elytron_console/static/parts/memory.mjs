@@ -15,7 +15,7 @@ export const Plane = ({ plane }) => html`<${Badge} tone=${plane === "transcript"
 export const Meta = ({ hit }) => html`
   <div class="meta">
     <${Plane} plane=${hit.plane} />
-    ${hit.at !== undefined && html`<span>${moment(hit.at)}</span>`}
+    ${hit.at !== undefined && html`<span>${moment(hit.recorded_at ?? hit.at)}</span>`}
     ${hit.speaker && html`<bdi>${hit.speaker}</bdi>`}
     ${!hit.speaker && hit.role && html`<span>${words(hit.role)}</span>`}
     ${hit.kind && html`<span>${words(hit.kind)}</span>`}
@@ -68,7 +68,8 @@ function Whole({ hit, fact, history, onForm }) {
     ${hit.plane === "transcript" && html`<p class="small">What was said stays as it was said: forget hides it, erase removes it. A fact that was drawn from it can be corrected.</p>`}
     <hr />
     <${Pairs} rows=${[
-      ["Said or seen", moment(hit.at)], ["Speaker", hit.speaker && html`<bdi>${hit.speaker}</bdi>`], ["Role", words(hit.role)],
+      ["Said or seen", hit.recorded_at === undefined ? moment(hit.at) : html`claims ${moment(hit.at)}; ordered by its recording`],
+      ["Recorded", hit.recorded_at !== undefined && moment(hit.recorded_at)], ["Speaker", hit.speaker && html`<bdi>${hit.speaker}</bdi>`], ["Role", words(hit.role)],
       ["Conversation", hit.conversation && html`<a href=${linkTo("conversations", { channel: hit.channel, conversation: hit.conversation })}><bdi>${hit.conversation}</bdi></a>`],
       ["Title", !fact && hit.title && html`<bdi>${hit.title}</bdi>`], ["Trust", hit.trust && html`<${State} state=${hit.trust} />`],
       ["Freshness", hit.freshness && html`<${State} state=${hit.freshness} />`],
@@ -90,7 +91,7 @@ function Whole({ hit, fact, history, onForm }) {
     ${(fact || hit.plane === "transcript") && html`<${Around} id=${hit.id} />`}
     ${history.length > 0 && html`
       <div><h3>History</h3><ul class="history">${history.map((item, place) => html`
-        <li key=${place}><span><strong>${words(item.event)}</strong> <span class="soft">${moment(item.at)}${item.by ? html`, by <bdi>${item.by}</bdi>` : ""}</span></span>
+        <li key=${place}><span><strong>${words(item.event)}</strong> <span class="soft">${moment(item.at)}${item.claimed_at !== undefined ? html`, claims ${moment(item.claimed_at)}` : ""}${item.by ? html`, by <bdi>${item.by}</bdi>` : ""}</span></span>
           ${item.text && item.text !== hit.text && html`<${Text} text=${item.text} lines="3" />`}
           ${item.reason && item.reason !== item.event && html`<span class="soft"><${Text} inline text=${item.reason} /></span>`}</li>`)}</ul></div>`}`;
 }

@@ -83,7 +83,7 @@ def score_skills(
     Equal points fall to the later update, by its time and then by `sequences`, its place in the journal, then to the
     smaller id, so the order never depends on the input's.
     """
-    later = sequences if sequences is not None else {}
+    later: Mapping[SkillId, int] = sequences if sequences is not None else {}
     asked = prepare_query(query, grounding_share=weights.grounding_share)
     places = dict(zip(ranks, weights.full_text, strict=False))
     scored = [
