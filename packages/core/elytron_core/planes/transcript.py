@@ -108,12 +108,10 @@ OpaqueItems = Annotated[tuple[OpaqueItem, ...], Field(max_length=limits.OPAQUE_I
 """The items of one turn, in the order of the host."""
 
 
-TURNS = "turns"
-CONVERSATIONS = "conversations"
+TURNS, CONVERSATIONS = "turns", "conversations"
 TURN_NAMES = "turn_names"
 CHAT_ALIASES = "chat_aliases"
-SEQUENCE_DIGITS = 12
-SPEAKERS_KEPT = 32
+SEQUENCE_DIGITS, SPEAKERS_KEPT = 12, 32
 PRIVATE = "private"
 """Metadata of a turn: true in a private conversation."""
 STORE = "store"
@@ -185,7 +183,7 @@ class Message(Value):
 
     @property
     def stands_on(self) -> EvidenceAuthority:
-        return self.authority if self.authority is not None else authority_of_role(self.role)
+        return self.authority or authority_of_role(self.role)
 
 
 class TurnSource(Value):
@@ -385,7 +383,7 @@ def sequence_of(turn: TurnId, /) -> int:
 
 def said_at(turn: Turn, message: Message, /) -> Instant:
     """Return when a message was said: its host's word, else when the turn was recorded."""
-    return message.at if message.at is not None else turn.recorded_at
+    return turn.recorded_at if message.at is None else message.at
 
 
 def ordered_at(turn: Turn, message: Message, /) -> Instant:
@@ -406,8 +404,8 @@ def append_turns(head: Conversation, turns: Sequence[Turn], /) -> Conversation:
 
 def _noted_fields(head: Conversation, turns: Sequence[Turn]) -> dict[str, Any]:
     times = [ordered_at(turn, message) for turn in turns for message in turn.messages]
-    speakers = dict.fromkeys(head.speakers)
-    speakers |= dict.fromkeys(m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
+    spoken = (m.speaker for turn in turns for m in turn.messages if m.speaker is not None)
+    speakers = dict.fromkeys((*head.speakers, *spoken))
     return {
         "first_at": min(times if head.first_at is None else [head.first_at, *times], default=None),
         "last_at": max(times if head.last_at is None else [head.last_at, *times], default=None),

@@ -79,9 +79,10 @@ class _FirstPass:
     last_at: Instant | None = None
     future_claims: FutureClaims = ()
 
-    def note_claims(self, conversation: ConversationKey, claims: FutureClaims, /) -> None:
-        """Take note of the times of a conversation's messages that lie in the future."""
-        named = (claim.model_copy(update={"field": f"{conversation.conversation}: {claim.field}"}) for claim in claims)
+    def note_claims(self, batch: "_TurnBatch", report: MemoryWriteReport, /) -> None:
+        """Take note of the times of a batch's messages that lie in the future."""
+        place = batch.conversation.conversation
+        named = (claim.model_copy(update={"field": f"{place}: {claim.field}"}) for claim in report.future_claims)
         self.future_claims = (*self.future_claims, *named)[: limits.FUTURE_CLAIMS]
 
     def count(self, messages: Iterator[SaidMessage]) -> Iterator[SaidMessage]:
@@ -133,12 +134,10 @@ async def import_transcript(
     if scope is None:
         raise ScopeMissing(operation="import_transcript", way_out="give scope=, or open the runtime with space=")
     with await asyncio.to_thread(open_transcripts, Path(path), place=place) as source:
-        reading = _TranscriptReading(source, scope, frozenset(include))
-        seen = _FirstPass()
+        reading, seen = _TranscriptReading(source, scope, frozenset(include)), _FirstPass()
         judged = _message_batches(seen.count(reading.messages()))
         while (batch := await asyncio.to_thread(next, judged, None)) is not None:  # parsing blocks
-            rehearsal = await memory.write(_batch_request(scope, batch, dry_run=True))
-            seen.note_claims(batch.conversation, rehearsal.future_claims)
+            seen.note_claims(batch, await memory.write(_batch_request(scope, batch, dry_run=True)))
         left_out = reading.left_out()
         if not seen.messages:
             raise UnreadableFile(name=source.name, problem=_nothing_found(left_out))

@@ -152,8 +152,7 @@ async def gather_hits(
     index = await ctx.folds.current(scope.space)
     if similarity.is_blank(query):
         return GatheredHits(NothingReason.EMPTY_QUERY, sequence=index.watermark)
-    now = ctx.clock.now()
-    conversation = await meant_conversation(ctx, scope)
+    now, conversation = ctx.clock.now(), await meant_conversation(ctx, scope)
     key = conversation.key if conversation.is_trusted else None
     question = _anchor_question(index, _read_query(ctx, query, now), filters, now, key)
     grounding = await recent_talk(ctx, scope, record, key) if key is not None and is_weak(query) else ""
@@ -176,8 +175,7 @@ async def gather_hits(
     asked = _AskedQuery(query, (key or scope.conversation_key).conversation, now, grounding, spread)
     ranked = await _rank_candidates(ctx, scope, asked, found, route=route)
     seen = await shown_hits(ctx, scope, ranked, index, searches.get(RecallPlane.TRANSCRIPT), limit=limit, now=now)
-    places = time_places(index, seen)
-    hits = with_newer(question, query, seen, places)[:limit]
+    hits = with_newer(question, query, seen, places := time_places(index, seen))[:limit]
     return GatheredHits(
         None if hits else NothingReason.NOTHING_MATCHES_FILTERS,
         hits,
