@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from tests.sdk.opened_transcripts import opened
 
-from elytron.importers.detection import TranscriptFormat
-from elytron.importers.message_shape import OmissionReason
-from elytron_core.clock import format_instant
+from elytron.importers.detection import TranscriptFormat, open_transcripts
+from elytron.importers.message_shape import DateOrder, OmissionReason
+from elytron_core.clock import Instant, format_instant
 from elytron_core.errors import UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
@@ -135,3 +135,82 @@ def test_plain_text_comes_in_by_paragraphs_none_too_long(tmp_path: Path) -> None
 def test_a_format_that_is_not_known_is_answered_by_those_that_are(tmp_path: Path, name: str) -> None:
     with pytest.raises(UnreadableFile, match=r"JSON Lines, .* ChatGPT, Claude, WhatsApp and Telegram .*, Markdown"):
         read(written(tmp_path, name, "a;b;c\n"))
+
+
+AMBIGUOUS = "02/04/24, 9:11 am - A: x\n03/04/24, 1:20 pm - B: y\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "order", "dates", "is_ambiguous"),
+    [
+        (AMBIGUOUS, None, ["2024-04-02", "2024-04-03"], True),
+        (AMBIGUOUS, DateOrder.MDY, ["2024-02-04", "2024-03-04"], False),
+        ("2/4/24, 9:11 AM - A: x\n2/5/24, 1:20 PM - B: y\n", None, ["2024-02-04", "2024-02-05"], True),
+        ("02/04/24, 9:11 am - A: x\n13/04/24, 1:20 pm - B: y\n", None, ["2024-04-02", "2024-04-13"], False),
+        ("04/02/24, 9:11 am - A: x\n04/13/24, 1:20 pm - B: y\n", None, ["2024-04-02", "2024-04-13"], False),
+        ("2024/4/2 9:11 - A: x\n2024/4/3 9:12 - B: y\n", None, ["2024-04-02", "2024-04-03"], False),
+        ("24/4/2 9:11 - A: x\n24/4/3 9:12 - B: y\n", None, ["2024-04-02", "2024-04-03"], False),
+    ],
+)
+def test_the_reading_of_dates_is_reported_and_can_be_set(
+    tmp_path: Path, content: str, order: DateOrder | None, dates: list[str], *, is_ambiguous: bool
+) -> None:
+    path = written(tmp_path, "chat.txt", content)
+    with open_transcripts(path, date_order=order) as source:
+        (transcript,) = source.found
+        found = [said.turn.messages[0].at or Instant(0) for said in transcript.messages(HOME)]
+        assert [format_instant(at)[:10] for at in found] == dates
+        assert transcript.dates is not None
+        assert transcript.dates.is_ambiguous is is_ambiguous
+
+
+def test_captions_stay_and_notices_with_a_colon_are_no_persons(tmp_path: Path) -> None:
+    chat = """\
+13/05/2025, 09:14 - Ben created group "Trip: Lisbon"
+13/05/2025, 09:14 - Ben changed the subject from “Trip” to “Trip: Porto”
+13/05/2025, 09:15 - Ben: <Media omitted>
+The new boat
+13/05/2025, 09:16 - Noor: IMG-20250513-WA0001.jpg (file attached)
+And its oars
+13/05/2025, 09:17 - Ben Ash: Note: bring \"the key\"
+"""
+    _, rows, left_out = read(written(tmp_path, "chat.txt", chat))
+    assert [(speaker, text) for speaker, text, _ in rows] == [
+        ("Ben", "The new boat"),
+        ("Noor", "And its oars"),
+        ("Ben Ash", 'Note: bring "the key"'),
+    ]
+    assert left_out == {OmissionReason.SERVICE: 2}
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        "5 mai 2024 kl. 9:11 (vecka 18) - Noor: hej\n5 mai 2024 kl. 9:12 (vecka 18) - Ben: hej\n",
+        "[令和6年4月2日 9:11:03] 美咲: こんにちは\n[令和6年4月2日 9:12:03] 健: はい\n",
+        "14/5/2024, 3:45 zz - Noor: x\n14/5/2024, 3:46 zz - Ben: y\nmore of it\n",
+        "Mar 5, 10:12 AM - Ben: hi\nMar 5, 10:13 AM - Noor: hello\n",
+    ],
+)
+def test_what_looks_like_a_chat_in_an_unknown_form_is_refused_with_its_line(tmp_path: Path, chat: str) -> None:
+    with pytest.raises(UnreadableFile, match="looks like a message of a chat") as refused:
+        read(written(tmp_path, "chat.txt", chat))
+    assert refused.value.line == 1
+
+
+@pytest.mark.parametrize(
+    "prose",
+    [
+        "2024-01-05\n\nWent to the harbour at 10:30 - it rained: no boats.\n",
+        "5 January 2024, 10:30\nMet Noor.\n6 January 2024, 11:00\nMet Ben.\n",
+        "10:30 - Breakfast: eggs\n11:00 - Walk: the pier\n",
+        "# Log\n\n- 2024-01-05 10:30: fired the kiln\n- 2024-01-06 11:00: opened it\n",
+        "In 2024, at 10:30, we said: enough.\n\nThen, on 5/1/2024 at 11:00 - a Friday - it began: the flood.\n",
+        "Call 030-1234 before 10:30, says Ben: urgent\nThe rest of the page tells of boats.\nAnd oars.\nAnd tides.\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["diary.txt", "notes.md"])
+def test_prose_with_dates_and_colons_is_prose(tmp_path: Path, prose: str, name: str) -> None:
+    form, rows, _ = read(written(tmp_path, name, prose))
+    assert form in {TranscriptFormat.TEXT, TranscriptFormat.MARKDOWN}
+    assert rows

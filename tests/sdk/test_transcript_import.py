@@ -9,6 +9,7 @@ import pytest
 import elytron
 from elytron import MemoryRuntime, MemoryWriteReport, MemoryWriteRequest, Scope, import_transcript
 from elytron.flows import transcript_import
+from elytron.flows.transcript_import import ImportNoteKind
 from elytron.importers.detection import TranscriptFormat
 from elytron.importers.message_shape import OmissionReason
 from elytron_core.errors import ScopeMissing, StoreUnavailable, UnreadableFile
@@ -126,7 +127,7 @@ async def test_progress_ends_with_the_whole_file(tmp_path: Path, monkeypatch: py
     assert told[-1] == (file.stat().st_size, file.stat().st_size)
 
 
-async def test_nothing_is_stored_from_a_file_that_goes_wrong_at_its_end(
+async def test_a_record_that_cannot_be_read_is_skipped_and_named_and_strict_refuses_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(transcript_import, "BATCH_TURNS", 10)
@@ -135,9 +136,12 @@ async def test_nothing_is_stored_from_a_file_that_goes_wrong_at_its_end(
         more.write('\n{"role": "us')
     async with elytron.open("memory:", space="ada") as memory:
         with pytest.raises(UnreadableFile) as refused:
-            await import_transcript(memory, file)
+            await import_transcript(memory, file, strict=True)
         assert refused.value.line == 101
         assert not (await memory.inspect()).exists
+        report = await import_transcript(memory, file)
+        assert (report.stored, report.skipped) == (100, 1)
+        assert [(note.kind, note.place) for note in report.notes] == [(ImportNoteKind.SKIPPED, "line 101")]
 
 
 async def test_messages_go_to_the_scopes_conversation_else_to_one_of_the_file(tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ JSON_KEYS, JSON_VALUES = 10_000, 500_000
 CREDENTIAL_BYTES, DECODED_AT_ONCE_BYTES = 64 * 1024, 128 * 1024
 """Bytes of a body that are read before its sender is known. A body longer than the second is decoded in a thread."""
 IMPORT_LINE_BYTES, IMPORT_FILES = 8 * 1024 * 1024, 400
+IMPORT_SKIPPED, IMPORT_OFFSETS, IMPORT_CANDIDATES = 100, 8, 20
 TRANSCRIPT_JSON_BYTES = 256 * 1024 * 1024
 """A transcript that is one JSON document and so is read as a whole; JSON Lines have no bound but the line's."""
 ZIP_UNPACKED_BYTES = 1024 * 1024 * 1024

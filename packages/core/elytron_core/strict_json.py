@@ -18,7 +18,7 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 _LARGEST = 2**63
 _SURROGATE_ESCAPE = b"\\ud"
-_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-fA-F])|\\.")
+_ESCAPE = re.compile(rb"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<lone>\\u[dD][89a-fA-F](?:[0-9a-fA-F]{2})?)|\\.")
 """Every escape of a sound document, from left to right: a pair of surrogates, a lone one, any other."""
 _TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 
@@ -56,6 +56,17 @@ def _require_few(data: bytes, most: int) -> None:
     bare = _TEXT.sub(b"", data)
     if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > most:
         raise InvalidJson(problem=f"has more than {most} values")
+
+
+_HALF_ENCODED = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+
+
+def mend_surrogates(data: bytes, /) -> bytes:
+    """Return a JSON document or a text in which U+FFFD replaces half a surrogate pair, escaped or encoded."""
+    data = _HALF_ENCODED.sub("\ufffd".encode(), data) if b"\xed" in data else data
+    if _SURROGATE_ESCAPE not in data.lower():
+        return data
+    return _ESCAPE.sub(lambda found: rb"\ufffd" if found.lastgroup == "lone" else found[0], data)
 
 
 def _require_pairs(data: bytes) -> None:

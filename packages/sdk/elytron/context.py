@@ -10,6 +10,7 @@ from elytron.secrets.space_secrets import SpaceSecrets
 from elytron.state.directories import SkillDirs, ToolShelves
 from elytron.state.encoders import RuntimeEncoders
 from elytron.state.spaces import ChangeLines, FactUses, HeadCache, LastBlocks, LastConversations, SpaceRecords
+from elytron.state.stored_messages import ImportedMessages
 from elytron_core.clock import Clock, Instant
 from elytron_core.contracts.inspection import CapabilityPolicy
 from elytron_core.errors import PermissionRefused, ScopeMissing
@@ -95,6 +96,8 @@ class OperationContext:
     """Remembers where turns were committed last."""
     fact_uses: FactUses = field(default_factory=FactUses)
     """Remembers when facts were shown, until that is stored."""
+    imported: ImportedMessages = field(default_factory=ImportedMessages)
+    """Remembers the conversation with which an import was compared last."""
     default_scope: Scope | None = None
     caller: str = "host"
     """The caller in the audit: a principal, or the transport of a call without one."""
@@ -121,6 +124,7 @@ class OperationContext:
         self.heads.drop_space(space)
         self.folds.drop(space)
         self.fact_uses.forget(space)
+        self.imported.forget()
         self.last_conversations.forget(space)
         self.tool_shelves.forget(space)
 

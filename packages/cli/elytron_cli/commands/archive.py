@@ -3,7 +3,9 @@
 import asyncio
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
@@ -11,7 +13,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from elytron.erasure.reapplication import erase_all_again, gather_all, known_erasures, read_erasures, write_erasures
-from elytron.flows.transcript_import import PLACE_DIGITS, TranscriptImportReport, import_transcript
+from elytron.flows.transcript_import import (
+    PLACE_DIGITS,
+    FileDates,
+    ResumedConversation,
+    TranscriptImportReport,
+    import_transcript,
+)
 from elytron.importers.detection import MAGIC, is_export
 from elytron.transfer.migration import CopiedSpace, migrate_store
 from elytron_adapter.envelope import failure_of
@@ -51,7 +59,7 @@ from elytron_core.contracts.archive import (
     MemorySpaceExportRequest,
 )
 from elytron_core.contracts.recall import RecallPlane
-from elytron_core.errors import Conflict, InvalidInput
+from elytron_core.errors import Conflict, InvalidInput, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -159,6 +167,26 @@ def _file_keys(file: str | None) -> KeyProvider | None:
 
 
 _WHOLE: Final = ImportMode.FULL_RESTORE
+
+
+class DateOrderChoice(StrEnum):
+    """Order of the dates of a file that is imported."""
+
+    AUTO = "auto"
+    DMY = "dmy"
+    MDY = "mdy"
+    YMD = "ymd"
+
+
+_DATE_ORDER: Final = choice_option(
+    "--date-order", DateOrderChoice.AUTO, "Order of day, month and year in a chat's dates."
+)
+_STRICT: Final = click.option(
+    "--strict", is_flag=True, help="Store nothing if a record cannot be read or a message has changed."
+)
+_RESTORE_ERASED: Final = click.option(
+    "--restore-erased", is_flag=True, help="Import messages again that were erased from this space."
+)
 _WITH_AGENTS: Final = click.option(
     "--with-agents", is_flag=True, help="Of an archive of your own: also the journals that agents act on."
 )
@@ -174,6 +202,9 @@ _WITH_AGENTS: Final = click.option(
     type=OneOf((EvidenceRole.SYSTEM, EvidenceRole.TOOL)),
     help="Also what a system or a tool said; may be repeated.",
 )
+@_DATE_ORDER
+@_STRICT
+@_RESTORE_ERASED
 @_WITH_AGENTS
 @dry_run_option("Only read and judge the file.")
 @common_options
@@ -183,6 +214,9 @@ def import_file(
     conversation: str | None,
     mode: ImportMode,
     include: tuple[EvidenceRole, ...],
+    date_order: DateOrderChoice,
+    strict: bool,
+    restore_erased: bool,
     with_agents: bool,
     dry_run: bool,
 ) -> int | None:
@@ -190,8 +224,9 @@ def import_file(
 
     Known are JSON Lines, OpenAI messages, the exports of ChatGPT, Claude, WhatsApp and Telegram, Markdown and text.
 
-    The kind of FILE is read from its content ("-" reads standard input). A transcript can be imported again, also
-    when it has grown: what is stored already is left alone. From a file with an error, nothing is stored.
+    The kind of FILE is read from its content ("-" reads standard input). A newer export of the same conversation can be
+    imported again: only what is new is stored, and erased messages stay erased. Records that cannot be read are skipped
+    and listed, and the exit code is 6. After an interruption, the same command resumes.
     """
     with as_file(file) as read:
         if _is_archive(read):
@@ -201,14 +236,29 @@ def import_file(
             return answer_request(request, _show_imported, when_missing=storing_missing(dry_run=dry_run))
         scope = scope_of(conversation or (_of_stream(read) if file == STANDARD_INPUT else None))
 
-        async def work(session: CommandSession, out: CommandOutput) -> None:
-            with ProgressBar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar:
+        async def work(session: CommandSession, out: CommandOutput) -> int | None:
+            with (
+                _hint_at_resuming(out),
+                ProgressBar("importing", unit="bytes", shown=not out.is_json, first="judging") as bar,
+            ):
                 report = await import_transcript(
-                    session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include
-                )
+                    session, read, scope=scope, progress=bar.at, dry_run=dry_run, include=include,
+                    date_order=date_order, strict=strict, restore_erased=restore_erased,
+                )  # fmt: skip
             out.report(report, _show_stored)
+            return failure_of(UnreadableFile.key).exit if report.skipped else None
 
         return run_work(work, when_missing=storing_missing(dry_run=dry_run))
+
+
+@contextmanager
+def _hint_at_resuming(out: CommandOutput) -> Generator[None]:
+    """Say on an interruption that the same command goes on."""
+    try:
+        yield
+    except (KeyboardInterrupt, asyncio.CancelledError):  # a signal cancels the task that imports
+        out.hint("The import was interrupted. Run the same command again to resume it.")
+        raise
 
 
 @page_command("export")
@@ -306,15 +356,43 @@ def _show_stored(console: "Console", report: TranscriptImportReport) -> None:
         if report.first_at is not None
         else ""
     )
+    changed = [
+        _count_words(report.updated, "shown in its new version"),
+        _count_words(report.unchanged, "left as it is"),
+    ]
     rows = [
         ("found", found),
         ("said", span),
         ("stored", "nothing, this was a dry run" if report.dry_run else str(report.stored)),
-        ("there already", str(report.duplicates) if report.duplicates else ""),
+        ("stored before", str(report.duplicates) if report.duplicates else ""),
+        ("changed", ", ".join(words for words in changed if words)),
+        ("erased before", f"{report.erased}, not imported again" if report.erased else ""),
         ("left out", left_out),
+        ("skipped", f"{report.skipped} that cannot be read" if report.skipped else ""),
+        *(("dates", _dates_line(each)) for each in report.dates),
+        *(("continues", _resumed_line(each)) for each in report.resumed),
+        *((note.kind.value, safe_line(f"{note.file}, {note.place}: {note.problem}")) for note in report.notes),
     ]
     tables_common.show_pairs(console, rows)
     tables_common.show_future_claims(console, report.future_claims)
+
+
+def _count_words(count: int, words: str) -> str:
+    return f"{count} {words}" if count else ""
+
+
+def _dates_line(dates: FileDates) -> str:
+    way_out = "; if that is wrong, erase the conversation and pass --date-order" if dates.is_ambiguous else ""
+    doubt = " (another order is possible)" if dates.is_ambiguous else ""
+    return f"{safe_line(dates.file)}: {dates.order.value}{doubt}, because {dates.reason}{way_out}"
+
+
+def _resumed_line(resumed: ResumedConversation) -> str:
+    hours = resumed.offset_minutes / 60
+    clock = (
+        f"; its clock is {abs(hours):g} hours {'behind' if hours > 0 else 'ahead'}, times are adjusted" if hours else ""
+    )
+    return f"{safe_line(resumed.file)}: conversation {safe_line(resumed.title or resumed.conversation)}{clock}"
 
 
 class ErasuresKept(Value):

@@ -267,13 +267,14 @@ def transfer_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Jour
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _FILE_TYPE:
             raise HTTPException(415, headers={"Accept": _FILE_TYPE})
         name, dry_run = _file_name(request), query_flag(request, "dry_run")
+        order = request.query_params.get("date_order")
         scope = Scope(space=journal.space_of(principal_of(request.scope), query_scope(request.query_params)))
         async with places, work_folder() as folder:
             path = folder / name
             await receive_file(request, path, limit=limits.TRANSCRIPT_BYTES)
             writes = CallerWrites(entrance, request, scope)
             try:
-                report = await import_transcript(writes, path, dry_run=dry_run, place=name)
+                report = await import_transcript(writes, path, dry_run=dry_run, place=name, date_order=order)
             except WriteRefused as refused:
                 return render_answer(refused.answer)
         return value_response(report)
@@ -288,7 +289,7 @@ def transfer_surfaces(entrance: CallerEntrance, door: ConsoleDoor, journal: Jour
     )  # fmt: skip
     messages = SurfaceDescription(
         "console_send_transcript", "Read the messages of another program's export, or say what that would bring.",
-        _FILE_TYPE, TranscriptImportReport, (), ("space", "name", "dry_run"), group=GROUP,
+        _FILE_TYPE, TranscriptImportReport, (), ("space", "name", "dry_run", "date_order"), group=GROUP,
     )  # fmt: skip
     return (
         door.surface("GET", "/archive", archives.fetch, fetch),

@@ -44,6 +44,8 @@ from elytron_core.scope import (
 
 __all__ = [
     "CanonicalTurnDelta",
+    "ComparedConversation",
+    "ImportComparison",
     "LongTermExtraction",
     "MemoryTranscriptCommitReport",
     "MemoryTranscriptCommitRequest",
@@ -88,13 +90,49 @@ class TurnDraft(Value):
     attributes: Annotated[tuple[MessageAttribute, ...], Field(max_length=limits.ATTRIBUTES)] = ()
 
 
+class ImportComparison(Value):
+    """How the turns of an import are compared with stored ones, by speaker, minute and text; for a dry run."""
+
+    is_sample: bool = False
+    """The turns are a sample of a file: only the conversation that holds them is searched for."""
+    anywhere: bool = False
+    """Search for it among all conversations of the channel, not only the scope's."""
+    offsets_ms: Annotated[tuple[int, ...], Field(min_length=1, max_length=limits.IMPORT_OFFSETS)] = (0,)
+    """Differences of time that were recognised, the one that the turns already have added first."""
+    after: int = 0
+    """The sequence behind which turns without a time are compared."""
+    repeats: Annotated[tuple[int, ...], Field(max_length=limits.TURNS_PER_COMMIT)] = ()
+    """For each turn, the number of equal ones in its minute before it."""
+    earlier_ids: Annotated[tuple[Name | None, ...], Field(max_length=limits.TURNS_PER_COMMIT)] = ()
+    """For each turn, the host id under which an earlier version may have stored it."""
+
+
+class ComparedConversation(Value):
+    """The stored conversation with which an import was compared, and the differences of time between them."""
+
+    channel: str
+    conversation: str
+    title: str | None = None
+    messages: int = 0
+    """Number of the turns of the request that it holds."""
+    offsets_ms: tuple[int, ...] = (0,)
+    last: int = 0
+    """The highest sequence among them."""
+
+
 class TranscriptWrite(Value):
-    """Commit turns as evidence to the scope's conversation, in this order."""
+    """Commit turns as evidence to the scope's conversation, in this order.
+
+    An imported turn whose text has changed under its host id replaces the stored one, which stays in history. One that
+    was erased is skipped, unless `restore_erased` is set.
+    """
 
     kind: Literal["transcript"] = "transcript"
     turns: Annotated[tuple[TurnDraft, ...], Field(min_length=1, max_length=limits.TURNS_PER_COMMIT)]
     origin: transcript.TurnOrigin = transcript.TurnOrigin.HOST
     title: Name | None = None
+    comparison: ImportComparison | None = None
+    restore_erased: bool = False
 
 
 class LongTermExtraction(Value):
@@ -185,6 +223,8 @@ class MemoryWriteReport(Value):
     dry_run: bool = False
     scrubbed: ScrubbedCounts = {}
     future_claims: FutureClaims = ()
+    compared: ComparedConversation | None = None
+    """The answer to the write's `comparison`."""
 
     @property
     def ids(self) -> tuple[str, ...]:

@@ -83,6 +83,13 @@ class AuditTrail(Value):
 
 
 SPACE = "space"
+ERASED_IMPORTS = "erased_imports"
+
+
+class ErasedImport(Value):
+    """Number of equal imported messages that were erased, or whose text was deleted; its key is a keyed tag."""
+
+    count: int = 1
 
 
 class SpaceCollection(NamedTuple):
@@ -105,6 +112,7 @@ _DECLARED = (
     SpaceCollection(transcript.CHAT_ALIASES, "transcript", beside=True),
     SpaceCollection(transcript.TURN_ATTRIBUTES, "transcript", beside=True),
     SpaceCollection(transcript.DERIVED_REFS, "transcript", beside=True),
+    SpaceCollection(ERASED_IMPORTS, "transcript", beside=True),
     SpaceCollection(AUDIT, beside=True),
     SpaceCollection(facts.FACTS, "long_term"),
     SpaceCollection(facts.SLOTS, "long_term", beside=True),
@@ -191,6 +199,10 @@ class SpaceRecord(Value):
 
     def turn_name_tag(self, key: ConversationKey, host_id: str, /) -> str:
         return self.tag("turn", *key, host_id)
+
+    def erased_tag(self, name: tuple[str, ...], /) -> str:
+        """Return the tag of an imported message that was erased, by one of the names that recognise it."""
+        return self.tag("erased import", *name)
 
     def alias_tag(self, channel: str, chat: str, /) -> str:
         return self.tag("chat", channel, chat)

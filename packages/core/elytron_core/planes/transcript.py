@@ -116,6 +116,8 @@ PRIVATE = "private"
 """Metadata of a turn: true in a private conversation."""
 STORE = "store"
 """Metadata of a turn: false if its request asked that it is not stored for memory."""
+EDIT_OF = "edit_of"
+"""Metadata of an edited message: the id of the one that it replaces."""
 
 MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 Metadata = dict[Name, str | int | float | bool | None]

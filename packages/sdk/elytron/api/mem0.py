@@ -23,6 +23,7 @@ from elytron_core.contracts.control import (
 from elytron_core.contracts.recall import RecallHit, RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import InvalidInput, ScopeMissing
+from elytron_core.planes.transcript import EDIT_OF
 from elytron_core.scope import Scope
 
 
@@ -68,10 +69,6 @@ async def delete_all(
         removed=removed,
         derived=tuple(derived),
     )
-
-
-EDIT_OF = "edit_of"
-"""Metadata of an edited message: the id of the one that it replaces."""
 
 
 async def update_memory(memory: CallFace, memory_id: str, text: str, /, *, user_id: str | None) -> MemoryControlReport:

@@ -19,6 +19,7 @@ from elytron.memories.lookup import FactMemory, Memory, SkillMemory, TurnMemory,
 from elytron.memories.tag_links import tag_links_of
 from elytron.memories.tombstones import stones_of
 from elytron.state.spaces import LostRaces, opening_changes
+from elytron.writes.imports import erasure_marks
 from elytron_core import limits
 from elytron_core.contracts.control import (
     ControlDecision,
@@ -43,7 +44,7 @@ from elytron_core.planes.records import (
     copies_of_turn,
     is_copy,
 )
-from elytron_core.planes.space import COLLECTIONS, AuditTrail, SpaceRecord
+from elytron_core.planes.space import COLLECTIONS, AuditTrail, ErasedImport, SpaceRecord
 from elytron_core.planes.transcript import (
     DERIVED_REFS,
     TURN_ATTRIBUTES,
@@ -165,6 +166,10 @@ class _ErasurePlan:
     """References of the host ids of its turns."""
     refs: dict[DocumentRef, int] = field(default_factory=dict[DocumentRef, int])
     changes: dict[DocumentRef, tuple[_Changed, int]] = field(default_factory=dict[DocumentRef, tuple[_Changed, int]])
+    marks: dict[DocumentRef, tuple[ErasedImport, int]] = field(
+        default_factory=dict[DocumentRef, tuple[ErasedImport, int]]
+    )
+    """Keyed tags by which an import recognises what was erased."""
     sources: set[DocumentRef] = field(default_factory=set[DocumentRef])
     """The documents that are erased or cut: tags of their texts are removed too."""
     citations: set[str] = field(default_factory=set[str])
@@ -263,6 +268,9 @@ async def _plan_erasure(
     plan.refs |= await vectors_of(ctx.store, scope.space, plan.sources)
     plan.refs |= await tag_links_of(ctx.store, scope.space, plan.turns)
     await _take_trails(ctx, scope, memories, plan)
+    erased = {(memory.ref, memory.part): memory.turn for memory in memories if isinstance(memory, TurnMemory)}
+    parts = ((turn, part) for (_, part), turn in erased.items() if part not in turn.erased)
+    plan.marks = await erasure_marks(ctx, scope.space, record, parts)
     return plan
 
 
@@ -470,6 +478,8 @@ async def _commit_rest(ctx: OperationContext, scope: Scope, plan: _ErasurePlan) 
     changes = ChangeSet(plan.record)
     for ref, (value, revision) in plan.changes.items():
         changes.put(ref, value, expects=revision, action=JournalAction.DELETE)
+    for ref, (mark, revision) in plan.marks.items():
+        changes.put(ref, mark, expects=revision, action=None)
     _, requires, _ = opening_changes(plan.record, is_new=False)
     # Only cut documents leave entries; lists that grow shorter would fill a bounded journal.
     told = (each if each.ref in plan.sources else EntryDraft(each.action, each.ref) for each in changes.entries)

@@ -1,23 +1,35 @@
-"""Import of transcripts: checked as a whole first, then committed in batches, each message only once."""
+"""Import of transcripts: read as a whole first, compared with what is stored, then committed in batches."""
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from elytron.flows.import_comparison import ComparedFile, sample_messages
 from elytron.importers import message_shape
 from elytron.importers.detection import FoundTranscript, FoundTranscripts, TranscriptFormat, open_transcripts
-from elytron.importers.message_shape import OmissionReason, SaidMessage
+from elytron.importers.message_shape import DateOrder, OmissionReason, SaidMessage
 from elytron_core import limits, strict_json
 from elytron_core.clock import Instant
-from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest, TranscriptWrite, WriteOutcome
-from elytron_core.errors import ScopeMissing, UnreadableFile
+from elytron_core.contracts.transcript import (
+    ImportComparison,
+    MemoryWriteReport,
+    MemoryWriteRequest,
+    TranscriptWrite,
+    TurnDraft,
+    WriteDecision,
+    WriteOutcome,
+)
+from elytron_core.errors import InvalidInput, ScopeMissing, TurnConflict, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes.transcript import TurnOrigin
+from elytron_core.policy.imports import ERASED, MINUTE_MS, OWNERS_VERSION
 from elytron_core.scope import ConversationKey, FutureClaims, Scope
 
 PLACE_DIGITS = 12
@@ -45,10 +57,51 @@ class ImportWrites(Protocol):
         ...
 
 
-class TranscriptImportReport(Value):
-    """Result of an import at a place, and its new part. `changed` is false if all was there before.
+class ImportNoteKind(StrEnum):
+    """What is said of one message of a file."""
 
-    `left_out` counts by reason what is not stored; `deleted` is the part of it that its writers had deleted.
+    SKIPPED = "skipped"
+    """It cannot be read."""
+    UPDATED = "updated"
+    """Its text has changed: the new version is shown."""
+    UNCHANGED = "unchanged"
+    """Its text has changed, but what the owner did to the stored message stands."""
+
+
+class ImportNote(Value):
+    """One message of a file that was not simply stored, by its file and place; never its text."""
+
+    kind: ImportNoteKind
+    file: str
+    place: str
+    problem: str
+
+
+class FileDates(Value):
+    """How the dates of a file were read, and why."""
+
+    file: str
+    order: DateOrder
+    reason: str
+    is_ambiguous: bool = False
+
+
+class ResumedConversation(Value):
+    """A stored conversation that a file goes on with, and how far the file's clock is from its own."""
+
+    file: str
+    channel: str
+    conversation: str
+    title: str | None = None
+    offset_minutes: int = 0
+
+
+class TranscriptImportReport(Value):
+    """Result of an import: what is new, what was known, and what was not taken. `changed` is false if nothing is new.
+
+    `left_out` counts by reason what is not stored on purpose; `deleted` is the part of it that its writers had
+    deleted. `skipped` counts records that cannot be read, `erased` messages that were erased here before and stay so.
+    `notes` names the first of those that were skipped or have changed. Of a dry run, `stored` is 0.
     """
 
     space: str
@@ -59,45 +112,44 @@ class TranscriptImportReport(Value):
     messages: int
     stored: int
     duplicates: int
+    updated: int = 0
+    unchanged: int = 0
+    erased: int = 0
+    skipped: int = 0
     left_out: dict[OmissionReason, int] = {}
     deleted: int = 0
+    notes: tuple[ImportNote, ...] = ()
+    dates: tuple[FileDates, ...] = ()
+    resumed: tuple[ResumedConversation, ...] = ()
     first_at: Instant | None = None
     last_at: Instant | None = None
+    future_claims: FutureClaims = ()
+    """Times in the future, by the conversation's name and their place in the batch."""
     changed: bool
     dry_run: bool = False
     sequence: int = 0
-    future_claims: FutureClaims = ()
 
 
 @dataclass(slots=True)
 class _FirstPass:
-    """Result of the first pass, which checks the whole file."""
+    """Result of the first pass, which reads the whole file."""
 
     messages: int = 0
     conversations: set[ConversationKey] = field(default_factory=set[ConversationKey])
     first_at: Instant | None = None
     last_at: Instant | None = None
-    future_claims: FutureClaims = ()
+    left_out: Counter[OmissionReason] = field(default_factory=Counter[OmissionReason])
+    skipped: int = 0
 
-    def note_claims(self, batch: "_TurnBatch", report: MemoryWriteReport, /) -> None:
-        """Take note of the times of a batch's messages that lie in the future."""
-        place = batch.conversation.conversation
-        named = (claim.model_copy(update={"field": f"{place}: {claim.field}"}) for claim in report.future_claims)
-        self.future_claims = (*self.future_claims, *named)[: limits.FUTURE_CLAIMS]
-
-    def count(self, messages: Iterator[SaidMessage]) -> Iterator[SaidMessage]:
-        """Yield `messages`, each counted in."""
+    def count(self, messages: Iterable[SaidMessage]) -> None:
+        """Count `messages` in."""
         for said in messages:
-            self._add(said)
-            yield said
-
-    def _add(self, said: SaidMessage) -> None:
-        self.messages += 1
-        self.conversations.add(said.conversation)
-        at = said.turn.messages[0].at
-        if at is not None:
-            self.first_at = at if self.first_at is None else min(self.first_at, at)
-            self.last_at = at if self.last_at is None else max(self.last_at, at)
+            self.messages += 1
+            self.conversations.add(said.conversation)
+            at = said.turn.messages[0].at
+            if at is not None:
+                self.first_at = at if self.first_at is None else min(self.first_at, at)
+                self.last_at = at if self.last_at is None else max(self.last_at, at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +158,14 @@ class _TurnBatch:
 
     conversation: ConversationKey
     turns: tuple[SaidMessage, ...]
+
+
+class _BatchPlan(NamedTuple):
+    """What a comparison has found of one batch: which of its turns to write, and how far its times are moved."""
+
+    wanted: bytes
+    offset_ms: int
+    after: int
 
 
 async def import_transcript(
@@ -118,13 +178,18 @@ async def import_transcript(
     dry_run: bool = False,
     include: Collection[EvidenceRole] = (),
     place: str | None = None,
+    date_order: DateOrder | str | None = None,
+    strict: bool = False,
+    restore_erased: bool = False,
 ) -> TranscriptImportReport:
     """Commit the messages of the file, folder or ZIP file at `path` as evidence, in order and with their own times.
 
-    Everything is read and judged before the first message is stored. A message that is there already is left alone, so
-    a file that has grown can be imported again. Messages that name no conversation go to the scope's, else to one named
-    after the file. Messages of a system or tool need `include`. `place` replaces its path. Raises UnreadableFile,
-    ScopeMissing.
+    Only what is new is stored: a conversation is recognised by its ids, else by speakers, times and texts, so a longer,
+    shorter or renamed export of it can be imported again. A changed message becomes a new version; one that was erased
+    stays so without `restore_erased`. A record that cannot be read is skipped and named; with `strict`, nothing is
+    stored then, nor if a message has changed. `date_order` (dmy, mdy, ymd) settles ambiguous dates. Messages that name
+    no conversation go to the scope's, else to one named after the file. Messages of a system or tool need `include`.
+    `place` replaces the path. Raises UnreadableFile, ScopeMissing, InvalidInput.
 
     >>> _ = Path("chat.jsonl").write_text('{"role": "user", "content": "The kiln fires at nine."}')
     >>> memory.run(elytron.import_transcript(memory.runtime, "chat.jsonl")).stored
@@ -133,67 +198,240 @@ async def import_transcript(
     scope = scope or memory.scope
     if scope is None:
         raise ScopeMissing(operation="import_transcript", way_out="give scope=, or open the runtime with space=")
-    with await asyncio.to_thread(open_transcripts, Path(path), place=place) as source:
-        reading, seen = _TranscriptReading(source, scope, frozenset(include)), _FirstPass()
-        judged = _message_batches(seen.count(reading.messages()))
-        while (batch := await asyncio.to_thread(next, judged, None)) is not None:  # parsing blocks
-            seen.note_claims(batch, await memory.write(_batch_request(scope, batch, dry_run=True)))
-        left_out = reading.left_out()
+    order = _named_order(date_order)
+    with await asyncio.to_thread(partial(open_transcripts, Path(path), place=place, date_order=order)) as source:
+        run = _ImportRun(memory, scope, source, frozenset(include), strict=strict, restore_erased=restore_erased)
+        seen = await asyncio.to_thread(run.read_through)
+        for transcript in source.found:
+            await run.compare_home(transcript)
+            plans = await run.compare(transcript)
+            if not dry_run:
+                await run.write(transcript, plans, progress)
+            run.read_bytes += transcript.size_bytes
+        return run.report(seen, dry_run=dry_run)
+
+
+def _named_order(name: DateOrder | str | None) -> DateOrder | None:
+    if name is None or name == "auto":
+        return None
+    try:
+        return DateOrder(name)
+    except ValueError:
+        raise InvalidInput(field="date_order", problem="is none of auto, dmy, mdy, ymd") from None
+
+
+class _ImportRun:
+    """One import while it goes on, transcript after transcript: each is compared, then written."""
+
+    def __init__(
+        self,
+        memory: ImportWrites,
+        scope: Scope,
+        source: FoundTranscripts,
+        include: frozenset[EvidenceRole],
+        /,
+        *,
+        strict: bool,
+        restore_erased: bool,
+    ) -> None:
+        self._memory = memory
+        self._scope = scope
+        self._source = source
+        self._include = include
+        self._strict = strict
+        self._restore_erased = restore_erased
+        self._files: dict[ConversationKey, ComparedFile] = {}
+        self._outcomes: Counter[WriteOutcome] = Counter()
+        self._erased = self._unchanged = 0
+        self._notes: list[ImportNote] = []
+        self._resumed: list[ResumedConversation] = []
+        self._future_claims: FutureClaims = ()
+        self._sequence = 0
+        self.read_bytes = 0
+
+    def read_through(self) -> _FirstPass:
+        """Read every transcript once. Raises UnreadableFile if they hold no messages, or as `strict` demands."""
+        seen = _FirstPass()
+        seen.left_out[OmissionReason.OTHER_FILE] = self._source.other_files
+        for transcript in self._source.found:
+            seen.count(self._messages(transcript))
+            seen.left_out.update(transcript.left_out)
+            seen.skipped += transcript.skipped_count
+            for record in transcript.skipped:
+                self._note(ImportNoteKind.SKIPPED, transcript, record.place, record.problem)
         if not seen.messages:
-            raise UnreadableFile(name=source.name, problem=_nothing_found(left_out))
-        stored = duplicates = sequence = 0
-        batches = iter(()) if dry_run else _message_batches(reading.messages())
-        while (batch := await asyncio.to_thread(next, batches, None)) is not None:
-            report = await memory.write(_batch_request(scope, batch))
-            stored += report.count(WriteOutcome.STORED)
-            duplicates += report.count(WriteOutcome.DUPLICATE)
-            sequence = max(sequence, report.sequence)
+            for transcript in self._source.found:
+                for record in transcript.skipped:
+                    raise transcript.unreadable(record)
+            raise UnreadableFile(name=self._source.name, problem=_nothing_found(_ordered_counts(seen.left_out)))
+        return seen
+
+    def _messages(self, transcript: FoundTranscript) -> Iterator[SaidMessage]:
+        """Yield what was said in a transcript, with how far the whole source has been read."""
+        home = _home_conversation(self._scope, transcript)
+        for said in transcript.messages(home, include=self._include, strict=self._strict):
+            title = said.title or (_file_stem(transcript.name) if said.conversation == home else None)
+            yield replace(said, title=title, done_bytes=self.read_bytes + said.done_bytes)
+
+    async def compare_home(self, transcript: FoundTranscript) -> None:
+        """Search for the stored conversation that a transcript goes on with, which names none."""
+        home = _home_conversation(self._scope, transcript)
+        found = (said for said in self._messages(transcript) if said.conversation == home and not said.has_own_id)
+        sample = await asyncio.to_thread(sample_messages, found)
+        if not sample:
+            return
+        is_free = self._scope.conversation is None and self._scope.chat is None
+        title = _file_stem(transcript.name)
+        write = TranscriptWrite(
+            turns=tuple(sample),
+            origin=TurnOrigin.IMPORTED,
+            title=title,
+            comparison=ImportComparison(is_sample=True, anywhere=is_free),
+        )
+        report = await self._memory.write(
+            MemoryWriteRequest(scope=_scope_at(self._scope, home), write=write, dry_run=True)
+        )
+        if (compared := report.compared) is None:
+            return
+        key = ConversationKey(compared.channel, compared.conversation)
+        offset = compared.offsets_ms[0]
+        self._files[home] = ComparedFile(key, compared.offsets_ms, has_earlier_ids=key == home and not offset)
+        if key != home or offset:
+            self._resumed.append(
+                ResumedConversation(
+                    file=transcript.name,
+                    channel=key.channel,
+                    conversation=key.conversation,
+                    title=compared.title,
+                    offset_minutes=offset // MINUTE_MS,
+                )
+            )
+
+    async def compare(self, transcript: FoundTranscript) -> list[_BatchPlan]:
+        """Return for each batch of a transcript which of its turns to write. Raises TurnConflict if `strict`."""
+        plans: list[_BatchPlan] = []
+        files: dict[ConversationKey, ComparedFile] = {}
+        batches = _message_batches(self._messages(transcript))
+        while (batch := await asyncio.to_thread(next, batches, None)) is not None:  # parsing blocks
+            file = self._file_of(batch.conversation, files)
+            prepared = list(file.prepare(batch.turns, file.offsets_ms[0]))
+            comparison = file.comparison(batch.turns, (repeat for _, repeat in prepared))
+            request = self._request(batch, [draft for draft, _ in prepared], file, comparison)
+            report = await self._memory.write(request)
+            wanted = bytes(
+                self._is_wanted(transcript, said, decision)
+                for said, decision in zip(batch.turns, report.decisions, strict=True)
+            )
+            if report.compared is not None:
+                file.note(report.compared)
+            if any(wanted):
+                self._note_claims(batch.conversation.conversation, report)
+            plans.append(_BatchPlan(wanted, file.offsets_ms[0], file.after))
+        return plans
+
+    def _is_wanted(self, transcript: FoundTranscript, said: SaidMessage, decision: WriteDecision) -> bool:
+        """Return whether a turn is to be written, and count it if it is not."""
+        match decision.outcome:
+            case WriteOutcome.DUPLICATE:
+                self._outcomes[WriteOutcome.DUPLICATE] += 1
+            case WriteOutcome.SKIPPED if decision.reason == ERASED:
+                self._erased += 1
+            case WriteOutcome.SKIPPED if decision.reason == OWNERS_VERSION:
+                self._unchanged += 1
+                self._note(ImportNoteKind.UNCHANGED, transcript, said.place, decision.reason)
+            case WriteOutcome.UPDATED:
+                if self._strict:
+                    raise TurnConflict(turn=said.turn.host_id or "")
+                self._note(ImportNoteKind.UPDATED, transcript, said.place, decision.reason)
+                return True
+            case _:
+                return True
+        return False
+
+    def _note_claims(self, conversation: str, report: MemoryWriteReport) -> None:
+        named = (claim.model_copy(update={"field": f"{conversation}: {claim.field}"}) for claim in report.future_claims)
+        self._future_claims = (*self._future_claims, *named)[: limits.FUTURE_CLAIMS]
+
+    def _note(self, kind: ImportNoteKind, transcript: FoundTranscript, place: str, problem: str) -> None:
+        if len(self._notes) < limits.IMPORT_SKIPPED:
+            self._notes.append(ImportNote(kind=kind, file=transcript.name, place=place, problem=problem))
+
+    async def write(self, transcript: FoundTranscript, plans: list[_BatchPlan], progress: Progress | None) -> None:
+        """Commit the turns that `plans` name."""
+        files: dict[ConversationKey, ComparedFile] = {}
+        batches = _message_batches(self._messages(transcript))
+        for plan in plans:
+            batch = await asyncio.to_thread(next, batches, None)
+            if batch is None:
+                return
+            file = self._file_of(batch.conversation, files)
+            prepared = file.prepare(batch.turns, plan.offset_ms, after=plan.after)
+            drafts = [draft for (draft, _), is_wanted in zip(prepared, plan.wanted, strict=True) if is_wanted]
+            if drafts:
+                report = await self._memory.write(self._request(batch, drafts, file, None))
+                self._outcomes.update(decision.outcome for decision in report.decisions)
+                self._sequence = max(self._sequence, report.sequence)
             if progress is not None:
-                progress(batch.turns[-1].done_bytes, source.size_bytes)
-    return TranscriptImportReport(
-        space=scope.space,
-        file=source.name,
-        formats=tuple(dict.fromkeys(transcript.format for transcript in source.found)),
-        files=len(source.found),
-        conversations=len(seen.conversations),
-        messages=seen.messages,
-        stored=stored,
-        duplicates=duplicates,
-        left_out=left_out,
-        deleted=left_out.get(OmissionReason.DELETED, 0),
-        first_at=seen.first_at,
-        last_at=seen.last_at,
-        changed=stored > 0,
-        dry_run=dry_run,
-        sequence=sequence,
-        future_claims=seen.future_claims,
-    )
+                progress(batch.turns[-1].done_bytes, self._source.size_bytes)
+
+    def _file_of(self, key: ConversationKey, files: dict[ConversationKey, ComparedFile]) -> ComparedFile:
+        """Return the state of a conversation in one pass over its file."""
+        if key not in files:
+            files[key] = self._files.get(key, ComparedFile(key)).rewound()
+        return files[key]
+
+    def _request(
+        self, batch: _TurnBatch, drafts: list[TurnDraft], file: ComparedFile, comparison: ImportComparison | None
+    ) -> MemoryWriteRequest:
+        return MemoryWriteRequest(
+            scope=_scope_at(self._scope, file.key),
+            dry_run=comparison is not None,
+            write=TranscriptWrite(
+                turns=tuple(drafts),
+                origin=TurnOrigin.IMPORTED,
+                title=batch.turns[-1].title if file.key == batch.conversation else None,
+                comparison=comparison,
+                restore_erased=self._restore_erased,
+            ),
+        )
+
+    def report(self, seen: _FirstPass, /, *, dry_run: bool) -> TranscriptImportReport:
+        """Return what came of the import."""
+        found, left_out = self._source.found, _ordered_counts(seen.left_out)
+        stored, updated = self._outcomes[WriteOutcome.STORED], self._outcomes[WriteOutcome.UPDATED]
+        return TranscriptImportReport(
+            space=self._scope.space,
+            file=self._source.name,
+            formats=tuple(dict.fromkeys(transcript.format for transcript in found)),
+            files=len(found),
+            conversations=len(seen.conversations),
+            messages=seen.messages,
+            stored=stored,
+            duplicates=self._outcomes[WriteOutcome.DUPLICATE],
+            updated=updated,
+            unchanged=self._unchanged,
+            erased=self._erased,
+            skipped=seen.skipped,
+            left_out=left_out,
+            deleted=left_out.get(OmissionReason.DELETED, 0),
+            notes=tuple(self._notes),
+            dates=tuple(
+                FileDates(file=transcript.name, **dict(transcript.dates))
+                for transcript in found
+                if transcript.dates is not None
+            ),
+            resumed=tuple(self._resumed),
+            first_at=seen.first_at,
+            last_at=seen.last_at,
+            future_claims=self._future_claims,
+            changed=stored + updated > 0,
+            dry_run=dry_run,
+            sequence=self._sequence,
+        )
 
 
-@dataclass(frozen=True, slots=True)
-class _TranscriptReading:
-    """All transcripts of a place, one after the other."""
-
-    source: FoundTranscripts
-    scope: Scope
-    include: frozenset[EvidenceRole]
-
-    def messages(self) -> Iterator[SaidMessage]:
-        """Yield what was said in each, with how far all of them have been read."""
-        before = 0
-        for transcript in self.source.found:
-            home = _home_conversation(self.scope, transcript)
-            for said in transcript.messages(home, include=self.include):
-                title = said.title or (_file_stem(transcript.name) if said.conversation == home else None)
-                yield replace(said, title=title, done_bytes=before + said.done_bytes)
-            before += transcript.size_bytes
-
-    def left_out(self) -> dict[OmissionReason, int]:
-        """Return what the last reading left out, by reason."""
-        counts: Counter[OmissionReason] = Counter({OmissionReason.OTHER_FILE: self.source.other_files})
-        for transcript in self.source.found:
-            counts.update(transcript.left_out)
-        return {reason: counts[reason] for reason in OmissionReason if counts[reason]}
+def _ordered_counts(left_out: Counter[OmissionReason]) -> dict[OmissionReason, int]:
+    return {reason: left_out[reason] for reason in OmissionReason if left_out[reason]}
 
 
 def _nothing_found(left_out: dict[OmissionReason, int]) -> str:
@@ -233,14 +471,6 @@ def _message_batches(messages: Iterator[SaidMessage]) -> Iterator[_TurnBatch]:
         yield _TurnBatch(key, tuple(turns))
 
 
-def _batch_request(scope: Scope, batch: _TurnBatch, *, dry_run: bool = False) -> MemoryWriteRequest:
-    where = {"channel": batch.conversation.channel, "conversation": batch.conversation.conversation, "chat": None}
-    return MemoryWriteRequest(
-        scope=scope.model_copy(update=where),
-        dry_run=dry_run,
-        write=TranscriptWrite(
-            turns=tuple(said.turn for said in batch.turns),
-            origin=TurnOrigin.IMPORTED,
-            title=batch.turns[-1].title,
-        ),
-    )
+def _scope_at(scope: Scope, key: ConversationKey) -> Scope:
+    where = {"channel": key.channel, "conversation": key.conversation, "chat": None}
+    return scope.model_copy(update=where)

@@ -20,13 +20,22 @@ from types import TracebackType
 from typing import IO, Self
 from zipfile import ZipFile
 
-from elytron.importers import formats, message_shape
-from elytron.importers.message_shape import DocumentFormat, LeftOut, OmissionReason, Reader, SaidMessage
+from elytron.importers import formats, message_shape, whatsapp
+from elytron.importers.message_shape import (
+    DateOrder,
+    DateReading,
+    DocumentFormat,
+    LeftOut,
+    OmissionReason,
+    Reader,
+    SaidMessage,
+    SkippedRecord,
+)
 from elytron_core import limits
 from elytron_core.errors import InvalidInput, InvalidJson, LimitExceeded, PayloadTooLarge, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
-from elytron_core.strict_json import Json, parse_json
+from elytron_core.strict_json import Json, mend_surrogates
 
 MAGIC = b"PK\x03\x04"
 _PART = re.compile(r"conversations(-\d+)?\.json")
@@ -111,7 +120,7 @@ def export_conversations(found: list[BundleMember], /, *, name: str) -> Json:
         for part in found:
             data = part.data(most=left)
             left -= len(data)
-            whole = parse_json(message_shape.strip_mark(data), limit=limits.TRANSCRIPT_JSON_BYTES)
+            whole = message_shape.foreign_json(data, limit=limits.TRANSCRIPT_JSON_BYTES)
             joined += message_shape.list_items(whole, what="conversations.json")
     except (InvalidInput, PayloadTooLarge) as error:
         raise UnreadableFile(name=name, problem=error.message) from None
@@ -192,7 +201,6 @@ _READS: dict[TranscriptFormat, DocumentFormat] = {
     TranscriptFormat.OPENAI_MESSAGES: formats.read_openai_messages,
     TranscriptFormat.CHATGPT: formats.read_chatgpt_export,
     TranscriptFormat.CLAUDE: formats.read_claude_export,
-    TranscriptFormat.WHATSAPP: formats.read_whatsapp_export,
     TranscriptFormat.TELEGRAM: formats.read_telegram_export,
     TranscriptFormat.MARKDOWN: formats.read_markdown,
     TranscriptFormat.TEXT: formats.read_plain_text,
@@ -216,20 +224,50 @@ class FoundTranscript:
         self.format = form
         self.size_bytes = size_bytes
         self.left_out: Counter[OmissionReason] = Counter()
-        """Content that the last pass left out."""
+        """Content that the last pass left out on purpose."""
+        self.skipped: list[SkippedRecord] = []
+        """The first records that the last pass could not read."""
+        self.skipped_count = 0
+        self.dates: DateReading | None = None
+        """How the last pass read dates whose form leaves a choice."""
 
-    def messages(self, home: ConversationKey, /, *, include: Collection[EvidenceRole] = ()) -> Iterator[SaidMessage]:
-        """Yield what was said, in order; `home` takes what names no conversation. Raises UnreadableFile.
+    def messages(
+        self, home: ConversationKey, /, *, include: Collection[EvidenceRole] = (), strict: bool = False
+    ) -> Iterator[SaidMessage]:
+        """Yield what was said, in order; `home` takes what names no conversation.
 
-        What a system or a tool said is left out, unless `include` names the role.
+        What a system or a tool said is left out, unless `include` names the role. A record that cannot be read is
+        skipped and noted; with `strict` it raises UnreadableFile.
         """
         self.left_out.clear()
-        for found in self._read(home):
-            left = found if isinstance(found, LeftOut) else _unasked_part(found, include)
-            if left is not None:
-                self.left_out[left.reason] += left.count
-            elif isinstance(found, SaidMessage):
-                yield found
+        self.skipped.clear()
+        self.skipped_count = 0
+        for item in self._read(home):
+            match item:
+                case LeftOut():
+                    self.left_out[item.reason] += item.count
+                case DateReading():
+                    self.dates = item
+                case SkippedRecord():
+                    self._note_skipped(item, strict=strict)
+                case SaidMessage(turn=turn):
+                    role = turn.messages[0].role
+                    if role in _ASKED_FOR and role not in include:
+                        self.left_out[_ASKED_FOR[role]] += 1
+                    else:
+                        yield item
+
+    def _note_skipped(self, record: SkippedRecord, *, strict: bool) -> None:
+        if strict:
+            raise self.unreadable(record)
+        self.skipped_count += 1
+        if len(self.skipped) < limits.IMPORT_SKIPPED:
+            self.skipped.append(record)
+
+    def unreadable(self, record: SkippedRecord, /) -> UnreadableFile:
+        """Return the error that names a record of this transcript."""
+        problem = record.problem if record.line is not None else f"{record.problem} ({record.place})"
+        return UnreadableFile(name=self.name, problem=problem, line=record.line)
 
 
 class FoundTranscripts:
@@ -258,10 +296,13 @@ class FoundTranscripts:
         self.close()
 
 
-def open_transcripts(path: Path, /, *, place: str | None = None) -> FoundTranscripts:
+def open_transcripts(
+    path: Path, /, *, place: str | None = None, date_order: DateOrder | None = None
+) -> FoundTranscripts:
     """Return the transcripts at `path`, to be closed by the caller. Raises UnreadableFile.
 
-    `place` names the file instead of its path, for one that was sent and is in another folder each time.
+    `place` names the file instead of its path, for one that was sent and is in another folder each time. `date_order`
+    settles dates whose form leaves the order of day and month open.
     """
     with ExitStack() as stack:
         name = path.name or path.resolve().name
@@ -269,20 +310,21 @@ def open_transcripts(path: Path, /, *, place: str | None = None) -> FoundTranscr
         # Asked of a file that is open: a path with a null character has no real one.
         whole = place or os.path.realpath(path)
         if file is None:
-            found, others = _contained_transcripts(path, path, name=name, whole=whole, stack=stack)
+            found, others = _contained_transcripts(path, path, whole=whole, stack=stack, order=date_order)
         elif file.read(len(MAGIC)) == MAGIC:
             archive = stack.enter_context(opened_zip(file, name=name))
-            found, others = _contained_transcripts(path, archive, name=name, whole=whole, stack=stack)
+            found, others = _contained_transcripts(path, archive, whole=whole, stack=stack, order=date_order)
         else:
             size = os.fstat(file.fileno()).st_size
-            found, others = (_file_transcript(file, name=name, place=whole, size=size),), 0
+            found, others = (_file_transcript(file, name=name, place=whole, size=size, order=date_order),), 0
         return FoundTranscripts(stack.pop_all(), found, name=name, other_files=others)
 
 
 def _contained_transcripts(
-    path: Path, source: Path | ZipFile, /, *, name: str, whole: str, stack: ExitStack
+    path: Path, source: Path | ZipFile, /, *, whole: str, stack: ExitStack, order: DateOrder | None
 ) -> tuple[tuple[FoundTranscript, ...], int]:
     """Return the transcripts of a folder or ZIP file, and how many files of it are none."""
+    name = path.name or path.resolve().name
     files = bundle_members(source)
     exported = export_parts(files)
     if exported:
@@ -301,7 +343,7 @@ def _contained_transcripts(
             raise UnreadableFile(name=name, problem=problem)
         own = PurePosixPath(member.name).name
         try:
-            found.append(_file_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size))
+            found.append(_file_transcript(file, name=own, place=f"{whole}\n{member.name}", size=size, order=order))
         except _NoTranscript:
             continue
     if not found:
@@ -317,11 +359,6 @@ def _unknown_format(name: str) -> _NoTranscript:
     return _NoTranscript(name=name, problem=f"is none of the transcripts that can be read: {KNOWN}")
 
 
-def _unasked_part(said: SaidMessage, include: Collection[EvidenceRole]) -> LeftOut | None:
-    role = said.turn.messages[0].role
-    return LeftOut(_ASKED_FOR[role]) if role in _ASKED_FOR and role not in include else None
-
-
 def _open_file(path: Path) -> IO[bytes]:
     try:
         # Asked before opening: a pipe or a device would block, or never end.
@@ -332,12 +369,14 @@ def _open_file(path: Path) -> IO[bytes]:
         raise UnreadableFile.unopened(path.name, error) from None
 
 
-def _file_transcript(file: IO[bytes], *, name: str, place: str, size: int) -> FoundTranscript:
-    read, form = _recognise_file(file, name=name, size=size)
+def _file_transcript(file: IO[bytes], *, name: str, place: str, size: int, order: DateOrder | None) -> FoundTranscript:
+    read, form = _recognise_file(file, name=name, size=size, order=order)
     return FoundTranscript(read, name=name, place=place, form=form, size_bytes=size)
 
 
-def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
+def _recognise_file(
+    file: IO[bytes], *, name: str, size: int, order: DateOrder | None
+) -> tuple[Reader, TranscriptFormat]:
     file.seek(0)
     head = message_shape.strip_mark(file.read(_HEAD_BYTES))
     if head.startswith(_PACKED):
@@ -348,42 +387,46 @@ def _recognise_file(file: IO[bytes], *, name: str, size: int) -> tuple[Reader, T
         raise _NoTranscript(name=name, problem="is empty")
     first = head.lstrip()[:_LINE_BYTES].partition(b"\n")[0].decode("utf-8", "ignore")
     # Before JSON is tried, since a line of a chat may begin with a bracket too.
-    if formats.begins_chat(first):
-        return _prose_reader(file, TranscriptFormat.WHATSAPP, name=name, size=size)
+    if whatsapp.begins_chat(first):
+        text = _whole_text(file, name=name, size=size)
+        read = partial(whatsapp.read_whatsapp_export, date_order=order)
+        return partial(message_shape.document_messages, text, read, name=name, size=size), TranscriptFormat.WHATSAPP
+    if whatsapp.is_like_chat(first):
+        whatsapp.require_no_chat(head.decode("utf-8", "ignore"), name=name)
     match head.lstrip()[:1]:
         case b"[":
             return _document_reader(_whole_document(file, name=name, size=size), name=name, size=size)
         case b"{":
             parsed = None if _starts_with_a_message(file) else _whole_or_none(file, size=size)
             if parsed is None:
-                return partial(formats.file_messages, file, name=name, size=size), TranscriptFormat.JSONL
+                return partial(formats.file_messages, file, size=size), TranscriptFormat.JSONL
             return _document_reader(parsed, name=name, size=size)
         case _:
             form = _PROSE.get(PurePosixPath(name).suffix.lower())
             if form is None or b"\0" in head:
                 raise _unknown_format(name)
-            return _prose_reader(file, form, name=name, size=size)
+            text = _whole_text(file, name=name, size=size)
+            return partial(message_shape.document_messages, text, _READS[form], name=name, size=size), form
 
 
 _LINE_BYTES = 1_000
 """More than the beginning of an exported chat's line, up to its first word, ever needs."""
 
 
-def _prose_reader(file: IO[bytes], form: TranscriptFormat, *, name: str, size: int) -> tuple[Reader, TranscriptFormat]:
+def _whole_text(file: IO[bytes], *, name: str, size: int) -> str:
     if size > limits.TRANSCRIPT_JSON_BYTES:
         raise UnreadableFile(name=name, problem=f"is larger than {limits.TRANSCRIPT_JSON_BYTES} bytes: split it")
     file.seek(0)
     try:
-        text = message_shape.strip_mark(file.read(size)).decode("utf-8")
+        return mend_surrogates(message_shape.strip_mark(file.read(size))).decode("utf-8")
     except UnicodeDecodeError:
         raise UnreadableFile(name=name, problem="is not UTF-8: save it as UTF-8") from None
-    return partial(message_shape.document_messages, text, _READS[form], name=name, size=size), form
 
 
 def _starts_with_a_message(file: IO[bytes]) -> bool:
     file.seek(0)
     try:
-        line = parse_json(message_shape.strip_mark(file.readline(limits.IMPORT_LINE_BYTES)))
+        line = message_shape.foreign_json(file.readline(limits.IMPORT_LINE_BYTES))
     except InvalidJson:
         return False
     return isinstance(line, dict) and "content" in line
@@ -395,7 +438,7 @@ def _whole_or_none(file: IO[bytes], *, size: int) -> Json:
         return None
     file.seek(0)
     try:
-        return parse_json(message_shape.strip_mark(file.read(size)), limit=limits.TRANSCRIPT_JSON_BYTES)
+        return message_shape.foreign_json(file.read(size), limit=limits.TRANSCRIPT_JSON_BYTES)
     except InvalidJson:
         return None
 
@@ -404,7 +447,7 @@ def _whole_document(file: IO[bytes], *, name: str, size: int) -> Json:
     file.seek(0)
     try:
         data = file.read(limits.TRANSCRIPT_JSON_BYTES + 1)[:size]
-        return parse_json(message_shape.strip_mark(data), limit=limits.TRANSCRIPT_JSON_BYTES)
+        return message_shape.foreign_json(data, limit=limits.TRANSCRIPT_JSON_BYTES)
     except (InvalidJson, PayloadTooLarge) as error:
         raise UnreadableFile(name=name, problem=error.message) from None
 

@@ -1,21 +1,26 @@
-"""Formats of transcripts: chats exported from assistants and messengers, plain text, Markdown, and lines of JSON.
+"""Formats of transcripts: exports of ChatGPT, Claude and Telegram, OpenAI's messages, text, Markdown, JSON lines."""
 
-The assistants are ChatGPT, Claude, and messages in OpenAI's form; the messengers WhatsApp and Telegram.
-"""
-
+import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from itertools import pairwise
-from typing import IO, Final
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import IO, NamedTuple
 
 from elytron.importers import message_shape
-from elytron.importers.message_shape import LeftOut, OmissionReason, ReaderPlace, SaidMessage
+from elytron.importers.message_shape import (
+    LeftOut,
+    OmissionReason,
+    ReaderPlace,
+    ReadItem,
+    SaidMessage,
+    SkippedRecord,
+)
 from elytron_core import limits, strict_json
-from elytron_core.clock import Instant, instant
-from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
+from elytron_core.clock import Instant
+from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.errors import InvalidInput, LimitExceeded
 from elytron_core.evidence import EvidenceRole
 from elytron_core.scope import ConversationKey
 from elytron_core.strict_json import Json, parse_json
@@ -26,42 +31,77 @@ _SPOKEN = {"text", "multimodal_text"}
 _SPEAKERS = {"user": EvidenceRole.USER, "assistant": EvidenceRole.ASSISTANT}
 
 
-def read_chatgpt_export(
-    document: Json, _home: ConversationKey, place: ReaderPlace, /
-) -> Iterator[SaidMessage | LeftOut]:
+def read_chatgpt_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what user and assistant said on each conversation's current path; hidden, system and tool parts are not."""
     conversations = message_shape.list_items(document, what="conversations")
     for number, value in enumerate(conversations, start=1):
-        place.now(f"conversation {number}", (number - 1) / len(conversations))
-        conversation = message_shape.object_members(value, what="conversation")
-        own = conversation.get("conversation_id") or conversation.get("id")
-        known_by = message_shape.optional_name(own, what="conversation id")
-        if known_by is None:
-            raise InvalidInput(field="conversation id", problem="is missing")
-        key = ConversationKey(CHATGPT_CHANNEL, known_by)
-        title = message_shape.optional_title(conversation.get("title"))
-        at = message_shape.optional_moment(conversation.get("create_time"), what="create_time")
-        path = _message_path(conversation)
-        left = sum(_is_said(message) for message in _all_messages(conversation)) - sum(map(_is_said, path))
-        if left:
+        where, share = f"conversation {number}", (number - 1) / len(conversations)
+        place.now(where, share)
+        opened = place.attempt(partial(_open_conversation, value))
+        if isinstance(opened, SkippedRecord):
+            yield opened
+            continue
+        if left := opened.other_branches:
             yield LeftOut(OmissionReason.BRANCH, left)
-        for position, message in enumerate(path):
-            at = message_shape.optional_moment(message.get("create_time"), what="create_time") or at
-            role = _chatgpt_role(message)
-            words = _chatgpt_words(message) if role is not None else ""
-            if role is None or similarity.is_blank(words):
-                yield LeftOut(_message_omission(message))
-                continue
-            own_id = message_shape.optional_name(message.get("id"), what="message id")
-            draft = message_shape.message_turn(key, position=position, role=role, text=words, at=at, own_id=own_id)
-            yield SaidMessage(conversation=key, turn=draft, title=title, done_bytes=place.done_bytes)
+        at = opened.at
+        for position, message in enumerate(opened.path):
+            place.now(f"{where}, message {position + 1}", share)
+            read = place.attempt(partial(_chatgpt_message, message, opened.key, position=position, before=at))
+            if isinstance(read, TurnDraft):
+                at = read.messages[0].at
+                yield place.said(opened.key, read, title=opened.title, has_own_id=_own_id(message) is not None)
+            else:
+                yield read
 
 
-def _message_path(conversation: dict[str, Json]) -> list[dict[str, Json]]:
+class _ChatGptConversation(NamedTuple):
+    """One conversation of the export, with the messages of its current path."""
+
+    key: ConversationKey
+    title: str | None
+    at: Instant | None
+    path: list[Json]
+    other_branches: int
+
+
+def _open_conversation(value: Json) -> _ChatGptConversation:
+    conversation = message_shape.object_members(value, what="conversation")
+    own = conversation.get("conversation_id") or conversation.get("id")
+    name = message_shape.optional_name(own, what="conversation id")
+    if name is None:
+        raise InvalidInput(field="conversation id", problem="is missing")
+    path = _message_path(conversation)
+    nodes = message_shape.object_members(conversation.get("mapping"), what="mapping").values()
+    return _ChatGptConversation(
+        ConversationKey(CHATGPT_CHANNEL, name),
+        message_shape.optional_title(conversation.get("title")),
+        message_shape.optional_moment(conversation.get("create_time"), what="create_time"),
+        path,
+        sum(map(_is_said, map(_node_message, nodes))) - sum(map(_is_said, path)),
+    )
+
+
+def _own_id(message: Json) -> str | None:
+    own = message.get("id") if isinstance(message, dict) else None
+    return message_shape.optional_name(own, what="message id")
+
+
+def _chatgpt_message(
+    value: Json, key: ConversationKey, /, *, position: int, before: Instant | None
+) -> TurnDraft | LeftOut:
+    message = message_shape.object_members(value, what="message")
+    at = message_shape.optional_moment(message.get("create_time"), what="create_time") or before
+    role = _chatgpt_role(message)
+    words = _chatgpt_words(message) if role is not None else ""
+    if role is None or similarity.is_blank(words):
+        return LeftOut(_message_omission(message))
+    return message_shape.message_turn(key, position=position, role=role, text=words, at=at, own_id=_own_id(message))
+
+
+def _message_path(conversation: dict[str, Json]) -> list[Json]:
     """Return the messages from the root, or what is left of the path to it, to the current node."""
-    mapping = message_shape.object_members(conversation.get("mapping"), what="mapping")
-    nodes = {key: message_shape.object_members(value, what="node") for key, value in mapping.items()}
-    found: list[dict[str, Json]] = []
+    nodes = message_shape.object_members(conversation.get("mapping"), what="mapping")
+    found: list[Json] = []
     seen: set[str] = set()
     at = conversation.get("current_node")
     at = at if isinstance(at, str) and at in nodes else _newest_leaf(nodes)
@@ -70,25 +110,32 @@ def _message_path(conversation: dict[str, Json]) -> list[dict[str, Json]]:
             raise InvalidInput(field="mapping", problem="is not a tree")
         seen.add(at)
         found.append(_node_message(nodes[at]))
-        at = nodes[at].get("parent")
+        at = _node_parent(nodes[at])
     return [message for message in reversed(found) if message]
 
 
-def _node_message(node: dict[str, Json]) -> dict[str, Json]:
-    return message_shape.object_members(node.get("message") or {}, what="message")
+def _node_parent(node: Json) -> Json:
+    return node.get("parent") if isinstance(node, dict) else None
 
 
-def _newest_leaf(nodes: dict[str, dict[str, Json]]) -> str | None:
+def _node_message(node: Json) -> Json:
+    """Return a node's message; what is no node is returned as it is, to be reported in its place."""
+    return node.get("message") if isinstance(node, dict) else node
+
+
+def _newest_leaf(nodes: dict[str, Json]) -> str | None:
     """Return the last end of a path, for an export that does not say which one its user last saw."""
-    inner = {parent for node in nodes.values() if isinstance(parent := node.get("parent"), str)}
+    inner = {parent for node in nodes.values() if isinstance(parent := _node_parent(node), str)}
     leaves = [key for key in nodes if key not in inner]
     if nodes and not leaves:
         raise InvalidInput(field="mapping", problem="is not a tree")
     return max(leaves, key=lambda key: _made_at(nodes[key]), default=None)
 
 
-def _made_at(node: dict[str, Json]) -> int:
-    return message_shape.optional_moment(_node_message(node).get("create_time"), what="create_time") or 0
+def _made_at(node: Json) -> int:
+    message = _node_message(node)
+    made = message.get("create_time") if isinstance(message, dict) else None
+    return round(made * 1000) if isinstance(made, int | float) and math.isfinite(made) else 0
 
 
 def _chatgpt_role(message: dict[str, Json]) -> EvidenceRole | None:
@@ -100,13 +147,11 @@ def _chatgpt_role(message: dict[str, Json]) -> EvidenceRole | None:
     return _SPEAKERS.get(author) if isinstance(author, str) and to_all and not hidden else None
 
 
-def _all_messages(conversation: dict[str, Json]) -> Iterator[dict[str, Json]]:
-    for node in message_shape.object_members(conversation.get("mapping"), what="mapping").values():
-        yield _node_message(message_shape.object_members(node, what="node"))
-
-
-def _is_said(message: dict[str, Json]) -> bool:
-    return _chatgpt_role(message) is not None and not similarity.is_blank(_chatgpt_words(message))
+def _is_said(message: Json) -> bool:
+    try:
+        return isinstance(message, dict) and bool(_chatgpt_role(message) and _chatgpt_words(message).strip())
+    except InvalidInput:
+        return False
 
 
 def _message_omission(message: dict[str, Json]) -> OmissionReason:
@@ -119,41 +164,124 @@ def _message_omission(message: dict[str, Json]) -> OmissionReason:
     return OmissionReason.NO_WORDS if _chatgpt_role(message) is not None else OmissionReason.HIDDEN
 
 
+_CITATION = re.compile(r" ?\ue200([^\ue200\ue201]{0,4000})\ue201|[\ue200-\ue206]")
+_LABELLED = "entity\ue202"
+
+
 def _chatgpt_words(message: dict[str, Json]) -> str:
-    content = message_shape.object_members(message.get("content") or {}, what="content")
-    return message_shape.content_text(content.get("parts")) if content.get("content_type") in _SPOKEN else ""
+    content = message.get("content") or {}
+    if isinstance(content, str):
+        return content
+    members = message_shape.object_members(content, what="content")
+    words = message_shape.content_text(members.get("parts")) if members.get("content_type") in _SPOKEN else ""
+    return _CITATION.sub(_without_citation, words)
+
+
+def _without_citation(mark: re.Match[str]) -> str:
+    """Return what ChatGPT shows for a mark of its own: the name of a thing or person, or nothing."""
+    inner = mark[1] or ""
+    if not inner.startswith(_LABELLED):
+        return ""
+    try:
+        match parse_json(inner.removeprefix(_LABELLED).encode("utf-8", "replace")):
+            case [_, str() as name, *_]:
+                return f" {name}" if mark[0].startswith(" ") else name
+            case _:
+                return ""
+    except InvalidInput:
+        return ""
 
 
 CLAUDE_CHANNEL = "claude"
 
 
-def read_claude_export(
-    document: Json, _home: ConversationKey, place: ReaderPlace, /
-) -> Iterator[SaidMessage | LeftOut]:
-    """Yield what was said in each conversation, in order; blocks without words (calls, thoughts) are not."""
+def read_claude_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
+    """Yield what was said in each conversation, in order, pasted texts too; calls and thoughts are not."""
     conversations = message_shape.list_items(document, what="conversations")
     for number, value in enumerate(conversations, start=1):
-        place.now(f"conversation {number}", (number - 1) / len(conversations))
-        conversation = message_shape.object_members(value, what="conversation")
-        known_by = message_shape.optional_name(conversation.get("uuid"), what="conversation uuid")
-        if known_by is None:
-            raise InvalidInput(field="conversation uuid", problem="is missing")
-        key = ConversationKey(CLAUDE_CHANNEL, known_by)
-        title = message_shape.optional_title(conversation.get("name"))
-        at = message_shape.optional_moment(conversation.get("created_at"), what="created_at")
-        for position, item in enumerate(
-            message_shape.list_items(conversation.get("chat_messages"), what="chat_messages")
-        ):
-            message = message_shape.object_members(item, what="message")
-            at = message_shape.optional_moment(message.get("created_at"), what="created_at") or at
-            role = message_shape.named_role(message.get("sender"), what="sender")
-            words = _claude_words(message)
-            if similarity.is_blank(words):
-                yield LeftOut(OmissionReason.NO_WORDS)
+        where, share = f"conversation {number}", (number - 1) / len(conversations)
+        place.now(where, share)
+        opened = place.attempt(partial(_open_claude, value))
+        if isinstance(opened, SkippedRecord):
+            yield opened
+            continue
+        at = opened.at
+        for position, item in enumerate(opened.path):
+            place.now(f"{where}, message {position + 1}", share)
+            read = place.attempt(partial(_claude_message, item, opened.key, position=position, before=at))
+            if isinstance(read, SkippedRecord):
+                yield read
                 continue
-            own_id = message_shape.optional_name(message.get("uuid"), what="message uuid")
-            draft = message_shape.message_turn(key, position=position, role=role, text=words, at=at, own_id=own_id)
-            yield SaidMessage(conversation=key, turn=draft, title=title, done_bytes=place.done_bytes)
+            if read.attachments:
+                yield LeftOut(OmissionReason.ATTACHMENT, read.attachments)
+            if read.draft is not None:
+                at = read.draft.messages[0].at
+                yield place.said(opened.key, read.draft, title=opened.title, has_own_id=read.has_own_id)
+            elif not read.attachments:
+                yield LeftOut(OmissionReason.NO_WORDS)
+
+
+class _ClaudeConversation(NamedTuple):
+    """One conversation of the export."""
+
+    key: ConversationKey
+    title: str | None
+    at: Instant | None
+    path: list[Json]
+
+
+class _ClaudeMessage(NamedTuple):
+    """A message, None if it has no words, and the number of attached files whose text is left out."""
+
+    draft: TurnDraft | None
+    has_own_id: bool = False
+    attachments: int = 0
+
+
+def _open_claude(value: Json) -> _ClaudeConversation:
+    conversation = message_shape.object_members(value, what="conversation")
+    name = message_shape.optional_name(conversation.get("uuid"), what="conversation uuid")
+    if name is None:
+        raise InvalidInput(field="conversation uuid", problem="is missing")
+    return _ClaudeConversation(
+        ConversationKey(CLAUDE_CHANNEL, name),
+        message_shape.optional_title(conversation.get("name")),
+        message_shape.optional_moment(conversation.get("created_at"), what="created_at"),
+        message_shape.list_items(conversation.get("chat_messages"), what="chat_messages"),
+    )
+
+
+def _claude_message(value: Json, key: ConversationKey, /, *, position: int, before: Instant | None) -> _ClaudeMessage:
+    message = message_shape.object_members(value, what="message")
+    at = message_shape.optional_moment(message.get("created_at"), what="created_at") or before
+    role = message_shape.named_role(message.get("sender"), what="sender")
+    pasted, attachments = _claude_attachments(message.get("attachments"))
+    words = "\n\n".join(part for part in (_claude_words(message), *pasted) if not similarity.is_blank(part))
+    own_id = message_shape.optional_name(message.get("uuid"), what="message uuid")
+    if not words:
+        return _ClaudeMessage(None, attachments=attachments)
+    draft = message_shape.message_turn(key, position=position, role=role, text=words, at=at, own_id=own_id)
+    return _ClaudeMessage(draft, has_own_id=own_id is not None, attachments=attachments)
+
+
+_PASTE_NAME = re.compile(r"(past(e|ed)[-_ ]?(text|content)?[-_ ()\d]*(\.txt)?)?", re.IGNORECASE)
+
+
+def _claude_attachments(attachments: Json) -> tuple[list[str], int]:
+    """Return the texts that a user pasted, which Claude's page stores as attachments without a file; and the others."""
+    pasted: list[str] = []
+    others = 0
+    for item in attachments if isinstance(attachments, list) else ():
+        text = item.get("extracted_content") if isinstance(item, dict) else None
+        if not isinstance(item, dict) or not isinstance(text, str) or not text:
+            continue
+        name, kind = item.get("file_name") or "", item.get("file_type") or ""
+        is_paste = isinstance(name, str) and _PASTE_NAME.fullmatch(name) and kind in {"", "txt", "text/plain"}
+        if is_paste:
+            pasted.append(text)
+        else:
+            others += 1
+    return pasted, others
 
 
 def _claude_words(message: dict[str, Json]) -> str:
@@ -164,138 +292,19 @@ def _claude_words(message: dict[str, Json]) -> str:
     )
 
 
-def read_openai_messages(
-    document: Json, home: ConversationKey, place: ReaderPlace, /
-) -> Iterator[SaidMessage | LeftOut]:
+def read_openai_messages(document: Json, home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield the messages that hold words; calls of tools, pictures and sounds have none."""
     messages = message_shape.list_items(document, what="messages")
     for position, value in enumerate(messages):
         place.now(f"message {position + 1}", (position + 1) / len(messages))
-        message = message_shape.object_members(value, what="message")
-        draft = message_shape.spoken_turn(message, home, position=position)
-        if draft is None:
-            yield LeftOut(OmissionReason.TOOL if message.get("tool_calls") else OmissionReason.NO_WORDS)
-        else:
-            yield SaidMessage(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)
+        read = place.attempt(partial(_openai_message, value, home, position))
+        yield place.said(home, read) if isinstance(read, TurnDraft) else read
 
 
-_MARK: Final = "\u200e"
-"""Stands before what WhatsApp wrote itself: a notice, or the stand-in of a picture."""
-_LINE: Final = re.compile(
-    r"\u200e?(?P<open>\[)?(?P<a>\d{1,4})(?P<sep>[./-])(?P<b>\d{1,2})(?P=sep)(?P<c>\d{2,4}),?\s(?:[^\W\d]{2,4}\s)?"
-    r"(?P<hour>\d{1,2})[:.](?P<minute>\d{2})(?:[:.](?P<second>\d{2}))?(?:\s?(?P<half>[AaPp])\.?\s?[Mm]\.?)?"
-    r"(?(open)\]|\s-)\s(?P<rest>.*)"
-)
-_SPEAKER: Final = re.compile(r"(?P<name>[^:]{1,100}): ?(?P<words>.*)", re.DOTALL)
-_STAND_IN: Final = re.compile(r"<[^<>\n]+>|\u200e.*", re.DOTALL)
-_EDITED: Final = re.compile(r"\s*\u200e?<[^<>\n]+>\Z")
-_DELETED: Final = frozenset({"This message was deleted", "You deleted this message", "null"})
-_ORDERS: Final = ("dmy", "mdy", "ymd")
-
-
-@dataclass(slots=True)
-class _ChatEntry:
-    """A line with its date, and the lines that continue it."""
-
-    date: tuple[int, int, int]
-    separator: str
-    time: tuple[int, int, int]
-    is_halved: bool
-    text: str
-
-
-def begins_chat(text: str, /) -> bool:
-    """Return whether `text` begins as an exported chat does."""
-    return _LINE.match(text.lstrip("\ufeff\r\n ")) is not None
-
-
-def read_whatsapp_export(
-    document: Json, home: ConversationKey, place: ReaderPlace, /
-) -> Iterator[SaidMessage | LeftOut]:
-    """Yield what was written, in order; notices, stand-ins of media and deleted messages are not."""
-    entries = _chat_entries(message_shape.whole_text(document))
-    order = _date_order(entries)
-    for position, entry in enumerate(entries):
-        place.now(f"message {position + 1}", (position + 1) / len(entries))
-        said = _SPEAKER.match(entry.text)
-        if said is None or entry.text.startswith(_MARK):
-            yield LeftOut(OmissionReason.SERVICE)
-            continue
-        words = said["words"].strip(" \n")
-        if words.lstrip(_MARK).rstrip(".") in _DELETED:
-            yield LeftOut(OmissionReason.DELETED)
-        elif _STAND_IN.fullmatch(words):
-            yield LeftOut(OmissionReason.MEDIA)
-        elif not (words := _EDITED.sub("", words) if _MARK in words else words).strip():
-            yield LeftOut(OmissionReason.NO_WORDS)
-        else:
-            speaker = message_shape.optional_title(said["name"].strip("\u202a\u202c\u200e~ "))
-            draft = message_shape.message_turn(
-                home,
-                position=position,
-                role=EvidenceRole.USER,
-                text=words,
-                speaker=speaker,
-                at=_entry_instant(entry, order),
-            )
-            yield SaidMessage(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)
-
-
-def _chat_entries(text: str) -> list[_ChatEntry]:
-    found: list[_ChatEntry] = []
-    # Some exports have a narrow no-break space before AM and PM.
-    for line in text.replace("\u202f", " ").replace("\r\n", "\n").split("\n"):
-        match = _LINE.fullmatch(line)
-        if match is None:
-            if found:
-                found[-1].text += f"\n{line}"
-            continue
-        hour = int(match["hour"])
-        if match["half"] is not None:
-            # 12 AM is midnight and 12 PM is noon.
-            hour = hour % 12 + (12 if match["half"] in "pP" else 0)
-        found.append(
-            _ChatEntry(
-                date=(int(match["a"]), int(match["b"]), int(match["c"])),
-                separator=match["sep"],
-                time=(hour, int(match["minute"]), int(match["second"] or 0)),
-                is_halved=match["half"] is not None,
-                text=match["rest"],
-            )
-        )
-    return found
-
-
-def _date_order(entries: Sequence[_ChatEntry]) -> str:
-    """Return the order of day, month and year that fits every date, and in which time goes backwards least."""
-    fitting = [order for order in _ORDERS if all(_entry_moment(entry, order) is not None for entry in entries)]
-    if not fitting:
-        raise InvalidInput(field="dates", problem="are in no order of day, month and year")
-    usual = "mdy" if entries and entries[0].is_halved and entries[0].separator == "/" else "dmy"
-    return min(fitting, key=lambda order: (_backward_steps(entries, order), order != usual))
-
-
-def _backward_steps(entries: Sequence[_ChatEntry], order: str) -> int:
-    moments = [moment for entry in entries if (moment := _entry_moment(entry, order)) is not None]
-    return sum(later < earlier for earlier, later in pairwise(moments))
-
-
-def _entry_moment(entry: _ChatEntry, order: str) -> datetime | None:
-    parts = dict(zip(order, entry.date, strict=True))
-    # Only a year is above 31.
-    if (order == "ymd") != (entry.date[0] > 31):
-        return None
-    year = parts["y"] if parts["y"] > 99 else 2000 + parts["y"]
-    try:
-        return datetime(year, parts["m"], parts["d"], *entry.time, tzinfo=UTC)
-    except ValueError:
-        return None
-
-
-def _entry_instant(entry: _ChatEntry, order: str) -> Instant:
-    moment = _entry_moment(entry, order)
-    assert moment is not None
-    return instant(moment.isoformat())
+def _openai_message(value: Json, home: ConversationKey, position: int) -> TurnDraft | LeftOut:
+    message = message_shape.object_members(value, what="message")
+    draft = message_shape.spoken_turn(message, home, position=position)
+    return draft or LeftOut(OmissionReason.TOOL if message.get("tool_calls") else OmissionReason.NO_WORDS)
 
 
 TELEGRAM_CHANNEL = "telegram"
@@ -303,32 +312,47 @@ _MEDIA = frozenset({"media_type", "photo", "file", "poll", "location_information
 _DIGITS = 12
 
 
-def read_telegram_export(
-    document: Json, _home: ConversationKey, place: ReaderPlace, /
-) -> Iterator[SaidMessage | LeftOut]:
+def read_telegram_export(document: Json, _home: ConversationKey, place: ReaderPlace, /) -> Iterator[ReadItem]:
     """Yield what was written in each chat, in order; service messages and media without words are not."""
     chats = _document_chats(document)
     for number, value in enumerate(chats, start=1):
-        place.now(f"chat {number}", (number - 1) / len(chats))
-        chat = message_shape.object_members(value, what="chat")
-        known_by = chat.get("id")
-        if not isinstance(known_by, int):
-            raise InvalidInput(field="chat id", problem="is not a whole number")
-        key = ConversationKey(TELEGRAM_CHANNEL, str(known_by))
-        title = message_shape.optional_title(chat.get("name"))
-        for position, item in enumerate(message_shape.list_items(chat.get("messages"), what="messages")):
-            message = message_shape.object_members(item, what="message")
-            words = _telegram_words(message.get("text"))
-            if message.get("type") != "message":
-                yield LeftOut(OmissionReason.SERVICE)
-            elif similarity.is_blank(words):
-                yield LeftOut(OmissionReason.MEDIA if _MEDIA & message.keys() else OmissionReason.NO_WORDS)
-            else:
-                draft = message_shape.message_turn(
-                    key, position=position, role=EvidenceRole.USER, text=words, speaker=_telegram_speaker(message),
-                    at=_telegram_time(message), own_id=_message_id(key, message, words),
-                )  # fmt: skip
-                yield SaidMessage(conversation=key, turn=draft, title=title, done_bytes=place.done_bytes)
+        where, share = f"chat {number}", (number - 1) / len(chats)
+        place.now(where, share)
+        opened = place.attempt(partial(_open_chat, value))
+        if isinstance(opened, SkippedRecord):
+            yield opened
+            continue
+        key, title, messages = opened
+        for position, item in enumerate(messages):
+            place.now(f"{where}, message {position + 1}", share)
+            read = place.attempt(partial(_telegram_message, item, key, position))
+            if not isinstance(read, TurnDraft):
+                yield read
+                continue
+            is_named = _message_id(key, item) is not None
+            yield replace(place.said(key, read, title=title, has_own_id=is_named), earlier_id=_earlier_id(read))
+
+
+def _open_chat(value: Json) -> tuple[ConversationKey, str | None, list[Json]]:
+    chat = message_shape.object_members(value, what="chat")
+    own = chat.get("id")
+    if not isinstance(own, int):
+        raise InvalidInput(field="chat id", problem="is not a whole number")
+    messages = message_shape.list_items(chat.get("messages"), what="messages")
+    return ConversationKey(TELEGRAM_CHANNEL, str(own)), message_shape.optional_title(chat.get("name")), messages
+
+
+def _telegram_message(value: Json, key: ConversationKey, position: int) -> TurnDraft | LeftOut:
+    message = message_shape.object_members(value, what="message")
+    words = _telegram_words(message.get("text"))
+    if message.get("type") != "message":
+        return LeftOut(OmissionReason.SERVICE)
+    if similarity.is_blank(words):
+        return LeftOut(OmissionReason.MEDIA if _MEDIA & message.keys() else OmissionReason.NO_WORDS)
+    return message_shape.message_turn(
+        key, position=position, role=EvidenceRole.USER, text=words, speaker=_telegram_speaker(message),
+        at=_telegram_time(message), own_id=_message_id(key, message),
+    )  # fmt: skip
 
 
 def _document_chats(document: Json) -> list[Json]:
@@ -364,12 +388,15 @@ def _telegram_time(message: dict[str, Json]) -> Instant | None:
     return message_shape.optional_moment(message.get("date"), what="date")
 
 
-def _message_id(key: ConversationKey, message: dict[str, Json], words: str) -> str | None:
-    """Return an id that a message keeps until it is edited; its edited form is another message."""
-    own = message.get("id")
-    if not isinstance(own, int):
-        return None
-    return f"{key.conversation}.{own}.{strict_json.sha256_digest(words.encode())[:_DIGITS]}"
+def _message_id(key: ConversationKey, message: Json) -> str | None:
+    own = message.get("id") if isinstance(message, dict) else None
+    return f"{key.conversation}.{own}" if isinstance(own, int) else None
+
+
+def _earlier_id(draft: TurnDraft) -> str | None:
+    """Return the id under which earlier versions stored a message of Telegram."""
+    digest = strict_json.sha256_digest(draft.messages[0].text.encode())
+    return f"{draft.host_id}.{digest[:_DIGITS]}" if draft.host_id is not None else None
 
 
 PIECE_CHARS = 4_000
@@ -384,7 +411,7 @@ def read_plain_text(document: Json, home: ConversationKey, place: ReaderPlace, /
     for position, piece in enumerate(found):
         place.now(f"paragraph {position + 1}", (position + 1) / len(found))
         draft = message_shape.message_turn(home, position=position, role=EvidenceRole.USER, text=piece)
-        yield SaidMessage(conversation=home, turn=draft, title=None, done_bytes=place.done_bytes)
+        yield place.said(home, draft)
 
 
 def text_pieces(text: str, /, *, most: int = PIECE_CHARS) -> Iterator[str]:
@@ -429,7 +456,7 @@ def read_markdown(document: Json, home: ConversationKey, place: ReaderPlace, /) 
         place.now(f"section {number}", number / len(sections))
         for piece in _section_pieces(section):
             draft = message_shape.message_turn(home, position=position, role=EvidenceRole.USER, text=piece)
-            yield SaidMessage(conversation=home, turn=draft, title=title, done_bytes=place.done_bytes)
+            yield place.said(home, draft, title=title)
             position += 1
 
 
@@ -465,19 +492,21 @@ def _section_pieces(section: _TextSection) -> Iterator[str]:
         yield f"{head}{piece}"
 
 
-def file_messages(
-    file: IO[bytes], home: ConversationKey, /, *, name: str, size: int
-) -> Iterator[SaidMessage | LeftOut]:
+def file_messages(file: IO[bytes], home: ConversationKey, /, *, size: int) -> Iterator[ReadItem]:
     """Yield the messages in the first `size` bytes of `file`; a line that others are appending is not waited for."""
-    places: Counter[ConversationKey] = Counter()
-    for number, line, done in _file_lines(file, name=name, size=size):
+    positions: Counter[ConversationKey] = Counter()
+    for number, line, done in _file_lines(file, size=size):
         try:
-            yield _line_message(line, home, places, done)
+            if isinstance(line, SkippedRecord):
+                yield line
+            else:
+                read = _line_message(line, home, positions, done)
+                yield replace(read, place=f"line {number}") if isinstance(read, SaidMessage) else read
         except (InvalidInput, LimitExceeded) as error:
-            raise UnreadableFile(name=name, problem=error.message, line=number) from None
+            yield SkippedRecord(f"line {number}", error.message, line=number)
 
 
-def _file_lines(file: IO[bytes], *, name: str, size: int) -> Iterator[tuple[int, bytes, int]]:
+def _file_lines(file: IO[bytes], *, size: int) -> Iterator[tuple[int, bytes | SkippedRecord, int]]:
     file.seek(0)
     done = number = 0
     while done < size:
@@ -487,24 +516,25 @@ def _file_lines(file: IO[bytes], *, name: str, size: int) -> Iterator[tuple[int,
         number += 1
         done += len(line)
         if len(line) > limits.IMPORT_LINE_BYTES:
+            while not line.endswith(b"\n") and (line := file.readline(min(limits.IMPORT_LINE_BYTES, size - done))):
+                done += len(line)
             problem = f"is longer than {limits.IMPORT_LINE_BYTES} bytes"
-            raise UnreadableFile(name=name, problem=problem, line=number)
+            yield number, SkippedRecord(f"line {number}", problem, line=number), done
+            continue
         text = message_shape.strip_mark(line) if number == 1 else line
         if text.strip():
             yield number, text, done
 
 
 def _line_message(
-    line: bytes, home: ConversationKey, places: Counter[ConversationKey], done: int
+    line: bytes, home: ConversationKey, positions: Counter[ConversationKey], done: int
 ) -> SaidMessage | LeftOut:
-    message = message_shape.object_members(parse_json(line), what="line")
+    message = message_shape.object_members(message_shape.foreign_json(line), what="line")
     named = message_shape.optional_name(message.get("conversation"), what="conversation")
     key = ConversationKey(home.channel, named or home.conversation)
-    position = places[key]
-    places[key] += 1
+    position = positions[key]
+    positions[key] += 1
     if "content" not in message:
         raise InvalidInput(field="content", problem="is missing")
     draft = message_shape.spoken_turn(message, key, position=position)
-    if draft is None:
-        return LeftOut(OmissionReason.NO_WORDS)
-    return SaidMessage(conversation=key, turn=draft, title=None, done_bytes=done)
+    return LeftOut(OmissionReason.NO_WORDS) if draft is None else SaidMessage(key, draft, None, done)

@@ -4,6 +4,7 @@ import codecs
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
 from pydantic import ValidationError
 
@@ -13,10 +14,10 @@ from elytron_core.contracts.transcript import TurnDraft
 from elytron_core.errors import InvalidInput, LimitExceeded, UnreadableFile
 from elytron_core.evidence import ROLE_WORDS, TEXT_PARTS, EvidenceRole
 from elytron_core.ids import require_name
-from elytron_core.model import invalid_input
+from elytron_core.model import Value, invalid_input
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import ConversationKey
-from elytron_core.strict_json import Json
+from elytron_core.strict_json import Json, parse_json
 from elytron_core.text import similarity
 
 SECONDS_BELOW = 100_000_000_000
@@ -34,6 +35,37 @@ class SaidMessage:
     turn: TurnDraft
     title: str | None
     done_bytes: int
+    place: str = ""
+    """Where it is in its file, in words."""
+    has_own_id: bool = False
+    """True if its format gives it an id, by which it is recognised."""
+    earlier_id: str | None = None
+    """The host id under which earlier versions stored it, where that differs from its id."""
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedRecord:
+    """A record that cannot be read: where it is and what is wrong, never its value."""
+
+    place: str
+    problem: str
+    line: int | None = None
+
+
+class DateOrder(StrEnum):
+    """Order of day, month and year in the dates of a file."""
+
+    DMY = "dmy"
+    MDY = "mdy"
+    YMD = "ymd"
+
+
+class DateReading(Value):
+    """How the dates of a file were read and why; `is_ambiguous` if another order fits them as well."""
+
+    order: DateOrder
+    reason: str
+    is_ambiguous: bool = False
 
 
 class OmissionReason(StrEnum):
@@ -55,6 +87,8 @@ class OmissionReason(StrEnum):
     """Deleted by its writer."""
     METADATA = "metadata"
     """About the file, not said in it."""
+    ATTACHMENT = "attachment"
+    """The text of a file that was attached."""
     NO_WORDS = "no_words"
     OTHER_FILE = "other_file"
     """A file of the folder or ZIP that is no transcript."""
@@ -68,8 +102,10 @@ class LeftOut:
     count: int = 1
 
 
-Reader = Callable[[ConversationKey], Iterator[SaidMessage | LeftOut]]
-"""Yields what was said in one transcript and what is left out, in order, from the beginning at each call.
+ReadItem = SaidMessage | LeftOut | SkippedRecord | DateReading
+"""What a reader yields: messages, what is left out on purpose, what cannot be read, and how dates are read."""
+Reader = Callable[[ConversationKey], Iterator[ReadItem]]
+"""Yields what one transcript holds, in order, from the beginning at each call.
 
 The key takes what names no conversation. Raises UnreadableFile.
 """
@@ -78,6 +114,11 @@ The key takes what names no conversation. Raises UnreadableFile.
 def strip_mark(data: bytes, /) -> bytes:
     """Return the beginning of a file without the mark that some programs put before UTF-8."""
     return data.removeprefix(codecs.BOM_UTF8)
+
+
+def foreign_json(data: bytes, /, *, limit: int = limits.JSON_BYTES) -> Json:
+    """Return the JSON that another program wrote; half a surrogate pair becomes U+FFFD. Raises as `parse_json`."""
+    return parse_json(strict_json.mend_surrogates(strip_mark(data)), limit=limit)
 
 
 def object_members(value: Json, /, *, what: str) -> dict[str, Json]:
@@ -208,6 +249,9 @@ def message_turn(
         raise invalid_input(error) from None
 
 
+ReadT = TypeVar("ReadT")
+
+
 class ReaderPlace:
     """Position of a reader in its document: for error messages and progress."""
 
@@ -221,14 +265,27 @@ class ReaderPlace:
         self.words = words
         self.done_bytes = round(self._size * share)
 
+    def attempt(self, read: Callable[[], ReadT], /) -> ReadT | SkippedRecord:
+        """Return what `read` makes of the part that is being read, or what is wrong with it."""
+        try:
+            return read()
+        except (InvalidInput, LimitExceeded) as error:
+            return SkippedRecord(self.words, error.message)
 
-DocumentFormat = Callable[[Json, ConversationKey, ReaderPlace], Iterator[SaidMessage | LeftOut]]
+    def said(
+        self, key: ConversationKey, draft: TurnDraft, /, *, title: str | None = None, has_own_id: bool = False
+    ) -> SaidMessage:
+        """Return a message of the part that is being read."""
+        return SaidMessage(key, draft, title, self.done_bytes, self.words, has_own_id)
+
+
+DocumentFormat = Callable[[Json, ConversationKey, ReaderPlace], Iterator[ReadItem]]
 
 
 def document_messages(
     document: Json, form: DocumentFormat, home: ConversationKey, /, *, name: str, size: int
-) -> Iterator[SaidMessage | LeftOut]:
-    """Yield what `form` reads in the `document` of a file. Raises UnreadableFile."""
+) -> Iterator[ReadItem]:
+    """Yield what `form` reads in the `document` of a file. Raises UnreadableFile if it is none of that form."""
     place = ReaderPlace(size)
     try:
         yield from form(document, home, place)

@@ -19,8 +19,10 @@ from elytron.writes.continuity import (
     plan_summary,
 )
 from elytron.writes.facts import plan_facts
+from elytron.writes.imports import compare_import
+from elytron.writes.lifecycle import turn_lives
 from elytron.writes.skills import plan_skills, plan_tool_feedback
-from elytron.writes.transcript import TurnCompanion, TurnRules, plan_beside, plan_turns, turn_lives
+from elytron.writes.transcript import ChangedTurn, TurnCompanion, TurnRules, plan_beside, plan_turns
 from elytron_core.contracts.continuity import (
     CapsulesWrite,
     ExecutionWrite,
@@ -51,8 +53,10 @@ from elytron_core.contracts.transcript import (
     TranscriptWrite,
     WriteOutcome,
 )
+from elytron_core.errors import InvalidInput
 from elytron_core.ids import TurnId
 from elytron_core.planes import transcript
+from elytron_core.planes.transcript import TurnOrigin
 from elytron_core.scope import Scope
 
 
@@ -137,9 +141,14 @@ async def repair_transcript(
 async def write_memory(ctx: OperationContext, request: MemoryWriteRequest, /) -> MemoryWriteReport:
     """Admit what the request holds and commit it as one batch; what cites a message that is not there is refused."""
     scope = await home_scope(ctx, ctx.scope_of(request))
+    comparison = request.write.comparison if isinstance(request.write, TranscriptWrite) else None
+    if comparison is not None and not request.dry_run:
+        raise InvalidInput(field="comparison", problem="is for a dry run: set dry_run")
     founded, refused = await without_unfounded(ctx, scope.space, request.write)
     if founded is not None:
         report = await commit_write(ctx, scope.space, request, _plan_of(ctx, scope, founded))
+        if comparison is not None and isinstance(founded, TranscriptWrite):
+            report = await compare_import(ctx, scope, founded, report)
     else:
         report = MemoryWriteReport(space=scope.space, decisions=(), sequence=0, changed=False, dry_run=request.dry_run)
     if not refused:
@@ -154,7 +163,10 @@ def _plan_of(ctx: OperationContext, scope: Scope, write: MemoryWrite) -> Plan:
     """Return how `write` is planned once the space's record is known."""
     match write:
         case TranscriptWrite():
-            return partial(plan_turns, ctx, scope, write, TurnRules())
+            is_import = write.origin is TurnOrigin.IMPORTED
+            return partial(
+                plan_turns, ctx, scope, write, TurnRules(ChangedTurn.REPLACE if is_import else ChangedTurn.REFUSE)
+            )
         case LongTermExtraction():
             return partial(plan_facts, ctx, scope, write)
         case ProcedureSource():

@@ -45,10 +45,17 @@ function Archive() {
     <//>`;
 }
 
-const Transcripts = () => html`
-  <${Import} title="Import messages" path="transcripts" accept=".json,.jsonl,.txt,.md,.zip" named rows=${transcriptRows}
-    hint="The export of ChatGPT, Claude, WhatsApp or Telegram (JSON), OpenAI messages, JSON Lines, Markdown or text."
-    note="What was said is stored with its own times, as evidence. A file that has grown can be sent again under its name: a message that is known is left alone." />`;
+const ORDERS = [["auto", "As the file shows"], ["dmy", "Day, month, year"], ["mdy", "Month, day, year"], ["ymd", "Year, month, day"]];
+
+function Transcripts() {
+  const [order, setOrder] = useState("auto");
+  return html`
+    <${Import} title="Import messages" path="transcripts" accept=".json,.jsonl,.txt,.md,.zip" named query=${{ date_order: order }} rows=${transcriptRows}
+      hint="The export of ChatGPT, Claude, WhatsApp or Telegram (JSON), OpenAI messages, JSON Lines, Markdown or text."
+      note="Messages are stored with their own times, as evidence. A newer export of the same conversation adds only what is new, and erased messages stay erased.">
+      <${Field} label="Order of dates"><${Select} value=${order} options=${ORDERS} onChange=${setOrder} /><//>
+    <//>`;
+}
 
 const sums = (counts) => Object.entries(counts ?? {}).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${words(name)}`).join(", ");
 
@@ -60,7 +67,12 @@ const archiveRows = (report) => [
 const transcriptRows = (report) => [
   ["Format", report.formats.map(words).join(", ")], ["Messages", count(report.messages)], ["Conversations", count(report.conversations)],
   ["From", moment(report.first_at)], ["To", moment(report.last_at)], ["Left out", sums(report.left_out)],
-  ...(report.dry_run ? [] : [["Stored", count(report.stored)], ["Known already", count(report.duplicates)]]),
+  ...(report.dry_run ? [] : [["Stored", count(report.stored)]]), ["Known already", count(report.duplicates)],
+  ["Changed", sums({ "in a new version": report.updated, "left as edited here": report.unchanged })],
+  ["Erased before", report.erased ? `${count(report.erased)}, not imported again` : ""], ["Cannot be read", report.skipped ? `${count(report.skipped)}, skipped` : ""],
+  ...(report.dates ?? []).map((each) => ["Dates", `${each.order}${each.is_ambiguous ? ", though another order is possible" : ""}: ${each.reason}`]),
+  ...(report.resumed ?? []).map((each) => ["Continues", `${each.title ?? each.conversation}${each.offset_minutes ? `, times adjusted by ${each.offset_minutes} minutes` : ""}`]),
+  ...(report.notes ?? []).map((each) => [words(each.kind), `${each.place}: ${each.problem}`]),
 ];
 
 /** A file that is read into the space: first its preview, then the import. Another file or mode needs a preview again. */

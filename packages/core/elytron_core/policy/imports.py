@@ -1,0 +1,44 @@
+"""How a message from a file of another program is recognised: among stored ones, and after it was erased."""
+
+import re
+from typing import Final
+
+from elytron_core.clock import Instant
+from elytron_core.planes.transcript import Message
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import canonical_bytes, sha256_digest
+
+ERASED: Final = "it was erased here, and stays erased"
+OWNERS_VERSION: Final = "its text has changed, but it was hidden, edited or deleted here, and stays so"
+MINUTE_MS: Final = 60_000
+_ID_DIGITS: Final = 32
+_UNSEEN: Final = re.compile("[\u200b-\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]+")
+
+
+def minute_of(at: Instant, /) -> int:
+    """Return the minute of a time; exports of one chat write seconds or not."""
+    return at // MINUTE_MS
+
+
+def message_form(message: Message, /) -> tuple[str, str, str]:
+    """Return role, speaker and words of a message, without signs that are not seen and differ between exports."""
+    return message.role.value, message.speaker or "", " ".join(_UNSEEN.sub("", message.text).split())
+
+
+def content_id(message: Message, repeat: int, /, *context: str) -> str:
+    """Return the id of a message whose format has none: what it says, by whom and in which minute.
+
+    `repeat` counts the equal messages of that minute before it. One without a time needs its `context` too.
+    """
+    minute = minute_of(message.at) if message.at is not None else None
+    return sha256_digest(canonical_bytes((*message_form(message), minute, repeat, *context)))[:_ID_DIGITS]
+
+
+def erased_names(message: Message, key: ConversationKey, host_id: str | None, /) -> tuple[tuple[str, ...], ...]:
+    """Return by what a message that was erased is recognised: what it says at that minute, and its id.
+
+    Without a time it is recognised in its own conversation only.
+    """
+    place = (str(minute_of(message.at)),) if message.at is not None else ("", *key)
+    content = ("content", *message_form(message), *place)
+    return (content, ("id", *key, host_id)) if host_id is not None else (content,)

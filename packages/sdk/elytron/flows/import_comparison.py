@@ -1,0 +1,104 @@
+"""Messages of a file compared with the stored ones of their conversation, before they are written."""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from elytron.importers.message_shape import SaidMessage
+from elytron_core.clock import Instant
+from elytron_core.contracts.transcript import ComparedConversation, ImportComparison, TurnDraft
+from elytron_core.planes.transcript import Message
+from elytron_core.policy.imports import content_id, message_form, minute_of
+from elytron_core.scope import ConversationKey
+
+_EDGE: Final = 150
+_BETWEEN: Final = 100
+_SAMPLE_CHARS: Final = 5_000
+_MINUTES: Final = 64
+"""Minutes whose messages are counted; an export is nearly in the order of time."""
+
+
+def sample_messages(messages: Iterable[SaidMessage], /) -> list[TurnDraft]:
+    """Return the first and last messages, and some in even steps between them, as they are in the file."""
+    first: list[TurnDraft] = []
+    between: list[TurnDraft] = []
+    last: deque[TurnDraft] = deque(maxlen=_EDGE)
+    step = 1
+    for number, said in enumerate(said for said in messages if len(said.turn.messages[0].text) <= _SAMPLE_CHARS):
+        if len(first) < _EDGE:
+            first.append(said.turn)
+            continue
+        if len(last) == _EDGE and number % step == 0:
+            between.append(last[0])
+            if len(between) > _BETWEEN:
+                between, step = between[::2], step * 2
+        last.append(said.turn)
+    return [*first, *between, *last]
+
+
+@dataclass(slots=True)
+class ComparedFile:
+    """One conversation of a file while it is read: where it is stored, and what was read of it so far."""
+
+    key: ConversationKey
+    """The conversation to which it is written."""
+    offsets_ms: tuple[int, ...] = (0,)
+    has_earlier_ids: bool = True
+    """True if an earlier version would have stored it in the same conversation."""
+    after: int = 0
+    """The highest sequence that was recognised so far."""
+    _position: int = 0
+    _minutes: dict[int, Counter[tuple[str, str, str]]] = field(default_factory=dict[int, Counter[tuple[str, str, str]]])
+
+    def rewound(self) -> "ComparedFile":
+        """Return the conversation before its first message."""
+        return ComparedFile(self.key, self.offsets_ms, self.has_earlier_ids)
+
+    def prepare(
+        self, batch: Iterable[SaidMessage], offset_ms: int, /, *, after: int | None = None
+    ) -> Iterator[tuple[TurnDraft, int]]:
+        """Yield the next messages as they are stored, with the number of equal ones of the same minute before each.
+
+        A message without a time or an id is named by its position and by the sequence `after` which it is written; it
+        has no name before that is known.
+        """
+        for said in batch:
+            message = said.turn.messages[0]
+            if message.at is not None and offset_ms:
+                message = message.model_copy(update={"at": Instant(message.at + offset_ms)})
+            repeat = self._count(message)
+            host_id = said.turn.host_id
+            if not said.has_own_id and message.at is not None:
+                host_id = content_id(message, repeat)
+            elif not said.has_own_id:
+                host_id = content_id(message, repeat, str(after), str(self._position)) if after is not None else None
+            self._position += 1
+            yield said.turn.model_copy(update={"messages": (message,), "host_id": host_id}), repeat
+
+    def _count(self, message: Message) -> int:
+        if message.at is None:
+            return 0
+        minute = minute_of(message.at)
+        if minute not in self._minutes:
+            self._minutes[minute] = Counter()
+            if len(self._minutes) > _MINUTES:
+                del self._minutes[next(iter(self._minutes))]
+        counts, form = self._minutes[minute], message_form(message)
+        counts[form] += 1
+        return counts[form] - 1
+
+    def comparison(self, batch: Iterable[SaidMessage], repeats: Iterable[int], /) -> ImportComparison:
+        """Return how the next messages are compared."""
+        earlier = (said.earlier_id or (None if said.has_own_id else said.turn.host_id) for said in batch)
+        return ImportComparison(
+            offsets_ms=self.offsets_ms,
+            after=self.after,
+            repeats=tuple(repeats),
+            earlier_ids=tuple(earlier) if self.has_earlier_ids else (),
+        )
+
+    def note(self, compared: ComparedConversation, /) -> None:
+        """Go on from what was recognised of the last messages."""
+        self.offsets_ms = compared.offsets_ms
+        self.after = max(self.after, compared.last)

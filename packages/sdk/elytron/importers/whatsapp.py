@@ -1,0 +1,353 @@
+"""Chats that WhatsApp exports: dates and times in the forms of its languages, names, notices and media."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
+from typing import Final
+
+from elytron.importers import message_shape
+from elytron.importers.message_shape import (
+    DateOrder,
+    DateReading,
+    LeftOut,
+    OmissionReason,
+    ReaderPlace,
+    ReadItem,
+)
+from elytron_core.clock import Instant, instant
+from elytron_core.contracts.transcript import TurnDraft
+from elytron_core.errors import InvalidInput, UnreadableFile
+from elytron_core.evidence import EvidenceRole
+from elytron_core.scope import ConversationKey
+from elytron_core.strict_json import Json
+
+MARKS: Final = "\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff"
+"""Characters that set the direction of writing, and the byte order mark."""
+_M: Final = f"[{MARKS}]*"
+_OPEN, _CLOSE, _COLON = "[\\[［【]", "[\\]］】]", "[:：]"
+_PART: Final = rf"{_M}\s?(?:[./\-–／．]|[年月년월]){_M}\s?"
+CHAT_LINE: Final = re.compile(
+    rf"{_M}(?P<open>{_OPEN})?{_M}(?P<a>\d{{1,4}})(?P<sep>{_PART})(?P<b>\d{{1,2}}){_PART}(?P<c>\d{{1,4}})"
+    rf"(?P<between>(?:[^\d\[\]:\n]){{1,24}}?)"
+    rf"(?P<hour>\d{{1,2}})(?:[:：.h时時點点시]{_M}|시\s)(?P<minute>\d{{2}})(?:[:：.]{_M}(?P<second>\d{{2}}))?"
+    rf"(?P<after>[^\d\[\]［］【】:：\n]{{0,24}}?){_M}"
+    rf"(?(open){_CLOSE}{_M}\s?|(?:\s[-–—]{_M}\s|,\s(?=[^:：\n]{{1,100}}\s?{_COLON})))(?P<rest>.*)"
+)
+LIKE_CHAT_LINE: Final = re.compile(
+    rf"{_M}{_OPEN}?{_M}(?:[^\W\d]{{1,12}}[.,]?\s?)?\d[^\n:：]{{3,40}}?\d{{1,2}}[:：.h时時点點시]\s?\d{{2}}[^\n]{{0,30}}?"
+    rf"(?:{_CLOSE}|\s[-–—]{_M}\s|,\s)[^\n:：]{{1,60}}?{_COLON}"
+)
+"""A line that has a date, a time, a separator and a name, whatever their form is."""
+
+_AM, _PM, _NIGHT, _NOON, _UNKNOWN = range(5)
+_PERIOD_WORDS: Final = {
+    _AM: "am 上午 早上 清晨 早晨 午前 오전 ص صباحا قظ पूर्वाह्न ก่อนเที่ยง öö πμ לפנהצ sa sáng পূর্বাহ্ন முற்பகல் ಪೂರ್ವಾಹ್ನ pg дп",
+    _PM: "pm 下午 晚上 傍晚 午後 오후 م مساء بظ अपराह्न หลังเที่ยง ös μμ אחהצ ch chiều অপরাহ্ণ பிற்பகல் ಅಪರಾಹ್ನ ptg пп",
+    _NIGHT: "凌晨 半夜 深夜 午夜",
+    _NOON: "中午 正午",
+}
+_PERIODS: Final = {word: period for period, words in _PERIOD_WORDS.items() for word in words.split()}
+"""Halves of the day as they are written in exports, without points, spaces and marks."""
+_NOT_A_PERIOD: Final = frozenset(
+    ("", *("à at um om u el a las às em de kl klo ore uhr h la ob o г в о ч год н น 日 일 ه ال".split()))  # noqa: SIM905
+)
+"""Words beside a time that say nothing of the half of the day."""
+_PLAIN: Final = re.compile(rf"[{MARKS}\s.,،'\"״׳’·_-]+")
+_HEAD_LINES = 200
+FIRST_YEAR, LAST_YEAR = 2009, 2060
+"""Years of chats: WhatsApp was made in the first."""
+_BUDDHIST = 543
+_DENSER = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ChatEntry:
+    """A line with its date, and the lines that continue it."""
+
+    line: int
+    offset: int
+    """Number of characters of the file before it."""
+    date: tuple[str, str, str]
+    time: tuple[int, int, int]
+    text: str
+
+    def continued(self, more: Sequence[str], /) -> "ChatEntry":
+        """Return the entry with the lines that follow it."""
+        return replace(self, text="\n".join((self.text, *more))) if more else self
+
+    def moment(self, order: DateOrder, /) -> Instant | None:
+        """Return the time in one order of the date; None if it does not exist."""
+        day = _date_of(self.date, order)
+        if day is None:
+            return None
+        hour, minute, second = self.time
+        if hour > 23 or minute > 59 or second > 59:
+            return None
+        return instant(datetime(day.year, day.month, day.day, hour, minute, second, tzinfo=UTC))
+
+
+_MARK: Final = "\u200e"
+"""Stands before what WhatsApp wrote itself: a notice, or the stand-in of a picture."""
+_SPEAKER: Final = re.compile(rf"(?P<name>[^:：\n]{{1,100}}?)\s?{_COLON} ?(?P<words>.*)", re.DOTALL)
+_QUOTES: Final = (("“", "”"), ("„", "“”"), ("«", "»"), ("「", "」"), ("『", "』"), ("‘", "’"))
+_NOTICE_WORDS: Final = 3
+_STAND_IN: Final = re.compile(r"<[^<>\n]+>|\u200e.*", re.DOTALL)
+_CAPTIONED: Final = re.compile(
+    r"\u200e?(?:<[^<>\n=/]*\s[^<>\n=/]*>|\u200e[^\n]*|[^\n]{1,120}\.\w{2,5} [(（][^()（）\n]+[)）])\n(?P<words>.*)",
+    re.DOTALL,
+)
+_EDITED: Final = re.compile(r"\s*\u200e?<[^<>\n]+>\Z")
+_DELETED: Final = frozenset({"This message was deleted", "You deleted this message", "null"})
+
+
+def read_whatsapp_export(
+    document: Json, home: ConversationKey, place: ReaderPlace, /, *, date_order: DateOrder | None = None
+) -> Iterator[ReadItem]:
+    """Yield what was written, in order; notices, stand-ins of media and deleted messages are not.
+
+    Dates are read in the order `date_order`, else in the one that fits the file best, which is yielded first.
+    """
+    text = message_shape.whole_text(document)
+    reading = read_date_order(text) if date_order is None else DateReading(order=date_order, reason="as requested")
+    if reading is None:
+        raise InvalidInput(field="dates", problem="are in no order of day, month and year")
+    yield reading
+    notices = _notice_names(text)
+    for position, entry in enumerate(chat_entries(text)):
+        place.now(f"line {entry.line}", entry.offset / len(text))
+        read = place.attempt(lambda: _entry_message(entry, home, position, reading.order, notices))  # noqa: B023
+        yield place.said(home, read) if isinstance(read, TurnDraft) else read
+
+
+def _entry_message(
+    entry: ChatEntry, home: ConversationKey, position: int, order: DateOrder, notices: frozenset[str]
+) -> TurnDraft | LeftOut:
+    said = _SPEAKER.match(entry.text)
+    if said is None or entry.text.startswith(_MARK) or said["name"] in notices:
+        return LeftOut(OmissionReason.SERVICE)
+    words = said["words"].strip(" \n")
+    if words.lstrip(_MARK).rstrip(".") in _DELETED:
+        return LeftOut(OmissionReason.DELETED)
+    if (captioned := _CAPTIONED.fullmatch(words)) is not None:
+        words = captioned["words"].strip(" \n")
+    if _STAND_IN.fullmatch(words):
+        return LeftOut(OmissionReason.MEDIA)
+    words = _EDITED.sub("", words) if _MARK in words else words
+    if not words.strip():
+        return LeftOut(OmissionReason.NO_WORDS)
+    at = entry.moment(order)
+    if at is None:
+        raise InvalidInput(field="date", problem=f"does not exist in the order {order.value}")
+    speaker = message_shape.optional_title(said["name"].strip(f"{MARKS}~ \u202f\xa0"))
+    return message_shape.message_turn(
+        home, position=position, role=EvidenceRole.USER, text=words, speaker=speaker, at=at
+    )
+
+
+def _notice_names(text: str) -> frozenset[str]:
+    """Return what stands before a colon and is no name: notices of the program in which a quoted subject has one."""
+    names: Counter[str] = Counter()
+    for entry in chat_entries(text):
+        if (said := _SPEAKER.match(entry.text)) is not None and len(names) < _NAMES:
+            names[said["name"]] += 1
+    return frozenset(
+        name for name, count in names.items() if _has_open_quote(name) or (count == 1 and _is_sentence_of(name, names))
+    )
+
+
+_NAMES = 10_000
+
+
+def _has_open_quote(name: str) -> bool:
+    """Return whether a quotation begins in `name` that does not end in it."""
+    return name.count('"') % 2 == 1 or any(
+        start in name and not any(end in name.partition(start)[2] for end in ends) for start, ends in _QUOTES
+    )
+
+
+def _is_sentence_of(name: str, names: Counter[str]) -> bool:
+    """Return whether `name` is another speaker's name and at least three words behind it."""
+    words = name.split(" ")
+    starts = (" ".join(words[:length]) for length in range(1, len(words) - _NOTICE_WORDS + 1))
+    return any(names[start] > 0 for start in starts)
+
+
+def begins_chat(text: str, /) -> bool:
+    """Return whether `text` begins as an exported chat does."""
+    return _match_line(text.lstrip("\ufeff\r\n ")) is not None
+
+
+def is_like_chat(line: str, /) -> bool:
+    """Return whether a line has a date, a time and a name as those of chats do, whatever their form is."""
+    return LIKE_CHAT_LINE.match(line.strip()) is not None
+
+
+def require_no_chat(text: str, /, *, name: str) -> None:
+    """Raise UnreadableFile, which names the first line, for a text most of whose lines look like those of a chat."""
+    lines = [(number, line) for number, line in enumerate(text.split("\n")[:_HEAD_LINES], start=1) if line.strip()]
+    alike = [number for number, line in lines if is_like_chat(line)]
+    if len(alike) > 1 and 2 * len(alike) > len(lines):
+        problem = "looks like a message of a chat, but its date or time is in a form that is not known"
+        raise UnreadableFile(name=name, problem=f"{problem}: export the chat in another language", line=alike[0])
+
+
+def chat_entries(text: str, /) -> Iterator[ChatEntry]:
+    """Yield the dated lines, each with the lines behind it that have no date."""
+    pending: ChatEntry | None = None
+    more: list[str] = []
+    for number, (offset, line) in enumerate(_text_lines(text), start=1):
+        match = _match_line(line)
+        if match is None:
+            more.append(line)
+            continue
+        if pending is not None:
+            yield pending.continued(more)
+        more.clear()
+        hour = _full_hour(int(match["hour"]), _period_of(match))
+        pending = ChatEntry(
+            line=number,
+            offset=offset,
+            date=(match["a"], match["b"], match["c"]),
+            time=(hour, int(match["minute"]), int(match["second"] or 0)),
+            text=match["rest"],
+        )
+    if pending is not None:
+        yield pending.continued(more)
+
+
+def read_date_order(text: str, /) -> DateReading | None:
+    """Return the order of the dates of a chat; None if no order fits any."""
+    fits: Counter[DateOrder] = Counter()
+    backward: Counter[DateOrder] = Counter()
+    spans: dict[DateOrder, tuple[Instant, Instant]] = {}
+    before: dict[DateOrder, Instant] = {}
+    head: re.Match[str] | None = None
+    for entry in chat_entries(text):
+        for order in DateOrder:
+            at = entry.moment(order)
+            if at is None:
+                continue
+            fits[order] += 1
+            backward[order] += at < before.get(order, at)
+            before[order] = at
+            low, high = spans.get(order, (at, at))
+            spans[order] = (min(low, at), max(high, at))
+    if not fits:
+        return None
+    head = next(match for _, line in _text_lines(text) if (match := _match_line(line)) is not None)
+    if not int(head["a"]) > 31:
+        # A year of two digits comes last, unless nothing else fits.
+        fits[DateOrder.YMD] -= fits[DateOrder.YMD] > 0
+    return _chosen_order(fits, backward, spans, head)
+
+
+def _chosen_order(
+    fits: Counter[DateOrder],
+    backward: Counter[DateOrder],
+    spans: dict[DateOrder, tuple[Instant, Instant]],
+    head: re.Match[str],
+) -> DateReading:
+    best = max(fits.values())
+    fitting = [order for order in DateOrder if fits[order] == best]
+    if len(fitting) == 1:
+        order = fitting[0]
+        reason = "the year comes first" if order is DateOrder.YMD else "every other order has impossible dates"
+        return DateReading(order=order, reason=reason)
+    least = min(backward[order] for order in fitting)
+    rising = [order for order in fitting if backward[order] == least]
+    if len(rising) == 1:
+        return DateReading(order=rising[0], reason="time goes backwards in every other order")
+    usual, reason = _usual_order(head)
+    lengths = {order: spans[order][1] - spans[order][0] for order in rising}
+    densest = min(rising, key=lambda order: lengths[order])
+    if usual not in rising or (lengths[usual] > _DENSER * lengths[densest] > 0 and usual is DateOrder.MDY):
+        usual, reason = densest, "the messages lie closest together in this order"
+    same = len({(spans[order]) for order in rising}) == 1
+    return DateReading(order=usual, reason=reason, is_ambiguous=not same)
+
+
+def _usual_order(head: re.Match[str]) -> tuple[DateOrder, str]:
+    """Return the order that phones use which write a date in the form of `head`."""
+    period = f"{head['between']}{head['after']}".strip(f" \u202f\xa0,{MARKS}")
+    if "/" in head["sep"] and period in {"AM", "PM"} and not (head["a"] + " " + head["b"]).startswith("0"):
+        return DateOrder.MDY, "phones set to American English write dates in this form"
+    return DateOrder.DMY, "phones that put the month first write dates in another form"
+
+
+def _text_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield where each line of `text` begins, and the line, without a copy of it all."""
+    start = 0
+    while start <= len(text):
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield start, text[start:end].rstrip("\r")
+        start = end + 1
+
+
+def _match_line(line: str) -> re.Match[str] | None:
+    match = CHAT_LINE.fullmatch(line)
+    if match is None or len(match["c"]) == 3 or _period_of(match) == _UNKNOWN:
+        return None
+    return match
+
+
+def _period_of(match: re.Match[str]) -> int | None:
+    """Return the half of the day of a line: None if it has none, _UNKNOWN if its words are not known."""
+    periods: list[int] = []
+    for words in (match["between"], match["after"]):
+        if (period := _PERIODS.get(_plain_word(words))) is not None:
+            periods.append(period)
+            continue
+        # "г., 3:45" and "a las 3:45" hold words beside the half of the day, or none.
+        for word in re.split(r"[\s,،、]+", words):
+            plain = _plain_word(word)
+            if (period := _PERIODS.get(plain)) is not None:
+                periods.append(period)
+            elif plain not in _NOT_A_PERIOD:
+                return _UNKNOWN
+    return periods[-1] if periods else None
+
+
+def _plain_word(words: str) -> str:
+    return _PLAIN.sub("", words.casefold())
+
+
+def _full_hour(hour: int, period: int | None) -> int:
+    """Return the hour of 24. 12 AM is midnight and 12 PM is noon; a number above 12 is left as it is."""
+    if period is None or hour > 12:
+        return hour
+    if period in {_AM, _NIGHT}:
+        return hour % 12
+    if period == _NOON:
+        return hour if hour > 10 else hour + 12
+    return hour % 12 + 12
+
+
+def _date_of(parts: tuple[str, str, str], order: DateOrder) -> date | None:
+    found = dict(zip(order.value, parts, strict=True))
+    if len(found["y"]) not in {2, 4} or len(found["m"]) > 2 or len(found["d"]) > 2:
+        return None
+    year, month, day = (int(found[part]) for part in "ymd")
+    if year < 100:
+        # In two digits the year 2562 of the Buddhist calendar is 62, which is no year of a chat.
+        year = 2000 + year if 2000 + year <= LAST_YEAR else 2500 + year
+    if year >= FIRST_YEAR + _BUDDHIST:
+        year -= _BUDDHIST
+    try:
+        if FIRST_YEAR - 621 <= year <= LAST_YEAR - 621 and year < 1430:
+            return _from_persian(year, month, day)
+        return date(year, month, day) if FIRST_YEAR <= year <= LAST_YEAR else None
+    except ValueError:
+        return None
+
+
+def _from_persian(year: int, month: int, day: int) -> date:
+    """Return the date of a day in the Solar Hijri calendar, by its leap years of 33-year cycles. Raises ValueError."""
+    if not (1 <= month <= 12 and 1 <= day <= (31 if month <= 6 else 30)):
+        raise ValueError
+    # 1 Farvardin 1388 was 21 March 2009.
+    leaps = sum(past % 33 in {1, 5, 9, 13, 17, 22, 26, 30} for past in range(1388, year))
+    days = (year - 1388) * 365 + leaps + min(month - 1, 6) * 31 + max(month - 7, 0) * 30 + day - 1
+    return date(2009, 3, 21) + timedelta(days=days)

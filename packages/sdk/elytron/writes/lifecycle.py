@@ -1,0 +1,238 @@
+"""The life of turns' raw text: archived, restored, masked, deleted, or only reviewed."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+from elytron.context import OperationContext
+from elytron.documents.stored_values import ChangeSet, documents_at, documents_under, value_at
+from elytron.indexing.checkpoints import CHECKPOINT
+from elytron.memories.audit_trail import event_of, note_events
+from elytron.memories.links import MeantConversation, meant_conversation
+from elytron.transcript import ReportClipper
+from elytron.writes.commit import SettledChanges, settle_changes
+from elytron.writes.imports import (
+    erasure_marks,
+    messages_of,
+)
+from elytron_core import limits
+from elytron_core.contracts.transcript import (
+    DerivedMemoryLink,
+    MemoryTranscriptLifecycleReport,
+    MemoryTranscriptLifecycleRequest,
+    TranscriptRedactionReason,
+    TranscriptRedactionReportItem,
+)
+from elytron_core.contracts.transcript import TranscriptLifecycleTransition as Transition
+from elytron_core.ids import ConversationTag, TurnId
+from elytron_core.planes import jobs, transcript
+from elytron_core.planes.space import AuditAction, AuditEvent, SpaceRecord
+from elytron_core.planes.transcript import (
+    DERIVED_REFS,
+    TURN_ATTRIBUTES,
+    AttributePolicy,
+    DerivedMemoryRef,
+    HostOpaqueRef,
+    TurnAttribute,
+)
+from elytron_core.policy.transcript import apply_transition, cut_refs
+from elytron_core.ports.store import DocumentRef, ErasureTarget, JournalAction
+from elytron_core.scope import ConversationKey, Scope
+
+PAGE = 500
+"""Turns that are changed in one batch; a request about more, broken off, is finished by sending it again."""
+
+_ACTIONS = {
+    Transition.ARCHIVE: AuditAction.ARCHIVED,
+    Transition.RESTORE: AuditAction.RESTORED,
+    Transition.MASK: AuditAction.MASKED,
+    Transition.DELETE_RAW: AuditAction.RAW_DELETED,
+}
+
+
+@dataclass(slots=True)
+class _TouchedTurns:
+    """Findings and changes of a request so far."""
+
+    turns: list[tuple[TurnId, transcript.Turn]] = field(default_factory=list[tuple[TurnId, transcript.Turn]])
+    emptied: set[TurnId] = field(default_factory=set[TurnId])
+    """Turns without text now, by this request or an earlier one that may not have got to remove its bytes."""
+    derived: list[DerivedMemoryLink] = field(default_factory=list[DerivedMemoryLink])
+    changed: bool = False
+    sequence: int = 0
+
+
+async def turn_lives(
+    ctx: OperationContext, scope: Scope, request: MemoryTranscriptLifecycleRequest, /
+) -> MemoryTranscriptLifecycleReport:
+    """Apply `request` to the scope's conversation and report what it touched.
+
+    Deleted text is gone from documents, index and every remain when this returns; facts and procedures that were
+    accepted from it stay and are named. Broken off, the same request finishes the work.
+    """
+    found = await meant_conversation(ctx, scope)
+    record = await ctx.spaces.find(scope.space)
+    touched = _TouchedTurns()
+    if record is not None and found.is_trusted:
+        tag = record.conversation_tag(found.key)
+        async for refs in _turn_pages(ctx, scope, record, found.key, request):
+            await _turn_page(ctx, scope, refs, request, touched)
+        if touched.emptied:
+            await _remove_emptied(ctx, scope, touched)
+        await _find_derived(ctx, scope, tag, touched)
+    return _lifecycle_report(ctx, scope, found, request, touched)
+
+
+async def _turn_pages(
+    ctx: OperationContext,
+    scope: Scope,
+    record: SpaceRecord,
+    key: ConversationKey,
+    request: MemoryTranscriptLifecycleRequest,
+) -> AsyncIterator[list[DocumentRef]]:
+    """Yield where the turns stand that `request` means, in their order; ids of other conversations are none of them."""
+    tag = record.conversation_tag(key)
+    if request.turn_ids:
+        own = {turn for turn in request.turn_ids if transcript.is_turn_of(turn, tag)}
+        names = [DocumentRef(transcript.TURN_NAMES, record.turn_name_tag(key, turn)) for turn in request.turn_ids]
+        known = await ctx.store.get(scope.space, names)
+        given = {transcript.TurnName.from_bytes(document.body).turn for document in known if document is not None}
+        named = sorted(own | given)
+        for start in range(0, len(named), PAGE):
+            yield [DocumentRef(transcript.TURNS, turn) for turn in named[start : start + PAGE]]
+        return
+    after = ""
+    while page := await ctx.store.scan(scope.space, transcript.TURNS, prefix=f"{tag}.", after=after, limit=PAGE):
+        after = page[-1].ref.key
+        yield [document.ref for document in page]
+
+
+async def _turn_page(
+    ctx: OperationContext,
+    scope: Scope,
+    refs: list[DocumentRef],
+    request: MemoryTranscriptLifecycleRequest,
+    touched: _TouchedTurns,
+) -> None:
+    """Change the turns at `refs` as one batch, with who requested it and why, and add them to `touched`."""
+    transition = request.transition
+
+    async def plan(record: SpaceRecord) -> SettledChanges[list[tuple[TurnId, transcript.Turn]]]:
+        changes = ChangeSet(record)
+        affected: list[tuple[TurnId, transcript.Turn]] = []
+        documents = (await documents_at(ctx.store, scope.space, refs)).values()
+        turns = {document.ref: transcript.Turn.from_bytes(document.body) for document in documents}
+        if transition is Transition.DELETE_RAW:
+            touched.emptied |= {TurnId(ref.key) for ref in turns}
+            marks = await erasure_marks(ctx, scope.space, record, messages_of(turns.values()))
+            for ref, (mark, revision) in marks.items():
+                changes.put(ref, mark, expects=revision, action=None)
+        for document in documents:
+            turn = turns[document.ref]
+            after = apply_transition(turn, transition)
+            if after != turn:
+                changes.put(document.ref, after, expects=document.revision, action=JournalAction.LIFECYCLE)
+            if after != turn or transition is Transition.REVIEW:
+                affected.append((TurnId(document.ref.key), after))
+        if transition is Transition.RESTORE and affected:
+            turn_id, turn = affected[0]
+            await _note_anew(ctx, scope, changes, transcript.tag_of(turn_id), turn.sequence)
+        if changes:
+            await note_events(ctx, scope.space, record, changes, _audit_events(ctx, request, changes))
+        return SettledChanges(affected, changes)
+
+    affected, sequence = await settle_changes(ctx, scope.space, plan, takes_back=True)
+    touched.turns += affected
+    if sequence:
+        touched.changed, touched.sequence = True, sequence
+
+
+def _audit_events(
+    ctx: OperationContext, request: MemoryTranscriptLifecycleRequest, changes: ChangeSet
+) -> dict[DocumentRef, list[AuditEvent]]:
+    """Return what was done to each turn of a batch."""
+    done = event_of(
+        ctx,
+        _ACTIONS[request.transition],
+        at=ctx.clock.now(),
+        reason=request.reason,
+        asked_by=request.requested_by,
+    )
+    return {ref: [done] for ref in changes.folded if ref.collection == transcript.TURNS}
+
+
+async def _note_anew(
+    ctx: OperationContext, scope: Scope, changes: ChangeSet, tag: ConversationTag, sequence: int
+) -> None:
+    """Add to a batch that notes of days are drawn again from the turn of this sequence on."""
+    ref = DocumentRef(jobs.MAINTAINED, tag)
+    known, revision = await value_at(ctx.store, scope.space, ref, jobs.MaintainedTurns)
+    if known is not None and known.noted >= sequence:
+        after = known.model_copy(update={"noted": sequence - 1})
+        changes.put(ref, after, expects=revision, action=JournalAction.MAINTENANCE)
+
+
+async def _remove_emptied(ctx: OperationContext, scope: Scope, touched: _TouchedTurns) -> None:
+    """Remove what is left of emptied turns: replaced bodies, attributes that go with the text, the index checkpoint."""
+    beside = [f"{turn}." for turn in touched.emptied]
+    refs = [
+        document.ref
+        for document in await documents_under(ctx.store, scope.space, TURN_ATTRIBUTES, beside)
+        if TurnAttribute.from_bytes(document.body).policy is AttributePolicy.FOLLOW_TRANSCRIPT
+    ]
+    erasure = ErasureTarget(space=scope.space, at=ctx.clock.now(), refs=tuple(refs), blobs=(CHECKPOINT,))
+    touched.sequence = (await ctx.store.erase(erasure)).sequence
+    ctx.folds.drop(scope.space)
+
+
+async def _find_derived(ctx: OperationContext, scope: Scope, tag: ConversationTag, touched: _TouchedTurns) -> None:
+    affected = {turn_id for turn_id, _ in touched.turns}
+    if not affected:
+        return
+    for document in await documents_under(ctx.store, scope.space, DERIVED_REFS, (f"{tag}.",)):
+        if TurnId(document.ref.key.rpartition(".")[0]) in affected:
+            ref = DerivedMemoryRef.read(document.body, space=scope.space)
+            touched.derived.append(DerivedMemoryLink.of(ref))
+
+
+def _lifecycle_report(
+    ctx: OperationContext,
+    scope: Scope,
+    found: MeantConversation,
+    request: MemoryTranscriptLifecycleRequest,
+    touched: _TouchedTurns,
+) -> MemoryTranscriptLifecycleReport:
+    budget = ctx.profile.budget.transcript
+    clipper = ReportClipper()
+    refs: list[HostOpaqueRef] = []
+    redactions: list[TranscriptRedactionReportItem] = []
+    for turn_id, turn in touched.turns:
+        shown, items = cut_refs(turn_id, turn, view=request.view, budget=budget)
+        refs += shown
+        redactions += items
+    messages = [message_id for turn_id, turn in touched.turns for message_id in _message_ids(turn_id, turn)]
+    listed = clipper.limit("turns", [turn_id for turn_id, _ in touched.turns], limits.PAGE_MAX)
+    return MemoryTranscriptLifecycleReport(
+        space=scope.space,
+        channel=found.key.channel,
+        conversation=found.key.conversation,
+        transition=request.transition,
+        alias=found.trust,
+        affected_turns=len(touched.turns),
+        affected_turn_ids=listed,
+        affected_message_ids=clipper.limit("messages", messages, limits.PAGE_MAX),
+        affected_host_refs=clipper.limit("host_refs", refs, limits.PAGE_MAX),
+        redacted_host_refs=sum(1 for item in redactions if item.reason is not TranscriptRedactionReason.HOST_REF_LABEL),
+        host_ref_redactions=clipper.profile("redactions", redactions, budget.redaction_items),
+        derived_memory_refs=clipper.profile("derived_refs", touched.derived, budget.derived_refs),
+        profile_budget_applied=clipper.is_by_profile
+        or any(item.reason is TranscriptRedactionReason.PROFILE_BUDGET for item in redactions),
+        clipped=tuple(clipper.clips),
+        changed=touched.changed,
+        reason=request.reason,
+        requested_by=request.requested_by,
+        sequence=touched.sequence,
+    )
+
+
+def _message_ids(turn_id: TurnId, turn: transcript.Turn) -> list[str]:
+    return [transcript.message_id(turn_id, part) for part in range(len(turn.messages)) if part not in turn.erased]

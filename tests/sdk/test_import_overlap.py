@@ -1,0 +1,190 @@
+"""Importing a conversation again: what is stored is recognised by speaker, time and text, and only the rest is new."""
+
+import json
+import random
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from tests.sdk.chat_exports import FORMS, ChatLine, conversation, exported
+from tests.sdk.opened_transcripts import opened
+
+import elytron
+from elytron import MemoryRuntime, import_transcript
+from elytron.flows.transcript_import import TranscriptImportReport
+from elytron.state import stored_messages
+from elytron.state.stored_messages import align_keys
+from elytron_core import limits
+from elytron_core.clock import format_instant
+from elytron_core.ids import ConversationTag, SpaceId
+from elytron_core.ports.store import Store
+from elytron_core.scope import ConversationKey
+
+pytestmark = pytest.mark.anyio
+
+
+async def taken(memory: MemoryRuntime, folder: Path, name: str, content: str) -> TranscriptImportReport:
+    """Import a file of this name and content."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(content, "utf-8")
+    return await import_transcript(memory, folder / name)
+
+
+async def stored(memory: MemoryRuntime) -> Counter[tuple[str | None, str, str]]:
+    """Return how often each message is stored: speaker, minute and text."""
+    found: Counter[tuple[str | None, str, str]] = Counter()
+    cursor = None
+    while True:
+        page = await memory.list(limit=limits.PAGE_MAX, cursor=cursor)
+        found.update(
+            (item.speaker, item.when.strftime("%Y-%m-%d %H:%M") if item.when else "", item.text) for item in page.items
+        )
+        if (cursor := page.next_cursor) is None:
+            return found
+
+
+def expected(lines: Sequence[ChatLine]) -> Counter[tuple[str | None, str, str]]:
+    return Counter((line.speaker, line.at.strftime("%Y-%m-%d %H:%M"), line.text) for line in lines)
+
+
+def rows(path: Path) -> list[tuple[str | None, str, str]]:
+    with opened(path) as transcript:
+        found = [said.turn.messages[0] for said in transcript.messages(ConversationKey("default", "home"), strict=True)]
+    return [(each.speaker, format_instant(each.at)[:16] if each.at is not None else "", each.text) for each in found]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_one_conversation_is_read_alike(tmp_path: Path, form: str) -> None:
+    lines = conversation(60, minutes=700)
+    (tmp_path / "chat.txt").write_text(exported(lines, form), "utf-8")
+    assert rows(tmp_path / "chat.txt") == [(line.speaker, f"{line.at:%Y-%m-%dT%H:%M}", line.text) for line in lines]
+
+
+async def test_an_export_of_any_other_phone_adds_nothing(tmp_path: Path) -> None:
+    lines = conversation(30, minutes=700)
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "WhatsApp Chat with Mila.txt", exported(lines))
+        for number, form in enumerate(FORMS):
+            report = await taken(memory, tmp_path / str(number), "_chat.txt", exported(lines, form))
+            assert (form, report.stored, report.duplicates) == (form, 0, 30)
+        assert await stored(memory) == expected(lines)
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_any_two_parts_of_a_conversation_make_their_union(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    lines = conversation(120, minutes=draw.choice([1, 37, 400]))
+    forms = ["British, 24 hours", "Indian, 12 hours", "Chinese iPhone", "German iPhone", "Korean"]
+    names = ["chat.txt", "chat (1).txt", "WhatsApp Chat with Mila.txt", "_chat.txt"]
+    present: set[int] = set()
+    async with elytron.open("memory:", space="ada") as memory:
+        for step in range(4):
+            start = draw.randrange(len(lines) - 12)
+            end = draw.randrange(start + 12, len(lines) + 1)
+            if present:  # a part that shares nothing is another conversation for all that can be known
+                start, end = min(start, max(present) - 9), max(end, min(present) + 9)
+            part = [number for number in range(max(start, 0), end) if draw.random() > 0.02]
+            content = exported([lines[number] for number in part], draw.choice(forms))
+            before = await stored(memory)
+            report = await taken(memory, tmp_path / str(step), draw.choice(names), content)
+            present |= set(part)
+            after = await stored(memory)
+            union = before | expected([lines[number] for number in part])
+            assert after == union
+            assert (report.stored, report.stored + report.duplicates) == (after.total() - before.total(), len(part))
+        assert len((await memory.inspect()).conversations) == 1
+
+
+@pytest.mark.parametrize("hours", [-8, -5.5, 1, 2, 9])
+async def test_an_export_from_another_time_zone_is_recognised_and_reported(tmp_path: Path, hours: float) -> None:
+    lines = conversation(120)
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.txt", exported(lines[:90]))
+        report = await taken(memory, tmp_path, "chat (1).txt", exported(lines[30:], hours=hours))
+        assert (report.stored, report.duplicates) == (30, 60)
+        assert [each.offset_minutes for each in report.resumed] == [-60 * hours]
+        assert await stored(memory) == expected(lines)
+
+
+async def test_summer_time_of_one_phone_only_doubles_nothing(tmp_path: Path) -> None:
+    lines = conversation(240, minutes=60 * 24)
+    change = lines[150].at
+    phone = [
+        ChatLine(line.at + timedelta(hours=1 if line.at < change else 2), line.speaker, line.text) for line in lines
+    ]
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.txt", exported(lines[:200]))
+        report = await taken(memory, tmp_path, "chat (1).txt", exported(phone))
+        assert (report.stored, report.duplicates) == (40, 200)
+        assert await stored(memory) == expected(lines)
+
+
+async def test_two_equal_messages_of_one_minute_are_two(tmp_path: Path) -> None:
+    lines = conversation(3)
+    once, twice = [*lines[:2]], [*lines[:2], lines[1]]
+    async with elytron.open("memory:", space="ada") as memory:
+        assert (await taken(memory, tmp_path, "chat.txt", exported(once))).stored == 2
+        report = await taken(memory, tmp_path, "chat.txt", exported(twice))
+        assert (report.stored, report.duplicates, await stored(memory)) == (1, 2, expected(twice))
+
+
+async def test_other_chats_of_the_same_people_stay_apart(tmp_path: Path) -> None:
+    lines = conversation(60)
+    group = [ChatLine(line.at + timedelta(minutes=13), line.speaker, f"{line.text} (club)") for line in lines]
+    wish = ChatLine(lines[30].at, "Mila", "Happy new year!")
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "WhatsApp Chat with Mila.txt", exported([*lines[:30], wish, *lines[30:]]))
+        report = await taken(
+            memory, tmp_path, "WhatsApp Chat with Club.txt", exported([*group[:30], wish, *group[30:]])
+        )
+        assert (report.stored, report.duplicates) == (61, 0)
+        assert len((await memory.inspect()).conversations) == 2
+
+
+def as_lines(texts: Sequence[str]) -> str:
+    roles = ("user", "assistant")
+    return "".join(json.dumps({"role": roles[n % 2], "content": text}) + "\n" for n, text in enumerate(texts))
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_messages_without_times_are_recognised_by_their_order(tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    texts = [draw.choice(["ok", "yes", f"The kiln fires at {number}."]) for number in range(80)]
+    cut = 2 * draw.randrange(0, 20)
+    longer = [*texts[cut:], "ok", "ok", "Good night."]
+    async with elytron.open("memory:", space="ada") as memory:
+        await taken(memory, tmp_path, "chat.jsonl", as_lines(texts))
+        report = await taken(memory, tmp_path, "chat (2).jsonl", as_lines(longer))
+        assert (report.stored, report.duplicates) == (3, 80 - cut)
+
+
+async def test_a_long_conversation_is_read_once_however_many_batches_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = conversation(3_000, minutes=5)
+    reads: list[str] = []
+    read = stored_messages.read_messages
+
+    async def counted(store: Store, space: SpaceId, tag: ConversationTag, /) -> stored_messages.StoredMessages:
+        reads.append(tag)
+        return await read(store, space, tag)
+
+    monkeypatch.setattr(stored_messages, "read_messages", counted)
+    async with elytron.open("memory:", space="ada") as memory:
+        assert (await taken(memory, tmp_path, "chat.txt", exported(lines))).stored == 3_000
+        reads.clear()
+        report = await taken(memory, tmp_path, "chat (1).txt", exported(lines[100:]))
+        assert (report.stored, report.duplicates, len(reads)) == (0, 2_900, 1)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_alignment_joins_equal_keys_in_rising_order(seed: int) -> None:
+    draw = random.Random(seed)
+    keys = [draw.randrange(8) for _ in range(draw.randrange(40))]
+    there = [(draw.randrange(8), sequence) for sequence in range(1, draw.randrange(2, 40))]
+    found = align_keys(keys, there)
+    joined = [(key, sequence) for key, sequence in zip(keys, found, strict=True) if sequence is not None]
+    assert all((key, sequence) in there for key, sequence in joined)
+    assert [sequence for _, sequence in joined] == sorted({sequence for _, sequence in joined})
