@@ -88,7 +88,7 @@ async def test_a_key_acts_on_its_own_space(
     operator = await SecretCaller(server, keys.operator).call("POST", "/v1/secret/lock")
     assert (operator.status_code, "use a user's key" in operator.text) == (422, True)
     assert (await server.get("/v1/secret")).status_code == 401
-    assert runtime.secrets.store.sessions.of(SpaceId("ada")) is not None
+    assert runtime.secrets.store.sessions.is_open(SpaceId("ada"))
 
 
 async def test_a_repeat_under_an_idempotency_key_stores_no_secret(ada: SecretCaller, runtime: MemoryRuntime) -> None:
@@ -98,16 +98,31 @@ async def test_a_repeat_under_an_idempotency_key_stores_no_secret(ada: SecretCal
     assert b"tide" not in first.content
 
 
-async def test_too_many_wrong_secrets_are_limited(ada: SecretCaller, runtime: MemoryRuntime) -> None:
+async def test_wrong_secrets_delay_their_caller_by_seconds_and_nobody_else(
+    ada: SecretCaller, keys: Keys, server: httpx.AsyncClient, runtime: MemoryRuntime
+) -> None:
     await ada.made("POST", "/v1/secret", {"words": OTHER_WORDS})
-    statuses = [
-        (await ada.call("POST", "/v1/secret/unlock", {"passphrase": "no such secret here"})).status_code
-        for _ in range(11)
-    ]
-    assert statuses == [403] * 10 + [429]
-    assert isinstance(runtime.context.clock, FrozenClock)
-    runtime.context.clock.advance(15 * 60_000)
+    await ada.made("POST", "/v1/secret/lock")
+    clock = runtime.context.clock
+    assert isinstance(clock, FrozenClock)
+
+    async def wrong() -> int:
+        body = {"passphrase": "no such secret here"}
+        return (await ada.call("POST", "/v1/secret/unlock", body)).status_code
+
+    assert [await wrong() for _ in range(7)] == [403] * 5 + [429] * 2
+    for _ in range(20):
+        clock.advance(8_000)
+        assert [await wrong(), await wrong()] == [403, 429]
+    refused = await ada.call("POST", "/v1/secret/unlock", {"words": OTHER_WORDS})
+    assert (refused.status_code, int(refused.headers["retry-after"]) <= 8) == (429, True)
+    elsewhere = httpx.ASGITransport(create_app(runtime, further=(secret_surfaces,)), client=("192.0.2.7", 1))
+    async with httpx.AsyncClient(transport=elsewhere, base_url="http://localhost") as other_place:
+        opened = await SecretCaller(other_place, keys.user).call("POST", "/v1/secret/unlock", {"words": OTHER_WORDS})
+        assert opened.status_code == 200
+    clock.advance(8_000)
     assert (await ada.call("POST", "/v1/secret/unlock", {"words": OTHER_WORDS})).status_code == 200
+    assert [await wrong() for _ in range(6)] == [403] * 5 + [429]
 
 
 async def test_a_secret_is_changed_and_work_is_granted(ada: SecretCaller) -> None:

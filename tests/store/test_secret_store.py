@@ -62,7 +62,8 @@ class OpeningStore(SecretStore):
         require_space(space)
         async with self._turn:
             if await self.seats.document(space) is None:
-                await self._keeper.seal(space, WORDS, until=FAR, copy=_copy_nothing)
+                key = await self._keeper.fresh_key(WORDS)
+                await self._keeper.seal(space, key, until=FAR, copy=_copy_nothing)
 
 
 async def _copy_nothing(_source: Store, _target: Store, _space: SpaceId) -> None:
@@ -128,7 +129,8 @@ async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops
 
     await inner.commit(Batch(space=ada, at=clock.now(), entries=(ENTRY,), puts=(PutChange(RECORD, b"{}", 0),)))
     with pytest.raises(Conflict):
-        await SecretKeeper(first, ids=ids, contents=contents).seal(ada, WORDS, until=FAR, copy=copy)
+        keeper = SecretKeeper(first, ids=ids, contents=contents)
+        await keeper.seal(ada, await keeper.fresh_key(WORDS), until=FAR, copy=copy)
     assert seen == [SeatState.MAKING] * 3 + [None]
     assert [space async for space in scan_spaces(inner)] == [ada]
 
@@ -146,6 +148,6 @@ async def test_a_process_renews_its_hold_while_it_copies(monkeypatch: pytest.Mon
 
     await inner.commit(Batch(space=ada, at=clock.now(), entries=(ENTRY,), puts=(PutChange(RECORD, b"{}", 0),)))
     keeper = SecretKeeper(store, ids=RandomIds(clock), contents=PlainContents((), (), frozenset()))
-    await keeper.seal(ada, WORDS, until=FAR, copy=copy)
+    await keeper.seal(ada, await keeper.fresh_key(WORDS), until=FAR, copy=copy)
     left = [space async for space in scan_spaces(inner)]
     assert [space for space in left if space.endswith(".hold")] == []

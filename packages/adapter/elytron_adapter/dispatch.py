@@ -5,7 +5,7 @@ import logging
 import time
 import traceback
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from functools import lru_cache, partial
 from typing import assert_never
 
@@ -27,7 +27,7 @@ from elytron_adapter.envelope import (
     reject_error,
 )
 from elytron_adapter.idempotency import RepeatedCalls
-from elytron_adapter.key_quotas import KeyQuotas, WrongAttempts
+from elytron_adapter.key_quotas import KeyQuotas, WrongAttempts, place_of
 from elytron_adapter.transport_switches import TransportSwitches
 from elytron_core import limits
 from elytron_core.contracts.archive import ArchiveWord, ImportMode
@@ -45,6 +45,7 @@ from elytron_core.model import Value
 from elytron_core.planes.space import PrincipalKind
 from elytron_core.policy.admission.rules import borrowed_words
 from elytron_core.scope import Scope, ScopedRequest, is_scoped
+from elytron_store.secret.sessions import PROCESS, SpaceCaller, calling_as, current_caller
 
 Policy = Callable[[Envelope, AnyOperation, Value], str | None]
 """Returns the reason of a refusal, or None where the call may go on."""
@@ -277,16 +278,20 @@ class CallerEntrance:
         return self.dispatcher.runtime.context.scope_of(asked).space
 
     @asynccontextmanager
-    async def admitted(self, principal: Principal, /, *, sent: bytes = b"") -> AsyncGenerator[None]:
+    async def admitted(
+        self, principal: Principal, /, *, sent: bytes = b"", space: SpaceId | None = None
+    ) -> AsyncGenerator[None]:
         """Hold the place of one call that is no operation, charged to the quota of its key.
 
-        `sent` is the call's body, which was read before: no place waits for a slow sender. Raises RateLimited,
-        Overloaded.
+        `sent` is the call's body, which was read before: no place waits for a slow sender. `space` is what the call
+        works in, also from memory. Raises RateLimited, Overloaded, SpaceLocked.
         """
         # Charged before it waits, so that a caller beyond its quota fills no queue.
         if principal.quota is not None:
             await self.quotas.charge(principal, len(sent))
         async with self.shedding.place(principal):
+            if space is not None:
+                await self.dispatcher.runtime.secrets.require_open(space)
             yield
 
     async def call(
@@ -326,7 +331,8 @@ class CallerEntrance:
                 size_bytes = len(payload if isinstance(payload, bytes) else payload.to_bytes())
                 await self.quotas.charge(principal, size_bytes)
             async with self.shedding.place(principal):
-                answer = await self.dispatcher.dispatch(envelope)
+                with acting_as(principal, is_local=kind is AuthKind.LOCAL):
+                    answer = await self.dispatcher.dispatch(envelope)
         except ElytronError as error:
             answer = reject_error(error, request_id=request_id)
         self.figures.count_call(
@@ -336,6 +342,20 @@ class CallerEntrance:
             seconds=time.perf_counter() - began,
         )
         return answer
+
+
+def acting_as(
+    principal: Principal, /, *, address: str | None = None, is_local: bool = False
+) -> AbstractContextManager[None]:
+    """Run a block for `principal`: it reads the locked spaces that this principal unlocked, and no others.
+
+    A developer, and a caller over stdio, is the process itself.
+    """
+    if is_local or principal.kind is PrincipalKind.DEVELOPER:
+        return calling_as(PROCESS)
+    if address is None and current_caller().principal == principal.id:
+        return calling_as(current_caller())
+    return calling_as(SpaceCaller(principal.id, place_of(address)))
 
 
 @lru_cache(limits.ACCESS_KEYS_CACHED)

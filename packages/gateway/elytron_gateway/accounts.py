@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 
 from elytron.context import OperationContext
 from elytron.secrets.credential_key import WAY_OUT
+from elytron.secrets.user_spaces import USER_TAG
 from elytron.state.spaces import RACES, LostRaces
 from elytron_adapter.access_keys import Principal
 from elytron_core import strict_json
@@ -296,7 +297,7 @@ class GatewayUsers:
         return (await record_of(self._ctx, SPACE)).tag("gateway key", user_key)
 
     async def _place(self, user_id: str) -> str:
-        return (await record_of(self._ctx, SPACE)).tag("gateway user", user_id)
+        return (await record_of(self._ctx, SPACE)).tag(USER_TAG, user_id)
 
 
 def derived_user_key(secret: bytes, user: GatewayUser, /) -> str:

@@ -351,13 +351,17 @@ class MemoryGateway:
 
     async def _owner(self, request: wire.PlacedRequest) -> MemoryOwner:
         user = await self._user(request)
-        return MemoryOwner(user.user_id, request.app_id, request.project_id)
+        owner = MemoryOwner(user.user_id, request.app_id, request.project_id)
+        if owner.space in user.spaces:
+            await self._runtime.secrets.enter(SpaceId(owner.user), owner.space)
+        return owner
 
     async def _enter(self, request: wire.PlacedRequest) -> MemoryOwner:
         """Return who writes, and remember where."""
         user = await self._user(request)
         owner = MemoryOwner(user.user_id, request.app_id, request.project_id)
         await self.users.enters(user, owner.space)
+        await self._runtime.secrets.enter(SpaceId(owner.user), owner.space)
         return owner
 
     async def _usage(self, user: GatewayUser) -> wire.UsageAnswer:

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Match, Mount, Route, Router, WebSocketR
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from elytron_adapter.access_keys import OPERATORS, DevelopmentCallers
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerEntrance, acting_as
 from elytron_adapter.envelope import (
     HEADERS_TOO_LARGE,
     INTERNAL,
@@ -118,10 +118,12 @@ class SurfaceDoor:
                 except ElytronError as error:
                     await turn_away(reject_error(error, request_id=request_id_of(scope)), scope, receive, send)
                     return
-                if scope["type"] == "http":
-                    await self._while_it_holds(guard, scope, receive, send)
-                else:
-                    await self._app(scope, receive, send)
+                client = scope.get("client")
+                with acting_as(scope["state"]["principal"], address=client[0] if client else ""):
+                    if scope["type"] == "http":
+                        await self._while_it_holds(guard, scope, receive, send)
+                    else:
+                        await self._app(scope, receive, send)
             case _:
                 assert_never(self.access)
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from elytron.registry import by_request
 from elytron.runtime_records import RuntimeRecords
 from elytron_adapter.call_figures import CallFigures
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerEntrance, acting_as
 from elytron_adapter.envelope import AcceptedAnswer, CallTransport, DuplicatedAnswer, QueuedAnswer, RejectedAnswer
 from elytron_core import limits as core_limits
 from elytron_core.contracts.control import MemoryGetRequest
@@ -317,7 +317,8 @@ class ProxyMemory:
 
     async def _placed(self, caller: ProxyCaller, work: Callable[[], Awaitable[ResultT]]) -> ResultT:
         async with self._entrance.shedding.place(caller.principal):
-            return await work()
+            with acting_as(caller.principal):
+                return await work()
 
     async def register(self, caller: ProxyCaller, prompt: CallPrompt, /) -> None:
         """Register the tools of a request as a host's, once. Raises MemoryDown."""

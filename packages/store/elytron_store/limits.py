@@ -83,8 +83,12 @@ SECRET_SESSION_MS, SECRET_SESSION_MS_MAX = 60 * 60 * 1000, 24 * 60 * 60 * 1000
 """Time for which a space that its user unlocked stays open in a process: by default, and at most."""
 SECRET_GRANT_MS, SECRET_GRANT_MS_MAX = 8 * 60 * 60 * 1000, 24 * 60 * 60 * 1000
 """Time for which work in the background may open a space: by default, and at most."""
-SECRET_ATTEMPTS, SECRET_ATTEMPTS_MS = 10, 15 * 60 * 1000
-"""Wrong secrets that a space takes in a time."""
+SECRET_ATTEMPTS, SECRET_ATTEMPTS_MS = 5, 15 * 60 * 1000
+"""Wrong secrets that a caller may send without a delay, and the time after the latest in which they are counted."""
+SECRET_DELAY_MS_MAX = 8_000
+"""Delay of the next attempt of one caller at most: the right secret is never refused for longer."""
+SECRET_CALLERS = 64
+"""Callers whose wrong secrets of a space are counted apart; further ones are counted together."""
 SECRET_MAKING_MS, SECRET_RENEWALS = 30_000, 3
 """Time after which a sealing that its process did not renew is taken for dead, and its renewals in that time."""
 GATEWAY_ANSWER_BYTES = 512 * 1024 * 1024

@@ -113,7 +113,7 @@ class RagRoutes:
                 raise ScopeMissing(operation="rag", way_out="use a user's key: an operator has no embeddings")
             embeddings = EmbeddingStore(self._parts, scope.space, caller=principal.id)
             sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if told.taken else b""
-            async with self._entrance.admitted(principal, sent=sent):
+            async with self._entrance.admitted(principal, sent=sent, space=scope.space):
                 answer = await handler(RagCall(embeddings, request, sent))
             return Response(envelope.encode_value(answer), media_type="application/json")
 

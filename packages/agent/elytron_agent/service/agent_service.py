@@ -349,7 +349,7 @@ def route_surface(service: AgentService, route: AgentRoute, /) -> Surface:
         principal = principal_of(request.scope)
         user = service.user(principal)
         sent = await read_body(request.scope, request.receive, limit=limits.BODY_BYTES) if route.told.taken else b""
-        async with service.entrance.admitted(principal, sent=sent):
+        async with service.entrance.admitted(principal, sent=sent, space=user.space):
             answer = await route.handler(AgentCall(service, user, request, sent))
         if isinstance(answer, Response):
             return answer
@@ -393,7 +393,7 @@ class StreamRoute:
         user = service.user(principal)
         with service.streams.place(principal):
             sent = await read_body(scope, receive, limit=limits.CHAT_BODY_BYTES) if self._takes_body else b""
-            async with service.entrance.admitted(principal, sent=sent):
+            async with service.entrance.admitted(principal, sent=sent, space=user.space):
                 stream = await self._handler(AgentCall(service, user, request, sent))
             if isinstance(stream, LaterAnswer):
                 answer = await stream.answer()

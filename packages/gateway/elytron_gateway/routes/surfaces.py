@@ -15,7 +15,7 @@ from starlette.responses import Response
 
 from elytron_adapter import envelope
 from elytron_adapter.access_keys import OPERATORS
-from elytron_adapter.dispatch import CallerEntrance
+from elytron_adapter.dispatch import CallerEntrance, acting_as
 from elytron_adapter.envelope import RejectedAnswer
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY, idempotency_key, read_body, require_json
 from elytron_adapter.http.responses import refused_response, request_id_of, shown_surface
@@ -79,8 +79,10 @@ class CallPlaces:
         users = self._gateway.users
         proven = users.authenticate(claim.user_id, claim.user_key) if claim.user_id else users.holder(claim.user_key)
         user = await proven
+        client = request.client
         async with self._entrance.shedding.place(principal_of(user)):
-            yield GatewayGuest(self._gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
+            with acting_as(principal_of(user), address=client.host if client is not None else ""):
+                yield GatewayGuest(self._gateway.of(user), again, CallerClaim(user.user_id, claim.user_key))
 
     @asynccontextmanager
     async def of_operator(self, request: Request, /) -> AsyncGenerator[None]:
@@ -89,7 +91,8 @@ class CallPlaces:
         if principal.kind not in OPERATORS:
             raise PermissionRefused("making users is an operator's: use the provisioning credential")
         async with self._entrance.shedding.place(principal):
-            yield
+            with acting_as(principal):
+                yield
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,8 @@ and which server sends it: of several servers over one store one holds the mark 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,7 +15,7 @@ from elytron.context import OperationContext
 from elytron.state.spaces import RACES
 from elytron_core import limits
 from elytron_core.clock import Instant
-from elytron_core.errors import Conflict, GatewayRefused, NotFound, Unreachable
+from elytron_core.errors import Conflict, GatewayRefused, NotFound, SpaceIncomplete, SpaceLocked, Unreachable
 from elytron_core.planes.gateway import (
     BACKLOG,
     BEHIND,
@@ -98,23 +99,33 @@ class UpstreamBacklog:
         """Send the upstream all users' waiting additions; return how many. Raises Unreachable."""
         told = 0
         async for owner in self._owners():
-            told += (await self.drain(owner)).told
-            # A mark whose space has caught up meanwhile goes too.
-            await self._let_go(owner, "")
+            async with self._opened(owner):
+                told += (await self.drain(owner)).told
+                # A mark whose space has caught up meanwhile goes too.
+                await self._let_go(owner, "")
         return told
 
     async def try_again(self) -> None:
         """Let what the upstream refused wait again."""
         async for owner in self._owners():
-            await self._counting.change(owner.space, partial(self._waiting_again, owner))
+            async with self._opened(owner):
+                await self._counting.change(owner.space, partial(self._waiting_again, owner))
 
     async def count(self) -> int:
         """Return how many additions of all users wait or were refused."""
         found = 0
         async for owner in self._owners():
-            counts = await self._counting.of(owner.space)
-            found += counts.waiting + counts.refused
+            async with self._opened(owner):
+                counts = await self._counting.of(owner.space)
+                found += counts.waiting + counts.refused
         return found
+
+    @asynccontextmanager
+    async def _opened(self, owner: MemoryOwner) -> AsyncGenerator[None]:
+        """Run the block in the owner's space; one that its user has locked waits, and holds up no other."""
+        with suppress(SpaceLocked, SpaceIncomplete):
+            async with self._ctx.secrets.background(owner.space):
+                yield
 
     async def _owners(self) -> AsyncIterator[MemoryOwner]:
         async for kept in self._behind.all(SPACE):

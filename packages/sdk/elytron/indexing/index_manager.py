@@ -43,6 +43,7 @@ from elytron_core.ports.store import Document, DocumentRef, JournalAction, Journ
 from elytron_core.text.analyser import TextAnalyser
 from elytron_index import DocumentChange, EmbeddedDocument, SearchUnit
 from elytron_index.cache import IndexCache
+from elytron_store.secret.sessions import SERVER, calling_as
 
 if TYPE_CHECKING:
     from elytron_index.lexicon.terms import LearntTerms
@@ -360,7 +361,9 @@ class SpaceIndexes:
                 self._start(self._store_leaving(evicted, left))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
+        # Whoever's call began it: it may concern another space, and returns nothing to the caller.
+        with calling_as(SERVER):
+            task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -416,7 +419,8 @@ class SpaceIndexes:
             await asyncio.wait(self._tasks)
         for space, held in tuple(self._held.items()):
             if held.index.watermark != held.saved and (checkpoint := _checkpoint_of(held)) is not None:
-                await self._write(space, held, checkpoint)
+                with calling_as(SERVER):
+                    await self._write(space, held, checkpoint)
         return sum(held.saved > before.get(space, held.saved) for space, held in self._held.items())
 
     async def _write(self, space: SpaceId, held: _HeldIndex, checkpoint: IndexCheckpoint) -> None:

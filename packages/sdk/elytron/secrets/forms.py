@@ -19,7 +19,7 @@ GRANT_MINUTES: Final = limits.SECRET_GRANT_MS // _MINUTE_MS
 
 
 class SecretState(StrEnum):
-    """State of a space towards its user's secret, in this process."""
+    """State of a space towards its user's secret, for this caller in this process."""
 
     PLAIN = "plain"
     MAKING = "making"
@@ -41,6 +41,9 @@ class SecretStatus(Value):
     """When this process locks the space by itself."""
     grant_until: Instant | None = None
     """When work in the background can no longer open it; None without a grant."""
+    spaces: dict[str, SecretState] = {}
+    """All spaces of a user who has several, with their states. One that is plain while the user has a secret is sealed
+    by the next unlock."""
 
 
 class SecretWords(Value):

@@ -1,9 +1,12 @@
-"""The secrets of the spaces of one runtime: made, opened, closed, changed, and granted to work in the background."""
+"""The secrets of users over their spaces: made, opened, closed, changed, and granted to work in the background.
+
+A secret is its user's: each call goes over the user's own space and those of its apps and projects.
+"""
 
 import asyncio
 import logging
 import os
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,20 +14,30 @@ from pydantic import SecretStr
 
 from elytron.indexing.checkpoints import CHECKPOINT
 from elytron.secrets.forms import GRANT_MINUTES, SESSION_MINUTES, SecretState, SecretStatus
+from elytron.secrets.user_spaces import further_spaces
 from elytron_core.clock import Instant
-from elytron_core.errors import ElytronError, InvalidInput, PermissionRefused, Unsupported
+from elytron_core.errors import (
+    Conflict,
+    ElytronError,
+    InvalidInput,
+    NotFound,
+    PermissionRefused,
+    SecretRefused,
+    SpaceLocked,
+    Unsupported,
+)
 from elytron_core.ids import IdSource, SpaceId, is_reserved
 from elytron_core.planes.embedding import TAG_LINKS
 from elytron_core.planes.gateway import WITH_BLOBS
 from elytron_core.planes.space import COLLECTIONS
 from elytron_core.ports.store import KeyProvider
 from elytron_store import limits
-from elytron_store.secret.records import SeatState, SecretKind
+from elytron_store.secret.records import SeatState, SecretKind, SecretSeat
 from elytron_store.secret.store import SecretStore
 
 if TYPE_CHECKING:
     from elytron_store.secret.grants import GrantDesk
-    from elytron_store.secret.keeper import SecretKeeper, SpaceCopier, UserSecret
+    from elytron_store.secret.keeper import SecretKeeper, SpaceCopier, UserKey, UserSecret
 
 logger = logging.getLogger(__name__)
 LOOK_S: Final = 1.0
@@ -38,7 +51,8 @@ Secret = SecretStr | str
 class SpaceSecrets:
     """The secrets of spaces. Words and passphrases are in no report, log, error or record.
 
-    A space that was unlocked is open in this process alone, for a time; a lock closes it in all.
+    A space that was unlocked is open only in this process and only to the caller that unlocked it, for a time; a lock
+    closes it everywhere.
     """
 
     def __init__(
@@ -87,16 +101,29 @@ class SpaceSecrets:
         passphrase: Secret | None = None,
         minutes: int | None = None,
     ) -> SecretStatus:
-        """Put a space under its user's words or passphrase, with all that it holds; it is then open here.
+        """Put a user's spaces under words or a passphrase, with all that they hold; they are then open to the caller.
 
-        Cut short, the space is plain as before or sealed. Raises Conflict if it is under a secret, WordsInvalid,
-        InvalidInput, SpaceInUse if others write too much meanwhile.
+        Cut short, each space is plain as before or sealed, and a repeat seals the rest. Raises Conflict if all are
+        under a secret, SecretRefused if the user has another one, WordsInvalid, InvalidInput, SpaceInUse if others
+        write too much meanwhile.
         """
         place = _usable_space(space)
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
         keeper, _ = self._opened_parts()
-        await keeper.seal(place, _secret_of(words, passphrase), until=until, copy=self._copy)
-        self._note_open(place)
+        secret = _secret_of(words, passphrase)
+        plain = [each async for each, seat in self._seats(place) if seat is None]
+        if place in plain or not plain:
+            key = await keeper.fresh_key(secret)
+            await keeper.seal(place, key, until=until, copy=self._copy)
+            self._note_open(place)
+        else:
+            key = await keeper.proven_key(place, secret)
+            await keeper.unlock(place, key, until=until)
+        # Listed behind that: a space that the user enters from here on is sealed at its first write.
+        async for each, seat in self._seats(place):
+            if seat is None:
+                await keeper.seal(each, key, until=until, copy=self._copy)
+                self._note_open(each)
         return await self.status(place)
 
     async def unlock(
@@ -108,24 +135,37 @@ class SpaceSecrets:
         passphrase: Secret | None = None,
         minutes: int | None = None,
     ) -> SecretStatus:
-        """Open a space in this process for some minutes.
+        """Open a user's spaces to the caller in this process for some minutes; those that are still plain are sealed.
 
-        Raises NotFound if it is under no secret, SecretRefused, WordsInvalid, RateLimited after ten wrong ones in a
-        quarter of an hour.
+        One that cannot be sealed now, or is under another secret, stays as it is, and the status says so. Raises
+        NotFound if no space is under a secret, SecretRefused, WordsInvalid, RateLimited after wrong secrets.
         """
         place = _usable_space(space)
         until = self._until(minutes, SESSION_MINUTES, limits.SECRET_SESSION_MS_MAX)
         keeper, _ = self._opened_parts()
-        await keeper.unlock(place, _secret_of(words, passphrase), until=until)
-        self._note_open(place)
+        async for each, seat, key in self._keyed(place, _secret_of(words, passphrase)):
+            try:
+                if seat is None:
+                    await keeper.seal(each, key, until=until, copy=self._copy)
+                else:
+                    await keeper.unlock(each, key, until=until)
+            except SecretRefused:
+                continue
+            except ElytronError as error:
+                logger.warning("a space was not opened with the others of its user (%s)", error.key)
+                continue
+            self._note_open(each)
         return await self.status(place)
 
     async def lock(self, space: str, /) -> SecretStatus:
-        """Close a space in every process, and end its grant. Raises NotFound if it is under no secret."""
+        """Close a user's spaces in every process, and end their grants. Raises NotFound if none is under a secret."""
         place = _usable_space(space)
         keeper, _ = self._opened_parts()
-        await keeper.lock(place)
-        self._note_closed(place)
+        await self._sealed_one(place)
+        async for each, seat in self._seats(place):
+            if seat is not None:
+                await keeper.lock(each)
+                self._note_closed(each)
         return await self.status(place)
 
     async def change(
@@ -138,81 +178,173 @@ class SpaceSecrets:
         new_words: Secret | None = None,
         new_passphrase: Secret | None = None,
     ) -> SecretStatus:
-        """Put another secret in the place of one; what is sealed stays as it is. Raises as `unlock`, InvalidInput."""
+        """Replace a user's secret by another; what is sealed stays as it is. Cut short, a repeat changes the rest.
+
+        Raises as `unlock`, InvalidInput.
+        """
         place = _usable_space(space)
         keeper, _ = self._opened_parts()
-        await keeper.change(place, _secret_of(words, passphrase), _secret_of(new_words, new_passphrase, field="new "))
+        new = _secret_of(new_words, new_passphrase, field="new ")
+        new.require_form(is_new=True)
+        keys = self._keyed(place, _secret_of(words, passphrase))
+        keyed = [(each, key) async for each, seat, key in keys if seat is not None]
+        new_key = await keeper.fresh_key(new)
+        # The user's own last: until then the former secret opens it, and a repeat changes what is left.
+        for each, key in reversed(keyed):
+            with suppress(SecretRefused):  # under another secret, or changed before the call was cut short
+                await keeper.change(each, key, new_key)
         return await self.status(place)
 
     async def rotate(
         self, space: str, /, *, words: Secret | None = None, passphrase: Secret | None = None
     ) -> SecretStatus:
-        """Seal all that a space holds again, under a new data key; what was under older ones, and its grant, is erased.
+        """Seal a user's spaces again under new data keys; what was under older ones, and the grants, are erased.
 
-        Calls of the space raise SpaceIncomplete meanwhile. Cut short, it is as before, or renewed. Raises as `unlock`.
+        Calls of a space raise SpaceIncomplete meanwhile. Cut short, it is as before, or renewed. Raises as `unlock`.
         """
         place = _usable_space(space)
         keeper, _ = self._opened_parts()
-        await keeper.rotate(place, _secret_of(words, passphrase), copy=self._copy)
+        async for each, seat, key in self._keyed(place, _secret_of(words, passphrase)):
+            if seat is not None:
+                with suppress(SecretRefused):  # under another secret
+                    await keeper.rotate(each, key, copy=self._copy)
         return await self.status(place)
 
     async def status(self, space: str, /) -> SecretStatus:
-        """Return the state of a space, which needs no secret."""
+        """Return the state of a user's spaces towards the caller, which needs no secret."""
         place = _usable_space(space)
-        found = await self.store.settled_seat(place)
-        if found is None or found[0].state is SeatState.DESTROYED:
-            return SecretStatus(space=space, state=SecretState.PLAIN)
-        seat = found[0]
+        found = [(each, seat, await self._state(each, seat)) async for each, seat in self._seats(place)]
+        status = await self._status(*found[0])
+        return status.model_copy(update={"spaces": {each: state for each, _, state in found} if found[1:] else {}})
+
+    async def _status(self, place: SpaceId, seat: SecretSeat | None, state: SecretState) -> SecretStatus:
+        if seat is None:
+            return SecretStatus(space=place, state=state)
         status = SecretStatus(
-            space=space,
-            state=SecretState.LOCKED,
+            space=place,
+            state=state,
             kind=seat.kind.value,
             derivation=seat.terms.function.value if seat.terms is not None else "",
             made_at=seat.made_at,
         )
         if seat.filled:
-            return status.model_copy(update={"state": SecretState.MAKING})
-        keeper, grants = self._opened_parts()
-        await keeper.sweep(place)
+            return status
+        _, grants = self._opened_parts()
         if await grants.session(place) is not None and (grant := await grants.record(place)) is not None:
             status = status.model_copy(update={"grant_until": grant.until})
-        with suppress(ElytronError):
-            session = self.store.seats.require(place, seat)
-            status = status.model_copy(update={"state": SecretState.UNLOCKED, "until": session.until})
+        if state is SecretState.UNLOCKED and (session := self.store.sessions.of(place)) is not None:
+            status = status.model_copy(update={"until": session.until})
         return status
 
+    async def _state(self, space: SpaceId, seat: SecretSeat | None) -> SecretState:
+        if seat is None:
+            return SecretState.PLAIN
+        if seat.filled:
+            return SecretState.MAKING
+        await self._opened_parts()[0].sweep(space)
+        try:
+            self.store.seats.require(space, seat)
+        except ElytronError:
+            return SecretState.LOCKED
+        return SecretState.UNLOCKED
+
+    async def require_open(self, space: SpaceId, /) -> None:
+        """Raise SpaceLocked if `space` is under a secret and not open to the caller of this task."""
+        if not self.store.is_plain(space) and (found := await self.store.settled_seat(space)) is not None:
+            self.store.seats.require(space, found[0])
+
+    async def enter(self, user: SpaceId, space: SpaceId, /) -> None:
+        """Prepare `space`, which the user of the space `user` is about to use: a sealed user's is sealed too.
+
+        The user's list of spaces names it already, so that a secret made at this moment covers it. Raises SpaceLocked
+        unless this caller has the user's own space open.
+        """
+        if space == user or (own := await self.store.settled_seat(user)) is None:
+            return
+        if own[0].state is SeatState.DESTROYED or await self.store.settled_seat(space) is not None:
+            return
+        session = self.store.seats.require(user, own[0])
+        if not session.user_key or own[0].terms is None:
+            raise SpaceLocked(space=user)
+        from elytron_store.secret.keeper import UserKey
+
+        with suppress(Conflict):  # another call of the user was quicker
+            key = UserKey(own[0].terms, session.user_key)
+            await self._opened_parts()[0].seal(space, key, until=session.until, copy=self._copy)
+        self._note_open(space)
+
+    async def _seats(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSeat | None]]:
+        """Yield the spaces of the user of `place`, that one first, each with its seat; None: plain."""
+        for space in (place, *await further_spaces(self.store.inner, place)):
+            found = await self.store.settled_seat(space)
+            yield space, None if found is None or found[0].state is SeatState.DESTROYED else found[0]
+
+    async def _keyed(
+        self, place: SpaceId, secret: "UserSecret"
+    ) -> AsyncIterator[tuple[SpaceId, SecretSeat | None, "UserKey"]]:
+        """Yield the spaces of the user of `place` with their seats and the key that `secret` makes for each.
+
+        Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
+        """
+        keeper, _ = self._opened_parts()
+        first = await keeper.proven_key(await self._sealed_one(place), secret)
+        keys = {first.terms: first}
+        async for space, seat in self._seats(place):
+            key = first
+            # Other terms are of a space that was sealed by itself, or of a change that was cut short.
+            if seat is not None and seat.terms is not None and (key := keys.get(seat.terms, first)).terms != seat.terms:
+                key = keys[seat.terms] = await keeper.key_of(secret, seat.terms)
+            yield space, seat, key
+
+    async def _sealed_one(self, place: SpaceId) -> SpaceId:
+        """Return the first space of the user of `place` that is under a secret. Raises NotFound."""
+        async for space, seat in self._seats(place):
+            if seat is not None:
+                return space
+        raise NotFound(what="secret", name=place)
+
     async def grant(self, space: str, /, *, minutes: int | None = None) -> SecretStatus:
-        """Let work in the background open an unlocked space for some minutes. The next lock ends it.
+        """Let work in the background open a user's unlocked spaces for some minutes. The next lock ends it.
 
         It holds in every process that has the store's key-encryption key; without one, in this process. Raises
-        SpaceLocked, NotFound if the space is under no secret.
+        SpaceLocked, NotFound if no space is under a secret.
         """
         place = _usable_space(space)
         until = self._until(minutes, GRANT_MINUTES, limits.SECRET_GRANT_MS_MAX)
         keeper, grants = self._opened_parts()
-        await keeper.required_seat(place)
-        await grants.make(place, until=until)
+        first = await self._sealed_one(place)
+        await keeper.required_seat(first)
+        await grants.make(first, until=until)
+        async for each, seat in self._seats(place):
+            if seat is not None and each != first:
+                with suppress(SpaceLocked):  # under another secret, which is not open
+                    await grants.make(each, until=until)
         return await self.status(place)
 
     async def revoke(self, space: str, /) -> SecretStatus:
-        """End the grant of a space. Raises NotFound if the space is under no secret."""
+        """End the grants of a user's spaces. Raises NotFound if no space is under a secret."""
         place = _usable_space(space)
         keeper, grants = self._opened_parts()
-        await keeper.required_seat(place)
-        await grants.end(place)
+        await keeper.required_seat(await self._sealed_one(place))
+        async for each, seat in self._seats(place):
+            if seat is not None:
+                await grants.end(each)
         return await self.status(place)
 
     @asynccontextmanager
     async def background(self, space: SpaceId, /) -> AsyncGenerator[None]:
-        """Run the block as work in the background of `space`: a grant opens it, for the block alone.
+        """Run the block as the server's own work in `space`: while its user has it open, or by a grant, for the block.
 
-        Without one, the calls in a locked space raise SpaceLocked.
+        Otherwise the calls in a locked space raise SpaceLocked. What the block returns must have no content of the
+        space, since any caller may have asked for the work.
         """
         seat = None if self.store.is_plain(space) else await self.store.seats.read(space)
         if seat is None or seat[0].state is not SeatState.SEALED or self.store.sessions.of(space) is not None:
             yield
             return
-        session = await self._opened_parts()[1].session(space)
+        session = self.store.sessions.latest(space)
+        if session is None or not session.fits(seat[0], self.store.clock.now()):
+            session = await self._opened_parts()[1].session(space)
         if session is None:
             yield
             return

@@ -10,16 +10,12 @@ from elytron_core.clock import Instant
 from elytron_core.errors import (
     Conflict,
     NotFound,
-    RateLimited,
     SealBroken,
     SealError,
     SecretRefused,
-    SpaceIncomplete,
 )
 from elytron_core.ids import IdSource, SpaceId
 from elytron_core.ports.store import (
-    DeleteChange,
-    Document,
     ErasureTarget,
     PutChange,
     Store,
@@ -27,11 +23,11 @@ from elytron_core.ports.store import (
     scan_entries,
 )
 from elytron_core.text.recovery_words import entropy_of
-from elytron_store import limits
 from elytron_store.sealed.cipher import DataKey
 from elytron_store.sealed.keyring import KeyWrapping
 from elytron_store.sealed.providers import LocalKeys
 from elytron_store.sealed.spaces import SealedSpaces
+from elytron_store.secret.attempts import AttemptCounting
 from elytron_store.secret.derivation.user_key import (
     derive_key,
     require_passphrase,
@@ -41,12 +37,10 @@ from elytron_store.secret.derivation.user_key import (
 from elytron_store.secret.holds import HoldRenewal, erase_hold, fresh_until
 from elytron_store.secret.inspection import erase_redrawn
 from elytron_store.secret.records import (
-    ATTEMPTS,
     GRANT,
     RECORD,
     SEAT,
     USER_KEY,
-    AttemptCount,
     DerivationTerms,
     SeatRenewal,
     SeatState,
@@ -62,8 +56,6 @@ from elytron_store.secret.store import SecretStore
 SpaceCopier = Callable[[Store, Store, SpaceId], Awaitable[object]]
 """Copies a plain space of a store, whole and compared, into the sealed spaces."""
 _TRIES: Final = 32
-_ATTEMPTS: Final = limits.SECRET_ATTEMPTS
-_PERIOD: Final = "quarter of an hour"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +75,14 @@ class UserSecret:
     def fresh_terms(self) -> DerivationTerms:
         """Return new terms by which a key is derived of it."""
         return terms_of_words() if self.kind is SecretKind.WORDS else terms_of_passphrase()
+
+
+@dataclass(frozen=True, slots=True)
+class UserKey:
+    """The key derived from a user's secret, and the terms of the derivation: one for all spaces of the user."""
+
+    terms: DerivationTerms
+    key: bytes = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ class SecretKeeper:
         self._ids = ids
         self._clock = store.clock
         self._contents = contents
+        self._attempts = AttemptCounting(self._inner, self._clock)
         # A derivation takes much memory: one at a time.
         self._deriving = asyncio.Lock()
 
@@ -114,32 +115,56 @@ class SecretKeeper:
         found = await self.store.settled_seat(space)
         return None if found is None or found[0].state is SeatState.DESTROYED else found[0]
 
-    async def seal(self, space: SpaceId, secret: UserSecret, /, *, until: Instant, copy: SpaceCopier) -> SecretSession:
-        """Put `space` under `secret`, with all that it holds, and return its open session.
+    async def fresh_key(self, secret: UserSecret, /) -> UserKey:
+        """Return a new key derived from `secret`. Raises WordsInvalid, InvalidInput."""
+        secret.require_form(is_new=True)
+        return await self.key_of(secret, secret.fresh_terms())
+
+    async def proven_key(self, space: SpaceId, secret: UserSecret, /) -> UserKey:
+        """Return the key derived from `secret`, which opens `space`.
+
+        Raises NotFound if it is under no secret, SecretRefused, WordsInvalid, RateLimited after several wrong ones.
+        """
+        secret.require_form(is_new=False)
+        seat = await self.required_seat(space)
+        await self._attempts.count(space, seat)
+        assert seat.terms is not None
+        if seat.kind is not secret.kind:
+            raise SecretRefused
+        key = await self.key_of(secret, seat.terms)
+        await self._data_keys(space, seat, key)
+        await self._attempts.forgive(space, seat)
+        return key
+
+    async def key_of(self, secret: UserSecret, terms: DerivationTerms, /) -> UserKey:
+        """Return the key that `secret` makes under `terms`, whether or not it opens anything."""
+        return UserKey(terms, await self._derive(secret, terms))
+
+    async def seal(self, space: SpaceId, key: UserKey, /, *, until: Instant, copy: SpaceCopier) -> SecretSession:
+        """Put `space` under `key`, with all that it holds, and return its open session.
 
         Its plain bytes are gone when this returns. Cut short, the space is plain as before or sealed, never neither: a
-        repeat goes on. Raises Conflict if it is under a secret, WordsInvalid, InvalidInput, SpaceInUse.
+        repeat goes on. Raises Conflict if it is under a secret, SpaceInUse.
         """
-        secret.require_form(is_new=True)
-        key = await self._derive(secret, terms := secret.fresh_terms())
         while (found := await self.store.seats.read(space)) is not None:
             seat, revision = found
             if seat.state is not SeatState.MAKING:
                 raise Conflict(what=f"the secret of space {space!r}", expected=0, found=revision)
             await self.store.abandon(space, seat, revision)
         inner = fresh_inner()
-        wrapped = await self._wrapping(space, key).fresh(inner, 1)
+        wrapping = self._wrapping(space, key)
+        wrapped = await wrapping.fresh(inner, 1)
         seat = SecretSeat(
             state=SeatState.MAKING,
             inner=inner,
-            terms=terms,
+            terms=key.terms,
             keys=(wrapped,),
             made_at=self._clock.now(),
             until=fresh_until(self._clock),
             is_swept=False,
         )
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, seat.to_bytes(), 0)))
-        keys = {1: await self._wrapping(space, key).open(inner, wrapped)}
+        keys = {1: await wrapping.open(inner, wrapped)}
         try:
             async with HoldRenewal(self._inner, inner, clock=self._clock).kept():
                 await self._fill(self._inner, space, inner, keys, copy)
@@ -151,17 +176,15 @@ class SecretKeeper:
             raise
         self.store.forget(space)
         await self.sweep(space)
-        session = SecretSession(inner, seat.generation, self._clock.now(), until, keys)
+        session = SecretSession(inner, seat.generation, self._clock.now(), until, keys, key.key)
         self.store.sessions.begin(space, session)
         return session
 
-    async def unlock(self, space: SpaceId, secret: UserSecret, /, *, until: Instant) -> SecretSession:
-        """Open `space` in this process until a moment.
-
-        Raises NotFound if it is under no secret, SecretRefused, WordsInvalid, RateLimited after too many in vain.
-        """
-        seat, keys, _ = await self._opened(space, secret)
-        session = SecretSession(SpaceId(seat.inner), seat.generation, self._clock.now(), until, keys)
+    async def unlock(self, space: SpaceId, key: UserKey, /, *, until: Instant) -> SecretSession:
+        """Open `space` for the caller of this task, in this process until a moment. Raises NotFound, SecretRefused."""
+        seat = await self.required_seat(space)
+        keys = await self._data_keys(space, seat, key)
+        session = SecretSession(SpaceId(seat.inner), seat.generation, self._clock.now(), until, keys, key.key)
         self.store.sessions.begin(space, session)
         await self.sweep(space)
         return session
@@ -177,39 +200,39 @@ class SecretKeeper:
         self.store.forget(space)
         await self.sweep(space)
 
-    async def change(self, space: SpaceId, secret: UserSecret, new: UserSecret, /) -> None:
-        """Put the data keys of `space` under another secret; nothing else is sealed again.
+    async def change(self, space: SpaceId, key: UserKey, new: UserKey, /) -> None:
+        """Put the data keys of `space` under another key; nothing else is sealed again.
 
-        Sessions and grants of before are over, in this process alone the session goes on. The keys under the former
-        secret are physically gone when this returns. Raises as `unlock`, InvalidInput.
+        Sessions and grants of before are over; only the caller's session in this process goes on. The data keys under
+        the former key are physically gone when this returns. Raises as `unlock`.
         """
-        new.require_form(is_new=True)
-        _, _, former = await self._opened(space, secret)
-        terms = new.fresh_terms()
-        wrapping, old = self._wrapping(space, await self._derive(new, terms)), self._wrapping(space, former)
+        await self._data_keys(space, await self.required_seat(space), key)
+        wrapping, old = self._wrapping(space, new), self._wrapping(space, key)
         found = await self.store.seats.read(space)
         if found is None:
             raise NotFound(what="secret", name=space)
         seat, revision = found
         renewed = tuple([await wrapping.take_over(seat.inner, key, old) for key in seat.keys])
         moved = seat.model_copy(
-            update={"terms": terms, "keys": renewed, "generation": seat.generation + 1, "is_swept": False}
+            update={"terms": new.terms, "keys": renewed, "generation": seat.generation + 1, "is_swept": False}
         )
         await self._inner.commit(secret_batch(space, self._clock, PutChange(SEAT, moved.to_bytes(), revision)))
         session = self.store.sessions.of(space)
+        self.store.sessions.end(space)
         if session is not None:
-            self.store.sessions.begin(space, replace(session, generation=moved.generation))
+            self.store.sessions.begin(space, replace(session, generation=moved.generation, user_key=new.key))
         await self._inner.erase(ErasureTarget(space=space, at=self._clock.now(), refs=(GRANT,)))
         await self.sweep(space)
 
-    async def rotate(self, space: SpaceId, secret: UserSecret, /, *, copy: SpaceCopier) -> None:
+    async def rotate(self, space: SpaceId, key: UserKey, /, *, copy: SpaceCopier) -> None:
         """Seal all of `space` again under a new data key; the older ones, what they sealed and the grant are erased.
 
         Calls are refused meanwhile. Cut short, the space is as before, or renewed. Raises as `unlock`, SpaceInUse.
         """
         await self.required_seat(space)
         await self.sweep(space)
-        seat, keys, key = await self._opened(space, secret)
+        seat = await self.required_seat(space)
+        keys = await self._data_keys(space, seat, key)
         inner, wrapping = fresh_inner(), self._wrapping(space, key)
         renewal = SeatRenewal(inner=inner, keys=(await wrapping.fresh(inner, 1),))
         put = {"state": SeatState.RENEWING, "renewal": renewal, "until": fresh_until(self._clock)}
@@ -265,9 +288,8 @@ class SecretKeeper:
         for space in self.store.sessions:
             with suppress(SealError):
                 found = await self.store.seats.read(space)
-                if found is not None:
-                    with suppress(SpaceIncomplete):  # it is sealed again just now
-                        self.store.seats.require(space, found[0])
+                # One that is sealed again just now keeps its sessions.
+                if found is not None and (found[0].filled or not self.store.sessions.end_stale(space, found[0])):
                     continue
             self.store.forget(space)
             gone.append(space)
@@ -293,22 +315,13 @@ class SecretKeeper:
         elif found is None or found[0].inner != inner:
             await self.store.erase_inner(inner)
 
-    async def _opened(self, space: SpaceId, secret: UserSecret) -> tuple[SecretSeat, dict[int, DataKey], bytes]:
-        """Return the seat of `space`, its data keys, and the key of `secret`, which opened them."""
-        secret.require_form(is_new=False)
-        seat = await self.required_seat(space)
-        await self._count_attempt(space)
-        assert seat.terms is not None
-        if seat.kind is not secret.kind:
-            raise SecretRefused
-        key = await self._derive(secret, seat.terms)
+    async def _data_keys(self, space: SpaceId, seat: SecretSeat, key: UserKey) -> dict[int, DataKey]:
+        """Return the data keys of `space`, which `key` opens. Raises SecretRefused."""
         wrapping = self._wrapping(space, key)
         try:
-            keys = {each.number: await wrapping.open(seat.inner, each) for each in seat.keys}
+            return {each.number: await wrapping.open(seat.inner, each) for each in seat.keys}
         except SealBroken:
             raise SecretRefused from None
-        await self._forgive_attempts(space)
-        return seat, keys, key
 
     async def required_seat(self, space: SpaceId, /) -> SecretSeat:
         """Return the seat of `space`. Raises NotFound, SpaceIncomplete while it is sealed for the first time."""
@@ -338,44 +351,10 @@ class SecretKeeper:
                 return moved
         raise Conflict(what=f"the secret of space {space!r}", expected=0, found=1)
 
-    async def _count_attempt(self, space: SpaceId) -> None:
-        """Note an attempt before it is made, so that many at once are no way round the bound. Raises RateLimited."""
-        now = self._clock.now()
-        for _ in range(_TRIES):
-            (document,) = await self._inner.get(space, (ATTEMPTS,))
-            count = _attempts_in(document, now)
-            if count.failed >= _ATTEMPTS:
-                wait_s = max(1, (count.since + limits.SECRET_ATTEMPTS_MS - now + 999) // 1000)
-                raise RateLimited(limit=_ATTEMPTS, retry_after_s=wait_s, what="wrong secrets", period=_PERIOD)
-            counted = count.model_copy(update={"failed": count.failed + 1})
-            put = PutChange(ATTEMPTS, counted.to_bytes(), document.revision if document is not None else 0)
-            with suppress(Conflict):
-                await self._inner.commit(secret_batch(space, self._clock, put, takes_back=True))
-                return
-        raise RateLimited(limit=_ATTEMPTS, retry_after_s=1, what="secrets at once")
-
-    async def _forgive_attempts(self, space: SpaceId) -> None:
-        for _ in range(_TRIES):
-            (document,) = await self._inner.get(space, (ATTEMPTS,))
-            if document is None:
-                return
-            with suppress(Conflict):
-                gone = DeleteChange(ATTEMPTS, document.revision)
-                await self._inner.commit(secret_batch(space, self._clock, gone, takes_back=True))
-                return
-
     async def _derive(self, secret: UserSecret, terms: DerivationTerms) -> bytes:
         async with self._deriving:
             return await asyncio.to_thread(derive_key, secret.text, terms)
 
-    def _wrapping(self, space: SpaceId, key: bytes) -> KeyWrapping:
-        keys = LocalKeys({USER_KEY: key}, current=USER_KEY)
+    def _wrapping(self, space: SpaceId, key: UserKey) -> KeyWrapping:
+        keys = LocalKeys({USER_KEY: key.key}, current=USER_KEY)
         return KeyWrapping(keys, identity=f"secret of {space}", ids=self._ids, clock=self._clock)
-
-
-def _attempts_in(document: Document | None, now: Instant) -> AttemptCount:
-    if document is not None:
-        count = AttemptCount.from_bytes(document.body)
-        if count.since <= now < count.since + limits.SECRET_ATTEMPTS_MS:
-            return count
-    return AttemptCount(failed=0, since=now)

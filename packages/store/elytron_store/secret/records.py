@@ -156,11 +156,18 @@ class SecretSeat(_SecretRecord):
         return tuple(SpaceId(name) for name in (self.inner, renewal, self.former) if name)
 
 
-class AttemptCount(_SecretRecord):
-    """Count of attempts since a moment that did not open the space."""
+class CallerAttempts(_SecretRecord):
+    """Attempts of one caller that did not open the space, and the time of the latest."""
 
+    caller: str
     failed: Annotated[int, Field(ge=0)]
-    since: Instant
+    at: Instant
+
+
+class AttemptCount(_SecretRecord):
+    """Recent attempts that did not open the space."""
+
+    callers: tuple[CallerAttempts, ...] = ()
 
 
 class SealingHold(_SecretRecord):

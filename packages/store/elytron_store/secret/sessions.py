@@ -1,10 +1,14 @@
-"""Open secrets of this process: data keys in memory, each for a time, and the stored seats that they belong to."""
+"""Unlocked spaces of this process: data keys in memory, for a time and one caller, and the stored seats they belong to.
+
+The caller is a context variable, which tasks inherit. A transport sets it to the principal that its credential proved;
+code that forgets to do so runs as the process itself, for which a caller's session does not exist.
+"""
 
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import KeyDestroyed, SpaceIncomplete, SpaceLocked
@@ -18,6 +22,37 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class SpaceCaller:
+    """The caller of the current task: the id of its principal, and the network address it called from."""
+
+    principal: str = ""
+    """Empty for the process itself: the library's own user, the command line, the machine's user over stdio."""
+    address: str = ""
+    is_server: bool = False
+    """True for the server's own upkeep of spaces, which may use any caller's session and returns nothing to anyone."""
+
+
+PROCESS: Final = SpaceCaller()
+SERVER: Final = SpaceCaller(is_server=True)
+_caller: ContextVar[SpaceCaller] = ContextVar("elytron_space_caller", default=PROCESS)
+
+
+def current_caller() -> SpaceCaller:
+    """Return the caller of the current task."""
+    return _caller.get()
+
+
+@contextmanager
+def calling_as(caller: SpaceCaller, /) -> Generator[None]:
+    """Run the block, and the tasks that it starts, on behalf of `caller`."""
+    token = _caller.set(caller)
+    try:
+        yield
+    finally:
+        _caller.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
 class SecretSession:
     """The open data keys of one space, of one generation of its secret, for a time."""
 
@@ -26,14 +61,20 @@ class SecretSession:
     since: Instant
     until: Instant
     keys: Mapping[int, "DataKey"] = field(repr=False)
+    user_key: bytes = field(default=b"", repr=False)
+    """The key that wraps the data keys, by which the user's further spaces are sealed; empty in a grant's session."""
+
+    def fits(self, seat: SecretSeat, now: Instant, /) -> bool:
+        """Return whether it still opens the space of `seat`."""
+        return now < self.until and (self.inner, self.generation) == (seat.inner, seat.generation)
 
 
 class SecretSessions:
-    """Sessions by space. Those that users opened are everyone's in this process, lent ones their own task's alone."""
+    """Sessions by space and principal. Lent ones are those of one task and of the tasks that it starts."""
 
     def __init__(self, clock: Clock, /) -> None:
         self._clock = clock
-        self._open: dict[SpaceId, SecretSession] = {}
+        self._open: dict[SpaceId, dict[str, SecretSession]] = {}
         self._lent: ContextVar[Mapping[SpaceId, SecretSession] | None] = ContextVar("elytron_lent", default=None)
 
     def __iter__(self) -> Iterator[SpaceId]:
@@ -41,22 +82,40 @@ class SecretSessions:
 
     def of(self, space: SpaceId, /) -> SecretSession | None:
         """Return the session of `space` for this task; None if there is none, or its time is over."""
-        for found in (self._open.get(space), (self._lent.get() or {}).get(space)):
-            if found is not None and self._clock.now() < found.until:
-                return found
+        caller = current_caller()
+        own = self.latest(space) if caller.is_server else self._open.get(space, {}).get(caller.principal)
+        for session in (own, (self._lent.get() or {}).get(space)):
+            if session is not None and self._clock.now() < session.until:
+                return session
         return None
 
+    def latest(self, space: SpaceId, /) -> SecretSession | None:
+        """Return the session of `space` that lasts longest, whoever opened it."""
+        return max(self._open.get(space, {}).values(), key=lambda session: session.until, default=None)
+
     def is_open(self, space: SpaceId, /) -> bool:
-        """Return whether a user opened `space`, and its time may be over."""
+        """Return whether anyone opened `space`; the time of that may be over."""
         return space in self._open
 
     def begin(self, space: SpaceId, session: SecretSession, /) -> None:
-        """Open `space` for this process."""
-        self._open[space] = session
+        """Open `space` for the principal of this task."""
+        self._open.setdefault(space, {})[current_caller().principal] = session
 
     def end(self, space: SpaceId, /) -> bool:
-        """Let go of the keys of `space`; return whether they were open."""
+        """Let go of all keys of `space`; return whether there were any."""
         return self._open.pop(space, None) is not None
+
+    def end_stale(self, space: SpaceId, seat: SecretSeat, /) -> bool:
+        """Let go of the sessions that no longer open `space`; return whether none is left of some that there were."""
+        sessions = self._open.get(space)
+        if sessions is None:
+            return False
+        now = self._clock.now()
+        current = {principal: session for principal, session in sessions.items() if session.fits(seat, now)}
+        if current:
+            self._open[space] = current
+            return False
+        return self.end(space)
 
     def clear(self) -> None:
         """Let go of all keys."""
@@ -96,7 +155,7 @@ class SeatBook:
         if seat.state is SeatState.DESTROYED:
             raise KeyDestroyed
         session = self._sessions.of(space)
-        if session is None or (session.inner, session.generation) != (seat.inner, seat.generation):
+        if session is None or not session.fits(seat, Instant(0)):
             raise SpaceLocked(space=space)
         return session
 

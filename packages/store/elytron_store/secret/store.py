@@ -241,7 +241,8 @@ class SecretStore(PassingStore):
             try:
                 self.seats.require(space, seat)
             except SpaceLocked:
-                if self.sessions.end(space):
+                # Another caller may still have it open, whose keys stay.
+                if self.sessions.end_stale(space, seat):
                     self.forget_content(space)
                 if not seat.is_swept and self.sweeper is not None:
                     # Its sealing was cut short behind the commit: what was plain goes now. The next call tries again.

@@ -1,0 +1,95 @@
+"""Wrong secrets of a space: counted by caller, each followed by a delay that grows to some seconds and no further.
+
+A caller is a principal at a network address. Another caller's wrong secrets delay nobody else, so that a person who
+has the right secret is not locked out by one who has only the key.
+"""
+
+import hashlib
+from contextlib import suppress
+from typing import Final
+
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import Conflict, InvalidInput, RateLimited
+from elytron_core.ids import SpaceId
+from elytron_core.ports.store import DeleteChange, Document, PutChange, Store
+from elytron_store import limits
+from elytron_store.secret.records import ATTEMPTS, AttemptCount, CallerAttempts, SecretSeat, secret_batch
+from elytron_store.secret.sessions import current_caller
+
+_TRIES: Final = 32
+_OTHERS: Final = ""
+"""Name under which further callers are counted together, once there are many."""
+
+
+class AttemptCounting:
+    """Counts the attempts to open spaces, in the store: all processes over it share the counts."""
+
+    def __init__(self, inner: Store, clock: Clock, /) -> None:
+        self._inner = inner
+        self._clock = clock
+
+    async def count(self, space: SpaceId, seat: SecretSeat, /) -> None:
+        """Count an attempt before it is made, so that many at once do not evade the delay. Raises RateLimited."""
+        for _ in range(_TRIES):
+            now = self._clock.now()
+            document, callers = await self._recent(space, now)
+            caller = _caller_name(seat)
+            if caller not in callers and len(callers) >= limits.SECRET_CALLERS:
+                caller = _OTHERS
+            before = callers.get(caller, CallerAttempts(caller=caller, failed=0, at=now))
+            wait_ms = before.at + delay_ms(before.failed) - now
+            if wait_ms > 0:
+                raise RateLimited(
+                    limit=limits.SECRET_ATTEMPTS,
+                    retry_after_s=-(-wait_ms // 1000),
+                    what="wrong secrets of one caller",
+                    period="quarter of an hour",
+                )
+            callers[caller] = CallerAttempts(caller=caller, failed=before.failed + 1, at=now)
+            put = PutChange(ATTEMPTS, _body_of(callers), document.revision if document is not None else 0)
+            with suppress(Conflict):
+                await self._inner.commit(secret_batch(space, self._clock, put, takes_back=True))
+                return
+        raise RateLimited(limit=limits.SECRET_ATTEMPTS, retry_after_s=1, what="secrets at once")
+
+    async def forgive(self, space: SpaceId, seat: SecretSeat, /) -> None:
+        """Forget the wrong attempts of this caller, who gave the right secret."""
+        for _ in range(_TRIES):
+            document, callers = await self._recent(space, self._clock.now())
+            if document is None:
+                return
+            callers.pop(_caller_name(seat), None)
+            change = (
+                PutChange(ATTEMPTS, _body_of(callers), document.revision)
+                if callers
+                else DeleteChange(ATTEMPTS, document.revision)
+            )
+            with suppress(Conflict):
+                await self._inner.commit(secret_batch(space, self._clock, change, takes_back=True))
+                return
+
+    async def _recent(self, space: SpaceId, now: Instant) -> tuple[Document | None, dict[str, CallerAttempts]]:
+        (document,) = await self._inner.get(space, (ATTEMPTS,))
+        count = AttemptCount()
+        if document is not None:
+            with suppress(InvalidInput):  # altered, or in the form of an earlier version: counted from here
+                count = AttemptCount.from_bytes(document.body)
+        recent = {each.caller: each for each in count.callers if 0 <= now - each.at < limits.SECRET_ATTEMPTS_MS}
+        return document, recent
+
+
+def delay_ms(failed: int, /) -> int:
+    """Return how long a caller waits for the next attempt after so many wrong ones."""
+    beyond = failed - limits.SECRET_ATTEMPTS
+    return min(1_000 << min(beyond, 16), limits.SECRET_DELAY_MS_MAX) if beyond >= 0 else 0
+
+
+def _caller_name(seat: SecretSeat) -> str:
+    # A digest under the random name of the inner space: the store names no address.
+    caller = current_caller()
+    name = f"{caller.principal}\n{caller.address}".encode()
+    return hashlib.blake2b(name, key=seat.inner.encode()[:64], digest_size=12).hexdigest()
+
+
+def _body_of(callers: dict[str, CallerAttempts]) -> bytes:
+    return AttemptCount(callers=tuple(callers[name] for name in sorted(callers))).to_bytes()
