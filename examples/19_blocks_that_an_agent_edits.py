@@ -6,7 +6,7 @@ Two agents share the block about the person. The second one changes it; the firs
 import asyncio
 
 import elytron
-from elytron_agent import ArchivalMemory, BlockShelf, BlockTools, CallKey, MemoryFiles, Tool
+from elytron_agent import AgentMemoryView, BlockTools, CallKey, MemoryFiles, Tool
 from elytron_agent.blocks.shelf import text_of
 from elytron_agent.tool import Arguments
 
@@ -19,9 +19,10 @@ async def call(tools: tuple[Tool, ...], name: str, number: int, arguments: Argum
 
 async def main() -> None:
     async with elytron.open("memory:", space="ada") as memory:
-        shelf, archive = BlockShelf(memory), ArchivalMemory(memory)
+        view = AgentMemoryView.of(memory)
+        shelf = view.blocks
         await shelf.create_missing()
-        tools = BlockTools(memory, shelf=shelf, archive=archive, seen=await shelf.list()).tools
+        tools = BlockTools(view, seen=await shelf.list()).tools
         print(await call(tools, "memory_append", 1, {"block": "human", "content": "Name: Ada"}))
 
         await shelf.edit("human", lambda text: f"{text}\nLikes tea.")  # another agent, meanwhile

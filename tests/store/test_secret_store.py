@@ -128,9 +128,10 @@ async def test_a_process_that_renews_its_hold_keeps_the_space_and_one_that_stops
             await hold.renew()
 
     await inner.commit(Batch(space=ada, at=clock.now(), entries=(ENTRY,), puts=(PutChange(RECORD, b"{}", 0),)))
+    keeper = SecretKeeper(first, ids=ids, contents=contents)
+    key = await keeper.fresh_key(WORDS)
     with pytest.raises(Conflict):
-        keeper = SecretKeeper(first, ids=ids, contents=contents)
-        await keeper.seal(ada, await keeper.fresh_key(WORDS), until=FAR, copy=copy)
+        await keeper.seal(ada, key, until=FAR, copy=copy)
     assert seen == [SeatState.MAKING] * 3 + [None]
     assert [space async for space in scan_spaces(inner)] == [ada]
 

@@ -13,6 +13,7 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_agent.blocks.archive": "ArchivalMemory",
         "elytron_agent.blocks.shelf": "BlockDraft BlockShelf MemoryBlock",
         "elytron_agent.blocks.toolset": "BlockTools MemoryFiles ToolNaming",
+        "elytron_agent.blocks.view": "AgentMemoryView",
         "elytron_agent.context": "WindowSummary",
         "elytron_agent.hooks.contract": (
             "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookSettings HookState TurnCode TurnInvalid"

@@ -19,6 +19,13 @@ from elytron_core.policy.projection.sections import clip_text, escape_line, esca
 from elytron_core.ports.chat import ChatRole, InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 
 
+class WindowReaction(Value):
+    """A person's reaction to a message of a run; step 0 is the user's words, the others are the agent's replies."""
+
+    step: int
+    emoji: str
+
+
 class WindowTurn(Value):
     """One run in the window: the user's message, and the model's replies with the results of tools."""
 
@@ -33,6 +40,7 @@ class WindowTurn(Value):
     """True if the run is not over."""
     memories: tuple[str, ...] = ()
     """The ids under which memory holds what was said in it."""
+    reactions: tuple[WindowReaction, ...] = ()
 
 
 class WindowSummary(Value):
@@ -181,6 +189,8 @@ class ContextParts(Value):
     policy: str
     stable: str = ""
     summary: str = ""
+    welcome: str = ""
+    """The first words to a person, until they are part of a summary."""
     window: tuple[WindowTurn, ...] = ()
     before_history: str = ""
     """A strategy's messages before the window."""
@@ -196,7 +206,8 @@ def messages_of(parts: ContextParts, /) -> tuple[Message, ...]:
     client's tools follow their calls.
     """
     head = [text_message(ChatRole.SYSTEM, parts.policy)]
-    head += [reference_message(text) for text in (parts.stable, parts.summary, parts.before_history) if text]
+    texts = (parts.stable, parts.summary, parts.welcome, parts.before_history)
+    head += [reference_message(text) for text in texts if text]
     past = [message for turn in parts.window for message in _bare_messages(turn, parts.zone, limits.OLD_RESULT_CHARS)]
     tail = [reference_message(parts.tail)] if parts.tail and parts.current.input else []
     now, first = _bare_messages(parts.current, parts.zone, None), len(parts.current.before)
@@ -213,9 +224,36 @@ def turn_messages(
 def _bare_messages(turn: WindowTurn, zone: str, result_chars: int | None) -> tuple[Message, ...]:
     """Return a turn as messages; the results of its last calls may be in the next turn."""
     words = [text_message(ChatRole.USER, f"[{local_time(turn.at, zone)}]\n{turn.input}")] if turn.input else []
-    if result_chars is None:
-        return (*turn.before, *words, *turn.items)
-    return (*_clip_items(turn.before, result_chars), *words, *_clip_items(turn.items, result_chars))
+    before, items = turn.before, turn.items
+    if result_chars is not None:
+        before, items = _clip_items(before, result_chars), _clip_items(items, result_chars)
+    return (*before, *words, *_with_reactions(items, turn.reactions))
+
+
+def _with_reactions(items: Sequence[Message], reactions: Sequence[WindowReaction]) -> list[Message]:
+    """Return the items of a turn, each reaction behind the message that it belongs to and the results of its calls."""
+    notes = {each.step: reference_message(reaction_line(each.emoji)) for each in reactions}
+    shown: list[Message] = []
+    step = 0
+    for item in items:
+        if isinstance(item, ModelReply):
+            shown += [notes[step]] if step in notes else []
+            step += 1
+        shown.append(item)
+    return shown + ([notes[step]] if step in notes else [])
+
+
+def reaction_line(emoji: str, /) -> str:
+    """Return the line that shows a person's reaction to the message above it."""
+    shown = clip_words(escape_line(emoji).replace("]", ")"), limits.REACTION_CHARS)
+    return f"[Reaction of the user to the message above: {shown}]"
+
+
+def welcome_text(texts: Sequence[str], at: Instant, /, *, zone: str, reactions: Sequence[WindowReaction] = ()) -> str:
+    """Return the first words to a person as a request shows them."""
+    emoji = {each.step: reaction_line(each.emoji) for each in reactions}
+    lines = [line for step, text in enumerate(texts, 1) for line in (text, emoji.get(step, "")) if line]
+    return "\n".join((f"[{local_time(at, zone)}: you greeted the user with these words]", *lines))
 
 
 def text_message(role: ChatRole, text: str, /) -> InputMessage:

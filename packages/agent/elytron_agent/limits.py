@@ -183,6 +183,8 @@ ZONE_CHARS = 64
 EPOCH_DIGITS, STEP_DIGITS = 6, 4
 COUNT_DEADLINE_S = 2.0
 """So long a run waits for a model's own count of tokens before it compacts by an estimate."""
+REACTED_RUNS = 256
+"""Runs of a thread whose reactions are looked up for a request."""
 LEASE_SECONDS = 20.0
 """So long a process holds a thread after it last renewed that; a dead one's run is then gone on with."""
 LEASE_RENEWALS = 3

@@ -10,7 +10,7 @@ from tests.agent.places import EVERYWHERE
 from elytron import FactAction, FactChangeRequest, FactKind, LearningAction
 from elytron.api import MemoryFace
 from elytron_agent import (
-    ArchivalMemory,
+    AgentMemoryView,
     BlockDraft,
     BlockShelf,
     BlockTools,
@@ -38,7 +38,7 @@ async def human_of(memory: MemoryFace) -> tuple[BlockShelf, dict[str, Tool]]:
     """Return the shelf with the block `human`, and the tools of a run by name."""
     shelf = BlockShelf(memory)
     await shelf.create(BlockDraft(label="human", value=STOOD))
-    tools = BlockTools(memory, shelf=shelf, archive=ArchivalMemory(memory), seen=await shelf.list()).tools
+    tools = BlockTools(AgentMemoryView.of(memory), seen=await shelf.list()).tools
     return shelf, {tool.name: tool for tool in tools}
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.agent.places import EVERYWHERE
 
 from elytron.api import MemoryFace
-from elytron_agent import ArchivalMemory, BlockDraft, BlockShelf, BlockTools, CallKey, Tool, ToolAnswer, ToolNaming
+from elytron_agent import AgentMemoryView, BlockDraft, BlockShelf, BlockTools, CallKey, Tool, ToolAnswer, ToolNaming
 from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.evidence import EvidenceRole
@@ -32,7 +32,7 @@ class Calls:
 async def tools_of(memory: MemoryFace, *, agent: str | None = None) -> tuple[BlockShelf, Calls]:
     shelf = BlockShelf(memory, agent=agent)
     await shelf.create_missing()
-    tools = BlockTools(memory, shelf=shelf, archive=ArchivalMemory(memory, agent=agent), seen=await shelf.list())
+    tools = BlockTools(AgentMemoryView.of(memory, agent=agent), seen=await shelf.list())
     return shelf, Calls(tools.tools)
 
 
@@ -181,10 +181,7 @@ async def test_what_a_search_brings_from_outside_is_marked_and_cannot_open_a_fen
 
 
 async def test_each_vocabulary_has_its_names_and_one_tool_for_each(memory: MemoryFace) -> None:
-    made = {
-        naming: BlockTools(memory, shelf=BlockShelf(memory), archive=ArchivalMemory(memory), naming=naming).tools
-        for naming in ToolNaming
-    }
+    made = {naming: BlockTools(AgentMemoryView.of(memory), naming=naming).tools for naming in ToolNaming}
     assert [tool.name for tool in made[ToolNaming.SAGE]] == [
         "memory_replace", "memory_append", "memory_insert", "memory_rethink",
         "archival_insert", "archival_search", "conversation_search",

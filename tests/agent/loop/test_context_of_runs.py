@@ -19,6 +19,7 @@ from elytron_agent import (
     TurnsCompacted,
 )
 from elytron_agent.blocks.archive import search_conversations
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.runs.source import TurnRecall
 from elytron_core.clock import FrozenClock, instant
 from elytron_core.contracts.continuity import SummaryDraft, SummaryWrite
@@ -207,22 +208,28 @@ async def test_a_request_that_is_too_long_is_made_shorter_and_asked_again(memory
 @EVERYWHERE
 async def test_recall_that_is_late_or_fails_does_not_hold_a_run(memory: MemoryFace, place: Place) -> None:
     await memory.add("Ada's boat is called Marimba.", conversation="elsewhere")
-    recall = TurnRecall(memory, memory.scope, 1e-9)
+    recall = TurnRecall(AgentMemoryView.of(memory), memory.scope, 1e-9)
     # A memory of this process answers at once.
     assert (await recall.recall("What is the boat called?", beside=()))[1] == ("found" if place == "memory" else "late")
     await recall.close()
-    assert await TurnRecall(memory, memory.scope, 0).recall("boat", beside=()) == ((), "off")
-    found, outcome = await TurnRecall(memory, memory.scope, 30).recall("What is the boat called?", beside=())
+    assert await TurnRecall(AgentMemoryView.of(memory), memory.scope, 0).recall("boat", beside=()) == ((), "off")
+    found, outcome = await TurnRecall(AgentMemoryView.of(memory), memory.scope, 30).recall(
+        "What is the boat called?", beside=()
+    )
     assert outcome == "found"
-    assert await TurnRecall(memory, memory.scope, 30).recall("boat called", beside=[found[0].id]) == ((), "nothing")
+    assert await TurnRecall(AgentMemoryView.of(memory), memory.scope, 30).recall(
+        "boat called", beside=[found[0].id]
+    ) == ((), "nothing")
     await memory.close()
-    assert (await TurnRecall(memory, memory.scope, 30).recall("boat", beside=()))[1] == "failed"
+    assert (await TurnRecall(AgentMemoryView.of(memory), memory.scope, 30).recall("boat", beside=()))[1] == "failed"
 
 
 async def test_what_agents_are_not_to_see_is_not_recalled_for_a_turn(memory: MemoryFace) -> None:
     await memory.add("Ada's safe is behind the clock.", conversation="a", metadata={"private": True})
     await memory.add("Ada's safe has the code 1234.", conversation="b", metadata={"store": False})
-    found, outcome = await TurnRecall(memory, memory.scope, 30).recall("Where is Ada's safe?", beside=())
+    found, outcome = await TurnRecall(AgentMemoryView.of(memory), memory.scope, 30).recall(
+        "Where is Ada's safe?", beside=()
+    )
     assert (found, outcome) == ((), "nothing")
 
 

@@ -22,6 +22,7 @@ from elytron_agent import (
     session_search,
     stored_events,
 )
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.strategies.gateway import RULE
 from elytron_core.clock import FrozenClock
 from elytron_core.ports.chat import ChatRole, FailureReason, ModelRequest
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.anyio
 
 
 def gateway_of(road: Road, memory: MemoryFace) -> GatewayStrategy:
-    return GatewayStrategy(road.place, tell=stored_events(memory), tools=(session_search(memory),))
+    return GatewayStrategy(road.place, tell=stored_events(memory), tools=(session_search(AgentMemoryView.of(memory)),))
 
 
 def agent_of(memory: MemoryFace, model: ScriptedChat, strategy: MemoryStrategy, *, name: str = "main") -> Agent:

@@ -99,17 +99,18 @@ async def search_conversations(
     *,
     limit: int = limits.CONVERSATION_HITS,
     conversation: str | None = None,
+    filters: RecallFilters | None = None,
 ) -> Sequence[RecallHit]:
     """Return the messages and summaries that answer `query`, best first, of all conversations or of one.
 
-    Private messages, which no recall finds unasked, and archival memories are left out. So is a summary of a
-    conversation that has a private message.
+    `filters` narrow it further; an agent searches by its `AgentMemoryView`, which gives them. Private messages, which
+    no recall finds unasked, and archival memories are left out, and so is a summary of a conversation that has a
+    private message.
     """
-    filters = RecallFilters(
-        planes=(RecallPlane.TRANSCRIPT, RecallPlane.SUMMARY),
-        conversations=() if conversation is None else (conversation,),
-        where=(NOT_ARCHIVAL, NOT_PUT_IN),
-    )
+    update = {"planes": (RecallPlane.TRANSCRIPT, RecallPlane.SUMMARY), "where": (NOT_ARCHIVAL, NOT_PUT_IN)}
+    if conversation is not None:
+        update["conversations"] = (conversation,)
+    filters = (filters or RecallFilters()).model_copy(update=update)
     hits = answering_hits(await memory.recall(query, limit=limit, filters=filters))
     summed_up = {hit.conversation for hit in hits if hit.plane is RecallPlane.SUMMARY and hit.conversation is not None}
     withheld = {name for name in summed_up if await _has_withheld(memory, name)}

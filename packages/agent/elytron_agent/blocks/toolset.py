@@ -12,9 +12,8 @@ from typing import Annotated, Any, Concatenate, Final, ParamSpec
 
 from pydantic import AliasChoices, BeforeValidator, Field
 
-from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.archive import ArchivalMemory, answer_of, search_conversations, tags_of
+from elytron_agent.blocks.archive import answer_of, tags_of
 from elytron_agent.blocks.shelf import (
     BlockAuthor,
     BlockDraft,
@@ -25,6 +24,7 @@ from elytron_agent.blocks.shelf import (
     refusal_of,
     replace_text,
 )
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core import limits as core_limits
 from elytron_core.errors import ElytronError, NotFound, PreconditionFailed
@@ -138,17 +138,14 @@ class BlockTools:
 
     def __init__(
         self,
-        memory: MemoryFace,
+        view: AgentMemoryView,
         /,
         *,
-        shelf: BlockShelf,
-        archive: ArchivalMemory,
         seen: Iterable[MemoryBlock] = (),
         naming: ToolNaming = ToolNaming.SAGE,
     ) -> None:
-        self._memory = memory
-        self._shelf = shelf
-        self._archive = archive
+        self._view = view
+        self._shelf = view.blocks
         self._seen = {block.label: block.version for block in seen}
         self._naming = naming
         self._order = asyncio.Lock()
@@ -225,17 +222,16 @@ class BlockTools:
             return answer
 
     async def _archive_content(self, given: ArchivalInsertArguments, key: CallKey, /) -> str:
-        await self._archive.insert(given.content, tags=given.tags, call=str(key))
+        await self._view.archive.insert(given.content, tags=given.tags, call=str(key))
         return "Stored in archival memory."
 
     async def _search_archive(self, given: ArchivalSearchArguments, _key: CallKey, /) -> ToolAnswer:
-        return answer_of(await self._archive.search(given.query, top_k=given.top_k, tags=given.tags))
+        return answer_of(await self._view.archive.search(given.query, top_k=given.top_k, tags=given.tags))
 
     async def _search_conversations(self, given: ConversationSearchArguments, _key: CallKey, /) -> ToolAnswer:
-        hits = await search_conversations(
-            self._memory, given.query, limit=given.limit, conversation=given.conversation_id
+        return answer_of(
+            await self._view.search_conversations(given.query, limit=given.limit, conversation=given.conversation_id)
         )
-        return answer_of(hits)
 
 
 ROOT: Final = "/memories"

@@ -9,8 +9,8 @@ from typing import Final, Self
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import BlockShelf
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.context import ThreadHead, WindowSummary, WindowTurn
 from elytron_agent.loop.run import by_name, run_of, source_of
 from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of, input_of, known_run, tell_end
@@ -26,7 +26,7 @@ from elytron_agent.loop.tools import (
 )
 from elytron_agent.runs.compaction import CompactionPlan, ThreadCompactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, ThreadAwaited
-from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, journal_of
+from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, ThreadWelcome, journal_of
 from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
 from elytron_agent.runs.source import WELCOME, AgentModels, AgentParts, ClientPart, TurnRecall, is_first_time
 from elytron_agent.runs.thread import AgentThread
@@ -83,7 +83,7 @@ class Agent:
         given, self._home, records = tuple(tools), journal, journal_of(memory, journal)
         self.subagents = SubagentShelf(records, agent=name)
         own = _own_tools(self.set_preferences, None if purpose else self.subagents, web_search)
-        alone = name if memory_mode is MemoryMode.OWN else None
+        view = AgentMemoryView.of(memory, agent=name if memory_mode is MemoryMode.OWN else None, blocks=blocks)
         self._journal = RunJournal(memory, records, scope, agent=name, by=self._ids.new())
         self._thread = AgentThread(self._journal, name, self._clock, self.settings.lease_seconds)
         self._lock, self._waiting = asyncio.Lock(), 0
@@ -92,7 +92,7 @@ class Agent:
             scope=scope,
             journal=self._journal,
             thread=self._thread,
-            recall=TurnRecall(memory, scope, self.settings.recall_deadline_s if strategy is None else 0, alone),
+            recall=TurnRecall(view, scope, self.settings.recall_deadline_s if strategy is None else 0),
             models=AgentModels(
                 model if model is not None else self.settings.model,
                 summary=summary_model if summary_model is not None else self.settings.summary_model,
@@ -100,8 +100,7 @@ class Agent:
                 context_tokens=self.settings.max_context_tokens,
             ),
             settings=self.settings,
-            blocks=(blocks or BlockShelf(memory, agent=alone)) if strategy is None else None,
-            archive=ArchivalMemory(memory, agent=alone),
+            view=view,
             strategy=strategy,
             tools=tuple(by_name([*own, *given]).values()),
             host_tools=frozenset(tool.name for tool in given),
@@ -210,12 +209,18 @@ class Agent:
             return self._thread.head
 
     async def welcome(self) -> tuple[str, ...]:
-        """Return the first words to a person whom the agent does not know; nothing once it has answered."""
+        """Return the first words to a person whom the agent does not know; nothing once it has answered.
+
+        They are stored as part of the thread: its items and its next requests have them.
+        """
         async with self._queued():
             await self._thread.wait(0)
             blocks = await source_of(self._parts).shown_blocks()
             has_answered = self._thread.summary is not None or any(turn.items for turn in self._thread.past)
-            return WELCOME if is_first_time(0, blocks) and not has_answered else ()
+            if has_answered or not is_first_time(0, blocks):
+                return ()
+            welcome = ThreadWelcome(texts=WELCOME, at=self._clock.now())
+            return (await self._journal.put_welcome(self.name, welcome)).texts
 
     async def latest_turn(self) -> WindowTurn | None:
         """Return the latest turn of the window that is over and was not forgotten or erased; None if there is none."""

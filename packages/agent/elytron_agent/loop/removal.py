@@ -1,6 +1,7 @@
 """Removal of an agent: its threads, runs, settings, own blocks, and what was said with it."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -17,7 +18,7 @@ from elytron_core.contracts.recall import RecallFilters
 from elytron_core.contracts.records import RecordSearchRequest
 from elytron_core.errors import InvalidInput, NotFound
 from elytron_core.model import Value
-from elytron_core.planes.records import COPIES_OF_BLOCKS, copies_of_conversation, copies_of_turn
+from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn
 from elytron_core.scope import Scope
 
 _RUNS: Final = copies_of_turn("", "")[0]
@@ -41,6 +42,23 @@ class AgentRemoval(Value):
     dry_run: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RemovalPlan:
+    """What an erasure of an agent takes: places of documents, and ids of blocks and memories."""
+
+    agents: tuple[str, ...]
+    records: Mapping[tuple[tuple[str, ...], str], Record]
+    blocks: frozenset[str]
+    memories: frozenset[str]
+
+    def report(self, *, earlier: "RemovalPlan | None" = None, dry_run: bool = False) -> AgentRemoval:
+        """Return the report of the plan; what only an `earlier` plan had was erased on the way, and counts too."""
+        plans = (self,) if earlier is None else (self, earlier)
+        documents = {place for plan in plans for place in (*plan.records, *plan.blocks)}
+        memories = {found for plan in plans for found in plan.memories}
+        return AgentRemoval(agents=self.agents, records=len(documents), memories=len(memories), dry_run=dry_run)
+
+
 async def delete_agent(
     memory: MemoryFace,
     name: str,
@@ -60,21 +78,10 @@ async def delete_agent(
     if memory.scope is None:
         raise InvalidInput(field="memory", problem="has no space of its own: open it with one")
     removal = ThreadRemoval(memory, journal_of(memory, journal), memory.scope, reason)
-    agents = await removal.with_subagents(name)
-    runs = await removal.runs_of(frozenset(agents))
-    namespaces = [space for agent in agents for space in _namespaces_of(agent)]
-    records = [found for space in (*runs, *namespaces) async for found in removal.records.below(space)]
-    owners = [*agents, *([None] if shared is SharedMemory.ERASED else [])]
-    blocks = [found for agent in owners async for found in removal.blocks_of(agent)]
-    memories = [found for agent in owners async for found in removal.memories_of(agent)]
-    if not records and not blocks and not memories:
-        raise NotFound(what="agent", name=name)
+    plan = await removal.plan(name, shared=shared)
     if not dry_run:
-        # The head of the thread goes last: a call that was cut short finds the rest again.
-        await removal.erase([*memories, *blocks])
-        await removal.records.erase(records)
-    gone = len(records) + len(blocks)
-    return AgentRemoval(agents=tuple(agents), records=gone, memories=len(memories), dry_run=dry_run)
+        await removal.carry_out(plan)
+    return plan.report(dry_run=dry_run)
 
 
 def _namespaces_of(agent: str) -> tuple[tuple[str, ...], ...]:
@@ -91,6 +98,26 @@ class ThreadRemoval:
         self._scope = scope
         self._reason = reason
         self._journal = RunJournal(memory, records, scope, agent="", by="")
+
+    async def plan(self, name: str, /, *, shared: SharedMemory = SharedMemory.KEPT) -> RemovalPlan:
+        """Return what an erasure of the agent takes now. Raises NotFound if there is no such agent."""
+        agents = await self.with_subagents(name)
+        runs = await self.runs_of(frozenset(agents))
+        namespaces = [space for agent in agents for space in _namespaces_of(agent)]
+        records = [record for space in (*runs, *namespaces) async for record in self.records.below(space)]
+        owners = [*agents, *([None] if shared is SharedMemory.ERASED else [])]
+        blocks = [block for agent in owners async for block in self.blocks_of(agent)]
+        memories = [memory for agent in owners async for memory in self.memories_of(agent)]
+        if not records and not blocks and not memories:
+            raise NotFound(what="agent", name=name)
+        places = {(record.namespace, record.key): record for record in records}
+        return RemovalPlan(tuple(agents), places, frozenset(blocks), frozenset(memories))
+
+    async def carry_out(self, plan: RemovalPlan, /) -> None:
+        """Erase what a plan names."""
+        # The head of the thread goes last: a call that was cut short finds the rest again.
+        await self.erase(sorted({*plan.memories, *plan.blocks}))
+        await self.records.erase(list(plan.records.values()))
 
     async def with_subagents(self, name: str) -> list[str]:
         """Return the agent and all agents below it."""

@@ -545,7 +545,7 @@ async def _block_tools(parts: AgentParts) -> tuple[Sequence[MemoryBlock], tuple[
     if parts.thread.head.runs <= 1:
         await parts.blocks.create_missing()
     seen = await parts.blocks.list()
-    return seen, BlockTools(parts.memory, shelf=parts.blocks, archive=parts.archive, seen=seen).tools
+    return seen, BlockTools(parts.view, seen=seen).tools
 
 
 def by_name(tools: Iterable[Tool], /) -> dict[str, Tool]:

@@ -5,10 +5,11 @@ are the runtime's own records, which no other caller writes, so that what is rea
 of a run is written once. A copy of a turn, a conversation or a block is stored where an erasure of that takes it along.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 from elytron.api import MemoryFace
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
@@ -16,6 +17,7 @@ from elytron_agent import limits
 from elytron_agent.context import (
     StableContext,
     ThreadHead,
+    WindowReaction,
     WindowSummary,
     WindowTurn,
     came_from_outside,
@@ -58,8 +60,13 @@ _LABEL = "a document of an agent's run"
 PREFERENCES: Final = "preferences"
 _INPUT, _END, _GIVEN = "0000", "end", "given"
 _APPROVED: Final = ".approved"
+WELCOMED: Final = "welcome"
+"""Key of the first words to a person, and what stands for a run in the ids of their items."""
+_PERSON: Final = "user"
+_REACTED: Final = "reacted"
 MARK: Final = "mark."
 """Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
+ITEM_MARK: Final = f"{MARK}item."
 _ELSEWHERE: Final = "@@"
 """Mark before the thread of a run in the window of another one."""
 _OTHERS: Final = 32
@@ -180,6 +187,19 @@ class GivenMemory(Value):
 
 class RunName(Value):
     """The name of a run that a host gave, without what was said in it."""
+
+
+class ThreadWelcome(Value):
+    """The first words to a person, as they were shown."""
+
+    texts: tuple[str, ...]
+    at: Instant
+
+
+class ReactedRuns(Value):
+    """Runs with a person's reaction, the latest last. It saves reading the others, and has no content."""
+
+    runs: tuple[str, ...] = ()
 
 
 class SummaryText(Value):
@@ -326,6 +346,37 @@ class RunJournal:
         key = f"summary.{summary.number:0{limits.EPOCH_DIGITS}}"
         await self._put(copies_of_conversation(thread), key, SummaryText(text=summary.text), expected=None)
         await self._put((AGENTS, self._agent, thread), key, summary.model_copy(update={"text": ""}), expected=None)
+
+    async def welcome(self, thread: str, /) -> ThreadWelcome | None:
+        """Return the first words to the person; None if there were none."""
+        found = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
+        return found[0] if found is not None else None
+
+    async def put_welcome(self, thread: str, welcome: ThreadWelcome, /) -> ThreadWelcome:
+        """Store the first words to the person, once, and return those that are stored."""
+        try:
+            await self._put((AGENTS, self._agent, thread), WELCOMED, welcome)
+        except Conflict:
+            return await self.welcome(thread) or welcome
+        return welcome
+
+    async def reactions(self, thread: str, runs: Collection[str], /) -> dict[str, tuple[WindowReaction, ...]]:
+        """Return the person's reactions to messages of `runs`; an empty tuple where they were taken off."""
+        found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
+        reacted = [run for run in found[0].runs if run in runs] if found is not None else []
+        return {run: _reactions_in(await self.documents(run)) for run in reacted}
+
+    async def note_reacted(self, thread: str, run: str, /) -> None:
+        """Note that a run may have a reaction."""
+        while True:
+            found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
+            runs, version = (found[0].runs, found[1]) if found is not None else ((), 0)
+            if run in runs:
+                return
+            noted = ReactedRuns(runs=(*runs, run)[-limits.REACTED_RUNS :])
+            with suppress(Conflict):
+                await self._put((AGENTS, self._agent, thread), _REACTED, noted, expected=version)
+                return
 
     async def preferences(self) -> UserPreferences | None:
         """Return what the person set, None before anything was."""
@@ -479,6 +530,20 @@ class RunJournal:
                 raise NotFound(what="document of an agent", name=drafts[-1].key) from None
             expected, version = drafts[-1].expected_version, last.version if last is not None else 0
             raise Conflict(what=_WHAT, expected=expected or 0, found=version) from None
+
+
+def _reactions_in(documents: Sequence[Record]) -> tuple[WindowReaction, ...]:
+    """Return the person's reactions among what was noted beside a run."""
+    notes: dict[int, dict[str, Any]] = {
+        int(each.key.removeprefix(ITEM_MARK)): cast("dict[str, Any]", each.value).get("reaction") or {}
+        for each in documents
+        if each.key.startswith(ITEM_MARK)
+    }
+    return tuple(
+        WindowReaction(step=step, emoji=reaction["emoji"])
+        for step, reaction in sorted(notes.items())
+        if reaction.get("by") == _PERSON
+    )
 
 
 def named_run(run: str, thread: str, /) -> str:

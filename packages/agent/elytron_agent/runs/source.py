@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import HUMAN, BlockShelf, MemoryBlock
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.context import (
     ContextParts,
     RecalledMemory,
@@ -22,9 +22,10 @@ from elytron_agent.context import (
     context_tail,
     is_outside,
     summary_text,
+    welcome_text,
 )
 from elytron_agent.runs.events import ANSWERS, StopReason
-from elytron_agent.runs.journal import CallResult, RunInput, RunJournal, RunRecord
+from elytron_agent.runs.journal import WELCOMED, CallResult, RunInput, RunJournal, RunRecord
 from elytron_agent.runs.settings import AgentSettings, HostApprover, UserPreferences
 from elytron_agent.runs.thread import AgentThread
 from elytron_agent.strategies.strategy import MemoryStrategy
@@ -36,7 +37,6 @@ from elytron_core.contracts.projection import MemoryProjectionRequest
 from elytron_core.contracts.recall import (
     MemoryRecallReport,
     MemoryRecallRequest,
-    RecallFilters,
     RecallHit,
     RecallOutcome,
     RecallPlane,
@@ -69,11 +69,9 @@ Outcome = Literal["found", "nothing", "late", "failed", "off"]
 class TurnRecall:
     """Recalls what answers a text. What is late goes on, so that an index that it builds is there next time."""
 
-    memory: MemoryFace
+    view: AgentMemoryView
     scope: Scope | None
     deadline_s: float
-    agent: str | None = None
-    """The agent whose turns alone are recalled; None: all of the space."""
     _late: set[asyncio.Task[MemoryRecallReport]] = field(default_factory=set[asyncio.Task[MemoryRecallReport]])
 
     async def recall(self, text: str, /, *, beside: Collection[str]) -> tuple[tuple[RecalledMemory, ...], Outcome]:
@@ -86,9 +84,9 @@ class TurnRecall:
             # Memories that are shown already may be among the best, and are left out below.
             limit=limits.RECALL_LIMIT + min(len(beside), core_limits.RECALL_MAX - limits.RECALL_LIMIT),
             min_score=core_limits.PROJECTED_SCORE,
-            filters=RecallFilters(agents=() if self.agent is None else (self.agent,)),
+            filters=self.view.filters(),
         )
-        task = asyncio.ensure_future(self.memory.recall(request))
+        task = asyncio.ensure_future(self.view.memory.recall(request))
         self._late.add(task)
         task.add_done_callback(self._over)
         done, _ = await asyncio.wait({task}, timeout=self.deadline_s)
@@ -192,7 +190,7 @@ class ClientPart(Value):
 
 @dataclass(slots=True)
 class AgentParts:
-    """The parts of one agent. `blocks` is None with a strategy, which brings a memory of its own."""
+    """The parts of one agent."""
 
     memory: MemoryFace
     scope: Scope
@@ -201,8 +199,7 @@ class AgentParts:
     recall: TurnRecall
     models: AgentModels
     settings: AgentSettings
-    blocks: BlockShelf | None
-    archive: ArchivalMemory
+    view: AgentMemoryView
     strategy: MemoryStrategy | None
     tools: tuple[Tool, ...]
     host_tools: frozenset[str]
@@ -215,6 +212,11 @@ class AgentParts:
     """Measure of estimates, as the model's provider counted the last request."""
     is_plain: bool = False
     """True if requests go without temperature and bound, because the model refuses a request that has them."""
+
+    @property
+    def blocks(self) -> BlockShelf | None:
+        """Return the blocks; None with a strategy, which brings a memory of its own."""
+        return self.view.blocks if self.strategy is None else None
 
 
 BLOCK_TOOLS: Final = frozenset({"memory_append", "core_memory_append"})
@@ -282,6 +284,7 @@ class ContextSource:
     memory: MemoryTools = NO_TOOLS
     seen: tuple[ShownBlock, ...] | None = None
     """The blocks at the beginning of the run, which its first step shows; None: they are read then."""
+    welcome: str = ""
 
     async def stable(self) -> StableContext:
         """Return the stable part of the epoch; the first run of an epoch makes it."""
@@ -305,6 +308,8 @@ class ContextSource:
         """Return what is true of this turn alone."""
         stable, blocks = await self.renewed(), await self._blocks()
         self.seen = None
+        await self.agent.thread.read_reactions()
+        self.welcome = await self._welcome(preferences.timezone)
         past = self.agent.thread.past
         beside = {memory for turn in past for memory in turn.memories}
         recalled, outcome = await self.agent.recall.recall(text, beside=beside)
@@ -330,6 +335,7 @@ class ContextSource:
             policy=self.policy,
             stable=stable.text,
             summary=summary_text(summary.text, stable.mark) if summary is not None else "",
+            welcome=self.welcome if summary is None else "",
             window=self.agent.thread.past,
             before_history=before_history,
             tail=turn.tail(self.agent.thread),
@@ -347,11 +353,25 @@ class ContextSource:
             return ()
         return shown_blocks(found)
 
+    async def _welcome(self, zone: str) -> str:
+        """Return the first words to the person, with the reactions to them; nothing if there were none."""
+        thread, journal = self.agent.thread.name, self.agent.journal
+        try:
+            welcome = await journal.welcome(thread)
+            reactions = await journal.reactions(thread, (WELCOMED,)) if welcome is not None else {}
+        except ElytronError:
+            return ""
+        if welcome is None:
+            return ""
+        return welcome_text(welcome.texts, welcome.at, zone=zone, reactions=reactions.get(WELCOMED, ()))
+
     async def _blocks(self) -> tuple[ShownBlock, ...]:
         return self.seen if self.seen is not None else await self.shown_blocks()
 
     async def _facts(self) -> str | None:
-        """Return the standing part as memory projects it; None if memory fails."""
+        """Return the standing part as memory projects it; None if memory fails. Facts are shared memory."""
+        if not self.agent.view.is_shared:
+            return ""
         request = MemoryProjectionRequest(
             scope=self.agent.scope,
             query="",
@@ -398,7 +418,7 @@ def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
 
 def prefix_fingerprint(parts: ContextParts, /) -> str:
     """Return a digest of the part before the window."""
-    told = f"{parts.policy}\0{parts.stable}\0{parts.summary}"
+    told = f"{parts.policy}\0{parts.stable}\0{parts.summary}" + (f"\0{parts.welcome}" if parts.welcome else "")
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

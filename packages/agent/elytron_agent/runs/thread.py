@@ -69,6 +69,13 @@ class AgentThread:
         if window != self.head.window:
             await self.store(self.head.model_copy(update={"window": window}))
 
+    async def read_reactions(self) -> None:
+        """Read the person's reactions to messages of the window, which any device may change at any time."""
+        # A memory that fails costs a run the latest reactions, and nothing else.
+        with suppress(ElytronError):
+            for run, reactions in (await self.journal.reactions(self.name, self.turns)).items():
+                self.turns[run] = self.turns[run].model_copy(update={"reactions": reactions})
+
     async def wait(self, wait_s: float, /) -> None:
         """Read the thread once no other process runs it. Raises ThreadBusy if that takes longer."""
         until = self.clock.now() + wait_s * 1000

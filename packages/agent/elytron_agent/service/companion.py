@@ -14,11 +14,10 @@ from elytron.runtime import MemoryRuntime
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent import limits
 from elytron_agent.blocks.shelf import BlockShelf
-from elytron_agent.context import ShownBlock
 from elytron_agent.loop.tools import MemoryMode, Subagent, SubagentCreator, SubagentShelf, WebSearch
-from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord, in_thread
+from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord, ThreadWelcome, in_thread
 from elytron_agent.runs.settings import RunBudget, UserPreferences
-from elytron_agent.runs.source import WELCOME, is_first_time
+from elytron_agent.runs.source import WELCOME, is_first_time, shown_blocks
 from elytron_agent.runs.thread import ThreadQueue
 from elytron_agent.service.thread_items import ThreadItems
 from elytron_agent.service.wire import (
@@ -37,7 +36,7 @@ from elytron_core.model import Value
 from elytron_core.scope import Scope
 
 if TYPE_CHECKING:
-    from elytron_agent.loop.removal import AgentRemoval
+    from elytron_agent.loop.removal import RemovalPlan, ThreadRemoval
 
 CONFIG: Final = "companion"
 _CALLER: Final = "agent"
@@ -163,7 +162,11 @@ class UserAgents:
         with suppress(PreconditionFailed):
             await self.records.put_all(drafts)
         found = await self.main()
-        await BlockShelf(self.memory).create_missing()
+        shelf = BlockShelf(self.memory)
+        await shelf.create_missing()
+        head, _ = await self._journal.head(MAIN)
+        if not head.runs and is_first_time(0, shown_blocks(await shelf.list())):
+            await self._journal.put_welcome(MAIN, ThreadWelcome(texts=WELCOME, at=now))
         return found
 
     async def main(self) -> KnownAgent:
@@ -233,25 +236,33 @@ class UserAgents:
         wanted = Subagent(name=asked.name, purpose=asked.purpose, memory=asked.memory)
         return _known_subagent(main, await self.subagents.create(wanted))
 
-    async def delete(self, known: KnownAgent, /, *, dry_run: bool = False) -> "AgentRemoval":
-        """Erase an agent: of the main one all that agents have of this user. What was said elsewhere stays."""
-        from elytron_agent.loop.removal import AgentRemoval, SharedMemory, delete_agent
+    async def removal(self, known: KnownAgent, /) -> "RemovalPlan":
+        """Return what an erasure of an agent takes: of the main one all that agents have of this user."""
+        from elytron_agent.loop.removal import RemovalPlan, SharedMemory
 
         shared = SharedMemory.KEPT if known.subagent is not None else SharedMemory.ERASED
         try:
-            gone = await delete_agent(self.memory, known.name, dry_run=dry_run, shared=shared)
+            return await self._removal("").plan(known.name, shared=shared)
         except NotFound:
             # A subagent that was never spoken to has nothing but its name.
-            gone = AgentRemoval(agents=(known.name,), dry_run=dry_run)
-        if known.subagent is not None and not dry_run:
+            return RemovalPlan((known.name,), {}, frozenset(), frozenset())
+
+    async def delete(self, known: KnownAgent, /) -> "RemovalPlan":
+        """Erase an agent, and return what was erased. What was said elsewhere stays."""
+        plan = await self.removal(known)
+        await self._removal("").carry_out(plan)
+        if known.subagent is not None:
             await self.subagents.delete(known.subagent.name)
-        return gone
+        return plan
+
+    def _removal(self, reason: str) -> "ThreadRemoval":
+        from elytron_agent.loop.removal import ThreadRemoval
+
+        return ThreadRemoval(self.memory, self.records, self.scope, reason)
 
     async def clear(self, known: KnownAgent, /) -> int:
         """Erase what was said in an agent's thread, and return how many memories that were; the agent stays."""
-        from elytron_agent.loop.removal import ThreadRemoval
-
-        removal = ThreadRemoval(self.memory, self.records, self.scope, "its conversation was deleted")
+        removal = self._removal("its conversation was deleted")
         found = [each async for each in removal.memories_in(known.name)]
         await removal.erase(found)
         return len(found)
@@ -296,8 +307,8 @@ class UserAgents:
         subagent = known.subagent
         blocks = await BlockShelf(self.memory).list() if subagent is None else ()
         runs = (await self._journal.head(known.name))[0].runs if subagent is None else 0
-        known_blocks = [ShownBlock(label=block.label, value=block.value) for block in blocks]
-        is_first = subagent is None and is_first_time(runs, known_blocks)
+        is_first = subagent is None and is_first_time(runs, shown_blocks(blocks))
+        welcome = await self._journal.welcome(known.name) if is_first and not runs else None
         return AgentAnswer(
             id=known.id,
             kind="main" if subagent is None else "subagent",
@@ -309,7 +320,7 @@ class UserAgents:
             created_at=known.stored.created_at,
             preferences=await self.preferences(),
             is_first_time=is_first,
-            welcome=WELCOME if is_first and runs == 0 else (),
+            welcome=welcome.texts if welcome is not None else (),
             model_health=health,
         )
 

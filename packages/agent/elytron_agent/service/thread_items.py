@@ -14,7 +14,7 @@ from typing import Final
 from elytron.api import MemoryFace
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.runs.journal import MARK, RunJournal, RunRecord, run_of_documents
+from elytron_agent.runs.journal import ITEM_MARK, WELCOMED, RunJournal, RunRecord, run_of_documents
 from elytron_agent.service.wire import ItemList, ItemReaction, ItemRole, ThreadItem
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
@@ -30,7 +30,6 @@ from elytron_core.scope import Scope
 _OF_RUN: Final = re.compile(r"([\w-]{1,100})\.([0-9]{1,4})")
 _OF_MEMORY: Final = re.compile(r"([0-9a-f]+\.[0-9a-f]{12})(#[0-9]{1,4})?")
 _STEP_DIGITS: Final = 4
-_MARK: Final = f"{MARK}item."
 
 
 class ItemOrder(StrEnum):
@@ -100,7 +99,9 @@ class ThreadItems:
         return await self._note(item_id, change)
 
     async def react(self, item_id: str, reaction: ItemReaction | None, /) -> ThreadItem:
-        """Set the reaction to an item, or take it off. Raises NotFound."""
+        """Set the reaction to an item, or take it off; the next requests to the model show it. Raises NotFound."""
+        if (run := run_of_item(item_id)) is not None:
+            await self._journal.note_reacted(self._agent, run)
         return await self._note(item_id, lambda mark: mark.model_copy(update={"reaction": reaction}))
 
     async def _note(self, item_id: str, change: Callable[[ItemMark], ItemMark]) -> ThreadItem:
@@ -110,7 +111,7 @@ class ThreadItems:
         named = _OF_RUN.fullmatch(item_id)
         if named is None:
             raise NotFound(what="item", name=item_id, way_out="items that were imported take no notes")
-        namespace, key = copies_of_turn(named[1], self._agent), f"{_MARK}{int(named[2]):0{_STEP_DIGITS}}"
+        namespace, key = copies_of_turn(named[1], self._agent), f"{ITEM_MARK}{int(named[2]):0{_STEP_DIGITS}}"
         while True:
             known = await self._records.get(namespace, key)
             before = ItemMark.model_validate(known.value) if known is not None else ItemMark()
@@ -127,6 +128,26 @@ class ThreadItems:
             return item.model_copy(update=dict(made))
 
     async def _items(self, after: str | None, order: ItemOrder) -> AsyncIterator[ThreadItem]:
+        """Yield the items behind `after`: the first words to the person are before those of all runs."""
+        is_down = order is ItemOrder.DESCENDING
+        welcome = await self._welcome_items()
+        is_welcome = after is not None and run_of_item(after) == WELCOMED
+        behind = welcome[::-1] if is_down else welcome
+        if is_welcome:
+            behind = behind[behind.index(_item_in(behind, after or "")) + 1 :]
+        elif after is not None and not is_down:
+            behind = ()
+        if not is_down:
+            for item in behind:
+                yield item
+        if not (is_down and is_welcome):
+            async for item in self._items_of_runs(None if is_welcome else after, order):
+                yield item
+        if is_down:
+            for item in behind:
+                yield item
+
+    async def _items_of_runs(self, after: str | None, order: ItemOrder) -> AsyncIterator[ThreadItem]:
         is_down = order is ItemOrder.DESCENDING
         cursor: str | None = None
         begun: Sequence[ThreadItem] = ()
@@ -183,8 +204,28 @@ class ThreadItems:
         run = await self._run(head.open) if head.open is not None else None
         return _run_items(run) if run is not None and run.record.end is None else ()
 
+    async def _welcome_items(self) -> Sequence[ThreadItem]:
+        """Return the first words to the person as items, before those of any run; none if there were no such words."""
+        welcome = await self._journal.welcome(self._agent)
+        if welcome is None:
+            return ()
+        marks = _marks_of(await self._journal.documents(WELCOMED))
+        return [
+            ThreadItem(
+                id=item_name(WELCOMED, step),
+                role=ItemRole.ASSISTANT,
+                text=text,
+                created_at=welcome.at,
+                run_id=WELCOMED,
+                **dict(marks.get(step, ItemMark())),
+            )
+            for step, text in enumerate(welcome.texts, 1)
+        ]
+
     async def _turn_of_item(self, item_id: str) -> Sequence[ThreadItem]:
         """Return the items of the turn that an item is in. Raises NotFound."""
+        if run_of_item(item_id) == WELCOMED:
+            return await self._welcome_items()
         if (named := _OF_RUN.fullmatch(item_id)) is not None:
             run = await self._run(named[1])
             if run is not None and run.record.end is None:
@@ -275,9 +316,9 @@ def _mark_of(item: ThreadItem) -> ItemMark:
 
 def _marks_of(documents: Sequence[Record]) -> dict[int, ItemMark]:
     return {
-        int(each.key.removeprefix(_MARK)): ItemMark.model_validate(each.value)
+        int(each.key.removeprefix(ITEM_MARK)): ItemMark.model_validate(each.value)
         for each in documents
-        if each.key.startswith(_MARK)
+        if each.key.startswith(ITEM_MARK)
     }
 
 

@@ -16,6 +16,7 @@ from pydantic.alias_generators import to_camel
 from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.shelf import broken_rules, learning_refusal, refusal_of
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.strategies.strategy import RunMemory, TurnExchange, session_search
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core.clock import Clock, SystemClock
@@ -452,7 +453,7 @@ class CuratedStrategy:
     async def before_run(self, _conversation: str, _prompt: str, /) -> RunMemory:
         """Return the snapshot of this run, and its tools. What they change shows in the next run."""
         shown = [await self._shown(target) for target in ListTarget]
-        tools = (MemoryTool(self._store).tool, session_search(self._memory))
+        tools = (MemoryTool(self._store).tool, session_search(AgentMemoryView.of(self._memory)))
         return RunMemory(system="\n\n".join(filter(None, shown)), tools=tools)
 
     async def _shown(self, target: ListTarget) -> str:

@@ -20,6 +20,7 @@ from elytron_agent import limits
 from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import BlockShelf, MemoryBlock, text_of
 from elytron_agent.blocks.toolset import BlockTools, ToolNaming
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.strategies.curated_memory import CuratedSettings, CuratedStrategy
 from elytron_agent.strategies.gateway import GatewayPlace, GatewayStrategy, Tell, stored_events
 from elytron_agent.strategies.strategy import (
@@ -70,7 +71,8 @@ class RuntimeStrategy:
         self._settings = settings or RuntimeSettings()
         agent = self._settings.agent
         self._shelf = BlockShelf(memory, agent=agent, shared=self._settings.shared_blocks)
-        self._archive = ArchivalMemory(memory, agent=agent)
+        # Blocks and archive may be an agent's own; what was said is searched everywhere.
+        self._view = AgentMemoryView(memory, self._shelf, ArchivalMemory(memory, agent=agent))
 
     async def before_run(self, conversation: str, prompt: str, /) -> RunMemory:
         """Return the blocks, what answers the prompt, and the tools of memory."""
@@ -87,14 +89,8 @@ class RuntimeStrategy:
             reference=reference,
             placement=ReferencePlacement.TAIL,
             tools=(
-                *BlockTools(
-                    self._memory,
-                    shelf=self._shelf,
-                    archive=self._archive,
-                    seen=blocks,
-                    naming=self._settings.tool_names,
-                ).tools,
-                session_search(self._memory),
+                *BlockTools(self._view, seen=blocks, naming=self._settings.tool_names).tools,
+                session_search(self._view),
             ),
         )
 
@@ -226,7 +222,7 @@ class LoadedStrategy:
                 return CuratedStrategy(memory, settings=settings, folder=folder, clock=self._clock)
             case GatewayPlace() as place:
                 tell = self._tell or stored_events(memory)
-                return GatewayStrategy(place, tell=tell, tools=(session_search(memory),))
+                return GatewayStrategy(place, tell=tell, tools=(session_search(AgentMemoryView.of(memory)),))
             case RuntimeSettings() as settings:
                 return RuntimeStrategy(memory, settings=settings)
             case _:

@@ -7,9 +7,9 @@ from typing import Annotated, Protocol, assert_never
 
 from pydantic import AliasChoices, Field
 
-from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.archive import answer_of, search_conversations
+from elytron_agent.blocks.archive import answer_of
+from elytron_agent.blocks.view import AgentMemoryView
 from elytron_agent.tool import CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
@@ -123,12 +123,11 @@ class SessionSearchArguments(ToolArguments):
     ]
 
 
-def session_search(memory: MemoryFace, /) -> Tool:
-    """Return the tool over the transcripts in `memory`. Each line has the time, the session and the words."""
+def session_search(view: AgentMemoryView, /) -> Tool:
+    """Return the tool over the transcripts in an agent's view. Each line has the time, the session and the words."""
 
     async def search(given: SessionSearchArguments, _key: CallKey, /) -> ToolAnswer:
-        found = await search_conversations(memory, given.query, limit=given.limit, conversation=given.session_id)
-        return answer_of(found)
+        return answer_of(await view.search_conversations(given.query, limit=given.limit, conversation=given.session_id))
 
     return typed_tool(
         "session_search",

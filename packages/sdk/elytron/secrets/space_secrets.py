@@ -288,12 +288,13 @@ class SpaceSecrets:
         """
         keeper, _ = self._opened_parts()
         first = await keeper.proven_key(await self._sealed_one(place), secret)
-        keys = {first.terms: first}
+        keys = [first]
         async for space, seat in self._seats(place):
-            key = first
-            # Other terms are of a space that was sealed by itself, or of a change that was cut short.
-            if seat is not None and seat.terms is not None and (key := keys.get(seat.terms, first)).terms != seat.terms:
-                key = keys[seat.terms] = await keeper.key_of(secret, seat.terms)
+            terms = first.terms if seat is None or seat.terms is None else seat.terms
+            key = next((key for key in keys if key.terms == terms), None)
+            if key is None:  # of a space that was sealed by itself, or of a change that was cut short
+                key = await keeper.key_of(secret, terms)
+                keys.append(key)
             yield space, seat, key
 
     async def _sealed_one(self, place: SpaceId) -> SpaceId:

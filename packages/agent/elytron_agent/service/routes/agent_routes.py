@@ -15,7 +15,6 @@ from starlette.responses import Response
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY
 from elytron_adapter.http.responses import shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
-from elytron_agent.loop.removal import AgentRemoval
 from elytron_agent.loop.run_input import check_input
 from elytron_agent.loop.tools import SubagentCreator
 from elytron_agent.runs.settings import AgentSettings, UserPreferences
@@ -254,13 +253,16 @@ async def _agent_of(call: AgentCall) -> KnownAgent:
 
 async def _delete_agent(call: AgentCall, known: KnownAgent) -> wire.DeletionAnswer:
     dry_run = call.flag("dry_run")
+    plan = await call.user.removal(known)
+    gone = plan.report(dry_run=dry_run)
     if not dry_run:
         # Runs and schedules end first, for they would write to what is erased.
         agents = [known] if known.subagent is not None else [known, *await call.user.known_subagents(main=known)]
         for each in agents:
             await call.service.desk.cancel(call.user, each)
         await ScheduleShelf(call.user).cancel_all(thread=known.name if known.subagent is not None else None)
-    gone: AgentRemoval = await call.user.delete(known, dry_run=dry_run)
+        # The ends of schedules erase some of the plan already.
+        gone = (await call.user.delete(known)).report(earlier=plan)
     return wire.DeletionAnswer(
         deleted=not dry_run, dry_run=dry_run, agents=len(gone.agents), records=gone.records, memories=gone.memories
     )

@@ -17,6 +17,7 @@ from pydantic import Field
 from elytron.context import Beat, JobBlocked, OperationContext
 from elytron_agent import limits
 from elytron_agent.context import local_time
+from elytron_agent.loop.tools import MemoryMode
 from elytron_agent.runs.events import ANSWERS, StopReason
 from elytron_agent.runs.journal import RunRecord
 from elytron_agent.service.chat_turn import TurnDesk, TurnRequest
@@ -266,8 +267,12 @@ class CancelArguments(ToolArguments):
 
 
 def schedule_tools(user: UserAgents, known: KnownAgent, /) -> Sequence[Tool]:
-    """Return the tools of an agent over the schedules of its user."""
+    """Return the tools of an agent over the schedules of its user; with a memory of its own, over its own schedules."""
     shelf = ScheduleShelf(user)
+    is_shared = known.subagent is None or known.subagent.memory is MemoryMode.SHARED
+
+    async def shown() -> list[KnownSchedule]:
+        return [each for each in await shelf.list() if is_shared or each.stored.agent_id == known.id]
 
     async def make(given: ScheduleArguments, key: CallKey, /) -> ToolAnswer:
         refusal = await _schedule_refusal(user, known, key.run, given.task)
@@ -278,12 +283,13 @@ def schedule_tools(user: UserAgents, known: KnownAgent, /) -> Sequence[Tool]:
         return ToolAnswer(text=f"Scheduled. {await _schedule_line(user, made)}")
 
     async def show(_given: NoArguments, _key: CallKey, /) -> str:
-        found = [each for each in await shelf.list() if each.stored.next_due is not None]
+        found = [each for each in await shown() if each.stored.next_due is not None]
         return "\n".join([await _schedule_line(user, each) for each in found]) or "There are no schedules."
 
     async def end(given: CancelArguments, _key: CallKey, /) -> ToolAnswer:
         try:
-            gone = await shelf.cancel(given.schedule_id)
+            is_known = given.schedule_id in {each.stored.id for each in await shown()}
+            gone = await shelf.cancel(given.schedule_id if is_known else "")
         except NotFound:
             return ToolAnswer(text="There is no schedule of this id. `list_schedules` shows them.", is_error=True)
         return ToolAnswer(text=f"Cancelled: {gone.words.name or gone.words.task}")

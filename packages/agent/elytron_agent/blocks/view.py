@@ -1,0 +1,43 @@
+"""The memory that one agent may see. Its tools and the parts of its context reach memory only through this."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from elytron.api import MemoryFace
+from elytron_agent import limits
+from elytron_agent.blocks.archive import ArchivalMemory, search_conversations
+from elytron_agent.blocks.shelf import BlockShelf
+from elytron_core.contracts.recall import RecallFilters, RecallHit
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMemoryView:
+    """An agent's view of a memory; with `agent`, of what is that agent's own, else of what the agents of it share."""
+
+    memory: MemoryFace
+    blocks: BlockShelf
+    archive: ArchivalMemory
+    agent: str | None = None
+
+    @classmethod
+    def of(cls, memory: MemoryFace, /, *, agent: str | None = None, blocks: BlockShelf | None = None) -> Self:
+        """Return the view of an agent with a memory of its own, None: of the shared one; `blocks` replaces its own."""
+        shelf = blocks if blocks is not None else BlockShelf(memory, agent=agent)
+        return cls(memory, shelf, ArchivalMemory(memory, agent=agent), agent)
+
+    @property
+    def is_shared(self) -> bool:
+        """Return whether the agent sees what its user said anywhere, and what was drawn from that."""
+        return self.agent is None
+
+    def filters(self, **fields: Any) -> RecallFilters:
+        """Return the filters of a recall, within the view."""
+        return RecallFilters(**fields, **({} if self.agent is None else {"agents": (self.agent,)}))
+
+    async def search_conversations(
+        self, query: str, /, *, limit: int = limits.CONVERSATION_HITS, conversation: str | None = None
+    ) -> Sequence[RecallHit]:
+        """Return the messages and summaries that answer `query`, of all conversations in the view or of one."""
+        filters = self.filters(conversations=() if conversation is None else (conversation,))
+        return await search_conversations(self.memory, query, limit=limit, filters=filters)
