@@ -1,6 +1,7 @@
 """The context of a request: its messages in the order that keeps a provider's cache, and the reference beside them."""
 
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from difflib import get_close_matches
@@ -15,7 +16,7 @@ from elytron_core.clock import Instant, as_datetime
 from elytron_core.errors import InvalidInput
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
-from elytron_core.policy.projection.sections import clip_text, escape_line, escape_links
+from elytron_core.policy.projection.sections import JOINERS, clip_text, escape_line, escape_links
 from elytron_core.ports.chat import ChatRole, InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 
 
@@ -60,10 +61,12 @@ class WindowSummary(Value):
 
 
 class ThreadLease(Value):
-    """Hold of one process on a thread. It ends at `until`, if its holder does not renew it."""
+    """Hold of one process on a thread. It ends at `until` unless its holder renews it, or with the process."""
 
     holder: str
     until: Instant
+    process: str = ""
+    """Identity of the process, by which others on its machine see that it has ended; empty if it has none."""
 
 
 class ThreadHead(Value):
@@ -452,11 +455,15 @@ def context_tail(parts: TailParts, /, *, mark: str) -> str:
 
 
 def _block_text(block: ShownBlock) -> str:
-    about = f" ({escape_line(block.description)})" if block.description else ""
-    label = escape_line(block.label)
-    return (
-        f"[block {label}{about}{', read-only' if block.is_read_only else ''}]\n{guard_text(block.value) or '(empty)'}"
-    )
+    """Return a block with its heading; the lines below are indented, so that none of them can be a heading."""
+    about = f" ({_heading_part(block.description)})" if block.description else ""
+    head = f"[block {_heading_part(block.label)}{about}{', read-only' if block.is_read_only else ''}]"
+    lines = (guard_text(block.value) or "(empty)").split("\n")
+    return "\n".join((head, *(f"  {_HEADING.sub('(block', line)}" for line in lines)))
+
+
+def _heading_part(text: str) -> str:
+    return escape_line(text).replace("[", "(").replace("]", ")")
 
 
 def _reference_line(memory: RecalledMemory, zone: str) -> str:
@@ -465,6 +472,12 @@ def _reference_line(memory: RecalledMemory, zone: str) -> str:
     text = escape_links(memory.text) if memory.is_outside else escape_line(memory.text)
     outside = " (from outside)" if memory.is_outside else ""
     return f"- [{label}{outside}] {clip_words(text, limits.RECALLED_CHARS)}"
+
+
+_HEADING: Final = re.compile(
+    rf"[\[\uff3b\u3010\u27e6][\s{JOINERS}]*+" + "".join(f"{letter}[{JOINERS}]*+" for letter in "block"), re.IGNORECASE
+)
+"""Beginning of what looks like the heading of a block."""
 
 
 def is_outside(trust: TrustLevel | None, /) -> bool:

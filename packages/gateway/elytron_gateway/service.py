@@ -217,6 +217,8 @@ class MemoryGateway:
         # Noted behind it, so that a flush that an upstream could not do is done by the next.
         await self._sessions.flushed(owner, request.session_id, through=session.messages)
         is_new = done.extracted if done.extracted is not None else session.flushed < session.messages
+        # Of several flushes at once, one may note the turns from which another drew the facts.
+        is_new = is_new or done.memories > 0
         status = "extracted" if is_new else "no_extraction"
         return wire.FlushAnswer(session_id=request.session_id, status=status, memories=done.memories)
 

@@ -107,10 +107,13 @@ async def search_conversations(
     no recall finds unasked, and archival memories are left out, and so is a summary of a conversation that has a
     private message.
     """
-    update = {"planes": (RecallPlane.TRANSCRIPT, RecallPlane.SUMMARY), "where": (NOT_ARCHIVAL, NOT_PUT_IN)}
-    if conversation is not None:
-        update["conversations"] = (conversation,)
-    filters = (filters or RecallFilters()).model_copy(update=update)
+    filters = (filters or RecallFilters()).model_copy(
+        update={
+            "planes": (RecallPlane.TRANSCRIPT, RecallPlane.SUMMARY),
+            "conversations": () if conversation is None else (conversation,),
+            "where": (NOT_ARCHIVAL, NOT_PUT_IN),
+        }
+    )
     hits = answering_hits(await memory.recall(query, limit=limit, filters=filters))
     summed_up = {hit.conversation for hit in hits if hit.plane is RecallPlane.SUMMARY and hit.conversation is not None}
     withheld = {name for name in summed_up if await _has_withheld(memory, name)}

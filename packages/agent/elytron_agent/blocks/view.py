@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
@@ -31,13 +31,15 @@ class AgentMemoryView:
         """Return whether the agent sees what its user said anywhere, and what was drawn from that."""
         return self.agent is None
 
-    def filters(self, **fields: Any) -> RecallFilters:
-        """Return the filters of a recall, within the view."""
-        return RecallFilters(**fields, **({} if self.agent is None else {"agents": (self.agent,)}))
+    @property
+    def filters(self) -> RecallFilters:
+        """Return the filters that keep a recall within the view."""
+        return RecallFilters(agents=() if self.agent is None else (self.agent,))
 
     async def search_conversations(
         self, query: str, /, *, limit: int = limits.CONVERSATION_HITS, conversation: str | None = None
     ) -> Sequence[RecallHit]:
         """Return the messages and summaries that answer `query`, of all conversations in the view or of one."""
-        filters = self.filters(conversations=() if conversation is None else (conversation,))
-        return await search_conversations(self.memory, query, limit=limit, filters=filters)
+        return await search_conversations(
+            self.memory, query, limit=limit, conversation=conversation, filters=self.filters
+        )

@@ -84,7 +84,7 @@ class TurnRecall:
             # Memories that are shown already may be among the best, and are left out below.
             limit=limits.RECALL_LIMIT + min(len(beside), core_limits.RECALL_MAX - limits.RECALL_LIMIT),
             min_score=core_limits.PROJECTED_SCORE,
-            filters=self.view.filters(),
+            filters=self.view.filters,
         )
         task = asyncio.ensure_future(self.view.memory.recall(request))
         self._late.add(task)

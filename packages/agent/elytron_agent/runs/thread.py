@@ -18,6 +18,7 @@ from elytron_agent.context import (
     uncompact_head,
 )
 from elytron_agent.runs.journal import AGENTS, RunClosing, RunEnd, RunInput, RunJournal
+from elytron_agent.runs.process import is_gone, own_process
 from elytron_core.clock import Clock, Instant
 from elytron_core.errors import ElytronError, NotFound, PreconditionFailed, ThreadBusy
 from elytron_core.model import Value
@@ -93,7 +94,7 @@ class AgentThread:
     def is_taken(self) -> bool:
         """Return whether another process runs the thread, as it was read last."""
         lease = self.head.lease
-        return lease is not None and lease.holder != self.journal.by and lease.until > self.clock.now()
+        return lease is not None and lease.holder != self.journal.by and holds_thread(lease, self.clock.now())
 
     async def store(self, head: ThreadHead, /) -> None:
         """Store `head` in the place of the one that is held, with this process's lease. Raises Conflict."""
@@ -175,7 +176,7 @@ class AgentThread:
 
     def _leased(self, head: ThreadHead, *, is_mine: bool) -> ThreadHead:
         until = Instant(self.clock.now() + round(self.lease_s * 1000))
-        lease = ThreadLease(holder=self.journal.by, until=until) if is_mine else None
+        lease = ThreadLease(holder=self.journal.by, until=until, process=own_process()) if is_mine else None
         return head.model_copy(update={"lease": lease})
 
     def _take(self, head: ThreadHead, version: int) -> None:
@@ -248,14 +249,20 @@ class AgentThread:
             return frozenset()
 
 
+def holds_thread(lease: ThreadLease | None, now: Instant, /) -> bool:
+    """Return whether a process runs the thread: its lease is not over, and the process is not known to have ended."""
+    return lease is not None and lease.until > now and not is_gone(lease.process)
+
+
 _KEY: Final = "queue"
 
 
 class QueuedTurn(Value):
-    """A turn in the queue. It is dropped at `until`, if its process no longer renews it."""
+    """A turn in the queue. It is dropped at `until` unless its process renews it, or with the process."""
 
     id: str
     until: Instant
+    process: str = ""
 
 
 class WaitingTurns(Value):
@@ -284,7 +291,7 @@ class ThreadQueue:
         def add(turns: tuple[QueuedTurn, ...]) -> tuple[QueuedTurn, ...]:
             if len(turns) >= limits.QUEUED_RUNS:
                 raise ThreadBusy(thread=self._thread)
-            return (*turns, QueuedTurn(id=turn, until=self._until()))
+            return (*turns, QueuedTurn(id=turn, until=self._until(), process=own_process()))
 
         await self._change(add)
 
@@ -317,7 +324,7 @@ class ThreadQueue:
 
     def _alive(self, waiting: WaitingTurns) -> tuple[QueuedTurn, ...]:
         now = self._clock.now()
-        return tuple(each for each in waiting.turns if each.until > now)
+        return tuple(each for each in waiting.turns if each.until > now and not is_gone(each.process))
 
     async def _read(self) -> tuple[WaitingTurns, int]:
         found = await self._records.get(self._place, _KEY)

@@ -18,7 +18,7 @@ from elytron_agent.loop.tools import MemoryMode, Subagent, SubagentCreator, Suba
 from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord, ThreadWelcome, in_thread
 from elytron_agent.runs.settings import RunBudget, UserPreferences
 from elytron_agent.runs.source import WELCOME, is_first_time, shown_blocks
-from elytron_agent.runs.thread import ThreadQueue
+from elytron_agent.runs.thread import ThreadQueue, holds_thread
 from elytron_agent.service.thread_items import ThreadItems
 from elytron_agent.service.wire import (
     AgentAnswer,
@@ -200,7 +200,7 @@ class UserAgents:
     async def is_taken(self, thread: str, /) -> bool:
         """Return whether a process runs the thread now."""
         head, _ = await self.journal(thread).head(thread)
-        return head.lease is not None and head.lease.until > self.memory.context.clock.now()
+        return holds_thread(head.lease, self.memory.context.clock.now())
 
     def journal(self, thread: str, /) -> RunJournal:
         """Return the journal of a thread."""
@@ -327,8 +327,7 @@ class UserAgents:
     async def has_broken_run(self, known: KnownAgent, /) -> bool:
         """Return whether a run of the thread is not over, and no process runs it."""
         head, _ = await self.journal(known.name).head(known.name)
-        is_held = head.lease is not None and head.lease.until > self.memory.context.clock.now()
-        return head.open is not None and not is_held
+        return head.open is not None and not holds_thread(head.lease, self.memory.context.clock.now())
 
     async def window(self, known: KnownAgent, /) -> tuple[str, ...]:
         """Return the runs in the window of an agent, oldest first."""

@@ -1,7 +1,7 @@
 """The transcript plane: what was said, by whom and when. Evidence, never silently a belief."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, assert_never
 
@@ -123,7 +123,24 @@ MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 Metadata = dict[Name, str | int | float | bool | None]
 """A host's verbatim items of a turn, as stored."""
 
+FLAGS = (PRIVATE, STORE)
+"""Metadata that decides who sees a turn: given as anything but true or false, it would decide nothing."""
 _INTEGER_MAX = 10**300
+
+
+def require_flags(metadata: Mapping[str, object], /) -> None:
+    """Raise ValueError for a flag in another form than true or false, or under a name that is no flag's."""
+    for name, value in metadata.items():
+        flag = name.strip().casefold()
+        if flag in FLAGS and not (name == flag and (value is None or isinstance(value, bool))):
+            raise ValueError(f"has {flag!r} in a form that has no effect: give it as {flag!r}: true or false")
+
+
+def _flagged(metadata: dict[str, str | int | float | bool | None]) -> dict[str, str | int | float | bool | None]:
+    require_flags(metadata)
+    return metadata
+
+
 GivenMetadata = Annotated[
     dict[
         Name,
@@ -134,6 +151,7 @@ GivenMetadata = Annotated[
         | None,
     ],
     Field(max_length=limits.METADATA_KEYS),
+    AfterValidator(_flagged),
 ]
 """The same as it may be given: bounded, and with nothing that JSON has no word for."""
 

@@ -26,6 +26,7 @@ from elytron_agent.runs.events import (
 )
 from elytron_agent.runs.journal import RunEnd, RunInput, RunRecord
 from elytron_agent.runs.settings import AgentSettings
+from elytron_agent.runs.thread import holds_thread
 from elytron_agent.service.chat_turn import INTERNAL, TurnLines, TurnTicket
 from elytron_agent.service.companion import KnownAgent, UserAgents, config_of
 from elytron_agent.service.events import TurnFeed
@@ -376,7 +377,7 @@ class ResponseDesk:
         if known.is_over or document.is_cancelled or self.is_busy(user, document):
             return
         head = await ResponseShelf(user).head(document.thread)
-        if head.lease is not None and head.lease.until > user.memory.context.clock.now():
+        if holds_thread(head.lease, user.memory.context.clock.now()):
             return
         given = await self.read_items(user, document.items, {}) if known.record is None else GivenInput()
         main = await user.answering()
@@ -390,8 +391,7 @@ class ResponseDesk:
         await shelf.put(document.model_copy(update={"is_cancelled": True}))
         await self._lines.cancel((user.space, document.thread), name=document.id)
         head = await shelf.head(document.thread)
-        is_held = head.lease is not None and head.lease.until > user.memory.context.clock.now()
-        if head.open == document.id and not is_held:
+        if head.open == document.id and not holds_thread(head.lease, user.memory.context.clock.now()):
             agent = self._agent(
                 ResponseTurn(user, await user.answering(), document, GivenInput()), AgentSettings(enabled=True)
             )

@@ -10,12 +10,26 @@ from pydantic import AfterValidator, ConfigDict, Discriminator, Field, JsonValue
 from elytron_agent import limits
 from elytron_agent.service.wire import DataUrl, ImageUrl
 from elytron_core.model import Request, Value
+from elytron_core.planes.transcript import FLAGS
 
 RESPONSE_PREFIX: Final = "resp_"
 THREAD_PREFIX: Final = "conv_"
+
+
+def _without_flags(metadata: dict[str, str]) -> dict[str, str]:
+    if any(name.strip().casefold() in FLAGS for name in metadata):
+        raise ValueError(
+            f"has {' or '.join(map(repr, FLAGS))}, which cannot be set as text and would have no effect: leave it out,"
+            " and do not send what is not to be stored"
+        )
+    return metadata
+
+
 Metadata = Annotated[
     dict[Annotated[str, Field(max_length=64)], Annotated[str, Field(max_length=512)]], Field(max_length=16)
 ]
+GivenMetadata = Annotated[Metadata, AfterValidator(_without_flags)]
+"""Metadata as a request may give it."""
 Id = Annotated[str, Field(min_length=1, max_length=limits.RESPONSE_ID_CHARS)]
 Text = Annotated[str, Field(max_length=limits.INPUT_CHARS * 4)]
 ToolName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
@@ -204,7 +218,7 @@ class ResponseForm(Request):
     max_output_tokens: Annotated[int, Field(ge=1)] | None = None
     max_tool_calls: Annotated[int, Field(ge=0)] | None = None
     parallel_tool_calls: bool | None = None
-    metadata: Metadata | None = None
+    metadata: GivenMetadata | None = None
     truncation: Literal["auto", "disabled"] | None = None
     include: tuple[Annotated[str, Field(max_length=100)], ...] | None = None
     reasoning: dict[str, JsonValue] | None = None
@@ -414,14 +428,14 @@ class ItemPage(Value):
 class ConversationRequest(Request):
     """Begin a conversation."""
 
-    metadata: Metadata | None = None
+    metadata: GivenMetadata | None = None
     items: Annotated[tuple[InputItem, ...], Field(max_length=limits.CONVERSATION_ITEMS)] | None = None
 
 
 class MetadataChange(Request):
     """Set a conversation's metadata."""
 
-    metadata: Metadata | None = None
+    metadata: GivenMetadata | None = None
 
 
 class ItemsRequest(Request):
