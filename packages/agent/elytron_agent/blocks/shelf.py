@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.blocks.injections import translated_rules
+from elytron_agent.blocks.injections import broken_translations
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.contracts.facts import FactDraft
@@ -55,12 +55,8 @@ def broken_rules(text: str, /) -> tuple[str, ...]:
     plain = unicodedata.normalize("NFKC", text)
     hidden = any(_is_hidden(char) for char in plain)
     bare = "".join(char for char in plain if char in _KEPT or not unicodedata.category(char).startswith("C"))
-    found = [
-        name
-        for name, rule in _COMPILED.items()
-        if rule.search(bare) is not None
-        or ((other := translated_rules().get(name)) is not None and other.search(bare) is not None)
-    ]
+    english = (name for name, rule in _COMPILED.items() if rule.search(bare) is not None)
+    found = list(dict.fromkeys((*english, *broken_translations(bare))))
     return (*found, INVISIBLE) if hidden else tuple(found)
 
 
