@@ -3,6 +3,8 @@
 import pytest
 from tests.agent.service.served import ServedAgents, ServedUser, served
 
+from elytron_agent.runs.source import WELCOME
+
 pytestmark = pytest.mark.anyio
 
 
@@ -32,13 +34,13 @@ async def test_pages_meet_without_gap_or_overlap_in_both_orders() -> None:
                     break
                 after = f"&after={page['last_id']}"
             assert found == expected
-    assert whole == [text for n in range(5) for text in (f"message {n}", f"You said: message {n}")]
+    assert whole == [*WELCOME, *(text for n in range(5) for text in (f"message {n}", f"You said: message {n}"))]
 
 
 async def test_a_message_counts_as_delivered_once_by_its_frame_or_by_its_devices_word() -> None:
     async with served() as server:
         ada = await talked(server, 1)
-        (answer, mine) = (await ada.made("GET", "/items"))["data"]
+        (answer, mine) = (await ada.made("GET", "/items?limit=2"))["data"]
         again = await ada.made("POST", f"/items/{answer['id']}/delivered")
         first = await ada.made("POST", f"/items/{mine['id']}/delivered")
         second = await ada.made("POST", f"/items/{mine['id']}/delivered")
@@ -50,7 +52,7 @@ async def test_a_message_counts_as_delivered_once_by_its_frame_or_by_its_devices
 async def test_a_reaction_has_at_most_sixteen_characters_and_is_taken_off() -> None:
     async with served() as server:
         ada = await talked(server, 1)
-        (answer, _) = (await ada.made("GET", "/items"))["data"]
+        (answer, _) = (await ada.made("GET", "/items?limit=2"))["data"]
         path = f"/items/{answer['id']}/reaction"
         set_on = await ada.made("POST", path, {"emoji": "👍"})
         longest = await ada.made("POST", path, {"emoji": "x" * 16})
