@@ -14,6 +14,7 @@ from tests.transports.listener import listening
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
+from elytron_agent.runs.journal import WELCOMED
 from elytron_agent.service.companion import ServiceSettings
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import FrozenClock, Instant
@@ -98,6 +99,11 @@ class ServedUser:
         answer = await self.call(method, path, body, **headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    async def items(self, query: str = "", *, thread: str = "") -> Any:
+        """Return a page of a thread's items, without the first words to the person."""
+        page = await self.made("GET", f"{thread}/items{query}")
+        return page | {"data": [item for item in page["data"] if item["run_id"] != WELCOMED]}
 
     @asynccontextmanager
     async def stream(

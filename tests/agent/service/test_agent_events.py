@@ -181,7 +181,7 @@ async def test_what_a_killed_process_did_not_log_is_logged_at_the_next_look() ->
         clock.advance(10_000)
         async with ada.stream("GET", "/events?after=0") as events:
             seen = await until_done(events)
-        again = await ada.made("GET", "/items")
+        again = await ada.items()
     assert shape(seen) == [("agent.typing", None), ("agent.message", "Hello."), ("agent.done", None)]
     assert {event.data["run_id"] for event in seen} == {run}
     assert len(again["data"]) == 2

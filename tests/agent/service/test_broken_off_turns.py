@@ -64,7 +64,7 @@ async def test_a_turn_goes_on_behind_what_it_had_said_when_its_server_closed(tmp
         again = type(ada)(second.client, ada.key)
         async with again.stream("GET", "/events?after=0") as events:
             seen = await until_done(events)
-        items = (await again.made("GET", f"{path}/items?order=asc"))["data"]
+        items = (await again.items("?order=asc", thread=path))["data"]
         archived = await again.made("POST", "/memory/search", {"query": "sail"})
     assert [event.kind for event in begun] == ["agent.typing", "agent.message"]
     assert [event.data["message"] for event in seen if event.kind == "agent.message"] == ["One moment.", "It is noted."]
@@ -85,10 +85,10 @@ async def test_what_was_imported_is_shown_and_takes_no_notes() -> None:
         write = elytron.TranscriptWrite(turns=(elytron.TurnDraft(messages=messages),))
         await server.memory.write(elytron.MemoryWriteRequest(scope=scope, write=write))
         await ada.chat("And a new one.")
-        items = (await ada.made("GET", "/items?order=asc"))["data"]
+        items = (await ada.items("?order=asc"))["data"]
         old = items[1]["id"].replace("#", "%23")
         shown = await ada.made("GET", f"/items/{old}")
-        behind = (await ada.made("GET", f"/items?order=asc&after={old}"))["data"]
+        behind = (await ada.items(f"?order=asc&after={old}"))["data"]
         refused = await ada.call("POST", f"/items/{old}/reaction", {"emoji": "👍"})
         unchanged = await ada.call("DELETE", f"/items/{old}/reaction")
     assert [item["text"] for item in items] == [

@@ -27,7 +27,7 @@ def kinds(events: Sequence[Event]) -> list[str]:
 
 async def until(user: ServedUser, count: int) -> list[str]:
     """Return the texts of the thread, oldest first, once there are `count`."""
-    while len(found := (await user.made("GET", "/items?order=asc&limit=100"))["data"]) < count:
+    while len(found := (await user.items("?order=asc&limit=100"))["data"]) < count:
         await asyncio.sleep(0.01)
     return [item["text"] for item in found]
 
@@ -93,7 +93,7 @@ async def test_a_model_that_is_down_is_an_error_and_the_words_are_kept() -> None
         ada = await server.user("ada")
         await begun(ada)
         events = await ada.chat("Remember the mast.")
-        items = await ada.made("GET", "/items")
+        items = await ada.items()
         shown = await ada.made("GET", "")
     assert kinds(events) == ["typing", "error"]
     assert (events[-1].data["code"], bool(events[-1].data["error"])) == ("failed", True)
@@ -108,7 +108,7 @@ async def test_the_same_idempotency_key_is_one_turn() -> None:
         first = await ada.chat("Hello", Idempotency_Key="k1")
         again = await ada.chat("Hello", Idempotency_Key="k1")
         other = await ada.chat("Goodbye", Idempotency_Key="k1")
-        items = await ada.made("GET", "/items")
+        items = await ada.items()
     messages = [
         [event.data["message_id"] for event in events if event.kind == "agent.message"] for events in (first, again)
     ]
@@ -149,7 +149,7 @@ async def test_the_agent_reacts_and_the_reaction_is_with_the_users_words() -> No
         ada = await server.user("ada")
         await begun(ada)
         events = await ada.chat("I passed!")
-        (mine,) = [item for item in (await ada.made("GET", "/items"))["data"] if item["role"] == "user"]
+        (mine,) = [item for item in (await ada.items())["data"] if item["role"] == "user"]
     (reaction,) = [event for event in events if event.kind == "agent.reaction"]
     assert (reaction.data["item_id"], reaction.data["emoji"]) == (mine["id"], "🎉")
     assert mine["reaction"] == {"emoji": "🎉", "by": "assistant"}
@@ -165,7 +165,7 @@ async def test_parts_bring_an_image_whose_description_is_the_items_text() -> Non
         parts = [{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": PNG}}]
         async with ada.stream("POST", "/chat", {"parts": parts}) as events:
             found = [event async for event in events]
-        items = await ada.made("GET", "/items?order=asc")
+        items = await ada.items("?order=asc")
     assert found[-1].kind == "agent.done"
     assert items["data"][0]["text"] == "What is this?\n[image: A red boat.]"
 
@@ -192,7 +192,7 @@ async def test_what_cannot_be_said_is_refused_before_the_turn(body: dict[str, An
         ada = await server.user("ada")
         await begun(ada)
         answer = await ada.call("POST", "/chat", body)
-        items = await ada.made("GET", "/items")
+        items = await ada.items()
     assert (answer.status_code, items["data"], server.model.asked) == (422, [], [])
 
 
@@ -202,7 +202,7 @@ async def test_nothing_is_kept_of_a_turn_without_store() -> None:
         await begun(ada)
         async with ada.stream("POST", "/chat", {"input": "The code is 7.", "store": False}) as events:
             found = [event async for event in events]
-        items = await ada.made("GET", "/items")
+        items = await ada.items()
         left = (await server.memory.list(user_id="ada", include_private=True)).items
     assert found[-2].data["message"] == "You said: The code is 7."
     assert (items["data"], left) == ([], ())
@@ -215,7 +215,7 @@ async def test_two_servers_over_one_store_take_turns_and_show_one_thread(tmp_pat
         elsewhere = ServedUser(other.client, ada.key)
         await begun(ada)
         await asyncio.gather(ada.chat("from the phone"), elsewhere.chat("from the laptop"))
-        here, there = await ada.made("GET", "/items"), await elsewhere.made("GET", "/items")
+        here, there = await ada.items(), await elsewhere.items()
     assert here == there
     assert {item["text"] for item in here["data"] if item["role"] == "user"} == {"from the phone", "from the laptop"}
 

@@ -33,7 +33,7 @@ async def test_a_user_enters_talks_and_sees_what_other_devices_say(chromium: Pag
         await ada.chat("from the phone")
         await chromium.until("document.querySelectorAll('.message').length === 7")
         shown = await chromium.run(SHOWN)
-        item = (await ada.made("GET", "/items"))["data"][0]["id"]
+        item = (await ada.items())["data"][0]["id"]
         await ada.made("POST", f"/items/{item}/reaction", {"emoji": "👍"})
         await chromium.until("document.body.textContent.includes('👍')")
         await chromium.open("about:blank")

@@ -149,13 +149,13 @@ async def test_a_subagent_has_a_thread_of_its_own_and_the_lists_filter() -> None
         await ada.chat("I am the captain.")
         events = await ada.chat("Soup, please.", f"/subagents/{chef['id']}/chat")
         items = await ada.made("GET", f"/subagents/{chef['id']}/items")
-        main = await ada.made("GET", "/items")
+        main = await ada.items()
         by_user = await ada.made("GET", "/subagents?created_by=user")
         by_agent = await ada.made("GET", "/subagents?created_by=agent")
         threads = await ada.made("GET", "/conversations")
         gone = await ada.made("DELETE", f"/subagents/{chef['id']}")
         after = await ada.call("GET", f"/subagents/{chef['id']}")
-        left = await ada.made("GET", "/items")
+        left = await ada.items()
     assert events[-1].data["agent_id"] == chef["id"]
     asked = str(server.model.asked[-1].body["messages"])
     assert "Plan meals." in asked

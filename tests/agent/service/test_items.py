@@ -17,13 +17,13 @@ async def talked(server: ServedAgents, count: int, space: str = "ada") -> Served
 
 
 async def texts(user: ServedUser, query: str = "?order=asc&limit=100") -> list[str]:
-    return [item["text"] for item in (await user.made("GET", f"/items{query}"))["data"]]
+    return [item["text"] for item in (await user.items(query))["data"]]
 
 
 async def test_pages_meet_without_gap_or_overlap_in_both_orders() -> None:
     async with served() as server:
         ada = await talked(server, 5)
-        whole = await texts(ada)
+        whole = [*WELCOME, *await texts(ada)]
         for order, expected in (("asc", whole), ("desc", whole[::-1])):
             found: list[str] = []
             after = ""
@@ -40,7 +40,7 @@ async def test_pages_meet_without_gap_or_overlap_in_both_orders() -> None:
 async def test_a_message_counts_as_delivered_once_by_its_frame_or_by_its_devices_word() -> None:
     async with served() as server:
         ada = await talked(server, 1)
-        (answer, mine) = (await ada.made("GET", "/items?limit=2"))["data"]
+        (answer, mine) = (await ada.items())["data"]
         again = await ada.made("POST", f"/items/{answer['id']}/delivered")
         first = await ada.made("POST", f"/items/{mine['id']}/delivered")
         second = await ada.made("POST", f"/items/{mine['id']}/delivered")
@@ -52,7 +52,7 @@ async def test_a_message_counts_as_delivered_once_by_its_frame_or_by_its_devices
 async def test_a_reaction_has_at_most_sixteen_characters_and_is_taken_off() -> None:
     async with served() as server:
         ada = await talked(server, 1)
-        (answer, _) = (await ada.made("GET", "/items?limit=2"))["data"]
+        (answer, _) = (await ada.items())["data"]
         path = f"/items/{answer['id']}/reaction"
         set_on = await ada.made("POST", path, {"emoji": "👍"})
         longest = await ada.made("POST", path, {"emoji": "x" * 16})
@@ -70,13 +70,13 @@ async def test_a_reaction_has_at_most_sixteen_characters_and_is_taken_off() -> N
 async def test_what_was_forgotten_or_erased_is_no_item_and_its_notes_go_along() -> None:
     async with served() as server:
         ada = await talked(server, 3)
-        items = (await ada.made("GET", "/items?order=asc"))["data"]
+        items = (await ada.items("?order=asc"))["data"]
         await ada.made("POST", f"/items/{items[1]['id']}/reaction", {"emoji": "👍"})
         turns = (await server.memory.replay("main", user_id="ada")).turns
         await server.memory.erase(turns[0].id, user_id="ada")
         await server.memory.forget(turns[1].id, user_id="ada")
         left = await texts(ada)
-        kept = (await ada.made("GET", "/items?order=asc"))["data"][0]
+        kept = (await ada.items("?order=asc"))["data"][0]
         again = await ada.made("GET", f"/items/{kept['id'].replace('#', '%23')}")
         gone = [(await ada.call("GET", f"/items/{item['id']}")).status_code for item in items]
     assert left == ["You said: message 0", "You said: message 1", "message 2", "You said: message 2"]

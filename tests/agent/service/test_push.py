@@ -97,7 +97,7 @@ async def fired(user: ServedUser, clock: FrozenClock) -> str:
     while not (await user.made("GET", f"/schedules/{made['id']}"))["completed"]:
         await asyncio.sleep(0.01)
     await user.made("DELETE", f"/schedules/{made['id']}")
-    return (await user.made("GET", "/items"))["data"][0]["id"]
+    return (await user.items())["data"][0]["id"]
 
 
 async def got(push: FakeServer, count: int = 1) -> Asked:
@@ -163,7 +163,7 @@ async def test_what_a_device_got_is_not_pushed_and_a_turn_is_pushed_once() -> No
             waiting = asyncio.create_task(anext(events))
             await fired(ada, clock)
             await waiting
-            while not all("delivered_at" in item for item in (await ada.made("GET", "/items"))["data"][::2]):
+            while not all("delivered_at" in item for item in (await ada.items())["data"][::2]):
                 await anext(events)
         await fired(ada, clock)
         clock.advance(MINUTE_MS)

@@ -51,7 +51,7 @@ async def test_a_revoked_key_ends_its_chat_and_its_channel_and_the_turn_is_kept(
         for name, events in seen.items():
             assert (events[-1].kind, events[-1].data["code"]) == ("agent.error", "unauthorized"), name
         server.model.go_on.set()
-        while len((await other.made("GET", "/items"))["data"]) < 2:
+        while len((await other.items())["data"]) < 2:
             await asyncio.sleep(0)
-        items = (await other.made("GET", "/items"))["data"]
+        items = (await other.items())["data"]
     assert "The bees sleep." in str(items)

@@ -47,7 +47,7 @@ async def states(server: ServedAgents) -> list[str]:
 
 
 async def texts(user: ServedUser) -> Sequence[tuple[str, str]]:
-    return [(item["role"], item["text"]) for item in (await user.made("GET", "/items?order=asc&limit=100"))["data"]]
+    return [(item["role"], item["text"]) for item in (await user.items("?order=asc&limit=100"))["data"]]
 
 
 async def test_a_schedule_begins_a_turn_at_its_time_and_all_devices_hear_of_it() -> None:

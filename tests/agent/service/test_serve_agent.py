@@ -66,7 +66,7 @@ async def test_a_killed_server_goes_on_with_its_turn_after_a_restart(tmp_path: P
         model.gate.set()
         async with process(tmp_path, *options) as (_, told):
             client.base_url = httpx.URL(told["address"])
-            while len(items := (await ada.made("GET", "/items?order=asc"))["data"]) < 2:
+            while len(items := (await ada.items("?order=asc"))["data"]) < 2:
                 await asyncio.sleep(0.5)
     assert [item["text"] for item in items] == ["Are you there?", "I was away, and am back."]
 

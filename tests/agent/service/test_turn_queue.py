@@ -42,7 +42,7 @@ async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: P
                     return answer.status_code, [line async for line in answer.aiter_lines()]
 
             async def waiting() -> int:
-                return len((await users[0].made("GET", "/items"))["data"])
+                return len((await users[0].items())["data"])
 
             turns = [asyncio.create_task(chat(0, asyncio.Event()))]
             while not model.asked:
@@ -57,7 +57,7 @@ async def test_turns_through_two_processes_are_queued_in_their_order(tmp_path: P
             model.gate.set()
             answers = await asyncio.gather(*turns)
             assert {status for status, _ in answers} == {200}
-            items = (await users[0].made("GET", "/items?order=asc&limit=100"))["data"]
+            items = (await users[0].items("?order=asc&limit=100"))["data"]
     assert [item["text"] for item in items if item["role"] == "user"] == [f"Turn {at}" for at in range(9)]
 
 
@@ -92,7 +92,7 @@ async def test_a_turn_of_a_hundred_calls_holds_over_http(tmp_path: Path) -> None
             http.base_url = httpx.URL(shown["address"])
             await ada.made("POST", "/init")
             events = await ada.chat("Read all of it")
-            items = (await ada.made("GET", "/items"))["data"]
+            items = (await ada.items())["data"]
         requests = [asked.body for asked in model.asked]
     stored = sum(path.stat().st_size for path in tmp_path.iterdir() if path.name.startswith("m.db"))
     sizes = [tokens_of(len(json.dumps([each["messages"], each["tools"]]).encode()), factor=1) for each in requests]

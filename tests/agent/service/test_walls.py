@@ -44,7 +44,7 @@ async def ids_of(user: ServedUser) -> dict[str, str]:
     archival = await user.made("POST", "/memory/archival", {"content": "Bees in the orchard."})
     return {
         "agent": agent["id"],
-        "item": (await user.made("GET", "/items"))["data"][0]["id"],
+        "item": (await user.items())["data"][0]["id"],
         "subagent": chef["id"],
         "sub_item": (await user.made("GET", f"/subagents/{chef['id']}/items"))["data"][0]["id"],
         "archival": archival["id"],
@@ -56,13 +56,13 @@ async def test_another_users_ids_answer_as_ids_that_do_not_exist() -> None:
         ada, bob = await server.user("ada"), await server.user("bob")
         ids = await ids_of(ada)
         await bob.made("POST", "/init")
-        before = await ada.made("GET", "/items")
+        before = await ada.items()
         for foreign, made_up in zip(calls_of(ids), calls_of(MADE_UP), strict=True):
             answers = [await bob.call(*call, X_Request_ID="same") for call in (foreign, made_up)]
             assert [answer.status_code for answer in answers] == [404, 404], foreign
             assert answers[0].content == answers[1].content, foreign
             assert [*answers[0].headers] == [*answers[1].headers]
-        assert await ada.made("GET", "/items") == before
+        assert await ada.items() == before
 
 
 async def test_a_second_user_sees_nothing_of_the_first_anywhere() -> None:

@@ -360,6 +360,12 @@ class RunJournal:
             return await self.welcome(thread) or welcome
         return welcome
 
+    async def drop_welcome(self, thread: str, /) -> None:
+        """Erase the first words to the person, and what was noted beside them."""
+        notes = [each async for each in self._records.below(copies_of_turn(WELCOMED, self._agent))]
+        stored = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
+        await self._records.erase([*notes, *([stored] if stored is not None else [])])
+
     async def reactions(self, thread: str, runs: Collection[str], /) -> dict[str, tuple[WindowReaction, ...]]:
         """Return the person's reactions to messages of `runs`; an empty tuple where they were taken off."""
         found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)

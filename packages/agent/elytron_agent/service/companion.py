@@ -265,6 +265,7 @@ class UserAgents:
         removal = self._removal("its conversation was deleted")
         found = [each async for each in removal.memories_in(known.name)]
         await removal.erase(found)
+        await self.journal(known.name).drop_welcome(known.name)
         return len(found)
 
     async def config(self, known: KnownAgent, /) -> AgentConfig:
