@@ -60,14 +60,14 @@ def skip_over_nodes(reason: str, /) -> None:
 
 
 @asynccontextmanager
-async def opened_nodes(folder: Path, **options: Any) -> AsyncGenerator[Sequence[MemoryRuntime]]:
+async def opened_nodes(folder: Path, store: str = "memory:", **options: Any) -> AsyncGenerator[Sequence[MemoryRuntime]]:
     """Open the memories of the nodes that the environment asks for: one in this process, or several over a file."""
     count = node_count()
     async with AsyncExitStack() as stack:
         if count > 1:
             stack.enter_context(known_at_once())
-        store = folder / "nodes.db" if count > 1 else "memory:"
-        yield [await stack.enter_async_context(elytron.open(store, **options)) for _ in range(count)]
+        shared = folder / "nodes.db" if count > 1 and store == "memory:" else store
+        yield [await stack.enter_async_context(elytron.open(shared, **options)) for _ in range(count)]
 
 
 def known_at_once() -> Any:

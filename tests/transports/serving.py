@@ -43,6 +43,7 @@ async def served(
     port: int = 0,
     further: Sequence[Family] = (),
     embedder: Embedder | None = None,
+    store: str = "memory:",
 ) -> AsyncGenerator[Served]:
     """Serve an empty memory over everything that the command line serves it over, and `further` families.
 
@@ -51,7 +52,7 @@ async def served(
     options = {"space": "ada", "clock": FrozenClock(step_ms=1), "ids": SeededIds(), "embedder": embedder}
     serving = ServingSettings(port=port, development=development)
     with TemporaryDirectory() as folder:
-        async with opened_nodes(Path(folder), **options) as memories, AsyncExitStack() as stack:
+        async with opened_nodes(Path(folder), store, **options) as memories, AsyncExitStack() as stack:
             beside = [await stack.enter_async_context(surfaces_beside(memory, wanted)) for memory in memories]
             memory, more = memories[0], beside[0]
             server = (

@@ -341,6 +341,8 @@ class StoreReport(Value):
     engine: str | None = None
     capabilities: StoreCapabilities | None = None
     check: StoreCheck | None = None
+    unsealed: tuple[Space, ...] = ()
+    """Plain spaces of users who have a secret; the user's next unlock seals them."""
     error_key: str | None = None
     reason: str = ""
     computable_keys: int = 0
@@ -395,6 +397,7 @@ def doctor_command() -> int | None:
     rows += [("store is", _store_line(report.store))]
     if report.store.computable_keys:
         rows.append(("gateway keys", f"{report.store.computable_keys} {_COMPUTABLE}"))
+    rows += [("not sealed", f"{space}: its user's next unlock seals it") for space in report.store.unsealed]
     run_output().report(report, lambda console, _: tables_common.show_pairs(console, rows))
     match report.store.state:
         case "refused":
@@ -443,6 +446,7 @@ async def _store_report(found: RunSettings) -> StoreReport:
         async with open_session(found) as session:
             report = await session.call(MemoryInspectionRequest(check=True))
             computable_keys = await _computable_keys(session.runtime)
+            unsealed = await _unsealed_spaces(session)
     except StoreMissing:
         engine = parse_url(found.store.value).engine
         return StoreReport(state="absent", engine=engine, reason="it is made at the first write")
@@ -458,6 +462,7 @@ async def _store_report(found: RunSettings) -> StoreReport:
         capabilities=report.store,
         check=check,
         computable_keys=computable_keys,
+        unsealed=unsealed,
     )
 
 
@@ -471,6 +476,15 @@ async def _computable_keys(runtime: "MemoryRuntime") -> int:
         return await users.count_computable()
     except ElytronError:
         return 0  # the store's check says what is damaged
+
+
+async def _unsealed_spaces(session: CommandSession) -> tuple[SpaceId, ...]:
+    from elytron.secrets.user_spaces import unsealed_spaces
+
+    try:
+        return tuple(await unsealed_spaces(session.runtime.secrets.store.inner))
+    except ElytronError:
+        return ()  # a store that another server shares does not show its users
 
 
 def _refused_report(rejected: RejectedAnswer) -> StoreReport:
