@@ -1,5 +1,6 @@
 """Users, memories and searches, each as the API reference promises."""
 
+import asyncio
 import base64
 from typing import Any
 
@@ -221,6 +222,17 @@ class TestMemories:
         flush = wire.FlushRequest(**ada, session_id=CHAT)
         await gateway.add(add(ada, "Hello."))
         assert [(await gateway.flush(flush)).status for _ in range(2)] == ["extracted", "no_extraction"]
+
+    async def test_flushes_at_once_never_count_facts_that_they_say_were_not_drawn(
+        self, gateway: MemoryGateway, ada: dict[str, str]
+    ) -> None:
+        for number in range(4):
+            session = f"chat:c_{number}"
+            await gateway.add(add(ada, f"I live in harbour town {number}.", session=session))
+            flush = wire.FlushRequest(**ada, session_id=session)
+            answers = await asyncio.gather(*(gateway.flush(flush) for _ in range(8)))
+            assert all(answer.status == "extracted" or answer.memories == 0 for answer in answers)
+            assert any(answer.status == "extracted" for answer in answers)
 
     async def test_a_flush_draws_what_the_user_says_of_himself_and_counts_it(
         self, gateway: MemoryGateway, ada: dict[str, str]

@@ -42,8 +42,8 @@ async def test_no_tool_of_a_subagent_with_its_own_memory_returns_what_was_said_e
         await ada.made("POST", "/memory/archival", {"content": f"The {SECRET} is archived."})
         await ada.made("PUT", "/memory/blocks/human", {"value": f"Has a {SECRET}."})
         await server.memory.add_fact("pin", f"The pin is {SECRET}.", user_id="ada")
-        rule = {"kind": "interval", "every": "P1D"}
-        await ada.call("POST", "/schedules", {"name": SECRET, "task": f"Say {SECRET}.", "rule": rule})
+        rule = {"type": "interval", "seconds": 3_600}
+        await ada.made("POST", "/schedules", {"name": SECRET, "task": f"Say {SECRET}.", "rule": rule})
         own = await ada.made("POST", "/subagents", {"name": "spy", "purpose": "Look.", "memory": "own"})
         shared = await ada.made("POST", "/subagents", {"name": "aide", "purpose": "Look.", "memory": "shared"})
         await ada.chat("Please look.", path=f"/subagents/{own['id']}/chat")

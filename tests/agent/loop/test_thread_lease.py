@@ -16,6 +16,9 @@ from tests.agent.places import Ended, KeptStore
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, CallKey, RunEnded, RunStarted, StopReason, ThreadAwaited, Tool, limits
+from elytron_agent.context import ThreadLease
+from elytron_agent.runs.process import own_process
+from elytron_agent.runs.thread import holds_thread
 from elytron_core.clock import Clock, FrozenClock, Instant, SystemClock
 from elytron_core.errors import Conflict, IdempotencyConflict, Overloaded, ThreadBusy
 from elytron_core.ids import SpaceId
@@ -98,6 +101,22 @@ async def test_the_run_of_a_dead_process_goes_on_once_its_lease_is_over() -> Non
         assert isinstance(events[0], RunStarted)
         assert events[0].input == "Who answers?"
         assert isinstance(events[-1], RunEnded)
+
+
+@pytest.mark.skipif(not own_process(), reason="a process has an identity where there is a /proc")
+def test_no_turn_waits_for_the_lease_of_a_process_of_this_machine_that_was_killed() -> None:
+    script = "from elytron_agent.runs.process import own_process; print(own_process(), flush=True); input()"
+    command = (sys.executable, "-c", script)
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lease = ThreadLease(holder="other", until=Instant(2_000), process=process.stdout.readline().strip())
+        assert holds_thread(lease, Instant(1_000))
+        process.kill()
+        process.wait()
+        assert not holds_thread(lease, Instant(1_000))
+    elsewhere = lease.model_copy(update={"process": f"another-machine.{os.getpid()}.1"})
+    assert holds_thread(elsewhere, Instant(1_000))
+    assert not holds_thread(elsewhere, Instant(2_000))
 
 
 async def test_a_question_is_stored_with_its_thread_or_not_at_all() -> None:

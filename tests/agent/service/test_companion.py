@@ -84,6 +84,9 @@ async def test_deletion_erases_all_that_is_the_agents_and_keeps_what_was_said_el
         await ada.made("PUT", "/memory/blocks/human", {"value": "Ada, a sailor."})
         await ada.made("POST", "/subagents", {"name": "chef", "purpose": "Cook."})
         await ada.chat("The mast is oak.")
+        rule = {"type": "interval", "seconds": 3_600}
+        await ada.made("POST", "/schedules", {"task": "Oil the mast.", "rule": rule})
+        await ada.made("POST", "/push", {"type": "webhook", "url": "https://push.example/hook"})
         planned = await ada.made("DELETE", "?dry_run=true")
         gone = await ada.made("DELETE", "")
         left = [item.text for item in (await server.memory.list(user_id="ada", include_private=True)).items]
