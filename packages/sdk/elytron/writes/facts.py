@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -29,7 +30,7 @@ from elytron_core.contracts.control import ControlOutcome
 from elytron_core.contracts.facts import FactAction, FactChangeReport, FactChangeRequest, FactDraft
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import LongTermExtraction, WriteDecision, WriteOutcome
-from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed, StoreError
+from elytron_core.errors import Conflict, InvalidInput, PreconditionFailed, SealError, StoreError
 from elytron_core.ids import FactId, SpaceId
 from elytron_core.planes import facts as planes_facts
 from elytron_core.planes.candidates import AdmissionVerdict
@@ -59,6 +60,7 @@ from elytron_core.policy.extraction.rule_facts import kind_of_topic
 from elytron_core.policy.skills import TOUCH_MS
 from elytron_core.ports.store import DocumentRef, JournalAction
 from elytron_core.scope import ConversationKey, Scope
+from elytron_store.secret.sessions import SERVER, calling_as
 
 _VERSIONS_AT_ONCE = 2
 _STAYS_AS_SAID = "a message stays as it was said; `update` hides it and stores an edit in its place"
@@ -449,7 +451,9 @@ async def keep_all_uses(ctx: OperationContext, /) -> None:
     for space in ctx.fact_uses.spaces():
         if loop.time() > end:
             return
-        await keep_uses(ctx, space)
+        # A space that its user closed at this moment keeps what was stored before.
+        with calling_as(SERVER), suppress(SealError):
+            await keep_uses(ctx, space)
 
 
 async def _plan_pending(
