@@ -43,7 +43,7 @@ TEXTLESS = {
 """Routes that are not walked, by the beginning of their paths, with the reason."""
 READING = ("search", "recall", "project", "list", "edits", "inspect")
 SPACES = ("ada", "ada/garden/spring")
-APPS = ({}, {"app_id": "garden", "project_id": "spring"})
+APPS: tuple[dict[str, str], ...] = ({}, {"app_id": "garden", "project_id": "spring"})
 
 
 @dataclass
@@ -134,7 +134,7 @@ class Walls:
                     for query in [f"?space={space}" for space in spaces] or [""]:
                         yield path, (await client.get(path + query)).text
                 elif route.method == "POST" and any(word in path for word in READING):
-                    places = APPS if path.startswith("/memories") else [{}]
+                    places = APPS if path.startswith("/memories") else APPS[:1]
                     for body in [body | place for body in bodies for place in places]:
                         yield path, (await client.post(path, json=body)).text
 

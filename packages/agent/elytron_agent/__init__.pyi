@@ -10,6 +10,7 @@ from elytron_agent.blocks.shelf import MemoryBlock as MemoryBlock
 from elytron_agent.blocks.toolset import BlockTools as BlockTools
 from elytron_agent.blocks.toolset import MemoryFiles as MemoryFiles
 from elytron_agent.blocks.toolset import ToolNaming as ToolNaming
+from elytron_agent.blocks.view import AgentMemoryView as AgentMemoryView
 from elytron_agent.context import WindowSummary as WindowSummary
 from elytron_agent.hooks.contract import AfterTurn as AfterTurn
 from elytron_agent.hooks.contract import AfterTurnReport as AfterTurnReport
