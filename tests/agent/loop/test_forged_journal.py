@@ -8,8 +8,9 @@ import elytron
 from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings, CallKey, Tool
 from elytron_agent.context import ThreadHead
-from elytron_agent.runs.journal import AGENTS, RunInput, StepReply
+from elytron_agent.runs.journal import RunInput, StepReply
 from elytron_agent.runs.thread import AgentThread
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_core.clock import Instant
 from elytron_core.errors import PermissionRefused
 from elytron_core.model import Value

@@ -11,7 +11,7 @@ from elytron import FactAction, FactChangeRequest, FactPrivacy
 from elytron.api import MemoryFace
 from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings
-from elytron_agent.runs.journal import AGENTS
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_core.errors import NotFound
 from elytron_core.ports.chat import ModelRequest
 

@@ -14,7 +14,7 @@ from tests.transports.listener import listening
 import elytron
 from elytron import MemoryRuntime
 from elytron_adapter.access_keys import AccessAddRequest, AccessKeys
-from elytron_agent.runs.journal import WELCOMED
+from elytron_agent.runs.thread_notes import WELCOMED
 from elytron_agent.service.companion import ServiceSettings
 from elytron_agent.service.surfaces import agent_surfaces
 from elytron_core.clock import FrozenClock, Instant

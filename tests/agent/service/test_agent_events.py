@@ -11,7 +11,8 @@ from tests.models.fake_server import Asked, Sent
 
 from elytron.runtime import MemoryRuntime
 from elytron_agent import Agent
-from elytron_agent.runs.journal import AGENTS, MAIN
+from elytron_agent.runs.journal import MAIN
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_agent.service.companion import ServiceSettings, UserAgents
 from elytron_agent.service.events import EventLog, FeedEvent
 from elytron_agent.service.wire import AgentEventData, AgentEventKind

@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.runs.journal import AGENTS
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_core import limits as elytron_core_limits
 from elytron_core import strict_json
 from elytron_core.clock import Instant, instant

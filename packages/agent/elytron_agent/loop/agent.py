@@ -26,7 +26,7 @@ from elytron_agent.loop.tools import (
 )
 from elytron_agent.runs.compaction import CompactionPlan, ThreadCompactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, ThreadAwaited
-from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, ThreadWelcome, journal_of
+from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, journal_of
 from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
 from elytron_agent.runs.source import WELCOME, AgentModels, AgentParts, ClientPart, TurnRecall, is_first_time
 from elytron_agent.runs.thread import AgentThread
@@ -209,18 +209,16 @@ class Agent:
             return self._thread.head
 
     async def welcome(self) -> tuple[str, ...]:
-        """Return the first words to a person whom the agent does not know; nothing once it has answered.
-
-        They are stored as part of the thread: its items and its next requests have them.
-        """
+        """Return, and store, the first words to a person whom the agent does not know; nothing once it has answered."""
         async with self._queued():
             await self._thread.wait(0)
             blocks = await source_of(self._parts).shown_blocks()
             has_answered = self._thread.summary is not None or any(turn.items for turn in self._thread.past)
             if has_answered or not is_first_time(0, blocks):
                 return ()
-            welcome = ThreadWelcome(texts=WELCOME, at=self._clock.now())
-            return (await self._journal.put_welcome(self.name, welcome)).texts
+            return (
+                await self._journal.put_welcome(self.name, ThreadWelcome(texts=WELCOME, at=self._clock.now()))
+            ).texts
 
     async def latest_turn(self) -> WindowTurn | None:
         """Return the latest turn of the window that is over and was not forgotten or erased; None if there is none."""

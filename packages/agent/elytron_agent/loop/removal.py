@@ -11,7 +11,8 @@ from elytron_agent.agent_file.document import HEAD, ImportedShell
 from elytron_agent.blocks.archive import ArchivalMemory
 from elytron_agent.blocks.shelf import namespace_of
 from elytron_agent.loop.tools import SubagentShelf
-from elytron_agent.runs.journal import AGENTS, RunJournal, journal_of
+from elytron_agent.runs.journal import RunJournal, journal_of
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_core import limits
 from elytron_core.contracts.control import HiddenFilter, MemoryEraseRequest, MemoryListRequest
 from elytron_core.contracts.recall import RecallFilters

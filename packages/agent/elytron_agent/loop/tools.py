@@ -19,8 +19,8 @@ from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
 from elytron_agent.context import clip_words
 from elytron_agent.loop.step import DONE
-from elytron_agent.runs.journal import AGENTS
 from elytron_agent.runs.settings import RunDeadline, UserPreferences, WorkCancelled, finish_work
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_agent.tool import Arguments, CallKey, Tool, ToolAnswer, ToolArguments, typed_tool
 from elytron_core.errors import (
     InvalidInput,

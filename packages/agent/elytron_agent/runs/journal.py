@@ -5,11 +5,9 @@ are the runtime's own records, which no other caller writes, so that what is rea
 of a run is written once. A copy of a turn, a conversation or a block is stored where an erasure of that takes it along.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final
 
 from elytron.api import MemoryFace
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
@@ -17,7 +15,6 @@ from elytron_agent import limits
 from elytron_agent.context import (
     StableContext,
     ThreadHead,
-    WindowReaction,
     WindowSummary,
     WindowTurn,
     came_from_outside,
@@ -28,8 +25,8 @@ from elytron_agent.context import (
 )
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.settings import RunUsage, UserPreferences
+from elytron_agent.runs.thread_notes import AGENTS, MARK, MOVED_ON, ThreadNotes, draft_of, run_place
 from elytron_core import limits as core_limits
-from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.contracts.inspection import LedgerTurn, MemoryReplayRequest
 from elytron_core.contracts.maintenance import MemoryFinalizeTurnRequest
@@ -38,7 +35,6 @@ from elytron_core.ids import TurnId
 from elytron_core.model import Value
 from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn
 from elytron_core.planes.transcript import sequence_of, tag_of, turn_id
-from elytron_core.policy.admission.own_output import of_others
 from elytron_core.ports.chat import (
     ChatRole,
     FinishReason,
@@ -52,26 +48,13 @@ from elytron_core.ports.chat import (
 from elytron_core.scope import Scope
 from elytron_core.strict_json import sha256_digest
 
-AGENTS = "elytron:agent"
 MAIN: Final = "main"
 """Name of an agent for which no other is given."""
-_WHAT: Final = "the thread, with which another process went on,"
-_LABEL = "a document of an agent's run"
 PREFERENCES: Final = "preferences"
 _INPUT, _END, _GIVEN = "0000", "end", "given"
 _APPROVED: Final = ".approved"
-WELCOMED: Final = "welcome"
-"""Key of the first words to a person, and what stands for a run in the ids of their items."""
-_PERSON: Final = "user"
-_REACTED: Final = "reacted"
-MARK: Final = "mark."
-"""Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
-ITEM_MARK: Final = f"{MARK}item."
-_ELSEWHERE: Final = "@@"
-"""Mark before the thread of a run in the window of another one."""
 _OTHERS: Final = 32
 """Number of turns of others that may be in the conversation beside those of the window."""
-ValueT = TypeVar("ValueT", bound=Value)
 
 
 class RunInput(Value):
@@ -189,19 +172,6 @@ class RunName(Value):
     """The name of a run that a host gave, without what was said in it."""
 
 
-class ThreadWelcome(Value):
-    """The first words to a person, as they were shown."""
-
-    texts: tuple[str, ...]
-    at: Instant
-
-
-class ReactedRuns(Value):
-    """Runs with a person's reaction, the latest last. It saves reading the others, and has no content."""
-
-    runs: tuple[str, ...] = ()
-
-
 class SummaryText(Value):
     """The words of a summary."""
 
@@ -287,18 +257,17 @@ def correction_message(text: str, /) -> Message:
     return text_message(ChatRole.USER, text)
 
 
-class RunJournal:
+class RunJournal(ThreadNotes):
     """The documents of one agent over one memory. `by` names this process, so that two do not share a run."""
 
     def __init__(
         self, memory: MemoryFace, records: RuntimeRecords, scope: Scope | None, /, *, agent: str, by: str
     ) -> None:
+        super().__init__(records, agent=agent)
         self._memory = memory
-        self._records = records
         self.is_elsewhere = not records.is_of(memory)
         """True if the journal is in another store than the memory, whose erasures then take no copies along."""
         self._scope = scope
-        self._agent = agent
         self.by = by
 
     async def head(self, thread: str, /) -> tuple[ThreadHead, int]:
@@ -346,43 +315,6 @@ class RunJournal:
         key = f"summary.{summary.number:0{limits.EPOCH_DIGITS}}"
         await self._put(copies_of_conversation(thread), key, SummaryText(text=summary.text), expected=None)
         await self._put((AGENTS, self._agent, thread), key, summary.model_copy(update={"text": ""}), expected=None)
-
-    async def welcome(self, thread: str, /) -> ThreadWelcome | None:
-        """Return the first words to the person; None if there were none."""
-        found = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
-        return found[0] if found is not None else None
-
-    async def put_welcome(self, thread: str, welcome: ThreadWelcome, /) -> ThreadWelcome:
-        """Store the first words to the person, once, and return those that are stored."""
-        try:
-            await self._put((AGENTS, self._agent, thread), WELCOMED, welcome)
-        except Conflict:
-            return await self.welcome(thread) or welcome
-        return welcome
-
-    async def drop_welcome(self, thread: str, /) -> None:
-        """Erase the first words to the person, and what was noted beside them."""
-        notes = [each async for each in self._records.below(copies_of_turn(WELCOMED, self._agent))]
-        stored = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
-        await self._records.erase([*notes, *([stored] if stored is not None else [])])
-
-    async def reactions(self, thread: str, runs: Collection[str], /) -> dict[str, tuple[WindowReaction, ...]]:
-        """Return the person's reactions to messages of `runs`; an empty tuple where they were taken off."""
-        found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
-        reacted = [run for run in found[0].runs if run in runs] if found is not None else []
-        return {run: _reactions_in(await self.documents(run)) for run in reacted}
-
-    async def note_reacted(self, thread: str, run: str, /) -> None:
-        """Note that a run may have a reaction."""
-        while True:
-            found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
-            runs, version = (found[0].runs, found[1]) if found is not None else ((), 0)
-            if run in runs:
-                return
-            noted = ReactedRuns(runs=(*runs, run)[-limits.REACTED_RUNS :])
-            with suppress(Conflict):
-                await self._put((AGENTS, self._agent, thread), _REACTED, noted, expected=version)
-                return
 
     async def preferences(self) -> UserPreferences | None:
         """Return what the person set, None before anything was."""
@@ -452,18 +384,14 @@ class RunJournal:
             # The turn was committed before the run broke off, under another end: it stays as it is.
             stored = await self._put_all(drafts(None, ()))
         except PreconditionFailed:
-            raise Conflict(what=_WHAT, expected=closing.head[2] if closing.head is not None else 0, found=0) from None
+            raise Conflict(
+                what=MOVED_ON, expected=closing.head[2] if closing.head is not None else 0, found=0
+            ) from None
         return ended, stored[-1].version
 
     async def load(self, run: str, /) -> RunRecord | None:
         """Return all that is stored of a run, None if there is nothing."""
         return run_of_documents(await self.documents(run))
-
-    async def documents(self, run: str, /) -> Sequence[Record]:
-        """Return the documents of a run, with what others noted beside it, by key."""
-        name, thread = run_place(run)
-        found = [each async for each in self._records.below(copies_of_turn(name, thread or self._agent))]
-        return sorted(found, key=attrgetter("key"))
 
     async def gone(self, turns: Sequence[WindowTurn], /) -> frozenset[str]:
         """Return those runs of which memory no longer holds all: something of the turn was forgotten or erased."""
@@ -503,64 +431,13 @@ class RunJournal:
     def _shown(self, thread: str) -> tuple[str, ...]:
         return (*COPIES_OF_BLOCKS, self._agent, thread)
 
-    async def _read(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> tuple[ValueT, int] | None:
-        found = await self._records.get(namespace, key)
-        return (kind.model_validate(found.value), found.version) if found is not None else None
-
     def _draft(self, run: str, document: RunDocument) -> RecordDraft:
         """Return the draft of a document of a run, which is written once."""
         told = document if isinstance(document, RunEnd) else document.model_copy(update={"by": self.by})
-        return _draft_of(copies_of_turn(run, self._agent), _document_key(document), told, 0)
+        return draft_of(copies_of_turn(run, self._agent), _document_key(document), told, 0)
 
     def _head_draft(self, thread: str, head: ThreadHead, version: int) -> RecordDraft:
-        return _draft_of((AGENTS, self._agent), thread, head, version)
-
-    async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
-        """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
-        (stored,) = await self._put_all([_draft_of(namespace, key, value, expected)])
-        return stored.version
-
-    async def _put_all(self, drafts: Sequence[RecordDraft]) -> Sequence[Record]:
-        """Store documents in one commit. Raises Conflict if the last is not the one that was expected."""
-        try:
-            return await self._records.put_all(drafts)
-        except PreconditionFailed:
-            # All are there if the answer to this process's own write was lost: they stay as they are.
-            found = [await self._records.get(draft.namespace, draft.key) for draft in drafts]
-            there = [each for each in found if each is not None]
-            told = [strict_json.canonical_bytes(draft.value) for draft in drafts]
-            if [strict_json.canonical_bytes(each.value) for each in there] == told:
-                return there
-            last = found[-1]
-            if last is None and len(drafts) == 1:
-                raise NotFound(what="document of an agent", name=drafts[-1].key) from None
-            expected, version = drafts[-1].expected_version, last.version if last is not None else 0
-            raise Conflict(what=_WHAT, expected=expected or 0, found=version) from None
-
-
-def _reactions_in(documents: Sequence[Record]) -> tuple[WindowReaction, ...]:
-    """Return the person's reactions among what was noted beside a run."""
-    notes: dict[int, dict[str, Any]] = {
-        int(each.key.removeprefix(ITEM_MARK)): cast("dict[str, Any]", each.value).get("reaction") or {}
-        for each in documents
-        if each.key.startswith(ITEM_MARK)
-    }
-    return tuple(
-        WindowReaction(step=step, emoji=reaction["emoji"])
-        for step, reaction in sorted(notes.items())
-        if reaction.get("by") == _PERSON
-    )
-
-
-def named_run(run: str, thread: str, /) -> str:
-    """Return the name by which the window of another thread, a branch of `thread`, has a run."""
-    return run if _ELSEWHERE in run else f"{run}{_ELSEWHERE}{thread}"
-
-
-def run_place(run: str, /) -> tuple[str, str]:
-    """Return a run's own name, and its thread if that is another than the one whose window has it, else ""."""
-    name, _, thread = run.partition(_ELSEWHERE)
-    return name, thread
+        return draft_of((AGENTS, self._agent), thread, head, version)
 
 
 def in_thread(scope: Scope, thread: str, /) -> Scope:
@@ -583,11 +460,6 @@ def run_of_documents(documents: Iterable[Record], /) -> RunRecord | None:
         approvals=tuple(CallApproval.model_validate(each) for each in approved),
         end=RunEnd.model_validate(end) if end is not None else None,
     )
-
-
-def _draft_of(namespace: tuple[str, ...], key: str, value: Value, expected: int | None) -> RecordDraft:
-    told = of_others(value.model_dump(mode="json", exclude_none=True))
-    return RecordDraft(namespace, key, told, text=_LABEL, expected_version=expected)
 
 
 def _document_key(document: RunDocument) -> str:

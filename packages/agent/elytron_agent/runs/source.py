@@ -25,9 +25,10 @@ from elytron_agent.context import (
     welcome_text,
 )
 from elytron_agent.runs.events import ANSWERS, StopReason
-from elytron_agent.runs.journal import WELCOMED, CallResult, RunInput, RunJournal, RunRecord
+from elytron_agent.runs.journal import CallResult, RunInput, RunJournal, RunRecord
 from elytron_agent.runs.settings import AgentSettings, HostApprover, UserPreferences
 from elytron_agent.runs.thread import AgentThread
+from elytron_agent.runs.thread_notes import WELCOMED
 from elytron_agent.strategies.strategy import MemoryStrategy
 from elytron_agent.tool import Tool
 from elytron_core import limits as core_limits

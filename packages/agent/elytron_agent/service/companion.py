@@ -15,10 +15,11 @@ from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent import limits
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.loop.tools import MemoryMode, Subagent, SubagentCreator, SubagentShelf, WebSearch
-from elytron_agent.runs.journal import AGENTS, MAIN, PREFERENCES, RunJournal, RunRecord, ThreadWelcome, in_thread
+from elytron_agent.runs.journal import MAIN, PREFERENCES, RunJournal, RunRecord, in_thread
 from elytron_agent.runs.settings import RunBudget, UserPreferences
 from elytron_agent.runs.source import WELCOME, is_first_time, shown_blocks
 from elytron_agent.runs.thread import ThreadQueue, holds_thread
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_agent.service.thread_items import ThreadItems
 from elytron_agent.service.wire import (
     AgentAnswer,
@@ -166,7 +167,7 @@ class UserAgents:
         await shelf.create_missing()
         head, _ = await self._journal.head(MAIN)
         if not head.runs and is_first_time(0, shown_blocks(await shelf.list())):
-            await self._journal.put_welcome(MAIN, ThreadWelcome(texts=WELCOME, at=now))
+            await self._journal.put_welcome(MAIN, WELCOME, at=now)
         return found
 
     async def main(self) -> KnownAgent:

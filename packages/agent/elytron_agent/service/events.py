@@ -31,8 +31,9 @@ from elytron_agent.runs.events import (
     ToolAnswered,
     ToolCalled,
 )
-from elytron_agent.runs.journal import AGENTS, MAIN
+from elytron_agent.runs.journal import MAIN
 from elytron_agent.runs.settings import RunUsage
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_agent.service.companion import UserAgents
 from elytron_agent.service.thread_items import ThreadItems, item_name
 from elytron_agent.service.wire import REACT, AgentEventData, AgentEventKind, reaction_in

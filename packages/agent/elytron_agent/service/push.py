@@ -26,7 +26,8 @@ from elytron.context import Beat, OperationContext
 from elytron.jobs.queue import schedule_job
 from elytron.secrets.credential_key import derived_token
 from elytron_agent import limits
-from elytron_agent.runs.journal import AGENTS, MAIN
+from elytron_agent.runs.journal import MAIN
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_agent.service.companion import AgentPart, KnownAgent, ServiceSettings, UserAgents
 from elytron_agent.service.wire import ItemRole, ThreadItem
 from elytron_core.clock import Instant

@@ -14,7 +14,8 @@ from typing import Final
 from elytron.api import MemoryFace
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.runs.journal import ITEM_MARK, WELCOMED, RunJournal, RunRecord, run_of_documents
+from elytron_agent.runs.journal import RunJournal, RunRecord, run_of_documents
+from elytron_agent.runs.thread_notes import ITEM_MARK, WELCOMED
 from elytron_agent.service.wire import ItemList, ItemReaction, ItemRole, ThreadItem
 from elytron_core import limits as core_limits
 from elytron_core.clock import Instant

@@ -1,7 +1,7 @@
 """The transcript plane: what was said, by whom and when. Evidence, never silently a belief."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Any, assert_never
 
@@ -21,6 +21,7 @@ from elytron_core.evidence import (
 from elytron_core.ids import ConversationTag, TurnId
 from elytron_core.model import Value
 from elytron_core.scope import ConversationKey, Name, Space
+from elytron_core.turn_flags import PRIVATE, STORE, require_flags
 
 
 class ActorAttribution(Value):
@@ -112,10 +113,6 @@ TURNS, CONVERSATIONS = "turns", "conversations"
 TURN_NAMES = "turn_names"
 CHAT_ALIASES = "chat_aliases"
 SEQUENCE_DIGITS, SPEAKERS_KEPT = 12, 32
-PRIVATE = "private"
-"""Metadata of a turn: true in a private conversation."""
-STORE = "store"
-"""Metadata of a turn: false if its request asked that it is not stored for memory."""
 EDIT_OF = "edit_of"
 """Metadata of an edited message: the id of the one that it replaces."""
 
@@ -123,24 +120,7 @@ MessageText = Annotated[str, Field(max_length=limits.MESSAGE_CHARS)]
 Metadata = dict[Name, str | int | float | bool | None]
 """A host's verbatim items of a turn, as stored."""
 
-FLAGS = (PRIVATE, STORE)
-"""Metadata that decides who sees a turn: given as anything but true or false, it would decide nothing."""
 _INTEGER_MAX = 10**300
-
-
-def require_flags(metadata: Mapping[str, object], /) -> None:
-    """Raise ValueError for a flag in another form than true or false, or under a name that is no flag's."""
-    for name, value in metadata.items():
-        flag = name.strip().casefold()
-        if flag in FLAGS and not (name == flag and (value is None or isinstance(value, bool))):
-            raise ValueError(f"has {flag!r} in a form that has no effect: give it as {flag!r}: true or false")
-
-
-def _flagged(metadata: dict[str, str | int | float | bool | None]) -> dict[str, str | int | float | bool | None]:
-    require_flags(metadata)
-    return metadata
-
-
 GivenMetadata = Annotated[
     dict[
         Name,
@@ -151,7 +131,7 @@ GivenMetadata = Annotated[
         | None,
     ],
     Field(max_length=limits.METADATA_KEYS),
-    AfterValidator(_flagged),
+    AfterValidator(require_flags),
 ]
 """The same as it may be given: bounded, and with nothing that JSON has no word for."""
 

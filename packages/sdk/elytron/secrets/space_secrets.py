@@ -48,7 +48,90 @@ _MINUTE_MS: Final = 60_000
 Secret = SecretStr | str
 
 
-class SpaceSecrets:
+class UserSeats:
+    """The seats of a user's spaces, and their states towards the caller of a task."""
+
+    store: SecretStore
+
+    async def _status(self, place: SpaceId, seat: SecretSeat | None, state: SecretState) -> SecretStatus:
+        if seat is None:
+            return SecretStatus(space=place, state=state)
+        status = SecretStatus(
+            space=place,
+            state=state,
+            kind=seat.kind.value,
+            derivation=seat.terms.function.value if seat.terms is not None else "",
+            made_at=seat.made_at,
+        )
+        if seat.filled:
+            return status
+        _, grants = self._opened_parts()
+        if await grants.session(place) is not None and (grant := await grants.record(place)) is not None:
+            status = status.model_copy(update={"grant_until": grant.until})
+        if state is SecretState.UNLOCKED and (session := self.store.sessions.of(place)) is not None:
+            status = status.model_copy(update={"until": session.until})
+        return status
+
+    async def _state(self, space: SpaceId, seat: SecretSeat | None) -> SecretState:
+        if seat is None:
+            return SecretState.PLAIN
+        if seat.filled:
+            return SecretState.MAKING
+        await self._opened_parts()[0].sweep(space)
+        try:
+            self.store.seats.require(space, seat)
+        except ElytronError:
+            return SecretState.LOCKED
+        return SecretState.UNLOCKED
+
+    async def _seats(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSeat | None]]:
+        """Yield the spaces of the user of `place`, that one first, each with its seat; None: plain."""
+        for space in (place, *await further_spaces(self.store.inner, place)):
+            found = await self.store.settled_seat(space)
+            yield space, None if found is None or found[0].state is SeatState.DESTROYED else found[0]
+
+    async def _keyed(
+        self, place: SpaceId, secret: "UserSecret"
+    ) -> AsyncIterator[tuple[SpaceId, SecretSeat | None, "UserKey"]]:
+        """Yield the spaces of the user of `place` with their seats and the key that `secret` makes for each.
+
+        Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
+        """
+        keeper, _ = self._opened_parts()
+        first = await keeper.proven_key(await self._sealed_one(place), secret)
+        keys = [first]
+        async for space, seat in self._seats(place):
+            terms = first.terms if seat is None or seat.terms is None else seat.terms
+            key = next((key for key in keys if key.terms == terms), None)
+            if key is None:  # of a space that was sealed by itself, or of a change that was cut short
+                key = await keeper.key_of(secret, terms)
+                keys.append(key)
+            yield space, seat, key
+
+    async def _sealed_one(self, place: SpaceId) -> SpaceId:
+        """Return the first space of the user of `place` that is under a secret. Raises NotFound."""
+        async for space, seat in self._seats(place):
+            if seat is not None:
+                return space
+        raise NotFound(what="secret", name=place)
+
+    async def status(self, space: str, /) -> SecretStatus:
+        """Return the state of a user's spaces towards the caller, which needs no secret."""
+        place = _usable_space(space)
+        found = [(each, seat, await self._state(each, seat)) async for each, seat in self._seats(place)]
+        status = await self._status(*found[0])
+        return status.model_copy(update={"spaces": {each: state for each, _, state in found} if found[1:] else {}})
+
+    async def require_open(self, space: SpaceId, /) -> None:
+        """Raise SpaceLocked if `space` is under a secret and not open to the caller of this task."""
+        if not self.store.is_plain(space) and (found := await self.store.settled_seat(space)) is not None:
+            self.store.seats.require(space, found[0])
+
+    def _opened_parts(self) -> "tuple[SecretKeeper, GrantDesk]":
+        raise NotImplementedError
+
+
+class SpaceSecrets(UserSeats):
     """The secrets of spaces. Words and passphrases are in no report, log, error or record.
 
     A space that was unlocked is open only in this process and only to the caller that unlocked it, for a time; a lock
@@ -210,49 +293,6 @@ class SpaceSecrets:
                     await keeper.rotate(each, key, copy=self._copy)
         return await self.status(place)
 
-    async def status(self, space: str, /) -> SecretStatus:
-        """Return the state of a user's spaces towards the caller, which needs no secret."""
-        place = _usable_space(space)
-        found = [(each, seat, await self._state(each, seat)) async for each, seat in self._seats(place)]
-        status = await self._status(*found[0])
-        return status.model_copy(update={"spaces": {each: state for each, _, state in found} if found[1:] else {}})
-
-    async def _status(self, place: SpaceId, seat: SecretSeat | None, state: SecretState) -> SecretStatus:
-        if seat is None:
-            return SecretStatus(space=place, state=state)
-        status = SecretStatus(
-            space=place,
-            state=state,
-            kind=seat.kind.value,
-            derivation=seat.terms.function.value if seat.terms is not None else "",
-            made_at=seat.made_at,
-        )
-        if seat.filled:
-            return status
-        _, grants = self._opened_parts()
-        if await grants.session(place) is not None and (grant := await grants.record(place)) is not None:
-            status = status.model_copy(update={"grant_until": grant.until})
-        if state is SecretState.UNLOCKED and (session := self.store.sessions.of(place)) is not None:
-            status = status.model_copy(update={"until": session.until})
-        return status
-
-    async def _state(self, space: SpaceId, seat: SecretSeat | None) -> SecretState:
-        if seat is None:
-            return SecretState.PLAIN
-        if seat.filled:
-            return SecretState.MAKING
-        await self._opened_parts()[0].sweep(space)
-        try:
-            self.store.seats.require(space, seat)
-        except ElytronError:
-            return SecretState.LOCKED
-        return SecretState.UNLOCKED
-
-    async def require_open(self, space: SpaceId, /) -> None:
-        """Raise SpaceLocked if `space` is under a secret and not open to the caller of this task."""
-        if not self.store.is_plain(space) and (found := await self.store.settled_seat(space)) is not None:
-            self.store.seats.require(space, found[0])
-
     async def enter(self, user: SpaceId, space: SpaceId, /) -> None:
         """Prepare `space`, which the user of the space `user` is about to use: a sealed user's is sealed too.
 
@@ -272,37 +312,6 @@ class SpaceSecrets:
             key = UserKey(own[0].terms, session.user_key)
             await self._opened_parts()[0].seal(space, key, until=session.until, copy=self._copy)
         self._note_open(space)
-
-    async def _seats(self, place: SpaceId) -> AsyncIterator[tuple[SpaceId, SecretSeat | None]]:
-        """Yield the spaces of the user of `place`, that one first, each with its seat; None: plain."""
-        for space in (place, *await further_spaces(self.store.inner, place)):
-            found = await self.store.settled_seat(space)
-            yield space, None if found is None or found[0].state is SeatState.DESTROYED else found[0]
-
-    async def _keyed(
-        self, place: SpaceId, secret: "UserSecret"
-    ) -> AsyncIterator[tuple[SpaceId, SecretSeat | None, "UserKey"]]:
-        """Yield the spaces of the user of `place` with their seats and the key that `secret` makes for each.
-
-        Raises NotFound, SecretRefused, WordsInvalid, RateLimited.
-        """
-        keeper, _ = self._opened_parts()
-        first = await keeper.proven_key(await self._sealed_one(place), secret)
-        keys = [first]
-        async for space, seat in self._seats(place):
-            terms = first.terms if seat is None or seat.terms is None else seat.terms
-            key = next((key for key in keys if key.terms == terms), None)
-            if key is None:  # of a space that was sealed by itself, or of a change that was cut short
-                key = await keeper.key_of(secret, terms)
-                keys.append(key)
-            yield space, seat, key
-
-    async def _sealed_one(self, place: SpaceId) -> SpaceId:
-        """Return the first space of the user of `place` that is under a secret. Raises NotFound."""
-        async for space, seat in self._seats(place):
-            if seat is not None:
-                return space
-        raise NotFound(what="secret", name=place)
 
     async def grant(self, space: str, /, *, minutes: int | None = None) -> SecretStatus:
         """Let work in the background open a user's unlocked spaces for some minutes. The next lock ends it.

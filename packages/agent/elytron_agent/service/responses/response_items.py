@@ -15,9 +15,10 @@ from elytron_agent import limits
 from elytron_agent.context import came_from_outside, outside_message, reference_message, shown_given, text_message
 from elytron_agent.runs.compaction import bytes_of, tokens_of
 from elytron_agent.runs.events import StopReason
-from elytron_agent.runs.journal import AGENTS, RunRecord
+from elytron_agent.runs.journal import RunRecord
 from elytron_agent.runs.settings import AgentSettings
 from elytron_agent.runs.source import ClientPart
+from elytron_agent.runs.thread_notes import AGENTS
 from elytron_agent.service.responses.response_wire import (
     RESPONSE_PREFIX,
     AnswerFormat,

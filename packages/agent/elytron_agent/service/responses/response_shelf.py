@@ -14,7 +14,8 @@ from elytron_agent import limits
 from elytron_agent.context import ThreadHead, WindowTurn
 from elytron_agent.loop.removal import SharedMemory, ThreadRemoval, delete_agent
 from elytron_agent.runs.events import StopReason
-from elytron_agent.runs.journal import AGENTS, MARK, RunJournal, RunRecord, named_run, run_of_documents, run_place
+from elytron_agent.runs.journal import RunJournal, RunRecord, run_of_documents
+from elytron_agent.runs.thread_notes import AGENTS, MARK, named_run, run_place
 from elytron_agent.service.companion import UserAgents
 from elytron_agent.service.responses.response_items import listed_items, output_items, response_of_item
 from elytron_agent.service.responses.response_wire import (

@@ -21,7 +21,8 @@ from elytron.jobs.queue import find_job, move_job, schedule_job
 from elytron.runtime_records import RecordDraft
 from elytron_agent import limits
 from elytron_agent.context import time_zone
-from elytron_agent.runs.journal import AGENTS, MAIN, MARK
+from elytron_agent.runs.journal import MAIN
+from elytron_agent.runs.thread_notes import AGENTS, MARK
 from elytron_agent.service.companion import KnownAgent, UserAgents
 from elytron_agent.service.wire import Zone
 from elytron_core.clock import Instant, as_datetime

@@ -1,0 +1,151 @@
+"""Notes of an agent's threads beside their runs, and how documents of threads are read and stored."""
+
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from operator import attrgetter
+from typing import Any, Final, TypeVar, cast
+
+from elytron.runtime_records import RecordDraft, RuntimeRecords
+from elytron_agent import limits
+from elytron_agent.context import WindowReaction
+from elytron_core import strict_json
+from elytron_core.clock import Instant
+from elytron_core.errors import Conflict, NotFound, PreconditionFailed
+from elytron_core.model import Value
+from elytron_core.planes.records import Record, copies_of_turn
+from elytron_core.policy.admission.own_output import of_others
+
+_ELSEWHERE: Final = "@@"
+"""Mark before the thread of a run in the window of another one."""
+AGENTS = "elytron:agent"
+WELCOMED: Final = "welcome"
+"""Key of the first words to a person, and what stands for a run in the ids of their items."""
+_PERSON: Final = "user"
+_REACTED: Final = "reacted"
+MARK: Final = "mark."
+"""Begin of the keys of what others note beside a run: no part of the run itself, and erased with it."""
+ITEM_MARK: Final = f"{MARK}item."
+MOVED_ON: Final = "the thread, with which another process went on,"
+_LABEL = "a document of an agent's run"
+ValueT = TypeVar("ValueT", bound=Value)
+
+
+class ThreadWelcome(Value):
+    """The first words to a person, as they were shown."""
+
+    texts: tuple[str, ...]
+    at: Instant
+
+
+class ReactedRuns(Value):
+    """Runs with a person's reaction, the latest last. It saves reading the others, and has no content."""
+
+    runs: tuple[str, ...] = ()
+
+
+class ThreadNotes:
+    """What is noted of an agent's threads beside the runs: the first words to the person, and runs with a reaction."""
+
+    def __init__(self, records: RuntimeRecords, /, *, agent: str) -> None:
+        self._records = records
+        self._agent = agent
+
+    async def welcome(self, thread: str, /) -> ThreadWelcome | None:
+        """Return the first words to the person; None if there were none."""
+        found = await self._read((AGENTS, self._agent, thread), WELCOMED, ThreadWelcome)
+        return found[0] if found is not None else None
+
+    async def put_welcome(self, thread: str, texts: tuple[str, ...], /, *, at: Instant) -> ThreadWelcome:
+        """Store the first words to the person, once, and return those that are stored."""
+        welcome = ThreadWelcome(texts=texts, at=at)
+        try:
+            await self._put((AGENTS, self._agent, thread), WELCOMED, welcome)
+        except Conflict:
+            return await self.welcome(thread) or welcome
+        return welcome
+
+    async def drop_welcome(self, thread: str, /) -> None:
+        """Erase the first words to the person, and what was noted beside them."""
+        notes = [each async for each in self._records.below(copies_of_turn(WELCOMED, self._agent))]
+        stored = await self._records.get((AGENTS, self._agent, thread), WELCOMED)
+        await self._records.erase([*notes, *([stored] if stored is not None else [])])
+
+    async def reactions(self, thread: str, runs: Collection[str], /) -> dict[str, tuple[WindowReaction, ...]]:
+        """Return the person's reactions to messages of `runs`; an empty tuple where they were taken off."""
+        found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
+        reacted = [run for run in found[0].runs if run in runs] if found is not None else []
+        return {run: _reactions_in(await self.documents(run)) for run in reacted}
+
+    async def note_reacted(self, thread: str, run: str, /) -> None:
+        """Note that a run may have a reaction."""
+        while True:
+            found = await self._read((AGENTS, self._agent, thread), _REACTED, ReactedRuns)
+            runs, version = (found[0].runs, found[1]) if found is not None else ((), 0)
+            if run in runs:
+                return
+            noted = ReactedRuns(runs=(*runs, run)[-limits.REACTED_RUNS :])
+            with suppress(Conflict):
+                await self._put((AGENTS, self._agent, thread), _REACTED, noted, expected=version)
+                return
+
+    async def documents(self, run: str, /) -> Sequence[Record]:
+        """Return the documents of a run, with what others noted beside it, by key."""
+        name, thread = run_place(run)
+        found = [each async for each in self._records.below(copies_of_turn(name, thread or self._agent))]
+        return sorted(found, key=attrgetter("key"))
+
+    async def _read(self, namespace: tuple[str, ...], key: str, kind: type[ValueT]) -> tuple[ValueT, int] | None:
+        found = await self._records.get(namespace, key)
+        return (kind.model_validate(found.value), found.version) if found is not None else None
+
+    async def _put(self, namespace: tuple[str, ...], key: str, value: Value, *, expected: int | None = 0) -> int:
+        """Store a document and return its version. Raises Conflict if it is not the one that was expected."""
+        (stored,) = await self._put_all([draft_of(namespace, key, value, expected)])
+        return stored.version
+
+    async def _put_all(self, drafts: Sequence[RecordDraft]) -> Sequence[Record]:
+        """Store documents in one commit. Raises Conflict if the last is not the one that was expected."""
+        try:
+            return await self._records.put_all(drafts)
+        except PreconditionFailed:
+            # All are there if the answer to this process's own write was lost: they stay as they are.
+            found = [await self._records.get(draft.namespace, draft.key) for draft in drafts]
+            there = [each for each in found if each is not None]
+            told = [strict_json.canonical_bytes(draft.value) for draft in drafts]
+            if [strict_json.canonical_bytes(each.value) for each in there] == told:
+                return there
+            last = found[-1]
+            if last is None and len(drafts) == 1:
+                raise NotFound(what="document of an agent", name=drafts[-1].key) from None
+            expected, version = drafts[-1].expected_version, last.version if last is not None else 0
+            raise Conflict(what=MOVED_ON, expected=expected or 0, found=version) from None
+
+
+def _reactions_in(documents: Sequence[Record]) -> tuple[WindowReaction, ...]:
+    """Return the person's reactions among what was noted beside a run."""
+    notes: dict[int, dict[str, Any]] = {
+        int(each.key.removeprefix(ITEM_MARK)): cast("dict[str, Any]", each.value).get("reaction") or {}
+        for each in documents
+        if each.key.startswith(ITEM_MARK)
+    }
+    return tuple(
+        WindowReaction(step=step, emoji=reaction["emoji"])
+        for step, reaction in sorted(notes.items())
+        if reaction.get("by") == _PERSON
+    )
+
+
+def draft_of(namespace: tuple[str, ...], key: str, value: Value, expected: int | None) -> RecordDraft:
+    told = of_others(value.model_dump(mode="json", exclude_none=True))
+    return RecordDraft(namespace, key, told, text=_LABEL, expected_version=expected)
+
+
+def named_run(run: str, thread: str, /) -> str:
+    """Return the name by which the window of another thread, a branch of `thread`, has a run."""
+    return run if _ELSEWHERE in run else f"{run}{_ELSEWHERE}{thread}"
+
+
+def run_place(run: str, /) -> tuple[str, str]:
+    """Return a run's own name, and its thread if that is another than the one whose window has it, else ""."""
+    name, _, thread = run.partition(_ELSEWHERE)
+    return name, thread
