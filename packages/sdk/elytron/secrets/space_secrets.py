@@ -127,6 +127,17 @@ class UserSeats:
         if not self.store.is_plain(space) and (found := await self.store.settled_seat(space)) is not None:
             self.store.seats.require(space, found[0])
 
+    def opened_at(self, space: SpaceId, /) -> Instant:
+        """Return since when `space` is open for this task; 0 for a plain one, and one that is locked."""
+        session = self.store.sessions.of(space)
+        return session.since if session is not None else Instant(0)
+
+    def _until(self, minutes: int | None, usual: int, most_ms: int) -> Instant:
+        wanted = usual if minutes is None else minutes
+        if not 1 <= wanted <= most_ms // _MINUTE_MS:
+            raise InvalidInput(field="minutes", problem=f"is not 1 to {most_ms // _MINUTE_MS}")
+        return Instant(self.store.clock.now() + wanted * _MINUTE_MS)
+
     def _opened_parts(self) -> "tuple[SecretKeeper, GrantDesk]":
         raise NotImplementedError
 
@@ -369,11 +380,6 @@ class SpaceSecrets(UserSeats):
         """Call `listener` with each space that is opened."""
         self._on_open.append(listener)
 
-    def opened_at(self, space: SpaceId, /) -> Instant:
-        """Return since when `space` is open for this task; 0 for a plain one, and one that is locked."""
-        session = self.store.sessions.of(space)
-        return session.since if session is not None else Instant(0)
-
     async def look(self) -> None:
         """Let go of the spaces whose time is over, or that another process locked."""
         keeper, _ = self._opened_parts()
@@ -396,12 +402,6 @@ class SpaceSecrets(UserSeats):
 
     async def _sweep(self, space: SpaceId) -> None:
         await self._opened_parts()[0].sweep(space)
-
-    def _until(self, minutes: int | None, usual: int, most_ms: int) -> Instant:
-        wanted = usual if minutes is None else minutes
-        if not 1 <= wanted <= most_ms // _MINUTE_MS:
-            raise InvalidInput(field="minutes", problem=f"is not 1 to {most_ms // _MINUTE_MS}")
-        return Instant(self.store.clock.now() + wanted * _MINUTE_MS)
 
     def _note_open(self, space: SpaceId) -> None:
         self._closed.pop(space, None)
