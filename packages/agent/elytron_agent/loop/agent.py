@@ -216,9 +216,7 @@ class Agent:
             has_answered = self._thread.summary is not None or any(turn.items for turn in self._thread.past)
             if has_answered or not is_first_time(0, blocks):
                 return ()
-            return (
-                await self._journal.put_welcome(self.name, ThreadWelcome(texts=WELCOME, at=self._clock.now()))
-            ).texts
+            return (await self._journal.put_welcome(self.name, WELCOME, at=self._clock.now())).texts
 
     async def latest_turn(self) -> WindowTurn | None:
         """Return the latest turn of the window that is over and was not forgotten or erased; None if there is none."""
