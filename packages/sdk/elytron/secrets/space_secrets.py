@@ -6,6 +6,7 @@ A secret is its user's: each call goes over the user's own space and those of it
 import asyncio
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -48,7 +49,7 @@ _MINUTE_MS: Final = 60_000
 Secret = SecretStr | str
 
 
-class UserSeats:
+class UserSeats(ABC):
     """The seats of a user's spaces, and their states towards the caller of a task."""
 
     store: SecretStore
@@ -138,8 +139,9 @@ class UserSeats:
             raise InvalidInput(field="minutes", problem=f"is not 1 to {most_ms // _MINUTE_MS}")
         return Instant(self.store.clock.now() + wanted * _MINUTE_MS)
 
+    @abstractmethod
     def _opened_parts(self) -> "tuple[SecretKeeper, GrantDesk]":
-        raise NotImplementedError
+        """Return what seals and opens spaces, and their grants."""
 
 
 class SpaceSecrets(UserSeats):
