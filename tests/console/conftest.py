@@ -25,6 +25,16 @@ CHECKS = (
 )
 SETTLED = """() => document.querySelector(".sign-in form") !== null
   || (document.querySelector(".page[aria-busy=false]") !== null && document.querySelector(".waiting") === null)"""
+LOOKS = ("", "* { letter-spacing: 0.35em !important; }", "* { font-size: 24px !important; }")
+"""Styles that a page is measured in: its own, a very wide font, and large text, none of which needs a font of the machine."""
+BEYOND = """(looks) => looks.map((look) => {
+  const sheet = new CSSStyleSheet();
+  sheet.replaceSync(look);
+  document.adoptedStyleSheets = [sheet];
+  const beyond = document.documentElement.scrollWidth - innerWidth;
+  document.adoptedStyleSheets = [];
+  return beyond;
+})"""
 HOST = ConsoleHost(store="memory:", command=(sys.executable,), checks=CHECKS, rule_commands=("elytron rules export",))
 
 
@@ -55,6 +65,10 @@ class Watched:
         # Another query makes the browser load the page again, where another fragment alone would not.
         await self.page.goto(f"{self.url}/console?{self.opened}#/{address}")
         await self.settled()
+
+    async def beyond(self) -> int:
+        """Return by how many pixels the page is wider than its window, in the worst of `LOOKS`."""
+        return max(await self.page.evaluate(BEYOND, LOOKS))
 
     async def settled(self) -> None:
         """Return when the page shows what it asked for, or the form to sign in."""

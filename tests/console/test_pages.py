@@ -90,7 +90,7 @@ async def test_every_page_opens_fits_its_screen_complains_of_nothing_and_asks_no
         assert "owned" not in await page.page.title()
         for width in (360, 768, 1440):
             await page.page.set_viewport_size({"width": width, "height": 800})
-            beyond = await page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            beyond = await page.beyond()
             assert beyond <= 0, (name, width)
     assert (page.said, page.foreign) == ([], [])
     assert await page.page.locator("main script, main img, main svg[onload], main b, main i, main u").count() == 0
@@ -403,7 +403,7 @@ async def test_an_odd_address_shows_a_page_that_fits(open_server: Served, page: 
         assert await page.page.get_by_role("alert").all_inner_texts() == []
         for width in (360, 1280):
             await page.page.set_viewport_size({"width": width, "height": 800})
-            beyond = await page.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            beyond = await page.beyond()
             assert beyond <= 0, (address, width)
     assert [line for line in page.said if not line.startswith("warning")] == []
 

@@ -159,7 +159,7 @@ async def require_plain(page: Watched, address: str) -> None:
     assert await found.locator(FOREIGN).count() == 0, address
     assert await found.evaluate(ATTRIBUTES) == [], address
     assert len(await found.locator("body").inner_text()) < BOUND, address
-    assert await found.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+    assert await page.beyond() <= 0, address
 
 
 @pytest.mark.timeout(580)

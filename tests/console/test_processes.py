@@ -169,7 +169,7 @@ async def test_every_page_shows_a_space_as_it_is(browser: Browser, shown: str, s
             await turn_to(watched, address)
             assert await watched.page.get_by_role("alert").all_inner_texts() == [], address
             assert await watched.page.locator("h1").count() == 1
-            beyond = await watched.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            beyond = await watched.beyond()
             assert beyond <= 0, address
             if space == "empty" and address.partition("?")[0] in OF_TEXTS:
                 assert await watched.page.locator(".empty-title, .block").count() > 0, address
