@@ -4,13 +4,14 @@ import re
 from importlib.resources import files
 
 import pytest
-from playwright.async_api import Browser
+from playwright.async_api import Browser, Route
 from tests.console.conftest import HOST, Watched, browser_page, make_agent
 from tests.transports.serving import Served, served
 
 from elytron_cli.server.extras import WantedSurfaces
 from elytron_core.contracts.control import MemoryEraseRequest
 from elytron_core.contracts.facts import FactListRequest
+from elytron_core.contracts.recall import VectorUse
 from elytron_core.contracts.transcript import MemoryWriteReport, MemoryWriteRequest
 from elytron_core.planes.space import PrincipalKind
 
@@ -107,7 +108,7 @@ async def test_a_key_signs_in_and_out_and_the_address_stays(browser: Browser, se
         await found.page.get_by_label("Access key").fill(key)
         await found.page.keyboard.press("Enter")
         await found.page.get_by_role("heading", name="Keys and devices").wait_for()
-        assert found.page.url.endswith("#/devices")
+        assert "#/devices" in found.page.url
         await found.page.get_by_role("button", name="Sign out").click()
         await found.page.get_by_text("You are signed out.").wait_for()
         assert key not in await found.page.content()
@@ -213,32 +214,31 @@ async def test_memories_are_erased_in_bulk_by_the_typed_count(open_server: Serve
     assert await dialog.get_by_role("button", name="Erase").is_disabled()
     await dialog.get_by_label("Type 2 to erase").fill("2")
     await dialog.get_by_role("button", name="Erase").click()
-    await dialog.get_by_text("2 documents were removed").wait_for()
+    await dialog.get_by_text("2 memories").wait_for()
     await found.keyboard.press("Escape")
     await found.get_by_text("1 memory").wait_for()
     assert page.said == []
 
 
-async def test_a_count_that_changed_meanwhile_is_refused_and_the_new_one_is_asked_for(
-    open_server: Served, page: Watched
-) -> None:
+async def test_a_space_that_changed_after_the_preview_is_not_erased(open_server: Served, page: Watched) -> None:
     await remember(open_server)
     await page.go("erasures")
     found = page.page
     await found.get_by_role("button", name="Erase the whole space").click()
     dialog = found.get_by_role("dialog")
-    field = dialog.get_by_label(re.compile(r"Type \d+ to erase"))
-    before = await field.evaluate("(node) => node.labels[0].innerText")
+    field = dialog.get_by_label("Type the name of the space to erase it")
+    await field.wait_for()
     assert await dialog.get_by_role("button", name="Erase", exact=True).is_disabled()
     await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "The boat is new."}]}]})
-    await field.fill(before.split()[1])
+    await field.fill("eva")
+    assert await dialog.get_by_role("button", name="Erase", exact=True).is_disabled()
+    await field.fill("ada")
     await dialog.get_by_role("button", name="Erase", exact=True).click()
     await dialog.get_by_role("alert").wait_for()
-    told = await dialog.get_by_role("alert").inner_text()
-    (now,) = re.findall(r"Count is (\d+) now", told)
-    assert int(now) > int(before.split()[1])
-    await dialog.get_by_label(f"Type {now} to erase").wait_for()
-    assert await dialog.get_by_label(f"Type {now} to erase").input_value() == ""
+    alert = await dialog.get_by_role("alert").inner_text()
+    (now,) = re.findall(r"Count is (\d+) now", alert)
+    await dialog.get_by_text(f"{now} stored documents").wait_for()
+    assert await field.input_value() == ""
     assert len((await open_server.memory.list()).items) == 5
     # The browser notes the refusal by itself.
     assert [line for line in page.said if "422" not in line] == []
@@ -253,7 +253,9 @@ async def test_a_fact_is_corrected_and_its_history_stays(open_server: Served, pa
     await found.get_by_role("button", name="Correct", exact=True).click()
     await found.get_by_label("Text").fill("Ada lives in Braga")
     await found.get_by_role("dialog").get_by_role("button", name="Correct").click()
+    await found.get_by_label("The memory").get_by_text("Ada lives in Braga").first.wait_for()
     await found.get_by_role("button", name="Ada lives in Braga").wait_for()
+    assert await found.get_by_label("The memory").locator(".text").first.inner_text() == "Ada lives in Braga"
     states = await found.locator(".list > li .badge").all_inner_texts()
     assert states == ["superseded", "corrected"]
     assert page.said == []
@@ -434,6 +436,93 @@ async def test_what_is_known_of_a_person_is_shown_with_what_it_rests_on(open_ser
     await page.page.get_by_text("What is around it").click()
     await page.page.locator(".around").get_by_role("link", name="I lead the project.").wait_for()
     assert page.said == []
+
+
+async def test_a_conversation_shows_when_each_turn_was_said(open_server: Served, page: Watched) -> None:
+    spoken = {"messages": [{"text": "The mast is up.", "speaker": "Ada", "at": 1_740_904_200_000}]}
+    turns = [spoken, {"messages": [{"text": "The sail is new."}]}]
+    await write(open_server, {"kind": "transcript", "turns": turns}, conversation="harbour")
+    await page.go("conversations?conversation=harbour")
+    first, second = await page.page.locator("article time").all()
+    assert await first.inner_text() == "Mar 2, 2025, 08:30 AM"
+    assert (await first.get_attribute("title") or "").startswith("stored ")
+    assert (await second.inner_text()).startswith("stored ")
+
+
+async def test_a_link_opens_the_space_that_it_was_taken_from(browser: Browser, open_server: Served) -> None:
+    await remember(open_server)
+    await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "Bob rows."}]}]}, space="bob")
+    async with browser_page(browser, open_server.url) as first, browser_page(browser, open_server.url) as second:
+        await first.go("memories")
+        await first.page.get_by_label("Space", exact=True).select_option("bob")
+        await first.page.get_by_role("button", name="Bob rows.").click()
+        await first.page.get_by_label("The memory").get_by_text("Bob rows.").wait_for()
+        assert "space=bob" in first.page.url
+        await second.page.goto(first.page.url)
+        await second.page.get_by_label("The memory").get_by_text("Bob rows.").wait_for()
+        await second.page.get_by_role("link", name="Conversations").click()
+        await second.settled()
+        assert second.page.url.endswith("#/conversations?space=bob")
+
+
+async def test_the_only_space_that_holds_anything_is_opened(browser: Browser, open_server: Served) -> None:
+    await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "Bob rows."}]}]}, space="bob")
+    async with browser_page(browser, open_server.url) as found:
+        await found.go("memories")
+        await found.page.get_by_role("button", name="Bob rows.").wait_for()
+        await write(open_server, {"kind": "transcript", "turns": [{"messages": [{"text": "Eve sails."}]}]}, space="eve")
+        await found.go("overview")
+        await found.page.locator(".empty").get_by_role("link", name="eve").first.click()
+        await found.page.get_by_text("What the space eve holds").wait_for()
+
+
+async def test_a_link_to_a_foreign_space_says_so_to_a_user(browser: Browser, server: Served) -> None:
+    key = await server.key(PrincipalKind.USER, "ada")
+    async with browser_page(browser, server.url) as found:
+        await found.go("memories?space=bob")
+        await found.page.get_by_label("Access key").fill(key)
+        await found.page.keyboard.press("Enter")
+        await found.page.get_by_text("This key does not open the space bob.").wait_for()
+        await found.page.locator("main").get_by_role("link", name="ada").click()
+        await found.page.get_by_text("Nothing is stored here yet").wait_for()
+
+
+async def test_a_server_that_never_answers_is_reported_and_can_be_asked_again(
+    open_server: Served, page: Watched
+) -> None:
+    await remember(open_server)
+    await page.page.clock.install()
+    await page.go("overview")
+
+    async def never(_: Route) -> None:
+        """Leave the request without an answer."""
+
+    await page.page.route("**/console/operations/list", never)
+    async with page.page.expect_request("**/console/operations/list"):
+        await page.page.get_by_role("link", name="Memories", exact=True).click()
+    await page.page.clock.run_for(31_000)
+    alert = page.page.get_by_role("alert")
+    await alert.get_by_text("The server did not answer within 30 s").wait_for()
+    await page.page.unroute("**/console/operations/list", never)
+    await alert.get_by_role("button", name="Ask again").click()
+    await page.page.get_by_role("button", name="The boat is blue.").wait_for()
+
+
+async def test_each_signal_of_a_hit_is_explained(open_server: Served, page: Watched) -> None:
+    await remember(open_server)
+    await page.go("recall?q=where does Ada live")
+    found = page.page
+    for summary in ("What spoke for it", "What these signals mean"):
+        for place in await found.get_by_text(summary).all():
+            await place.click()
+    assert await found.locator(".meanings dd").count() > 3
+    assert await found.get_by_text("This signal has no explanation").count() == 0
+    assert "words and built-in vectors. No embedder is set." in await found.locator("main").inner_text()
+
+
+def test_the_recall_lab_has_words_for_every_use_of_vectors() -> None:
+    source = (files("elytron_console") / "static/pages/recall.mjs").read_text("utf-8")
+    assert [use for use in VectorUse if f'  {use.value}: "Compared: ' not in source] == []
 
 
 async def test_another_space_is_chosen_from_the_list(open_server: Served, page: Watched) -> None:

@@ -101,18 +101,24 @@ async def test_a_page_exports_and_imports(open_server: Served, page: Watched, tm
     await remember(open_server, "The boat is blue.")
     found = page.page
     await page.go("transfer")
-    await found.get_by_label("Everything").check()
     async with found.expect_download() as begun:
         await found.get_by_role("button", name="Export").click()
     archive = tmp_path / "memory.elytron.zip"
     await (await begun.value).save_as(archive)
     assert "journal.jsonl" in zipfile.ZipFile(io.BytesIO(archive.read_bytes())).namelist()
-    await found.get_by_text("The archive was fetched").wait_for()
+    saved = found.get_by_role("status").filter(has_text="Saved")
+    assert "1 turns" in await saved.inner_text()
+    assert "Left out" not in await saved.inner_text()
+    await found.get_by_label("What to export").select_option("false")
+    async with found.expect_download():
+        await found.get_by_role("button", name="Export").click()
+    await saved.get_by_text("Left out: 1 conversations").wait_for()
 
     panel = found.get_by_role("region", name="Import an archive")
     await panel.get_by_label("File").set_input_files(archive)
     await panel.get_by_role("button", name="Show what it brings").click()
     await panel.get_by_text("Known already").wait_for()
+    assert "The archive holds" in await panel.inner_text()
     await panel.get_by_role("button", name="Import", exact=True).click()
     await panel.get_by_text("nothing new").wait_for()
 

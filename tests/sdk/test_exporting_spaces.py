@@ -40,9 +40,9 @@ def everything_in(file: Path) -> str:
     return "\n".join(archive.read(name).decode() for name in archive.namelist())
 
 
-async def test_by_default_no_private_word_leaves(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
+async def test_what_may_be_shared_has_no_private_word(memory: elytron.MemoryRuntime, tmp_path: Path) -> None:
     await lived(memory)
-    report = await memory.export(tmp_path / "public.elytron")
+    report = await memory.export(tmp_path / "public.elytron", include_private=False)
     assert not report.include_private
     assert report.documents == {"facts": 1, "skills": 1, "slots": 1}
     assert report.redacted["turns"] == report.redacted["chat_aliases"] == report.redacted["derived_refs"] // 2 == 1
@@ -61,7 +61,7 @@ async def test_a_public_archive_can_be_added_to_a_space_and_not_restored(
 ) -> None:
     await lived(memory)
     place = tmp_path / "public.elytron"
-    await memory.export(place)
+    await memory.export(place, include_private=False)
     async with elytron.open("memory:", space="elsewhere") as other:
         with pytest.raises(InvalidInput, match="bootstrap"):
             await other.import_archive(place)
@@ -87,7 +87,7 @@ async def test_an_archive_that_says_it_is_whole_and_is_not_is_damaged(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     await lived(memory)
-    await memory.export(tmp_path / "public.elytron")
+    await memory.export(tmp_path / "public.elytron", include_private=False)
     source = zipfile.ZipFile(tmp_path / "public.elytron")
     manifest = json.loads(source.read("manifest.json")) | {"include_private": True}
     with zipfile.ZipFile(tmp_path / "false.elytron", "w") as target:
@@ -102,7 +102,7 @@ async def test_of_a_space_that_was_never_written_to_nothing_is_exported(
     memory: elytron.MemoryRuntime, tmp_path: Path
 ) -> None:
     with pytest.raises(NotFound):
-        await memory.export(tmp_path / "public.elytron")
+        await memory.export(tmp_path / "public.elytron", include_private=False)
 
 
 async def test_an_export_never_replaces_a_file_unasked(tmp_path: Path) -> None:

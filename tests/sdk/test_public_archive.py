@@ -65,7 +65,7 @@ async def test_what_no_longer_stands_is_in_no_public_archive(state: FactState, t
     async with elytron.open("memory:", space="ada", clock=clock, ids=SeededIds()) as memory:
         await memory.add_fact("pet", "Ada has a stoat")
         await ENDINGS[state](memory, clock, "Ada lives in Lisbon")
-        await memory.export(path)
+        await memory.export(path, include_private=False)
     assert "Lisbon" not in words(path)
     assert "stoat" in words(path)
 
@@ -79,7 +79,7 @@ async def test_a_fact_that_has_ended_is_in_no_public_archive(tmp_path: Path) -> 
             FactChangeRequest(id=fact.ids[0], action=FactAction.INVALIDATE, at=instant("2026-03-09"))
         )
         clock.advance(30 * DAY_MS)
-        await memory.export(path)
+        await memory.export(path, include_private=False)
     assert "Lisbon" not in words(path)
 
 

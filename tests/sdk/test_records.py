@@ -237,7 +237,7 @@ async def test_archives_carry_records(tmp_path: Path, memory: elytron.MemoryRunt
     await memory.put_record(PREFS, "open", "to all", privacy=FactPrivacy.PUBLIC)
     whole, public = tmp_path / "whole.elytron", tmp_path / "public.elytron"
     await memory.export(str(whole), include_private=True)
-    told = await memory.export(str(public))
+    told = await memory.export(str(public), include_private=False)
     assert told.documents == {"records": 1}
     async with elytron.open("memory:", space="bo") as other:
         await other.import_archive(str(whole), mode=elytron.ImportMode.FULL_RESTORE)

@@ -138,7 +138,7 @@ async def test_of_what_is_about_one_of_many_users(tmp_path: Path) -> None:
         page = await memory.replay("trip", cursor=page.next_cursor, user_id="ada")
         assert [turn.messages[0].text for turn in page.turns] == ["one"]
         await memory.export(tmp_path / "ada.elytron", user_id="ada", include_private=True)
-        shared = await memory.export(tmp_path / "shared.elytron", user_id="ada")
+        shared = await memory.export(tmp_path / "shared.elytron", user_id="ada", include_private=False)
         assert shared.space == "ada"
         await memory.import_archive(tmp_path / "ada.elytron", user_id="moved")
         told = await memory.import_archive(tmp_path / "ada.elytron", mode=ImportMode.BOOTSTRAP, user_id="grace")

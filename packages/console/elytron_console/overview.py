@@ -43,7 +43,7 @@ class SessionReport(Value):
     development: bool
     """True if this server asks for no key, on its own machine alone."""
     default_space: str | None = None
-    """The space of calls that name none."""
+    """The space to show first: that of calls that name none, or the only one that holds anything."""
     spaces: tuple[str, ...] = ()
     """Spaces that the caller may use, by name; the first of many."""
     spaces_clipped: bool = False
@@ -51,6 +51,8 @@ class SessionReport(Value):
     """True if this server has agents."""
     token: str
     version: str
+    signals: dict[str, str] = {}
+    """What each signal of a hit means."""
     now: Instant
 
 

@@ -1,5 +1,6 @@
 """Archives of a space in HTTP: fetched and sent as a stream, through a file that only the server sees."""
 
+import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
@@ -32,6 +33,8 @@ from elytron_core.planes.space import PrincipalKind
 from elytron_core.scope import ScopedRequest
 
 MEDIA_TYPE = "application/zip"
+CONTENTS = "X-Archive-Contents"
+"""Header of a fetched archive: a JSON object with its documents, and those left out, by collection."""
 _CHUNK = 256 * 1024
 
 
@@ -71,13 +74,14 @@ class ArchiveHandlers:
         except BaseException:
             folder.cleanup()
             raise
-        told = {
+        headers = {
             "ETag": etag,
             "Content-Length": str(report.size_bytes),
             "Content-Disposition": 'attachment; filename="memory.elytron.zip"',
+            CONTENTS: json.dumps({"documents": report.documents, "left_out": report.redacted}),
         }
         # From here on the answer owns the folder and removes it at its end.
-        return StreamingResponse(_read_pieces(Path(report.path), folder), media_type=MEDIA_TYPE, headers=told)
+        return StreamingResponse(_read_pieces(Path(report.path), folder), media_type=MEDIA_TYPE, headers=headers)
 
     async def send(self, request: Request) -> Response:
         """Take the archive in, to a file beside, and import that."""
@@ -186,7 +190,7 @@ def archive_surfaces(
     fetch = SurfaceDescription(
         "fetch_archive", "Fetch what of the space may leave it, or all of it, as one archive file.", None, MEDIA_TYPE,
         ("If-None-Match",), ("space", "include_private"),
-        answer="The archive; its ETag is the state of what it holds.",
+        answer=f"The archive; its ETag is the state of what it holds, {CONTENTS} counts what is in it and what is not.",
     )  # fmt: skip
     send = SurfaceDescription(
         "send_archive", "Read an archive file into the space.", MEDIA_TYPE, MemoryImportReport,

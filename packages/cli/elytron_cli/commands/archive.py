@@ -22,6 +22,7 @@ from elytron.flows.transcript_import import (
 )
 from elytron.importers.detection import MAGIC, is_export
 from elytron.transfer.migration import CopiedSpace, migrate_store
+from elytron.transfer.restore import contents_text
 from elytron_adapter.envelope import failure_of
 from elytron_cli.input.options import (
     OneOf,
@@ -343,7 +344,8 @@ def _show_imported(console: "Console", report: MemoryImportReport) -> None:
     skipped = ", ".join(f"{count} {name}" for name, count in report.skipped.items() if count)
     done = "would import" if report.dry_run else "imported"
     left_out = ", ".join(f"{count} {name}" for name, count in report.left_out.items())
-    tables_common.show_pairs(console, [(done, imported), ("there already", skipped), ("left out", left_out)])
+    rows = [("archive", contents_text(report.contents)), (done, imported), ("there already", skipped)]
+    tables_common.show_pairs(console, [*rows, ("left out", left_out)])
     tables_common.show_future_claims(console, report.future_claims)
 
 

@@ -38,6 +38,7 @@ from elytron_core.model import Request as OperationRequest
 from elytron_core.model import Value
 from elytron_core.planes import skills
 from elytron_core.planes.space import PrincipalKind
+from elytron_core.policy.ranking.signals import SIGNAL_MEANINGS
 from elytron_core.ports.store import JournalAction
 from elytron_core.scope import Reason
 
@@ -333,6 +334,10 @@ async def _session_report(
         spaces = [name for name in found if not is_reserved(name)]
         clipped = len(found) == limits.SPACES_COUNTED
     scope = context.default_scope
+    usual = scope.space if scope is not None and is_operator else None
+    # The store lists the spaces that hold anything: where one alone does, it is the one to show.
+    if usual not in spaces and len(spaces) == 1:
+        usual = SpaceId(spaces[0])
     return SessionReport(
         principal=principal.id,
         kind=principal.kind,
@@ -340,11 +345,12 @@ async def _session_report(
         label=await _session_label(keys, principal),
         operator=is_operator,
         development=is_development(entrance),
-        default_space=principal.space or (scope.space if scope is not None and is_operator else None),
+        default_space=principal.space or usual,
         spaces=tuple(spaces),
         spaces_clipped=clipped,
         token=token,
         version=package_version(),
+        signals=dict(SIGNAL_MEANINGS),
         now=context.clock.now(),
     )
 

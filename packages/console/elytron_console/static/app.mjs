@@ -1,5 +1,5 @@
 // The frame: who is signed in, the space that is shown, the pages and the way between them.
-import { Failure, Page, Select, Session, Waiting, ask, cx, forgetKnown, html, keepToken, linkTo, moment, render, useAction, useAddress, useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
+import { Failure, Page, Select, Session, Waiting, ask, cx, forgetKnown, html, keepToken, linkTo, moment, render, setQuery, setShownSpace, useAction, useAddress, useCallback, useEffect, useErrorBoundary, useMemo, useRef, useState, whenSignedOut, words } from "./lib.mjs";
 
 // Of each page: its name, its title, and what of the session it needs.
 const PAGES = [
@@ -39,7 +39,6 @@ const PAGES = [
 ];
 const KNOWN = new Map(PAGES.flatMap(([, pages]) => pages.map((page) => [page[0], page])));
 const NOW = { asOf: null, knownAt: null };
-const SPACE = "elytron.space";
 const THEME = "elytron.theme";
 
 const kept = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
@@ -117,17 +116,19 @@ function Loaded({ page }) {
 
 function Frame({ session, onOut }) {
   const { page, query } = useAddress();
-  const [space, setSpace] = useState(() => {
-    if (!session.operator) return session.space;
-    if (query.get("space")) return query.get("space");
-    const wanted = kept(SPACE);
-    return wanted && (session.spaces.includes(wanted) || session.spaces_clipped) ? wanted : session.default_space ?? session.spaces[0] ?? null;
-  });
+  const named = query.get("space");
+  const last = useRef(null);
+  const space = session.operator ? named || (last.current ?? session.default_space ?? session.spaces[0] ?? null) : session.space;
+  const foreign = !session.operator && named && named !== space ? named : null;
+  last.current = space;
+  setShownSpace(space);
+  useEffect(() => { if (space && !named) setQuery({ space }, { quiet: true }); }, [space, named]);
   const [open, setOpen] = useState(false);
   const main = useRef(null);
   const [clocks, setClocks] = useState(NOW);
-  const choose = useCallback((name) => { setSpace(name); setClocks(NOW); keep(SPACE, name); }, []);
-  const value = useMemo(() => ({ ...session, space, choose, clocks, setClocks }), [session, space, clocks]);
+  const choose = useCallback((name) => { location.hash = linkTo(page, { space: name }); }, [page]);
+  useEffect(() => setClocks(NOW), [space]);
+  const value = useMemo(() => ({ ...session, space, choose, clocks, setClocks }), [session, space, choose, clocks]);
   useEffect(() => {
     setOpen(false);
     main.current?.focus({ preventScroll: true });
@@ -163,6 +164,7 @@ function Frame({ session, onOut }) {
             <span class="row"><a href=${linkTo("timeline")}>Change the clocks</a><button type="button" class="quiet" onClick=${() => setClocks(NOW)}>Back to now</button></span></div>`}
         ${!known ? html`<${Page} title="No such page"><p>The address names no page of the console.</p><//>`
           : !allowed && known[2] === "agents" ? html`<${Page} title=${known[1]}><p class="empty-title">This server has no agents.</p><p class="soft">They come with: elytron serve --agent-model.</p><//>`
+          : foreign ? html`<${Page} title=${known[1]}><p class="empty-title">This key does not open the space <bdi>${foreign}</bdi>.</p><p class="soft">It opens <a href=${linkTo(page)}><bdi>${space}</bdi></a>.</p><//>`
           : !allowed ? html`<${Page} title=${known[1]} error=${{ status: 403, message: "" }} />`
           : !space && known[2] !== "operator" && page !== "overview" && page !== "docs" ? html`<${Page} title=${known[1]}><p class="empty-title">Choose a space first.</p><p class="soft">This key opens every space of the server. Name one above.</p><//>`
           : html`<${Loaded} key=${`${page} ${space}`} page=${page} />`}

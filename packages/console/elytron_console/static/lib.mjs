@@ -43,21 +43,23 @@ export class Refusal extends Error {
   }
 }
 
-/** Ask the console's own routes. Raises Refusal for what the server refuses, and where it does not answer. */
+/** Call the console's own routes. Raises Refusal for what the server refuses, and where it does not answer in time. */
 export async function ask(method, path, body, options = {}) {
   const answer = await request(method, path, body, options);
   if (CLEARED.test(path)) forgetKnown();
-  const text = answer.status === 204 ? "" : await answer.text();
+  const text = await answer.body.text();
   try { return text ? JSON.parse(text) : {}; } catch { return { detail: "The answer cannot be read." }; }
 }
 
-/** Fetch a file of the console's and have the browser save it. Returns its size. */
+const CONTENTS = "X-Archive-Contents";
+
+/** Fetch an archive and have the browser save it. Returns its size, and the documents in it and left out by collection. */
 export async function save(path, name) {
-  const file = await (await request("GET", path)).blob();
+  const { body: file, headers } = await request("GET", path, undefined, { deadline: LONG_MS });
   const link = Object.assign(document.createElement("a"), { href: URL.createObjectURL(file), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-  return file.size;
+  return { size: file.size, ...JSON.parse(headers.get(CONTENTS) ?? "{}") };
 }
 
 /** Send a request; a body that is a file goes as it is, of the media type `type`. A token of before a restart is renewed once. */
@@ -70,9 +72,9 @@ async function request(method, path, body, options = {}) {
   }
   if (answer.ok) return answer;
   if (answer.status === 401 && options.key === undefined) onSignedOut();
-  let told = {};
-  try { told = JSON.parse(await answer.text()); } catch { told = { detail: "The answer cannot be read." }; }
-  throw new Refusal({ status: answer.status, ...told });
+  let problem = {};
+  try { problem = JSON.parse(await answer.body.text()); } catch { problem = { detail: "The answer cannot be read." }; }
+  throw new Refusal({ status: answer.status, ...problem });
 }
 
 // Requests that are refused at once wait for the same one.
@@ -81,29 +83,51 @@ let renewal = null;
 /** Ask for the session's token again: it is another one if the server was started again since. */
 async function renewToken() {
   const answer = await send("GET", "/session", undefined, {});
-  if (answer.ok) keepToken(JSON.parse(await answer.text()).token);
+  if (answer.ok) keepToken(JSON.parse(await answer.body.text()).token);
 }
 
-async function send(method, path, body, { key, signal, type = "application/json" }) {
+const DEADLINE_MS = 30_000;
+/** The deadline of files, and of work that reads a whole store. */
+export const LONG_MS = 30 * 60_000;
+
+/** Send one request. Returns its status and whole body, both within `deadline` milliseconds. */
+async function send(method, path, body, { key, signal, type = "application/json", deadline = body instanceof Blob ? LONG_MS : DEADLINE_MS }) {
   const headers = {};
   // A browser sends no other characters in a header; no key has them.
   if (key !== undefined && !/^[\x21-\x7E]+$/.test(key)) throw new Refusal({ status: 401, detail: "This is no access key." });
   if (key !== undefined) headers.Authorization = `Bearer ${key}`;
   if (token) headers[TOKEN] = token;
   if (body !== undefined) headers["Content-Type"] = type;
+  const limit = new AbortController();
+  const timer = setTimeout(() => limit.abort(), deadline);
   try {
-    return await fetch(`/console${path}`, {
-      method, headers, signal, credentials: "same-origin", cache: "no-store",
+    const answer = await fetch(`/console${path}`, {
+      method, headers, credentials: "same-origin", cache: "no-store",
+      signal: signal ? AbortSignal.any([limit.signal, signal]) : limit.signal,
       body: body === undefined || body instanceof Blob ? body : JSON.stringify(body),
     });
+    return { ok: answer.ok, status: answer.status, headers: answer.headers, body: await answer.blob() };
   } catch (error) {
-    if (error.name === "AbortError") throw error;
-    throw new Refusal({ detail: "The server does not answer.", code: "unreachable" });
+    if (signal?.aborted) throw error;
+    if (!limit.signal.aborted) throw new Refusal({ detail: "The server does not answer.", code: "unreachable" });
+    // What a page reads has a signal; anything else may be a change, whose outcome is open.
+    const open = signal ? "" : " A change that was sent may still have been made.";
+    throw new Refusal({ detail: `The server did not answer within ${span(deadline)}.${open}`, code: "unreachable" });
+  } finally {
+    clearTimeout(timer);
   }
 }
 
 export const Session = createContext(null);
 export const useSession = () => useContext(Session);
+
+/** Links to other spaces of the store, for a page whose own space is empty. */
+export function OtherSpaces() {
+  const { operator, spaces, space } = useSession();
+  const others = operator ? spaces.filter((name) => name !== space) : [];
+  if (!others.length) return null;
+  return html` This store also has memories in ${others.slice(0, 8).map((name, place) => html`${place ? ", " : ""}<a key=${name} href=${linkTo("overview", { space: name })}><bdi>${name}</bdi></a>`)}${others.length > 8 ? html` and <a href=${linkTo("spaces")}>other spaces</a>` : ""}.`;
+}
 
 /** Return a function that performs an operation in the space that the page shows. */
 export function useOperation() {
@@ -192,8 +216,13 @@ const parse = () => {
   return { page: path || "overview", query: new URLSearchParams(query ?? "") };
 };
 
+// Each address names its space, so that it shows the same to whoever opens it.
+let shownSpace = null;
+export const setShownSpace = (space) => { shownSpace = space; };
+
+/** The address of a page of the space that is shown, or of the one that `query` names. */
 export const linkTo = (page, query = {}) => {
-  const kept = Object.entries(query).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  const kept = Object.entries({ space: shownSpace, ...query }).filter(([, value]) => value !== "" && value !== null && value !== undefined);
   return `#/${page}${kept.length ? `?${new URLSearchParams(kept)}` : ""}`;
 };
 

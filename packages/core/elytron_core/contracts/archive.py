@@ -133,6 +133,8 @@ class MemoryImportReport(Value):
 
     space: str
     mode: ImportMode
+    contents: dict[str, int] = {}
+    """Documents that the archive holds, by collection."""
     imported: dict[str, int]
     skipped: dict[str, int]
     deleted: dict[str, int] = {}

@@ -55,18 +55,18 @@ class PlatformFace(CallFace):
         target: str | PathLike[str],
         /,
         *,
-        include_private: bool = False,
+        include_private: bool = True,
         overwrite: bool = False,
         user_id: str | None = None,
     ) -> archive.MemorySpaceExportReport:
-        """Write what of the space may leave its owner's hands to one archive file, or with `include_private` all.
+        """Write the whole space to one archive file, or without `include_private` only what may be shared.
 
         A file that exists is replaced only with `overwrite`.
 
-        >>> memory.export("shared.elytron").documents["facts"]  # none of the messages
-        1
-        >>> memory.export("whole.elytron", include_private=True).documents["turns"]
+        >>> memory.export("whole.elytron").documents["turns"]
         2
+        >>> memory.export("shared.elytron", include_private=False).documents  # none of the messages
+        {'facts': 1, 'slots': 1}
         """
         scope = calls.scope_of(self.scope, user_id=user_id)
         request = archive.MemorySpaceExportRequest(
@@ -85,7 +85,7 @@ class PlatformFace(CallFace):
     ) -> archive.MemoryImportReport:
         """Read an archive file into the space: exactly into an empty one, or what is new (see ImportMode).
 
-        >>> _ = memory.export("ada.elytron", include_private=True)
+        >>> _ = memory.export("ada.elytron")
         >>> memory.import_archive("ada.elytron", user_id="ada-restored").imported["turns"]
         2
         """

@@ -416,6 +416,7 @@ async def _add_archive(
     return MemoryImportReport(
         space=scope.space,
         mode=ImportMode.BOOTSTRAP,
+        contents=dict(counts),
         imported={name: count for name, count in imported.items() if count},
         skipped={name: count for name, count in skipped.items() if count},
         deleted={name: count for name, count in deleted.items() if count},

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
@@ -159,6 +159,12 @@ def survey_archive(reader: ArchiveReader, /) -> ArchiveSurvey:
     return ArchiveSurvey(dict(sorted(counts.items())), record, frozenset(brought), tuple(own), others.hexdigest())
 
 
+def contents_text(counts: Mapping[str, int], /) -> str:
+    """Return what an archive holds in words, which say so where it holds no messages."""
+    names = [f"{count} {collection}" for collection, count in counts.items()]
+    return ", ".join(names if counts.get(transcript.TURNS) else [*names, "no messages"])
+
+
 def batches_of(reader: ArchiveReader, /, *, more_entries: int = 0) -> int:
     """Return the number of batches of a full restore that adds `more_entries` to the journal."""
     entries = reader.count(JOURNAL) + more_entries
@@ -200,13 +206,17 @@ async def full_restore(
     if survey.record is None:
         raise InvalidInput(
             field="mode",
-            problem="must be bootstrap (import --mode bootstrap): this archive holds the public part of a space",
+            problem=(
+                f"must be bootstrap (import --mode bootstrap): the archive is not of a whole space. It holds "
+                f"{contents_text(survey.counts)}, which can be added to a space but not restored as one"
+            ),
         )
     left_out = () if with_agents else survey.own
     kept = {name: count for name, count in survey.counts.items() if name != RUNTIME_RECORDS or not left_out}
     report = MemoryImportReport(
         space=scope.space,
         mode=ImportMode.FULL_RESTORE,
+        contents=survey.counts,
         imported=kept,
         skipped={RUNTIME_RECORDS: len(left_out)} if left_out else {},
         blobs=len(reader.manifest.blobs),

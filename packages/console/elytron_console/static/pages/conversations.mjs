@@ -2,6 +2,13 @@
 import { Button, Check, Empty, Failure, Page, Panel, State, Text, Waiting, ask, clock, count, day, html, linkTo, moment, plural, setQuery, useAddress, useArrival, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
 import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
 
+/** When a turn was said, by its first message that has a time; where none has, when it was stored. */
+const TurnTime = ({ turn }) => {
+  const at = turn.messages.find((message) => message.at)?.at;
+  const stored = `stored ${moment(turn.recorded_at)} (${clock(turn.recorded_at)})`;
+  return html`<time class="soft" datetime=${new Date(at ?? turn.recorded_at).toISOString()} title=${stored}>${at ? moment(at) : stored}</time>`;
+};
+
 const keyOf = (one) => JSON.stringify([one.channel, one.conversation]);
 
 export default function Conversations() {
@@ -54,10 +61,10 @@ function Ledger({ channel, conversation, onChange }) {
         ${(data.has_more || trail.length > 0) && html`<div class="pager first"><${Button} disabled=${!data.has_more} onClick=${() => setTrail([...trail, data.next_cursor])}>Earlier<//><span class="soft small">turns ${count(turns[0].sequence)} to ${count(turns[turns.length - 1].sequence)}</span><${Button} disabled=${!trail.length} onClick=${() => setTrail(trail.slice(0, -1))}>Later<//></div>`}
         ${turns.map((turn) => html`
           <article key=${turn.id} class="turn">
-            <div class="row between"><${Check} label=${html`Turn ${turn.sequence} <span class="soft">${moment(turn.recorded_at)}</span>`} checked=${chosen.has(turn.id)} onChange=${(on) => toggle(turn.id, on)} />
+            <div class="row between"><${Check} label=${html`Turn ${turn.sequence} <${TurnTime} turn=${turn} />`} checked=${chosen.has(turn.id)} onChange=${(on) => toggle(turn.id, on)} />
               <div class="row">${turn.lifecycle !== "active" && html`<${State} state=${turn.lifecycle} />`}${turn.delivery !== "delivered" && html`<${State} state=${turn.delivery} />`}<a class="small" href=${linkTo("memories", { id: turn.id })}>Open</a></div></div>
             ${turn.messages.map((message, place) => html`
-              <div class="said" key=${place}><span title=${message.at ? clock(message.at) : ""}><bdi>${message.speaker || words(message.role)}</bdi></span>
+              <div class="said" key=${place}><span title=${message.at ? `${moment(message.at)} (${clock(message.at)})` : ""}><bdi>${message.speaker || words(message.role)}</bdi></span>
                 <div>${message.forgotten ? html`<span class="soft">forgotten</span>` : message.text ? html`<${Text} text=${message.text} whole />` : html`<span class="soft">its text may not be read here</span>`}</div></div>`)}
           </article>`)}`}
       ${form === "forget" && html`<${ForgetDialog} ids=${[...chosen]} onClose=${() => setForm(null)} onDone=${done} />`}

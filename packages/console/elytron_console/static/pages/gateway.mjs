@@ -1,6 +1,9 @@
 // LLM gateway: by which ways do models' programs come in, and do the parts work?
 import { Badge, Button, Empty, Failure, Page, Panel, Table, Waiting, ask, html, span, useAction, useLoad, useState } from "../lib.mjs";
 
+// The server ends a check after 30 s.
+const CHECK_MS = 60_000;
+
 export default function Gateway() {
   const { data, error, loading, at } = useLoad(({ signal }) => ask("GET", "/llm-gateway", undefined, { signal }), []);
   return html`
@@ -29,7 +32,7 @@ export default function Gateway() {
 
 function Smoke({ check }) {
   const [report, setReport] = useState(null);
-  const { busy, error, run } = useAction(async () => setReport(await ask("POST", `/llm-gateway/smoke-checks/${check.id}/run`)));
+  const { busy, error, run } = useAction(async () => setReport(await ask("POST", `/llm-gateway/smoke-checks/${check.id}/run`, undefined, { deadline: CHECK_MS })));
   const outcome = report && (report.timed_out ? ["bad", "ended at its deadline"] : report.exit_code === 0 ? ["good", "works"] : ["bad", `exit code ${report.exit_code}`]);
   return html`
     <li>

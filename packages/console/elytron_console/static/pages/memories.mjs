@@ -1,5 +1,5 @@
 // Memories: what is known, is it right, and can it go?
-import { Badge, Button, Check, Empty, Field, Page, Panel, Select, Text, Waiting, addressTime, count, fieldTime, html, plural, setQuery, timeField, useAddress, useClocks, useEffect, useLoad, useOperation, useRef, useSession, useState, visible } from "../lib.mjs";
+import { Badge, Button, Check, Empty, Field, OtherSpaces, Page, Panel, Select, Text, Waiting, addressTime, count, fieldTime, html, plural, setQuery, timeField, useAddress, useClocks, useEffect, useLoad, useOperation, useRef, useSession, useState, visible } from "../lib.mjs";
 import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
 import { MemoryDetail, Meta, planeName } from "../parts/memory.mjs";
 
@@ -83,7 +83,7 @@ export default function Memories() {
         ${id && html`<${MemoryDetail} key=${id} id=${id} secret=${secret} onClose=${() => setQuery({ id: null })} onChange=${reload} />`}
       </div>
       ${form === "forget" && html`<${ForgetDialog} ids=${[...chosen]} onClose=${() => setForm(null)} onDone=${(report) => done(`${plural(report.decisions.filter((one) => one.outcome === "changed").length, "memory was", "memories were")} forgotten.`)} />`}
-      ${form === "erase" && html`<${EraseDialog} request=${{ ids: [...chosen] }} title=${`Erase ${plural(chosen.size, "memory", "memories")}`} onClose=${() => setForm(null)} onDone=${(receipt) => { setChosen(new Set()); setNotice(`${plural(receipt.count, "document was", "documents were")} erased.`); reload(); }} />`}
+      ${form === "erase" && html`<${EraseDialog} request=${{ ids: [...chosen] }} title=${`Erase ${plural(chosen.size, "memory", "memories")}`} onClose=${() => setForm(null)} onDone=${(receipt) => { setChosen(new Set()); setNotice(`${plural(receipt.report.decisions.filter((one) => one.outcome === "changed").length, "memory was", "memories were")} erased.`); reload(); }} />`}
     <//>`;
 }
 
@@ -125,6 +125,6 @@ function Nothing({ query, words, report }) {
   ].filter(Boolean);
   return html`
     <${Empty} title=${named.length ? "Nothing was found" : "Nothing is stored here yet"}>
-      ${named.length ? html`Searched was for ${named.map((part, place) => html`${place ? ", " : ""}${part}`)}. ${report?.reason ? REASONS[report.reason] : ""} ${!query.has("hidden") ? "Hidden memories were left out." : ""} ${!query.has("private") ? "Private ones too." : ""}` : "What agents and programs store appears here."}
+      ${named.length ? html`Searched was for ${named.map((part, place) => html`${place ? ", " : ""}${part}`)}. ${report?.reason ? REASONS[report.reason] : ""} ${!query.has("hidden") ? "Hidden memories were left out." : ""} ${!query.has("private") ? "Private ones too." : ""}` : html`What agents and programs store appears here.<${OtherSpaces} />`}
     <//>`;
 }

@@ -1,5 +1,5 @@
 // Overview: is it well, and what did it do today?
-import { Badge, Bars, Empty, Failure, Figure, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, millis, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
+import { Badge, Bars, Empty, Failure, Figure, OtherSpaces, Page, Pairs, Panel, Table, Waiting, ask, bytes, clock, count, html, linkTo, millis, moment, plural, span, useLoad, useOperation, useSession, words } from "../lib.mjs";
 
 const MINUTE = 60_000;
 
@@ -61,7 +61,7 @@ function Server({ data, space }) {
         ${data.space?.recent.length ? html`
           <ul class="list">${data.space.recent.slice(0, 8).map((entry) => html`
             <li key=${entry.sequence}><div class="row between"><span>${words(entry.action)} <span class="soft">${words(entry.plane)}</span></span><span class="soft small">${moment(entry.at)}</span></div></li>`)}</ul>`
-          : html`<${Empty} title="Nothing was stored here yet" />`}
+          : html`<${Empty} title="Nothing was stored here yet"><${OtherSpaces} /><//>`}
       <//>
     </div>
     <div class="grid four">
@@ -89,7 +89,7 @@ function Server({ data, space }) {
       <${Panel} title="Recall" aside=${html`<a href=${linkTo("server")}>Models</a>`}>
         <${Pairs} rows=${[
           ["Indexes in memory", `${count(kernel.indexes)}, ${bytes(kernel.index_bytes)}`],
-          ["Embedder", kernel.embedder ?? "none: by words alone"],
+          ["Embedder", kernel.embedder ?? "none: built-in vectors and words"],
           ["Language model", kernel.language_model ?? "none: by rules"],
           ["Reranker", kernel.reranker ?? "none"],
           ["Not here", lacking.length ? lacking.map(([name]) => words(name)).join(", ") : "nothing is missing"],
@@ -129,6 +129,6 @@ function SpaceFigures() {
             ["Jobs", `${words(data.work)}${Object.keys(data.jobs).length ? `: ${Object.entries(data.jobs).map(([state, number]) => `${number} ${words(state)}`).join(", ")}` : ""}`],
             ["Without a vector", data.compared_model ? count(data.unembedded_units) : "no vectors are made"],
           ]} />
-        </div>` : html`<${Empty} title="The space is empty">What agents and programs store appears here. Try: elytron add "Ada likes green tea."<//>`)}
+        </div>` : html`<${Empty} title="The space is empty">What agents and programs store appears here. Try: elytron add "Ada likes green tea."<${OtherSpaces} /><//>`)}
     <//>`;
 }

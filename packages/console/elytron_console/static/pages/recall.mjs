@@ -12,6 +12,15 @@ const ABSENCES = {
   earlier_page: "It is on an earlier page.", limit: "It answers, but the limit was reached before.", tokens: "It answers, but the tokens were spent before.",
 };
 
+const COMPARED = {
+  compared: "Compared: words, built-in vectors, and the embedder's vectors.",
+  none: "Compared: words and built-in vectors. No embedder is set.",
+  not_yet: "Compared: words and built-in vectors. No memory here has a vector of the embedder yet.",
+  failed: "Compared: words and built-in vectors. The embedder gave no vector in time.",
+  other_language: "Compared: words and built-in vectors. The embedder does not read the language of the question.",
+  other_model: "Compared: words and built-in vectors. The stored vectors are of another embedder.",
+};
+
 const settingsOf = (query, side) => Object.fromEntries(Object.entries(USUAL).map(([name, usual]) => [name, query.get(`${side}${name}`) ?? usual]));
 
 const requestOf = (settings, { q, secret, clocks, why }) => ({
@@ -76,7 +85,7 @@ function Side({ side, title, q }) {
       <div class="inset"><${Settings} side=${side} /></div>
       <${Failure} error=${error} at=${data && at} />
       ${!q ? html`<${Empty} title="Ask a question">The hits come with what spoke for each of them, and where the cut is.<//>` : !report ? loading && html`<div class="inset"><${Waiting} /></div>` : html`
-        ${report.vectors !== "compared" && html`<p class="inset small">${{ none: "By words alone: no embedder is set.", not_yet: "By words alone: nothing has a vector yet.", failed: "By words alone: the embedder gave no vector in time.", other_model: "By words alone: the vectors here are of another model." }[report.vectors]}</p>`}
+        <p class="inset small">${COMPARED[report.vectors] ?? words(report.vectors)}</p>
         ${report.hits.length === 0 ? html`<${Empty} title="Nothing was found">${words(report.reason)}<//>` : html`<ol class="list">${report.hits.map((hit, place) => html`<${Hit} key=${hit.id} hit=${hit} place=${place + 1} />`)}</ol>`}
         ${(data.beyond.length > 0 || report.cut !== undefined) && html`<div class="cut"><span>Cut${report.clipped.length ? ` by ${report.clipped.map((clip) => `${words(clip.reason)} (${count(clip.dropped)} left out)`).join(", ")}` : ""}${report.cut !== undefined ? `: the best beyond has ${report.cut.toFixed(2)}` : ""}</span></div>`}
         ${data.beyond.length > 0 && html`<ol class="list beyond">${data.beyond.map((hit, place) => html`<${Hit} key=${hit.id} hit=${hit} place=${report.hits.length + place + 1} />`)}</ol>`}`}

@@ -34,7 +34,7 @@ function Models() {
       ${!data ? loading && html`<${Waiting} />` : html`
         <div class="form">
           <div class="grid">
-            <${Model} key=${`e${data.embedder.setting}`} name="embedder" title="Embedder" of=${data.embedder} none="words alone are compared" onDone=${reload} />
+            <${Model} key=${`e${data.embedder.setting}`} name="embedder" title="Embedder" of=${data.embedder} none="words and built-in vectors are compared" onDone=${reload} />
             <${Model} key=${`l${data.language_model.setting}`} name="language_model" title="Language model" of=${data.language_model} none="rules maintain memory" onDone=${reload} />
           </div>
           <p class="small">${data.note}</p>

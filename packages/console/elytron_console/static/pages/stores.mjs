@@ -1,5 +1,5 @@
 // Stores: where is it kept, how much room is left, and is it whole?
-import { Badge, Button, Failure, Figure, Meter, Page, Pairs, Panel, Table, Waiting, ask, bytes, count, html, linkTo, moment, plural, useAction, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
+import { Badge, Button, Failure, Figure, LONG_MS, Meter, Page, Pairs, Panel, Table, Waiting, ask, bytes, count, html, linkTo, moment, plural, useAction, useLoad, useOperation, useSession, useState, words } from "../lib.mjs";
 
 const ERASURES = { no_byte: "no byte of it stays in the files", of_tables: "no byte in the tables; each erasure names what logs and replicas may hold", of_server: "as the server that has the bytes erases" };
 
@@ -45,7 +45,7 @@ function Store({ runtime, storage, promises, spaces, spaces_clipped, kernel }) {
 function Check({ space }) {
   const operation = useOperation();
   const [told, setTold] = useState(null);
-  const { busy, error, run } = useAction(async () => { const report = await operation("inspect", { check: true }); setTold({ report, at: Date.now() }); });
+  const { busy, error, run } = useAction(async () => { const report = await operation("inspect", { check: true }, {}, { deadline: LONG_MS }); setTold({ report, at: Date.now() }); });
   const check = told?.report.store_check;
   const account = told?.report.journal_account;
   const isWhole = check?.ok && !account?.altered && !account?.missing && !account?.unproven;

@@ -1,7 +1,8 @@
 // Import and export: can it be taken along, and what would a file bring?
-import { Badge, Button, Check, Failure, Field, Page, Pairs, Panel, Select, ask, bytes, count, html, moment, save, useAction, useSession, useState, words } from "../lib.mjs";
+import { Badge, Button, Failure, Field, Page, Pairs, Panel, Select, ask, bytes, count, html, moment, save, useAction, useSession, useState, words } from "../lib.mjs";
 
 const MODES = [["bootstrap", "Add what is new"], ["full_restore", "Restore in full, into an empty space"]];
+const PARTS = [["true", "The whole space"], ["false", "Only what may be shared"]];
 const MOST = { archive: 2 ** 30, transcripts: 2 ** 26 };
 const TYPES = { archive: "application/zip", transcripts: "application/octet-stream" };
 
@@ -16,21 +17,21 @@ export default function Transfer() {
 
 function Export() {
   const { space } = useSession();
-  const [whole, setWhole] = useState(false);
-  const [size, setSize] = useState(null);
+  const [part, setPart] = useState("true");
+  const [file, setFile] = useState(null);
   const { busy, error, run } = useAction(async () => {
-    setSize(null);
-    setSize(await save(`/archive?space=${encodeURIComponent(space)}&include_private=${whole}`, "memory.elytron.zip"));
+    setFile(null);
+    setFile(await save(`/archive?space=${encodeURIComponent(space)}&include_private=${part}`, "memory.elytron.zip"));
   });
   return html`
     <${Panel} title="Export this space">
       <div class="form">
-        <p>One file with the facts, skills and notes of <strong><bdi>${space}</bdi></strong> that may leave it. Transcripts, private facts and the journal stay out, unless everything is asked for.</p>
-        <${Check} label="Everything: transcripts, private material and the journal, as a backup or a move needs" checked=${whole} onChange=${setWhole} />
-        ${whole && html`<p class="note warn">The file holds plain text, also if the store is sealed. Who has the file has the memory.</p>`}
+        <${Field} label="What to export"><${Select} value=${part} options=${PARTS} onChange=${(value) => { setPart(value); setFile(null); }} /><//>
+        <p>${part === "true" ? html`One file with all of <strong><bdi>${space}</bdi></strong>: messages, facts, skills, private material and the journal, as a backup or a move needs.` : html`One file with the public facts, skills and records of <strong><bdi>${space}</bdi></strong>. Messages, private material and the journal stay out, so it is no backup.`}</p>
+        <p class="small">The file holds plain text, even if the store is sealed. Anyone who has the file can read the memory in it.</p>
         <${Failure} error=${error} />
         <div class="row"><${Button} kind="primary" busy=${busy} onClick=${run}>${busy ? "Exporting…" : "Export"}<//>
-          ${size !== null && html`<span role="status">The archive was fetched: ${bytes(size)}.</span>`}</div>
+          ${file && html`<span role="status">Saved ${bytes(file.size)} with ${sums(file.documents) || "no document"}.${sums(file.left_out) ? html` <strong>Left out: ${sums(file.left_out)}.</strong>` : ""}</span>`}</div>
       </div>
     <//>`;
 }
@@ -60,6 +61,7 @@ function Transcripts() {
 const sums = (counts) => Object.entries(counts ?? {}).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${words(name)}`).join(", ");
 
 const archiveRows = (report) => [
+  ["The archive holds", `${sums(report.contents) || "nothing"}${report.contents?.turns ? "" : "; no messages"}`],
   [report.dry_run ? "Would bring" : "Brought", sums(report.imported) || "nothing"], ["Known already, or erased since", sums(report.skipped)],
   ["Facts here that it replaces", sums(report.deleted)], ["Not brought along", sums(report.left_out)], ["Files", report.blobs ? count(report.blobs) : ""],
 ];

@@ -24,7 +24,7 @@ export function ForgetDialog({ ids, undo = false, onClose, onDone }) {
     <//>`;
 }
 
-/** Erase what `request` names: nothing is erased before the count of the preview is typed, and it is still the count. */
+/** Erase what `request` names, after a preview. The number of memories, or the space's name, must be typed; the server refuses if the preview no longer holds. */
 export function EraseDialog({ request, title, children, onClose, onDone }) {
   const { space } = useSession();
   const [typed, setTyped] = useState("");
@@ -33,23 +33,28 @@ export function EraseDialog({ request, title, children, onClose, onDone }) {
   const send = (more) => ask("POST", "/erasures", { ...request, scope: { space }, ...more });
   const preview = useLoad(() => send({}), [], { keeps: false });
   const { busy, error, run } = useAction(async () => {
-    const done = await send({ count: Number(typed), reason });
+    const done = await send({ count: preview.data.count, reason });
     setReceipt(done);
     onDone(done);
   });
   useEffect(() => { if (error?.details?.field === "count") { setTyped(""); preview.reload(); } }, [error]);
   const data = receipt ?? preview.data;
   const rows = data ? Object.entries(data.report.removed).map(([name, number]) => [words(name), count(number)]) : [];
+  const memories = data?.report.decisions.filter((one) => one.outcome === "changed").length ?? 0;
+  const what = request.whole_space ? html`everything in <bdi>${request.whole_space}</bdi>` : plural(memories, "memory", "memories");
+  const phrase = request.whole_space ?? String(memories);
+  const details = data && html`<details><summary>${plural(data.count, "stored document")}</summary><${Pairs} rows=${rows} /></details>`;
   if (receipt) {
     return html`
       <${Dialog} title="Erased" onClose=${onClose}>
-        <p>${plural(receipt.count, "document was", "documents were")} removed from the store, the index and the journal's digests. There is no way back.</p>
-        <${Pairs} rows=${[...rows, ["Journal", `entry ${count(receipt.report.sequence)}`]]} />
+        <${Pairs} rows=${[["Erased", html`<strong>${what}</strong>`], ["Journal", `entry ${count(receipt.report.sequence)}`]]} />
+        <p>It was removed from the store, the index and the journal's digests. There is no way back.</p>
+        ${details}
         ${receipt.report.derived.length > 0 && html`<div class="note warn">${plural(receipt.report.derived.length, "memory rests", "memories rest")} on what was erased and ${receipt.report.derived.length === 1 ? "is" : "are"} still there: <span class="id">${receipt.report.derived.slice(0, 20).join(", ")}</span></div>`}
         <div class="row"><${Button} kind="primary" onClick=${onClose}>Done<//></div>
       <//>`;
   }
-  const matches = data && typed.trim() === String(data.count) && data.count > 0;
+  const matches = data && typed.trim() === phrase && data.count > 0;
   return html`
     <${Dialog} title=${title ?? "Erase"} onClose=${onClose}>
       <p>Erasing removes it physically. There is no way back.</p>
@@ -59,10 +64,11 @@ export function EraseDialog({ request, title, children, onClose, onDone }) {
       ${data && data.count === 0 && html`<p class="note">There is nothing to erase${outcomes(data.report) ? `: ${outcomes(data.report)}` : ""}.</p>`}
       ${data && data.count > 0 && html`
         <form class="form" onSubmit=${(event) => { event.preventDefault(); if (matches) run(); }}>
-          <${Pairs} rows=${[["Removes", html`<strong>${plural(data.count, "document")}</strong>`], ...rows]} />
+          <${Pairs} rows=${[["Erases", html`<strong>${what}</strong>`]]} />
+          ${details}
           ${outcomes(data.report) && html`<p class="small">${outcomes(data.report)}</p>`}
           ${data.report.derived.length > 0 && html`<p class="note warn">${plural(data.report.derived.length, "memory rests", "memories rest")} on it and would stay. Erase these too if they must go.</p>`}
-          <${Field} label=${`Type ${data.count} to erase`}><input inputmode="numeric" autocomplete="off" value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} /><//>
+          <${Field} label=${request.whole_space ? "Type the name of the space to erase it" : `Type ${phrase} to erase`}><input inputmode=${request.whole_space ? "text" : "numeric"} autocomplete="off" value=${typed} onInput=${(event) => setTyped(event.currentTarget.value)} /><//>
           <${Field} label="Reason"><input value=${reason} maxlength="400" onInput=${(event) => setReason(event.currentTarget.value)} /><//>
           <${Failure} error=${error} />
           <div class="row"><button class="danger primary" type="submit" disabled=${busy || !matches}>${busy ? "Erasing…" : "Erase"}</button><button type="button" onClick=${onClose}>Cancel</button></div>

@@ -1,5 +1,5 @@
 // One memory in full: its text, what it is worth, on what it rests, its history, and what can be done to it.
-import { Badge, Button, Failure, Pairs, State, Text, Waiting, day, html, linkTo, moment, useEffect, useArrival, useLoad, useOperation, useState, words } from "../lib.mjs";
+import { Badge, Button, Failure, Pairs, State, Text, Waiting, day, html, linkTo, moment, setQuery, useEffect, useArrival, useLoad, useOperation, useState, words } from "../lib.mjs";
 import { Around } from "./around.mjs";
 import { EraseDialog, FACT_ACTIONS, FactDialog, ForgetDialog } from "./control.mjs";
 
@@ -40,7 +40,8 @@ export function MemoryDetail({ id, secret, onClose, onChange }) {
   const [form, setForm] = useState(null);
   const own = useArrival();
   useEffect(() => { if (own.current.getBoundingClientRect().top < 56) own.current.scrollIntoView({ block: "start" }); }, []);
-  const changed = () => { setForm(null); reload(); onChange?.(); };
+  // A correction makes a new version with an id of its own, which is what people want to see.
+  const changed = (report) => { setForm(null); if (report?.new_id) setQuery({ id: report.new_id }, { quiet: true }); else reload(); onChange?.(); };
   return html`
     <section ref=${own} tabindex="-1" class="detail panel" aria-label="The memory">
       <div class="detail-head"><div class="meta">${data ? html`<${Plane} plane=${data.hit.plane} />` : null}<span class="id">${id}</span></div>

@@ -119,10 +119,10 @@ class ScoredFact(NamedTuple):
     def signals(self) -> dict[str, float]:
         """Return each part that is not 0."""
         parts = (*self.matching, *_worth_points(self.fact, self.query, self.weights), self.favour)
-        return {name: points for name, points in zip(_SIGNALS, parts, strict=True) if points}
+        return {name: points for name, points in zip(FACT_SIGNALS, parts, strict=True) if points}
 
 
-_SIGNALS: Final = (
+FACT_SIGNALS: Final = (
     "topic_exact", "topic_contains", "content_contains", "terms", "trigram", "entity", "temporal",
     "evidence", "authority", "same_chat", "recency", "confirmed", "confidence", "freshness",
     "route",

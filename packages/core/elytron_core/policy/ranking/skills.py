@@ -6,7 +6,7 @@ returned; disabled, forgotten and retired skills never are.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from elytron_core.contracts.skills import AgentSkillHit, AgentSkillSummary
 from elytron_core.ids import SkillId
@@ -58,6 +58,13 @@ class SkillWeights(Value):
 STANDARD: Final = SkillWeights()
 
 
+SkillSignal = Literal[
+    "topic_exact", "title_contains", "name_exact", "name_contains", "terms", "trigram",
+    "full_text", "same_chat", "recency", "quality", "validated", "use", "citations", "governance",
+]  # fmt: skip
+"""The names of the points of a skill, stored or in a host's directory."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScoredSkill:
     """A skill with its points; `match` is the part from matching alone, `signals` hold each part that is not 0."""
@@ -104,7 +111,7 @@ def _score_skill(
     skill: Skill, asked: PreparedQuery, query: FactQuery, weights: SkillWeights, *, full_text: float
 ) -> ScoredSkill:
     matching = _skill_matching(skill, asked, weights)
-    worth = {
+    worth: dict[SkillSignal, float] = {
         "full_text": full_text,
         "same_chat": weights.same_chat * (skill.source_chat_id is not None and skill.source_chat_id == query.chat),
         "recency": by_age(query.now - skill.updated_at, week=weights.recent_week, month=weights.recent_month),
@@ -114,7 +121,7 @@ def _score_skill(
         "citations": weights.citation * min(len(skill.citations), weights.citations_counted),
         "governance": _governance_points(skill, query, weights),
     }
-    signals = {name: points for name, points in {**matching, **worth}.items() if points}
+    signals: dict[str, float] = {name: points for name, points in {**matching, **worth}.items() if points}
     return ScoredSkill(skill, sum(signals.values()), sum(matching.values()), signals)
 
 
@@ -125,7 +132,7 @@ def _governance_points(skill: Skill, query: FactQuery, weights: SkillWeights) ->
     return against or weights.proven * (skill.validated_count > 0)
 
 
-def _skill_matching(skill: Skill, asked: PreparedQuery, weights: SkillWeights) -> dict[str, float]:
+def _skill_matching(skill: Skill, asked: PreparedQuery, weights: SkillWeights) -> dict[SkillSignal, float]:
     topic, title = similarity.normalise_text(skill.topic), similarity.normalise_text(skill.title)
     places = (
         (similarity.pad_words(topic), weights.term_topic),
@@ -174,13 +181,13 @@ def _skill_hit(skill: AgentSkillSummary, asked: PreparedQuery) -> AgentSkillHit:
         (similarity.pad_words(name), STANDARD.term_title),
         (similarity.pad_words(description), STANDARD.term_summary),
     )
-    points = {
+    points: dict[SkillSignal, float] = {
         "name_exact": STANDARD.topic_exact * (bool(name) and name == asked.text),
         "name_contains": STANDARD.title_contains * similarity.has_phrase(name, asked.text),
         "terms": term_points(asked, places),
         "trigram": text_likeness(asked, (name,), STANDARD),
     }
-    signals = {word: value for word, value in points.items() if value}
+    signals: dict[str, float] = {name: value for name, value in points.items() if value}
     return AgentSkillHit(
         name=skill.name,
         description=skill.description,

@@ -1,0 +1,57 @@
+"""What each signal of a hit means, in a sentence for people who look at why a memory was recalled."""
+
+from collections.abc import Mapping
+from typing import Final
+
+SIGNAL_MEANINGS: Final[Mapping[str, str]] = {
+    # Of messages
+    "body": "How well the words of the message match the question; rarer words count more.",
+    "title": "How well the title of the conversation matches the question.",
+    "name": "How well names of people in the text match names in the question.",
+    "near": "Matches in the messages directly before and after it.",
+    "window": "How well the message and its two neighbours on each side match, read as one text.",
+    "session": "How well the best messages of the same conversation match.",
+    "answer": "The message before asks what the question asks, and this one replies.",
+    "speaker": "The question names the person who said it.",
+    "vector": "Similarity of meaning by the embedder's vectors.",
+    "vector_near": "Similarity of meaning of the neighbouring messages, by the embedder's vectors.",
+    "vector_session": "Similarity of meaning of the same conversation, by the embedder's vectors.",
+    "text_vectors": "Similarity of meaning by the built-in vectors, which need no model.",
+    "owner": "It was said by the side that the question is about, the person or the assistant.",
+    "standing": "It states a lasting wish that the question should respect.",
+    "date": "It is from the time that the question speaks of.",
+    "fits": "It has the form of an answer to this question, such as a date where it asks when.",
+    "told": "How far it states facts rather than small talk.",
+    "sentence": "One sentence of a long message matches better than the whole message.",
+    "later": "It is newer than other messages that match about as well.",
+    "informative": "Longer messages say more; questions say less.",
+    "matched": "Number of the question's words in the message.",
+    "coverage": "Share of the question's words in the message, counted by their rarity.",
+    "context": "Share of the question's words in the message and its neighbours.",
+    # Of facts and skills
+    "topic_exact": "Its topic is exactly the question.",
+    "topic_contains": "Its topic contains the question.",
+    "content_contains": "Its text contains the question word for word.",
+    "title_contains": "Its title contains the question.",
+    "name_exact": "Its name is exactly the question.",
+    "name_contains": "Its name contains the question.",
+    "terms": "Words of the question that occur in it, each where it counts most.",
+    "trigram": "Similar spelling: letters in the same order, despite other endings or slips.",
+    "entity": "It shares a name with the question.",
+    "temporal": "It shares a date with the question.",
+    "evidence": "Number of messages that support it.",
+    "authority": "Who vouches for it: a person counts more than a model.",
+    "same_chat": "It comes from the chat in which the question is asked.",
+    "recency": "It was learned or changed in the last week or month.",
+    "confirmed": "It was confirmed after it was learned.",
+    "confidence": "How certain it is.",
+    "freshness": "It was checked recently; what is stale counts less.",
+    "route": "Its kind of memory suits the kind of question.",
+    "full_text": "Its place in a full-text search.",
+    "quality": "How complete the steps of the skill are.",
+    "validated": "How often the skill was found to work.",
+    "use": "How often the skill was used.",
+    "citations": "Number of sources of the skill.",
+    "governance": "Whether the skill is proven, or stale, of little use or under revision.",
+}  # fmt: skip
+"""Meaning of every signal, by its name in a hit."""

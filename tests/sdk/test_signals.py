@@ -1,0 +1,16 @@
+"""Each signal of a hit has an explanation, also one that is added later."""
+
+from typing import get_args
+
+from elytron_core.policy.ranking.facts import FACT_SIGNALS
+from elytron_core.policy.ranking.signals import SIGNAL_MEANINGS
+from elytron_core.policy.ranking.skills import SkillSignal
+from elytron_index.query import UnitSignals
+
+
+def test_each_signal_of_a_message_fact_and_skill_is_explained_and_nothing_else_is() -> None:
+    assert set(SIGNAL_MEANINGS) == {*UnitSignals._fields, *FACT_SIGNALS, *get_args(SkillSignal)}
+
+
+def test_each_explanation_is_one_sentence() -> None:
+    assert [name for name, meaning in SIGNAL_MEANINGS.items() if not meaning.endswith(".") or len(meaning) > 100] == []
