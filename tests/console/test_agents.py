@@ -175,3 +175,18 @@ async def test_a_user_sees_the_spending_of_its_own_space(server: Served) -> None
         assert (await client.get("/console/spending", headers=bearer(stranger))).json()["days"] == []
         assert (await client.get("/console/spending?space=ada", headers=bearer(stranger))).status_code == 403
         assert (await client.get("/console/spending/spaces", headers=bearer(user))).status_code == 403
+
+
+async def test_the_agents_page_needs_no_key_in_development_and_fits_a_narrow_screen(
+    open_server: Served, page: Watched
+) -> None:
+    await page.page.set_viewport_size({"width": 360, "height": 800})
+    await page.page.goto(f"{open_server.url}/agent")
+    await page.page.locator(".message").first.wait_for()
+    assert await page.page.get_by_label("Access key").is_hidden()
+    assert await page.page.get_by_label("Message").is_enabled()
+    assert await page.beyond() <= 0
+    await page.page.get_by_role("button", name="Memory").click()
+    await page.page.get_by_label("Block human").wait_for()
+    assert await page.beyond() <= 0
+    assert (page.said, page.foreign) == ([], [])

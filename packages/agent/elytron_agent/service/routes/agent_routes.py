@@ -12,6 +12,7 @@ from uuid import UUID
 from starlette.requests import Request
 from starlette.responses import Response
 
+from elytron_adapter.access_keys import DevelopmentCallers
 from elytron_adapter.http.requests import IDEMPOTENCY_KEY
 from elytron_adapter.http.responses import shown_surface
 from elytron_adapter.surface import Surface, SurfaceAccess, SurfaceDescription
@@ -283,7 +284,8 @@ _DESCRIPTION: Final = SurfaceDescription(
 
 def page_routes(service: AgentService, /) -> Iterable[Surface]:
     """Yield the page. It is public, and what it shows is not."""
-    body = service.settings.page if service.settings.page is not None else _usual_page()
+    is_open = isinstance(service.entrance.authenticator, DevelopmentCallers)
+    body = service.settings.page if service.settings.page is not None else _usual_page(is_open=is_open)
     etag, policy = f'"{hashlib.sha256(body).hexdigest()[:32]}"', page_policy(body)
 
     async def page(request: Request) -> Response:
@@ -302,8 +304,10 @@ def page_routes(service: AgentService, /) -> Iterable[Surface]:
 
 
 @cache
-def _usual_page() -> bytes:
-    return (files("elytron_agent.service.routes") / "chat_page.html").read_bytes()
+def _usual_page(*, is_open: bool) -> bytes:
+    """Return the page; where the server asks for no key, it is marked so and shows no form for one."""
+    body = (files("elytron_agent.service.routes") / "chat_page.html").read_bytes()
+    return body.replace(b'<html lang="en">', b'<html lang="en" data-access="open">', 1) if is_open else body
 
 
 def page_policy(body: bytes, /) -> str:
