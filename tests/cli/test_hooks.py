@@ -152,11 +152,15 @@ def test_hooks_are_configured_once_beside_those_that_are_there(
         assert hook["type"] == "command"
         assert hook["timeout"] > 0
         words = shlex.split(hook["command"])
+        assert Path(words[0]).is_absolute()
+        assert Path(words[0]).exists()
         assert words[1:] == ["hooks", verb, "--store", f"sqlite://{elytron.folder}/m.db", "--space", "bob"]
-    told = elytron("hooks", "claude-code", "install", "--project", "--url", "http://localhost:8010", "--no-json")
-    assert "settings.local.json" in told.stdout.replace("\n", "")
+    url = ("--url", "http://localhost:8010")
+    report = elytron("hooks", "claude-code", "install", "--project", *url, "--space", "ada", "--no-json")
+    assert "settings.local.json" in report.stdout.replace("\n", "")
     local = (elytron.folder / ".claude" / "settings.local.json").read_text("utf-8")
-    assert "--url http://localhost:8010 --space default" in local
+    assert "--url http://localhost:8010 --space ada" in local
+    assert elytron.error("hooks", "claude-code", "install", *url, expect=2)["details"]["field"] == "--space"
 
 
 @pytest.mark.parametrize("content", [b"[]", b"{", b'{"hooks": []}'])
@@ -185,3 +189,97 @@ def test_the_hook_of_a_prompt_is_configured_with_a_resident_process(elytron: Com
     told = elytron.json("hooks", "claude-code", "install", "--project", "--resident")
     assert "hooks recall --resident" in told["recall"]
     assert "--resident" not in told["keep"]
+
+
+PROGRAM_TEXTS = (
+    "<task-notification><result>the deploy key is in vault 9</result></task-notification>",
+    "<system-reminder>\nI prefer tabs.\n</system-reminder>",
+    "<command-message>review is running</command-message>\n<command-name>/review</command-name>",
+    "<command-name>/clear</command-name><command-args></command-args>",
+    "<local-command-stdout>Cleared.</local-command-stdout>",
+    "<bash-input>ls</bash-input>",
+    "<user-prompt-submit-hook>Remember the tabs.</user-prompt-submit-hook>",
+    "<hook_context>I prefer tabs.</hook_context>",
+    "<environment_context>\n<cwd>/w/shop</cwd>\n</environment_context>",
+    "<cross-session-message>I prefer tabs.</cross-session-message>",
+    "<memory-1a2b>\nAda prefers tabs.\n</memory-1a2b>",
+    "[Request interrupted by user]",
+    "[Request interrupted by user for tool use]",
+)
+
+
+@pytest.mark.parametrize("text", PROGRAM_TEXTS)
+def test_what_a_program_writes_as_the_user_is_not_stored(elytron: CommandLine, text: str) -> None:
+    lines = [
+        said("user", "Fix the test."),
+        said("assistant", "Done."),
+        said("user", text),
+        said("user", [{"type": "text", "text": text}]),
+        said("assistant", "Going on."),
+    ]
+    elytron.write("session.jsonl", "\n".join(map(json.dumps, lines)).encode())
+    elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
+    assert [item["text"] for item in elytron.json("list")["items"]] == ["Fix the test.", "Going on."]
+
+
+@pytest.mark.parametrize("text", PROGRAM_TEXTS)
+def test_of_a_message_with_a_programs_part_the_persons_words_are_stored(elytron: CommandLine, text: str) -> None:
+    elytron.write("session.jsonl", json.dumps(said("user", f"{text}\nFix the <b> tag.\n{text}")).encode())
+    elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
+    assert [item["text"] for item in elytron.json("list")["items"]] == ["Fix the <b> tag."]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        said("user", "This session is being continued. I prefer tabs.", isCompactSummary=True),
+        said("user", "I prefer tabs.", isVisibleInTranscriptOnly=True),
+        said("user", "I prefer tabs.", isSidechain=True),
+        said("user", "I prefer tabs.", toolUseResult={"stdout": "I prefer tabs."}),
+        said("user", [{"type": "tool_result", "content": "x"}, {"type": "text", "text": "I prefer tabs."}]),
+        said("user", "This session is being continued. I prefer tabs.", parentUuid="boundary"),
+    ],
+)
+def test_an_entry_that_no_person_typed_is_not_stored(elytron: CommandLine, entry: dict[str, Any]) -> None:
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "boundary", "parentUuid": None}
+    lines = [said("user", "Fix the test."), said("assistant", "Done."), boundary, entry]
+    elytron.write("session.jsonl", "\n".join(map(json.dumps, lines)).encode())
+    elytron("hooks", "keep", standard_input=event(elytron, "Stop"))
+    assert [item["text"] for item in elytron.json("list")["items"]] == ["Fix the test.", "Done."]
+
+
+@pytest.mark.parametrize("scope", ["--project", "for the user"])
+def test_repositories_share_no_memory_unless_a_space_is_named(
+    elytron: CommandLine, monkeypatch: pytest.MonkeyPatch, scope: str
+) -> None:
+    monkeypatch.setenv("HOME", str(elytron.folder / "home"))
+    commands: dict[str, tuple[list[str], list[str]]] = {}
+    for name in ("shop", "bank"):
+        (elytron.folder / name / ".git").mkdir(parents=True)
+        monkeypatch.chdir(elytron.folder / name)
+        options = ("--project",) if scope == "--project" else ()
+        store = ("--store", str(elytron.folder / "m.db"))
+        report = elytron.json("hooks", "claude-code", "install", *options, *store)
+        commands[name] = (shlex.split(report["recall"])[1:], shlex.split(report["keep"])[1:])
+    lines = [said("user", "In this repository we always use ruff, never black."), said("assistant", "Noted.")]
+    elytron.write("session.jsonl", "\n".join(map(json.dumps, lines)).encode())
+
+    def at(name: str, **more: Any) -> bytes:
+        path = str(elytron.folder / "session.jsonl")
+        return event(elytron, "Stop", cwd=str(elytron.folder / name), transcript_path=path, **more)
+
+    elytron(*commands["shop"][1], standard_input=at("shop"))
+    prompt = "Which formatter do we use in this repository?"
+    found = {
+        name: elytron(*recall, standard_input=at(name, session_id="new", prompt=prompt)).stdout
+        for name, (recall, _) in commands.items()
+    }
+    assert "always use ruff" in found["shop"]
+    assert found["bank"] == ""
+
+
+def test_a_folder_that_many_projects_share_needs_a_space(elytron: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(elytron.folder))
+    monkeypatch.chdir(elytron.folder)
+    refusal = elytron.error("hooks", "claude-code", "install", "--project", expect=2)
+    assert refusal["details"]["field"] == "--space"

@@ -41,7 +41,8 @@ def test_every_host_is_told_the_command_in_its_own_words(elytron: CommandLine, h
         assert word in result.stdout
     if host is McpHost.CODEX:
         entry = tomllib.loads(result.stdout)["mcp_servers"]["elytron"]
-        assert [entry["command"], *entry["args"]][:2] == ["elytron", "mcp"]
+        assert (Path(entry["command"]).name, entry["args"][0]) == ("elytron", "mcp")
+        assert Path(entry["command"]).is_absolute()
     elif host is not McpHost.CONTINUE:
         assert "elytron" in json.dumps(json.loads(result.stdout))
 
@@ -59,7 +60,8 @@ def test_every_host_is_told_the_address_and_no_key(
 
 def test_opencode_is_told_its_servers_as_its_second_version_reads_them(elytron: CommandLine) -> None:
     started = json.loads(elytron("mcp", "config", "--host", "opencode").stdout)["mcp"]["servers"]["elytron"]
-    assert (started["type"], started["command"][:2]) == ("local", ["elytron", "mcp"])
+    program, verb = started["command"][:2]
+    assert (started["type"], Path(program).is_absolute(), verb) == ("local", True, "mcp")
     result = elytron("mcp", "config", "--host", "opencode", "--url", "https://memory.example")
     assert json.loads(result.stdout)["mcp"]["servers"]["elytron"] == {
         "type": "remote",

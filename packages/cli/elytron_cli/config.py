@@ -1,7 +1,9 @@
 """Settings of the command line: from an option, else the environment, else `elytron.toml`, else the default."""
 
+import os
 import re
 import shlex
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -147,6 +149,15 @@ def called_as(program: str, /, *, environment: Mapping[str, str], folder: Path) 
     found = which("elytron", path=environment.get("PATH"))
     is_named = found is not None and Path(found).resolve() == Path(program).resolve()
     return "elytron" if is_named else shlex.quote(program)
+
+
+def program_path(program: str, /) -> str:
+    """Return the absolute path of this command: other programs start it without the path of the user's shell."""
+    started = Path(program)
+    folders = [started.parent] if started.stem == "elytron" and started.is_absolute() else []
+    search = os.pathsep.join(map(str, (*folders, Path(sys.executable).parent)))
+    found = which("elytron", path=search) or which("elytron")
+    return str(Path(found).absolute()) if found is not None else "elytron"
 
 
 def default_store() -> Path:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from typing import Any, cast
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron_cli.agents.prompt_client import RESIDENT, answer_bytes, resident_address
+from elytron_cli.agents.repository import repository_space
 from elytron_cli.session import CommandSession
 from elytron_cli.terminal.output import OperationRefused
 from elytron_core import limits, strict_json
@@ -26,6 +28,7 @@ from elytron_core.evidence import EvidenceRole
 from elytron_core.model import Value
 from elytron_core.planes.transcript import Message
 from elytron_core.scope import Scope
+from elytron_core.text.program_parts import split_program_parts
 from elytron_store import parse_url
 
 CHANNEL = "claude-code"
@@ -35,8 +38,10 @@ _PROMPT, _STOP = "UserPromptSubmit", "Stop"
 _WAITS_S = {_PROMPT: 15, _STOP: 60}
 _TAIL_BYTES = 4 * 1024 * 1024
 """Bytes read from the end of a transcript: one turn with the results of its tools."""
-_COMMANDS = ("<command-", "<local-command-")
-"""First characters of messages that the program writes as the user."""
+_INTERRUPTED = re.compile(r"\[Request interrupted by user[^\]\n]*\]")
+_ADJACENT = re.compile(r"(</[a-z]+(?:[-_][a-z0-9]+)+>)[ \t]*(?=<)")
+_PROGRAM_FLAGS = ("isMeta", "isSidechain", "isCompactSummary", "isVisibleInTranscriptOnly", "toolUseResult")
+"""Marks of entries of the role user that no person typed."""
 
 Json = dict[str, Any]
 
@@ -59,6 +64,8 @@ class HookInstallReport(Value):
     file: str
     recall: str
     keep: str
+    space: str | None = None
+    """The space of the memory; None if each repository has its own."""
     changed: bool
 
 
@@ -70,15 +77,20 @@ def read_event(data: bytes, /) -> HookEvent:
         raise InvalidInput(field="standard input", problem="is no event of a Claude Code hook") from None
 
 
-def scope_of(event: HookEvent, space: str, /) -> Scope:
-    """Return where a session's turns are kept: its own conversation, in the project that it works on."""
+def scope_of(event: HookEvent, space: str, /, *, per_repository: bool = False) -> Scope:
+    """Return where a session's turns are stored: its own conversation, in the project that it works on.
+
+    With `per_repository` the space is that of the event's repository, and `space` is for what is in none.
+    """
+    if per_repository and event.cwd:
+        space = repository_space(Path(event.cwd)) or space
     project = Path(event.cwd).name[: limits.NAME_CHARS].strip() or None
     return Scope(space=space, channel=CHANNEL, conversation=event.session_id, project=project)
 
 
 def projection_of(event: HookEvent, scope: Scope, /, *, max_chars: int) -> MemoryProjectionRequest | None:
     """Return the request for what may help with the prompt; None for a prompt without words."""
-    query = event.prompt.strip()[: limits.QUERY_CHARS]
+    query = typed_text(event.prompt)[: limits.QUERY_CHARS]
     if not query:
         return None
     # The session's last messages are in the agent's context already.
@@ -134,7 +146,12 @@ def require_transcript(event: HookEvent, /) -> None:
             ) from None
 
 
-def configure_hooks(file: Path, /, *, recall: str, keep: str) -> HookInstallReport:
+def typed_text(text: str, /) -> str:
+    """Return what the person typed of a message: programs add reminders, notifications and results to it."""
+    return _INTERRUPTED.sub("", split_program_parts(_ADJACENT.sub(r"\1\n", text))[0]).strip()
+
+
+def configure_hooks(file: Path, /, *, recall: str, keep: str, space: str | None) -> HookInstallReport:
     """Set both commands in Claude Code's settings `file`; other hooks stay, and an equal file is not written.
 
     Raises InvalidInput if the file holds no settings.
@@ -153,7 +170,7 @@ def configure_hooks(file: Path, /, *, recall: str, keep: str) -> HookInstallRepo
         fresh = file.with_name(f"{file.name}.new")
         fresh.write_text(json.dumps(after, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         fresh.replace(file)
-    return HookInstallReport(file=str(file), recall=recall, keep=keep, changed=after != before)
+    return HookInstallReport(file=str(file), recall=recall, keep=keep, space=space, changed=after != before)
 
 
 def _read_settings(file: Path) -> Json:
@@ -187,11 +204,16 @@ class _TranscriptText:
 def _last_turn(entries: Iterator[Json]) -> tuple[_TranscriptText | None, _TranscriptText]:
     """Return the last prompt of a transcript and the last words that the agent said behind it."""
     prompt, reply = None, _TranscriptText("")
+    boundary: object = None
     for entry in entries:
-        if entry.get("isMeta") or entry.get("isSidechain"):
+        if entry.get("subtype") == "compact_boundary":
+            boundary = entry.get("uuid")
+        # The entry behind a compaction is the summary that the model wrote, marked or not.
+        is_summary = boundary is not None and entry.get("parentUuid") == boundary
+        if is_summary or any(entry.get(flag) for flag in _PROGRAM_FLAGS):
             continue
         text = _message_words(entry.get("message"))
-        if entry.get("type") == "user" and text and not text.startswith(_COMMANDS):
+        if entry.get("type") == "user" and (text := typed_text(text)):
             prompt, reply = _TranscriptText(text, _time_of(entry), str(entry.get("uuid", ""))), _TranscriptText("")
         elif entry.get("type") == "assistant" and text:
             reply = _TranscriptText(text, _time_of(entry))
@@ -256,9 +278,12 @@ CHECK_S = 1
 class PromptServer:
     """Answers prompts on one socket with one open session."""
 
-    def __init__(self, session: CommandSession, space: str, store: str, /, *, max_chars: int) -> None:
+    def __init__(
+        self, session: CommandSession, space: str, store: str, /, *, max_chars: int, per_repository: bool = False
+    ) -> None:
         self._session = session
         self._space = space
+        self._per_repository = per_repository
         self._store = store
         self._max_chars = max_chars
         self._opened = store_identity(store)
@@ -307,7 +332,8 @@ class PromptServer:
         if len(event) > limits.JSON_BYTES:
             raise InvalidInput(field="standard input", problem="is too long")
         found = read_event(event)
-        request = projection_of(found, scope_of(found, self._space), max_chars=self._max_chars)
+        scope = scope_of(found, self._space, per_repository=self._per_repository)
+        request = projection_of(found, scope, max_chars=self._max_chars)
         return context_of(await self._session.call(request)) if request is not None else None
 
 

@@ -1,7 +1,7 @@
 """Configuration texts for MCP hosts: each host has its own file and format."""
 
 import json
-import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from elytron_cli.config import RunSettings
+from elytron_cli.config import RunSettings, program_path
 from elytron_core.errors import InvalidInput, StoreUrlInvalid
 from elytron_core.model import Value
 from elytron_mcp_shell import DEFAULT_SETS, ToolSet
@@ -66,8 +66,8 @@ def config_of(
     """
     form = HOSTS[host]
     if url is None:
-        note = f"{form.note}; {_path_hint()}"
-        return McpConfigReport(host=host, file=form.file, text=form.command(_server_command(settings, sets)), note=note)
+        command = form.command(_server_command(settings, sets))
+        return McpConfigReport(host=host, file=form.file, text=command, note=form.note)
     if sets != DEFAULT_SETS:
         raise InvalidInput(field="--tools", problem="is for the server to choose: start it with --mcp-tools")
     if form.address is None:
@@ -89,17 +89,10 @@ def mcp_address(url: str, /) -> str:
     return base if base.endswith("/mcp") else f"{base}/mcp"
 
 
-def _path_hint() -> str:
-    """Return a hint for a host that does not find the command, because no shell started it."""
-    found = shutil.which("elytron")
-    place = f": {found}" if found is not None else ""
-    return f"a host that does not find `elytron` wants its whole path{place}"
-
-
 def _server_command(settings: RunSettings, sets: frozenset[ToolSet]) -> list[str]:
     """Return the command line of the server."""
     chosen = [part for item in sorted(sets) for part in ("--tools", item.value)] if sets != DEFAULT_SETS else []
-    return ["elytron", "mcp", *chosen, *setting_options(settings)]
+    return [program_path(sys.argv[0]), "mcp", *chosen, *setting_options(settings)]
 
 
 def setting_options(settings: RunSettings, /) -> list[str]:
@@ -152,8 +145,9 @@ def _yaml_entry(*lines: str) -> str:
     return "\n".join(("name: Elytron", "version: 0.0.1", "schema: v1", "mcpServers:", "  - name: elytron", *lines))
 
 
-def _quote_command(command: list[str]) -> str:
-    return json.dumps(command, ensure_ascii=False)
+def _quoted(value: str | list[str]) -> str:
+    """Return texts in quotes, as JSON, TOML and YAML read them."""
+    return json.dumps(value, ensure_ascii=False)
 
 
 _VSCODE_INPUT: Json = {
@@ -183,12 +177,12 @@ HOSTS: dict[McpHost, HostForm] = {
     ),
     McpHost.CODEX: HostForm(
         "~/.codex/config.toml",
-        lambda command: f'[mcp_servers.elytron]\ncommand = "{command[0]}"\nargs = {_quote_command(command[1:])}',
+        lambda command: f"[mcp_servers.elytron]\ncommand = {_quoted(command[0])}\nargs = {_quoted(command[1:])}",
         lambda url: f'[mcp_servers.elytron]\nurl = "{url}"\nbearer_token_env_var = "{KEY}"',
     ),
     McpHost.CONTINUE: HostForm(
         ".continue/mcpServers/elytron.yaml",
-        lambda command: _yaml_entry(f"    command: {command[0]}", f"    args: {_quote_command(command[1:])}"),
+        lambda command: _yaml_entry(f"    command: {_quoted(command[0])}", f"    args: {_quoted(command[1:])}"),
         lambda url: _yaml_entry(
             "    type: streamable-http",
             f"    url: {url}",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final, Protocol, cast
 
 from elytron_core.policy.projection.sections import FenceTag
+from elytron_core.text.program_parts import split_program_parts
 from elytron_models.chat_messages import RESULT, BodyText, TurnItem, no_text
 from elytron_models.dialect import (
     EventFrames,
@@ -31,10 +32,6 @@ TAG: Final = FenceTag.PROXY.value
 _BLOCK: Final = re.compile(rf"<{TAG}\b[^>\n]{{0,40}}>.*?</{TAG}>", re.DOTALL)
 _BLOCK_ENDED: Final = re.compile(rf"\A.*</{TAG}>", re.DOTALL)
 _BLOCK_BEGUN: Final = re.compile(rf"<{TAG}\b.*\Z", re.DOTALL)
-_PROGRAMS_PART: Final = re.compile(
-    r"^[ \t]*<([a-z]+(?:[-_][a-z]+)+)(?:[ \t][^>\n]{0,400})?>.*?</\1>[ \t]*$\n?", re.DOTALL | re.MULTILINE
-)
-"""An element on lines of its own with a name of two words, such as `<system-reminder>`: only programs write so."""
 _PROGRAMS_TASK: Final = re.compile(r"\A#{1,6} Task\b", re.IGNORECASE)
 _THOUGHT: Final = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 
@@ -186,10 +183,7 @@ def prompt_of(
 
 def split_programs(said: str, /) -> tuple[str, str]:
     """Return the person's part of a user message, and what a program put into it; a task of a program stays whole."""
-    if "</" not in said or _PROGRAMS_TASK.match(said):
-        return said, ""
-    parts = [found[0].strip() for found in _PROGRAMS_PART.finditer(said)]
-    return (_PROGRAMS_PART.sub("", said).strip(), "\n".join(parts)) if parts else (said, "")
+    return (said, "") if _PROGRAMS_TASK.match(said) else split_program_parts(said)
 
 
 def spoken_answer(answer: str, /) -> str:

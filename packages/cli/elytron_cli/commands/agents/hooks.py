@@ -1,9 +1,8 @@
-"""Hooks and rules of coding agents: recall at the prompt, keep at the stop, and what such programs read."""
+"""Hooks and rules of coding agents: recall at a prompt, store at a stop, and the rules that such programs read."""
 
 import asyncio
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -28,7 +27,9 @@ from elytron_cli.agents.hooks import (
 )
 from elytron_cli.agents.hosts import KEY, RulesReport, RulesTarget, rules_of, setting_options
 from elytron_cli.agents.prompt_client import RESIDENT, resident_address
+from elytron_cli.agents.repository import repository_space
 from elytron_cli.app import FAILURE
+from elytron_cli.config import program_path
 from elytron_cli.input.options import OneOf, PageGroup, common_options, size_option
 from elytron_cli.session import open_session, run_output, run_settings
 from elytron_cli.terminal.output import OperationRefused
@@ -44,13 +45,16 @@ _RESIDENT = click.option(
     is_flag=True,
     help="Have a process stay between prompts, with the memory open: a tenth of a second each.",
 )
+_PER_REPOSITORY = click.option(
+    "--per-repository", is_flag=True, help="Use a space for each repository; --space is for sessions in none."
+)
 _URL = click.option("--url", metavar="URL", help=f"A server that holds the memory; its key is in {KEY}.")
 
 
 @click.group("hooks", cls=PageGroup)
 @common_options
 def hooks_group() -> None:
-    """Recall and keep without being asked, as hooks of a coding agent."""
+    """Recall and store automatically through a coding agent's hooks."""
 
 
 @hooks_group.group("claude-code", cls=PageGroup)
@@ -60,22 +64,47 @@ def claude_code() -> None:
 
 
 @claude_code.command("install")
-@click.option("--project", is_flag=True, help="For this folder alone: .claude/settings.local.json.")
+@click.option("--project", is_flag=True, help="Only for this folder: .claude/settings.local.json.")
 @_RESIDENT
 @_URL
 @common_options
 def install_command(*, project: bool, resident: bool, url: str | None) -> None:
-    """Have Claude Code recall at each prompt and keep each turn. Other hooks in its settings stay."""
+    """Have Claude Code recall at each prompt and store each turn. Other hooks in its settings stay.
+
+    Without --space, each repository has a space of its own, named after its origin or its folder. With --url, name the
+    space that the key opens.
+    """
     _require_local(url, resident=resident)
     folder = Path.cwd() if project else Path.home()
     file = folder / ".claude" / ("settings.local.json" if project else "settings.json")
-    found = run_settings()
-    place = ["--url", url, "--space", found.space.value] if url is not None else setting_options(found)
-    program = shutil.which("elytron") or "elytron"
-    recall = [program, "hooks", "recall", *([RESIDENT] if resident else []), *place]
-    made = configure_hooks(file, recall=shlex.join(recall), keep=shlex.join([program, "hooks", "keep", *place]))
-    done = "written to" if made.changed else "is so already in"
-    run_output().report(made, lambda console, _: console.print(f"{done} {made.file}", soft_wrap=True))
+    options, space = _memory_options(url, Path.cwd() if project else None)
+    program = program_path(sys.argv[0])
+    recall = [program, "hooks", "recall", *([RESIDENT] if resident else []), *options]
+    keep = [program, "hooks", "keep", *options]
+    report = configure_hooks(file, recall=shlex.join(recall), keep=shlex.join(keep), space=space)
+    done = "written to" if report.changed else "unchanged in"
+    whose = f"the space {space}" if space is not None else "a space for each repository"
+    run_output().report(report, lambda console, _: console.print(f"{done} {report.file}: {whose}", soft_wrap=True))
+
+
+def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], str | None]:
+    """Return the options that name the memory, and its space; None if that is the one of each session's repository.
+
+    Repositories never share a space that nobody named. Raises InvalidInput for a server without a space.
+    """
+    settings = run_settings()
+    is_named = settings.space.origin != "default"
+    if url is not None:
+        if not is_named:
+            raise InvalidInput(field="--space", problem="is missing: with --url, name the space that the key opens")
+        return ["--url", url, "--space", settings.space.value], settings.space.value
+    options = setting_options(settings)
+    if is_named:
+        return options, settings.space.value
+    space = repository_space(project) if project is not None else None
+    if project is not None and space is None:
+        raise InvalidInput(field="--space", problem="is missing: this folder is shared by many projects, so name one")
+    return [*options, *(["--space", space] if space is not None else ["--per-repository"])], space
 
 
 def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
@@ -99,30 +128,32 @@ def _harmless_errors(body: Callable[..., None]) -> Callable[..., int | None]:
 @hooks_group.command("recall")
 @size_option(CONTEXT_CHARS, "Size of the block.")
 @_RESIDENT
+@_PER_REPOSITORY
 @_URL
 @common_options
 @_harmless_errors
-def recall_command(*, max_chars: int, resident: bool, url: str | None) -> None:
+def recall_command(*, max_chars: int, resident: bool, per_repository: bool, url: str | None) -> None:
     """Read a prompt event from standard input and print the memory that may help with it, if there is any."""
     _require_local(url, resident=resident)
     event = _hook_event()
     if resident:
         start_resident(sys.argv[1:])
-    request = projection_of(event, scope_of(event, run_settings().space.value), max_chars=max_chars)
+    scope = scope_of(event, run_settings().space.value, per_repository=per_repository)
+    request = projection_of(event, scope, max_chars=max_chars)
     if request is None:
         return
-    report = _call_memory(request, url=url, when_missing=WhenMissing.PRETEND)
-    told = context_of(report)
-    if told is not None:
-        print(told)
+    context = context_of(_call_memory(request, url=url, when_missing=WhenMissing.PRETEND))
+    if context is not None:
+        print(context)
 
 
 @hooks_group.command("resident")
 @size_option(CONTEXT_CHARS, "Size of the block.")
+@_PER_REPOSITORY
 @common_options
 @_harmless_errors
-def resident_command(*, max_chars: int) -> None:
-    """Stay, with the memory open, and answer the prompts of `hooks recall --resident` with the same options.
+def resident_command(*, max_chars: int, per_repository: bool) -> None:
+    """Keep the memory open and answer the prompts of `hooks recall --resident` with the same options.
 
     That command starts it by itself. It ends half an hour after the last prompt, and when the store is another one.
     """
@@ -133,7 +164,9 @@ def resident_command(*, max_chars: int) -> None:
 
     async def stay() -> None:
         async with open_session(found, when_missing=WhenMissing.REFUSE) as session:
-            server = PromptServer(session, found.space.value, found.store.value, max_chars=max_chars)
+            server = PromptServer(
+                session, found.space.value, found.store.value, max_chars=max_chars, per_repository=per_repository
+            )
             await server.serve(address, ready=lambda: print(f"answers at {address}", flush=True))
 
     asyncio.run(stay())
@@ -145,13 +178,17 @@ def _require_local(url: str | None, *, resident: bool) -> None:
 
 
 @hooks_group.command("keep")
+@_PER_REPOSITORY
 @_URL
 @common_options
 @_harmless_errors
-def keep_command(*, url: str | None) -> None:
-    """Store the turn that a stop ends, from the hook's standard input; a repeat stores nothing."""
+def keep_command(*, per_repository: bool, url: str | None) -> None:
+    """Store the turn that a stop ends, from the hook's standard input; a repeat stores nothing.
+
+    Only what the person typed and the reply are stored, not what the program adds to messages.
+    """
     event = _hook_event()
-    request = turns_of(event, scope_of(event, run_settings().space.value))
+    request = turns_of(event, scope_of(event, run_settings().space.value, per_repository=per_repository))
     if request is not None:
         _call_memory(request, url=url, when_missing=WhenMissing.MAKE)
     require_transcript(event)
