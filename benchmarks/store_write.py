@@ -34,7 +34,7 @@ NUMBERS = itertools.count()
 WRITERS = 64
 
 INSERT = "INSERT INTO documents VALUES (?, ?, ?, 1, ?, ?)"
-APPEND = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+APPEND = "INSERT INTO journal VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 HEAD = (
     "INSERT INTO heads VALUES (?, ?, ?) "
     'ON CONFLICT (space) DO UPDATE SET sequence = excluded.sequence, "check" = excluded."check"'
@@ -63,8 +63,8 @@ class RawWriter:
         for space, key in changes:
             sequence = self.heads[space] = self.heads.get(space, 0) + 1
             cursor.execute(INSERT, (space, "turns", key, BODY, schema.check_of(space, "turns", key, 1, body=BODY)))
-            check = schema.check_of(space, sequence, AT, "write", "turns", key, DIGEST)
-            cursor.execute(APPEND, (space, sequence, AT, "write", "turns", key, DIGEST, check))
+            entry = (space, sequence, AT, "write", "turns", key, DIGEST, 1)
+            cursor.execute(APPEND, (*entry, schema.check_of(*entry)))
         for space in {space for space, _ in changes}:
             cursor.execute(HEAD, (space, self.heads[space], schema.check_of(space, self.heads[space])))
         cursor.execute("COMMIT")

@@ -183,6 +183,22 @@ class TestRecall:
         assert elytron.error("recall", *arguments, expect=2)["key"] == "invalid_input"
 
 
+def test_a_block_into_which_nothing_fits_is_reported(elytron: CommandLine) -> None:
+    added(elytron, "tea is green")
+    result = elytron("project", "tea", "--max-chars", "3")
+    report = json.loads(result.stdout)
+    assert (report["miss_reason"], report["system_memory_block"]) == ("no_budget", "")
+    assert "nothing fits into a block of 3 characters" in json.loads(result.stderr)["hint"]
+    assert elytron("project", "tea").stderr == ""
+
+
+def test_recall_in_a_space_that_was_never_written_to_names_the_others(elytron: CommandLine) -> None:
+    added(elytron, "tea is green")
+    result = elytron("recall", "tea", "--space", "eve")
+    assert json.loads(result.stdout)["reason"] == "empty_space"
+    assert "the space 'eve' is empty; this store has 'default'" in json.loads(result.stderr)["hint"]
+
+
 def test_a_projection_is_shown_with_its_budget(elytron: CommandLine) -> None:
     added(elytron, "The ferry leaves at six.")
     report = elytron.json("project", "ferry", "--max-chars", "1000", "--pressure", "cautious")
@@ -359,7 +375,7 @@ class TestGlobalOptions:
         assert "s3cret" not in json.dumps(error)
 
     def test_an_unknown_command_or_option_is_a_usage_error(self, elytron: CommandLine) -> None:
-        assert elytron.error("dance", expect=2)["reason"] == "No such command 'dance'."
+        assert elytron.error("dance", expect=2)["reason"].startswith("No such command 'dance'. See ")
         assert "--dance" in elytron.error("recall", "x", "--dance", expect=2)["reason"]
 
     def test_a_file_that_is_no_store_is_refused(self, elytron: CommandLine) -> None:

@@ -1,10 +1,11 @@
 """Where settings come from, and what is never shown of them."""
 
+import sys
 from pathlib import Path
 
 import pytest
 
-from elytron_cli.config import FoundSetting, RunSettings, default_store, resolve_settings
+from elytron_cli.config import FoundSetting, RunSettings, default_store, program_path, resolve_settings
 from elytron_core.errors import InvalidInput, UnreadableFile
 
 
@@ -95,3 +96,18 @@ def test_a_folder_in_place_of_the_file_is_an_error(tmp_path: Path) -> None:
 )
 def test_a_password_in_a_url_is_not_shown(given: str, shown: str) -> None:
     assert FoundSetting(given, "--store").shown == shown
+
+
+def test_other_programs_start_the_command_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "tool" / "elytron"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert program_path(str(program)) == str(program)
+    beside = Path(sys.executable).with_name("elytron")
+    assert program_path("pytest") == (str(beside) if beside.exists() else "elytron")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    assert program_path("elytron") == "elytron"
+    monkeypatch.setenv("PATH", str(program.parent))
+    assert program_path("elytron") == str(program)

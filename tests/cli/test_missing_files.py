@@ -56,4 +56,5 @@ def test_every_command_says_of_a_missing_file_that_it_does_not_exist(elytron: Co
             said[name] = result.output
     odd = {name: text for name, text in said.items() if "does not exist" not in text}
     assert odd == {}
+    assert "restore" in said
     assert len(said) >= 14, sorted(said)

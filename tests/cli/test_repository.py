@@ -9,11 +9,11 @@ import pytest
 from elytron_cli.agents.repository import network_origin, repository_space
 
 GIT = shutil.which("git")
-needs_git = pytest.mark.skipif(GIT is None, reason="git is not installed")
 
 
 def git(folder: Path, *arguments: str) -> None:
-    assert GIT is not None
+    if GIT is None:
+        pytest.skip("git is not installed")
     who = ("-c", "user.name=Ada", "-c", "user.email=ada@example.com", "-c", "protocol.file.allow=always")
     subprocess.run([GIT, *who, *arguments], cwd=folder, check=True, capture_output=True)
 
@@ -41,16 +41,21 @@ def test_each_form_of_an_address_is_the_same_origin() -> None:
 
 
 def test_other_hosts_ports_and_paths_are_other_origins() -> None:
-    urls = ("git@git.acme.example:Shop.git", "git@git.acme.example:shop.git", "ssh://git@git.acme.example:2222/shop.git")
+    urls = (
+        "git@git.acme.example:Shop.git",
+        "git@git.acme.example:shop.git",
+        "ssh://git@git.acme.example:2222/shop.git",
+    )
     assert len({network_origin(url) for url in urls}) == 3
 
 
-@pytest.mark.parametrize("url", ["", "/srv/git/shop.git", "../shop", "file:///srv/shop.git", "C:/git/shop", "http://[x/"])
+@pytest.mark.parametrize(
+    "url", ["", "/srv/git/shop.git", "../shop", "file:///srv/shop.git", "C:/git/shop", "http://[x/"]
+)
 def test_what_is_on_this_machine_is_no_remote(url: str) -> None:
     assert network_origin(url) is None
 
 
-@needs_git
 def test_clones_worktrees_and_subfolders_share_a_space(tmp_path: Path) -> None:
     main = repository(tmp_path / "main", origin=SAME[0])
     (main / "packages" / "web").mkdir(parents=True)
@@ -61,21 +66,18 @@ def test_clones_worktrees_and_subfolders_share_a_space(tmp_path: Path) -> None:
     assert len({repository_space(place) for place in places}) == 1
 
 
-@needs_git
 def test_without_a_remote_worktrees_share_a_space_and_equal_names_do_not(tmp_path: Path) -> None:
     one, other = repository(tmp_path / "one" / "shop"), repository(tmp_path / "other" / "shop")
     git(one, "worktree", "add", "-q", str(tmp_path / "worktree"))
     assert repository_space(tmp_path / "worktree") == repository_space(one) != repository_space(other)
 
 
-@needs_git
 def test_a_submodule_has_a_space_of_its_own(tmp_path: Path) -> None:
     library, main = repository(tmp_path / "library"), repository(tmp_path / "main")
     git(main, "submodule", "add", "-q", str(library), "vendor/library")
     assert len({repository_space(main), repository_space(main / "vendor" / "library"), repository_space(library)}) == 3
 
 
-@needs_git
 def test_variables_of_a_git_hook_do_not_mislead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = repository(tmp_path / "one"), repository(tmp_path / "other")
     before = repository_space(one)

@@ -1,5 +1,6 @@
 """What a person sees of a run, and where a server and its store are found."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,48 @@ def test_each_event_of_a_run_is_said_in_a_line_of_its_own(capsys: pytest.Capture
         assert words in shown
     assert "the model did not answer" in shown
     assert "no\nmodel" not in shown
+
+
+def at_a_terminal(monkeypatch: pytest.MonkeyPatch, *, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+
+
+def test_at_a_terminal_a_sign_is_shown_until_the_model_answers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_a_terminal(monkeypatch, columns=80)
+    screen = ChatScreen(is_json=False)
+    screen.show(RunStarted(run="r", thread="t"))
+    screen.show(RunStarted(run="r", thread="t"))
+    assert capsys.readouterr().out == "  …"
+    screen.show(TextSaid(text="It is "))
+    screen.show(TextSaid(text="tea."))
+    screen.show(RunEnded(run="r", reason=StopReason.ANSWERED))
+    assert capsys.readouterr().out == "\r   \rIt is tea.\n"
+
+
+def test_without_a_terminal_no_sign_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = ChatScreen(is_json=False)
+    screen.show(RunStarted(run="r", thread="t"))
+    assert capsys.readouterr().out == ""
+
+
+def test_at_a_terminal_lines_break_between_words_however_the_answer_comes(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_a_terminal(monkeypatch, columns=20)
+    text = "What was acknowledged is kept.\n  - indented\n/a/path/that/is/longer/than/the/line\n"
+    pieces = (text[place : place + 3] for place in range(0, len(text), 3))
+    screen = ChatScreen(is_json=False)
+    for piece in pieces:
+        screen.show(TextSaid(text=piece))
+    screen.show(RunEnded(run="r", reason=StopReason.ANSWERED))
+    screen.say("What was acknowledged is kept.")
+    streamed, said = capsys.readouterr().out.rsplit("line\n", 1)
+    lines = [line.rstrip() for line in streamed.splitlines()]
+    assert lines == ["What was", "acknowledged is", "kept.", "  - indented", "/a/path/that/is/longer/than/the/"]
+    assert said == "What was\nacknowledged is\nkept.\n"
 
 
 @pytest.mark.parametrize("store", ["m.db", "m/"])

@@ -1,6 +1,7 @@
 """What the command tells of itself: its settings with their origins, and completion for shells."""
 
 import json
+import re
 from collections.abc import Iterator
 
 import click
@@ -11,6 +12,10 @@ from tests.cli.conftest import CommandLine
 from elytron_cli.app import elytron_group
 from elytron_cli.config import OPTIONS, SECRETS
 from elytron_cli.terminal.help_page import COMMANDS
+from elytron_core.errors.foreign_names import COMMAND_HINTS
+from elytron_core.errors.foreign_names import COMMANDS as FOREIGN
+
+MEANT = {meant for words in FOREIGN.values() for meant in words.split(", ")}
 
 
 def test_settings_are_shown_with_their_origins_and_no_secret(
@@ -63,6 +68,37 @@ def test_commands_and_options_are_completed(elytron: CommandLine, typed: str, ex
 def test_a_slip_in_a_command_is_told_what_it_comes_near_to(elytron: CommandLine) -> None:
     assert elytron.error("recal", "tea", expect=2)["reason"] == "No such command 'recal'. Did you mean 'recall'?"
     assert elytron.error("search", "tea", expect=2)["reason"] == "No such command 'search'. Did you mean 'recall'?"
+
+
+def test_a_word_for_removal_is_answered_by_what_can_be_undone_first(elytron: CommandLine) -> None:
+    reason = elytron.error("delete", "x", expect=2)["reason"]
+    assert reason == "No such command 'delete'. Did you mean 'forget' or 'erase'?"
+
+
+@pytest.mark.parametrize("word", ["ui", "dashboard", "status", "show", "login", "init", "upgrade", "logs", "xyzzy"])
+def test_an_unknown_command_is_answered_by_a_way_out(elytron: CommandLine, word: str) -> None:
+    reason = elytron.error(word, expect=2)["reason"]
+    assert "Did you mean" in reason or "`elytron " in reason
+
+
+@pytest.mark.parametrize("line", sorted({*COMMAND_HINTS.values(), *(f"`elytron {meant}`" for meant in MEANT)}))
+def test_each_command_that_a_hint_names_is_there(line: str) -> None:
+    named = re.findall(r"`elytron ([^`]+)`", line)
+    assert named
+    for words in named:
+        command: click.Command = elytron_group
+        for word in words.split():
+            if word.startswith("--"):
+                assert any(word in parameter.opts for parameter in command.params), line
+            else:
+                assert isinstance(command, click.Group), line
+                _, found, _ = command.resolve_command(click.Context(command), [word])
+                assert found is not None
+                command = found
+
+
+def test_no_word_of_another_interface_is_a_command_here() -> None:
+    assert {*FOREIGN, *COMMAND_HINTS} & {*COMMANDS} == set()
 
 
 def described(command: click.Command, path: str) -> Iterator[tuple[str, str]]:

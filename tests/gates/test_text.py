@@ -14,6 +14,7 @@ _INDEX_LINES = ("--index" + "-url", "--extra-index" + "-url", "--find" + "-links
 _MACHINE = re.compile(r"(?<![\w.$}-])/(?:ro" + r"ot|home/\w+|Use" + r"rs/\w+|wo" + r"rk|opt)/")
 _LATER = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|Not" + r"ImplementedError)\b|mark\.sk" + r"ip|mark\.xf" + "ail")
 _LINK = re.compile(r"\]\((?!https?://|#|mailto:)([^)#\s]+)")
+_MODULE = re.compile(r"`((?:[\w.-]+/)*\w[\w-]*\.(?:py|mjs))`")
 _NAMED = re.compile(rf"`((?:{'|'.join(map(re.escape, FOLDERS))})/[\w./*-]+)`")
 
 
@@ -74,6 +75,17 @@ def test_every_file_that_a_page_names_is_there() -> None:
         for page in pages()
         for name in _NAMED.findall(page.read_text("utf-8"))
         if not _is_there(name)
+    ]
+    assert missing == []
+
+
+def test_every_module_that_a_page_names_is_there() -> None:
+    modules = [f"/{shown(path)}" for suffix in (".py", ".mjs") for path in files(*FOLDERS, suffix=suffix)]
+    missing = [
+        f"{shown(page)}: {name}"
+        for page in pages()
+        for name in _MODULE.findall(page.read_text("utf-8"))
+        if not any(module.endswith(f"/{name}") for module in modules)
     ]
     assert missing == []
 

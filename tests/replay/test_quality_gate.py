@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,6 @@ from elytron_replay.gates import (
 from elytron_replay.runner import ToldStep
 
 CASES = sorted((Path(__file__).parents[2] / "fixtures/wall").glob("*.json"))
-UNTIMED = CaseThresholds(latency_ms=math.inf)
 """The bar but for how long an answer takes: `elytron replay --wall` holds that, as `.ci/run` does beside the rigs."""
 
 
@@ -42,7 +40,7 @@ def probe(**fields: object) -> MemoryProbe:
 
 @pytest.mark.anyio
 async def test_the_shipped_wall_stands_at_both_sizes_for_all_seven_kinds() -> None:
-    report = await run_wall(CASES, ["memory"], thresholds=UNTIMED)
+    report = await run_wall(CASES, ["memory"])
     assert report.ok, render_wall(report)
     assert report.evaluation_source is EvaluationSource.RUNTIME_REPLAY
     assert {(row.kind, row.size) for row in report.rows} == {(kind, size) for kind in WallKind for size in WallSize}
@@ -53,7 +51,7 @@ async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall
     report = await run_wall(CASES[:1], ["memory"], sizes=(WallSize.COMPACT,))
     assert not report.ok
     assert len(report.missing) == len(WallKind) - 1
-    no_tokens = UNTIMED.model_copy(update={"tokens": 0})
+    no_tokens = CaseThresholds(tokens=0)
     strict = await run_wall(CASES[:1], ["memory"], thresholds=no_tokens, sizes=(WallSize.COMPACT,))
     assert strict.rows[0].shortfalls[0].startswith("tokens: ")
     assert "below the bar" in render_wall(strict)
@@ -61,7 +59,7 @@ async def test_a_kind_without_a_case_and_a_bar_that_is_not_reached_fail_the_wall
 
 @pytest.mark.anyio
 async def test_the_stores_on_which_the_wall_does_not_stand_are_named() -> None:
-    report = await run_wall(CASES, ["memory", "file"], thresholds=UNTIMED, sizes=(WallSize.COMPACT,))
+    report = await run_wall(CASES, ["memory", "file"], sizes=(WallSize.COMPACT,))
     assert (report.ok, report.below) == (True, ())
     assert "the wall holds on memory, file (" in render_wall(report)
     flaw = "accuracy: 0 < 9000"
@@ -122,15 +120,14 @@ async def test_the_time_of_a_case_is_that_of_its_slowest_answer_and_of_nothing_e
         return sum(takes_ms[: step + is_over]) / 1000
 
     monkeypatch.setattr(runner, "perf_counter", clock)
-    (row,) = (await run_wall(CASES[:1], ["memory"], sizes=(WallSize.COMPACT,))).rows
+    report = await run_wall(CASES[:1], ["memory"], sizes=(WallSize.COMPACT,))
+    (row,) = report.rows
     assert next(looks) == 2 * len(takes_ms)
     assert row.metrics is not None
-    assert (row.metrics.latency_ms, row.shortfalls) == (slowest, ("latency_ms: 700 > 500",))
-
-
-def test_the_slowest_answer_is_held_to_the_bar() -> None:
-    asked = [(probe(), ToldStep(1, recalled(), (), elapsed_ms)) for elapsed_ms in (500.1, 7.0)]
-    assert CaseThresholds().shortfalls(measure_case(WallKind.TEMPORAL_UPDATE, asked)) == ("latency_ms: 500.1 > 500",)
+    assert (row.metrics.latency_ms, row.shortfalls) == (slowest, ())
+    # A busy machine is slow: this is reported and fails nothing.
+    assert (row.is_slow, row.ok) == (True, True)
+    assert "1 cases had slow answers" in render_wall(report)
 
 
 def test_a_block_that_says_what_no_memory_says_is_not_faithful() -> None:

@@ -122,9 +122,8 @@ class LazyCommands(PageGroup):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command itself, for a call."""
-        meant = command_instead(args[0], COMMANDS) if args else ""
-        if meant:
-            ctx.fail(f"No such command {args[0]!r}. Did you mean {meant!r}?")
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
+            ctx.fail(f"No such command {args[0]!r}. {command_instead(args[0], COMMANDS)}")
         name, command, rest = super().resolve_command(ctx, args)
         return name, load_command(name) if name in COMMANDS else command, rest
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
 from elytron_agent.blocks.shelf import MemoryBlock
@@ -24,6 +24,7 @@ from elytron_agent.runs.events import (
     TurnsCompacted,
 )
 from elytron_cli.terminal.output import safe_line, safe_text
+from elytron_cli.terminal.word_wrap import StreamWrap, wrap_words
 from elytron_core.clock import format_instant
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
@@ -77,6 +78,10 @@ class LineRefused(Value):
     reason: str
 
 
+_SIGN = "  …"
+"""Sign that the model is thinking."""
+
+
 @dataclass(slots=True)
 class ChatScreen:
     """The output of a conversation."""
@@ -86,6 +91,9 @@ class ChatScreen:
     """The context that the model got last."""
     _is_open: bool = False
     """True while a line of text has no end yet."""
+    _stream: StreamWrap = field(default_factory=StreamWrap)
+    _has_sign: bool = False
+    """True while the sign is shown that the model is thinking."""
 
     def show(self, event: AgentEvent, /) -> None:
         """Print one event."""
@@ -94,9 +102,15 @@ class ChatScreen:
         if self.is_json:
             self.say(event.model_dump_json(exclude_none=True))
             return
+        self._show(event)
+        if isinstance(event, RunStarted | ContextGiven | ToolAnswered | StepTaken):
+            self._show_sign()
+
+    def _show(self, event: AgentEvent) -> None:
         match event:
             case TextSaid():
-                self._write(safe_text(event.text))
+                text = safe_text(event.text)
+                self._write(self._stream.feed(text) if self._is_wrapped else text)
             case StepTaken():
                 self._break()
             case RunEnded():
@@ -109,7 +123,7 @@ class ChatScreen:
     def say(self, text: str, /) -> None:
         """Print lines of their own."""
         self._break()
-        sys.stdout.write(f"{text}\n")
+        sys.stdout.write(f"{wrap_words(text) if self._is_wrapped else text}\n")
         sys.stdout.flush()
 
     def note(self, text: str, /) -> None:
@@ -197,12 +211,30 @@ class ChatScreen:
             case _:
                 assert_never(event)
 
+    @property
+    def _is_wrapped(self) -> bool:
+        return not self.is_json and sys.stdout.isatty()
+
+    def _show_sign(self) -> None:
+        """Show at a terminal that the model is thinking, until there is something else to show."""
+        if self._is_wrapped and not self._is_open and not self._has_sign:
+            sys.stdout.write(_SIGN)
+            sys.stdout.flush()
+            self._has_sign = True
+
+    def _remove_sign(self) -> None:
+        if self._has_sign:
+            sys.stdout.write(f"\r{' ' * len(_SIGN)}\r")
+            self._has_sign = False
+
     def _write(self, text: str) -> None:
+        self._remove_sign()
         sys.stdout.write(text)
         sys.stdout.flush()
-        self._is_open = not text.endswith("\n")
+        self._is_open = not text.endswith("\n") if text else self._is_open
 
     def _break(self) -> None:
+        self._write(self._stream.end())
         if self._is_open:
             self._write("\n")
 

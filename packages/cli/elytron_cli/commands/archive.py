@@ -60,7 +60,7 @@ from elytron_core.contracts.archive import (
     MemorySpaceExportRequest,
 )
 from elytron_core.contracts.recall import RecallPlane
-from elytron_core.errors import Conflict, InvalidInput, UnreadableFile
+from elytron_core.errors import Conflict, InvalidInput, StoreUrlInvalid, UnreadableFile
 from elytron_core.evidence import EvidenceRole
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
@@ -305,6 +305,12 @@ def restore_command(*, file: Path) -> int | None:
     if _is_archive(file):
         request = MemoryImportRequest(path=os.fspath(file), mode=_WHOLE, with_agents=True)
         return answer_request(request, _show_imported, when_missing=WhenMissing.MAKE)
+    try:
+        parse_url(os.fspath(file))
+    except StoreUrlInvalid:
+        if file.exists():
+            raise
+        raise UnreadableFile.unopened(file.name, FileNotFoundError()) from None
     target = parse_url(run_settings().store.value).path
     if target is None:
         raise InvalidInput(field="--store", problem="is no file or folder here, as which a backup could come back")

@@ -43,7 +43,7 @@ from elytron_core.contracts.control import (
     OriginKind,
     OutsideOrigin,
 )
-from elytron_core.contracts.projection import MemoryProjectionRequest, PrivateContext
+from elytron_core.contracts.projection import MemoryProjectionRequest, MissReason, PrivateContext
 from elytron_core.contracts.recall import HitDiversity, MemoryRecallRequest, RecallExtent, RecallFilters
 from elytron_core.contracts.transcript import (
     MemoryTranscriptExportRequest,
@@ -229,9 +229,20 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
 @filter_options
 @common_options
 def project_command(*, include_private: bool, **asked: Any) -> int | None:
-    """Show the block that a model would see for QUERY, and how its budget was used."""
+    """Show the block that a model would see for QUERY, and how its budget was used.
+
+    The report's miss_reason says why a block is empty; where nothing fits into it, standard error says so too.
+    """
     private = PrivateContext.ALLOWED if include_private else PrivateContext.WITHHELD
-    return answer_request(MemoryProjectionRequest(private_context=private, **asked), tables_common.show_projection)
+    request = MemoryProjectionRequest(private_context=private, **asked)
+
+    async def work(session: CommandSession, out: CommandOutput) -> None:
+        report = await session.call(request)
+        out.report(report, tables_common.show_projection)
+        if report.miss_reason is MissReason.NO_BUDGET:
+            out.hint(f"nothing fits into a block of {report.budget} characters: raise --max-chars")
+
+    return run_work(work)
 
 
 def _filter_conditions(text: str) -> Mapping[str, Any]:

@@ -113,7 +113,7 @@ class CommandOutput:
     def hint(self, text: str, /) -> None:
         """Print on stderr what may help."""
         as_json = self.as_json if self.as_json is not None else not sys.stderr.isatty()
-        print(json.dumps({"hint": text}, ensure_ascii=False) if as_json else safe_text(text), file=sys.stderr)
+        print(json.dumps({"hint": text}, ensure_ascii=False) if as_json else _for_terminal(text), file=sys.stderr)
 
     def error(self, rejected: "RejectedAnswer", /) -> None:
         """Print what went wrong on stderr."""
@@ -123,15 +123,24 @@ class CommandOutput:
             told["key"] = told.pop("error_key")
             text = json.dumps({"error": dict(sorted(told.items()))})
         else:
-            text = f"elytron: {safe_text(rejected.reason)}"
+            text = _for_terminal(f"elytron: {rejected.reason}")
         print(text, file=sys.stderr)
+
+
+def _for_terminal(text: str) -> str:
+    """Return a message for stderr, in lines that break between words if that is a terminal."""
+    if not sys.stderr.isatty():
+        return safe_text(text)
+    from elytron_cli.terminal.word_wrap import wrap_words
+
+    return wrap_words(safe_text(text))
 
 
 def plain_console(*, stderr: bool = False) -> "Console":
     """Return a console that shows text as it is: no markup, no guessed highlights, no emoji names."""
-    from rich.console import Console
+    from elytron_cli.terminal.word_wrap import WordConsole
 
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return WordConsole(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 Unit = Literal["bytes", "texts", "entries", "turns"]

@@ -125,26 +125,35 @@ FIELDS: Mapping[str, tuple[str, ...]] = {
     "value": ("text",),
 }
 """Fields of reports and of what they list. The first name that a value has is meant."""
-COMMANDS: Mapping[str, str] = {
-    "ask": "recall",
-    "delete": "erase",
-    "find": "recall",
-    "get-all": "list",
-    "insert": "add",
-    "query": "recall",
-    "remember": "add",
-    "remove": "erase",
-    "reset": "erase --whole-space",
-    "run": "serve",
-    "save": "add",
-    "search": "recall",
-    "start": "serve",
-    "stats": "inspect",
-    "store": "add",
-    "update": "correct",
-    "users": "spaces",
+_COMMAND_WORDS = {
+    "add": "create insert new note put remember save store write",
+    "console": "browse browser dashboard gui ui view web",
+    "correct": "change edit modify update",
+    "erase --all": "clear reset truncate wipe",
+    "forget, erase": "del delete destroy drop purge remove rm",
+    "get, list": "cat read show",
+    "import": "ingest load upload",
+    "inspect, doctor": "check health info stat stats status",
+    "list": "all get-all ls",
+    "recall": "ask find grep query search",
+    "serve": "run start up",
+    "server stop": "down quit stop",
+    "spaces": "namespaces tenants users",
+    "version": "about",
 }
-"""Commands of the command line."""
+COMMANDS: Mapping[str, str] = {word: meant for meant, words in _COMMAND_WORDS.items() for word in words.split()}
+"""Commands of other command lines, with those that are meant here; the first is the one that can be undone."""
+COMMAND_HINTS: Mapping[str, str] = {
+    "init": "No setup is needed: `elytron add` and `elytron import` create the store, `elytron demo` shows how.",
+    "login": "There is no login: `elytron access add` creates a key, and clients read it from ELYTRON_API_KEY.",
+    "logs": "A server logs to its standard error; `elytron doctor` reports on the store.",
+    "upgrade": "Upgrade with the installer that you used, for example pip or uv; `elytron version` shows the version.",
+}
+COMMAND_HINTS = COMMAND_HINTS | {
+    word: COMMAND_HINTS[meant]
+    for word, meant in {"auth": "login", "log": "logs", "logout": "login", "setup": "init", "signin": "login"}.items()
+}
+"""What to say of commands of other command lines that nothing here replaces."""
 _FILE = "a file (memory.db), a folder (memory/) or `memory:`"
 SCHEMES: Mapping[str, str] = {
     "http": "say elytron.connect for a server, or gateway+http:// for a store that one shares",
@@ -186,8 +195,12 @@ def field_instead(name: str, known: Collection[str], /) -> str:
 
 
 def command_instead(name: str, known: Collection[str], /) -> str:
-    """Return the command that is meant by an unknown `name`; empty if none is by that name in other interfaces."""
-    return "" if name in known else COMMANDS.get(name, "")
+    """Return what to say of an unknown command: which of the `known` ones is meant, or where they are listed."""
+    if name in COMMAND_HINTS:
+        return COMMAND_HINTS[name]
+    near = get_close_matches(name, sorted(known), 1, _LIKE)
+    meant = COMMANDS[name].split(", ") if name in COMMANDS else near
+    return f"Did you mean {' or '.join(map(repr, meant))}?" if meant else "See `elytron --help` for the commands."
 
 
 def scheme_instead(scheme: str, /) -> str:
