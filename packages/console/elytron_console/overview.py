@@ -52,7 +52,7 @@ class SessionReport(Value):
     token: str
     version: str
     signals: dict[str, str] = {}
-    """What each signal of a hit means."""
+    """Meanings of the signals of a hit, by name."""
     now: Instant
 
 

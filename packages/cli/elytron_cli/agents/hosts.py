@@ -145,7 +145,7 @@ def _yaml_entry(*lines: str) -> str:
     return "\n".join(("name: Elytron", "version: 0.0.1", "schema: v1", "mcpServers:", "  - name: elytron", *lines))
 
 
-def _quoted(value: str | list[str]) -> str:
+def _quoted_text(value: str | list[str]) -> str:
     """Return texts in quotes, as JSON, TOML and YAML read them."""
     return json.dumps(value, ensure_ascii=False)
 
@@ -177,12 +177,16 @@ HOSTS: dict[McpHost, HostForm] = {
     ),
     McpHost.CODEX: HostForm(
         "~/.codex/config.toml",
-        lambda command: f"[mcp_servers.elytron]\ncommand = {_quoted(command[0])}\nargs = {_quoted(command[1:])}",
+        lambda command: (
+            f"[mcp_servers.elytron]\ncommand = {_quoted_text(command[0])}\nargs = {_quoted_text(command[1:])}"
+        ),
         lambda url: f'[mcp_servers.elytron]\nurl = "{url}"\nbearer_token_env_var = "{KEY}"',
     ),
     McpHost.CONTINUE: HostForm(
         ".continue/mcpServers/elytron.yaml",
-        lambda command: _yaml_entry(f"    command: {_quoted(command[0])}", f"    args: {_quoted(command[1:])}"),
+        lambda command: _yaml_entry(
+            f"    command: {_quoted_text(command[0])}", f"    args: {_quoted_text(command[1:])}"
+        ),
         lambda url: _yaml_entry(
             "    type: streamable-http",
             f"    url: {url}",

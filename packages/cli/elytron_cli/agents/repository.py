@@ -21,9 +21,9 @@ def repository_space(folder: Path, /) -> str | None:
     """Return the space of the repository that `folder` is in, or of the folder itself outside of one.
 
     Repositories are the same if they have the same `origin`; without one on a network, if they share a git directory.
-    None for places that are nobody's project: the home folder, the root, and the folder of temporary files.
+    None for places that many projects share: the home folder, the root, and the folder of temporary files.
     """
-    place = _existing(folder)
+    place = _existing_folder(folder)
     common = next((found for each in (place, *place.parents) if (found := _common_folder(each / ".git"))), None)
     if common is None:
         shared = {Path.home().resolve(), Path(tempfile.gettempdir()).resolve(), Path(place.anchor)}
@@ -56,7 +56,7 @@ def _space_name(identity: str) -> str:
     return f"project-{hashlib.blake2b(identity.encode('utf-8', 'surrogateescape'), digest_size=6).hexdigest()}"
 
 
-def _existing(folder: Path) -> Path:
+def _existing_folder(folder: Path) -> Path:
     """Return the folder, or if it is gone the nearest one above it, with links followed."""
     place = folder.absolute()
     while not place.is_dir() and place != place.parent:

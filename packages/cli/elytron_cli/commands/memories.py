@@ -231,7 +231,7 @@ def recall_command(*, explain: bool, where: str | None, filters: RecallFilters, 
 def project_command(*, include_private: bool, **asked: Any) -> int | None:
     """Show the block that a model would see for QUERY, and how its budget was used.
 
-    The report's miss_reason says why a block is empty; where nothing fits into it, standard error says so too.
+    The report's miss_reason says why a block is empty; if nothing fits into it, standard error says so too.
     """
     private = PrivateContext.ALLOWED if include_private else PrivateContext.WITHHELD
     request = MemoryProjectionRequest(private_context=private, **asked)

@@ -153,7 +153,7 @@ COMMAND_HINTS = COMMAND_HINTS | {
     word: COMMAND_HINTS[meant]
     for word, meant in {"auth": "login", "log": "logs", "logout": "login", "setup": "init", "signin": "login"}.items()
 }
-"""What to say of commands of other command lines that nothing here replaces."""
+"""Hints on commands of other command lines that nothing here replaces."""
 _FILE = "a file (memory.db), a folder (memory/) or `memory:`"
 SCHEMES: Mapping[str, str] = {
     "http": "say elytron.connect for a server, or gateway+http:// for a store that one shares",
@@ -195,7 +195,7 @@ def field_instead(name: str, known: Collection[str], /) -> str:
 
 
 def command_instead(name: str, known: Collection[str], /) -> str:
-    """Return what to say of an unknown command: which of the `known` ones is meant, or where they are listed."""
+    """Return what to say of an unknown command: the one of the `known` that is meant, or the list of them."""
     if name in COMMAND_HINTS:
         return COMMAND_HINTS[name]
     near = get_close_matches(name, sorted(known), 1, _LIKE)

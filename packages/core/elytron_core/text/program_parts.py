@@ -1,4 +1,4 @@
-"""What programs write into a person's message: reminders, notifications, the output of hooks and of commands."""
+"""Parts of a person's message that programs write: reminders, notifications, the output of hooks and commands."""
 
 import re
 from typing import Final
@@ -13,7 +13,7 @@ _ELEMENT: Final = re.compile(
 def split_program_parts(text: str, /) -> tuple[str, str]:
     """Return the person's part of a message, and what programs put into it.
 
-    An element that is not closed is left where it is, since nobody knows where it ends.
+    An element that is not closed stays, since its end is unknown.
     """
     if "</" not in text:
         return text, ""

@@ -90,7 +90,7 @@ def install_command(*, project: bool, resident: bool, url: str | None) -> None:
 def _memory_options(url: str | None, project: Path | None) -> tuple[list[str], str | None]:
     """Return the options that name the memory, and its space; None if that is the one of each session's repository.
 
-    Repositories never share a space that nobody named. Raises InvalidInput for a server without a space.
+    Repositories share a space only if it was named. Raises InvalidInput for a server without a space.
     """
     settings = run_settings()
     is_named = settings.space.origin != "default"

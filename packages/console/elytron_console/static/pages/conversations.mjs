@@ -6,7 +6,7 @@ import { EraseDialog, ForgetDialog } from "../parts/control.mjs";
 const TurnTime = ({ turn }) => {
   const at = turn.messages.find((message) => message.at)?.at;
   const stored = `stored ${moment(turn.recorded_at)} (${clock(turn.recorded_at)})`;
-  return html`<time class="soft" datetime=${new Date(at ?? turn.recorded_at).toISOString()} title=${stored}>${at ? moment(at) : stored}</time>`;
+  return html`<time class="soft" datetime=${new Date(at ?? turn.recorded_at).toISOString()} title=${stored}>${at ? moment(at) : `stored ${moment(turn.recorded_at)}`}</time>`;
 };
 
 const keyOf = (one) => JSON.stringify([one.channel, one.conversation]);

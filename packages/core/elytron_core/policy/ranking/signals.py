@@ -1,4 +1,4 @@
-"""What each signal of a hit means, in a sentence for people who look at why a memory was recalled."""
+"""Meanings of the signals of a hit, in a sentence each, for people who look at why a memory was recalled."""
 
 from collections.abc import Mapping
 from typing import Final
