@@ -143,15 +143,15 @@ _COMMAND_WORDS = {
 }
 COMMANDS: Mapping[str, str] = {word: meant for meant, words in _COMMAND_WORDS.items() for word in words.split()}
 """Commands of other command lines, with those that are meant here; the first is the one that can be undone."""
-COMMAND_HINTS: Mapping[str, str] = {
+_HINTS = {
     "init": "No setup is needed: `elytron add` and `elytron import` create the store, `elytron demo` shows how.",
     "login": "There is no login: `elytron access add` creates a key, and clients read it from ELYTRON_API_KEY.",
     "logs": "A server logs to its standard error; `elytron doctor` reports on the store.",
     "upgrade": "Upgrade with the installer that you used, for example pip or uv; `elytron version` shows the version.",
 }
-COMMAND_HINTS = COMMAND_HINTS | {
-    word: COMMAND_HINTS[meant]
-    for word, meant in {"auth": "login", "log": "logs", "logout": "login", "setup": "init", "signin": "login"}.items()
+_HINT_WORDS = {"init": "setup", "login": "auth logout signin", "logs": "log", "upgrade": ""}
+COMMAND_HINTS: Mapping[str, str] = {
+    word: _HINTS[meant] for meant, words in _HINT_WORDS.items() for word in (meant, *words.split())
 }
 """Hints on commands of other command lines that nothing here replaces."""
 _FILE = "a file (memory.db), a folder (memory/) or `memory:`"
