@@ -19,7 +19,6 @@ from pathlib import Path
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, CallKey, RunBudget, Tool, TurnsCompacted
-from elytron_agent.runs.compaction import bytes_of
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.ports.chat import (
     FinishReason,
@@ -30,6 +29,7 @@ from elytron_core.ports.chat import (
     TextDelta,
     ToolCall,
 )
+from elytron_turn.sizes import bytes_of
 
 ANSWER = "I made a note of the boat and of the pier, and will tell you as soon as somebody asks me about either. " * 6
 PAGE_CHARS, TURN_WINDOW = 5_000, 20_000

@@ -14,7 +14,6 @@ __getattr__, __dir__ = lazy_exports(
         "elytron_agent.blocks.shelf": "BlockDraft BlockShelf MemoryBlock",
         "elytron_agent.blocks.toolset": "BlockTools MemoryFiles ToolNaming",
         "elytron_agent.blocks.view": "AgentMemoryView",
-        "elytron_agent.context": "WindowSummary",
         "elytron_agent.hooks.contract": (
             "AfterTurn AfterTurnReport BeforeTurn BeforeTurnReport HookSettings HookState TurnCode TurnInvalid"
         ),
@@ -28,7 +27,6 @@ __getattr__, __dir__ = lazy_exports(
             "McpToolServer MemoryMode SearxngSearch Subagent SubagentCreator WebResult WebSearch mcp_tools "
             "open_web_search"
         ),
-        "elytron_agent.runs.compaction": "CompactionPlan",
         "elytron_agent.runs.events": (
             "AgentEvent AnswerDropped ContextGiven ReasoningSaid RunEnded RunStarted StepTaken StopReason "
             "TextSaid ThreadAwaited ToolAnswered ToolCalled TurnsCompacted"
@@ -44,5 +42,8 @@ __getattr__, __dir__ = lazy_exports(
         ),
         "elytron_agent.tool": "CallKey Tool ToolAnswer ToolArguments typed_tool",
         "elytron_models.chat_messages": "TurnItem",
+        "elytron_turn.assembler": "PartCut RequestPart",
+        "elytron_turn.compaction": "CompactionPlan",
+        "elytron_turn.context": "WindowSummary",
     },
 )

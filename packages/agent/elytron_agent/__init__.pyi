@@ -11,7 +11,6 @@ from elytron_agent.blocks.toolset import BlockTools as BlockTools
 from elytron_agent.blocks.toolset import MemoryFiles as MemoryFiles
 from elytron_agent.blocks.toolset import ToolNaming as ToolNaming
 from elytron_agent.blocks.view import AgentMemoryView as AgentMemoryView
-from elytron_agent.context import WindowSummary as WindowSummary
 from elytron_agent.hooks.contract import AfterTurn as AfterTurn
 from elytron_agent.hooks.contract import AfterTurnReport as AfterTurnReport
 from elytron_agent.hooks.contract import BeforeTurn as BeforeTurn
@@ -40,7 +39,6 @@ from elytron_agent.loop.tools import WebResult as WebResult
 from elytron_agent.loop.tools import WebSearch as WebSearch
 from elytron_agent.loop.tools import mcp_tools as mcp_tools
 from elytron_agent.loop.tools import open_web_search as open_web_search
-from elytron_agent.runs.compaction import CompactionPlan as CompactionPlan
 from elytron_agent.runs.events import AgentEvent as AgentEvent
 from elytron_agent.runs.events import AnswerDropped as AnswerDropped
 from elytron_agent.runs.events import ContextGiven as ContextGiven
@@ -86,3 +84,7 @@ from elytron_agent.tool import ToolAnswer as ToolAnswer
 from elytron_agent.tool import ToolArguments as ToolArguments
 from elytron_agent.tool import typed_tool as typed_tool
 from elytron_models.chat_messages import TurnItem as TurnItem
+from elytron_turn.assembler import PartCut as PartCut
+from elytron_turn.assembler import RequestPart as RequestPart
+from elytron_turn.compaction import CompactionPlan as CompactionPlan
+from elytron_turn.context import WindowSummary as WindowSummary

@@ -4,8 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_agent import limits
-from elytron_agent.context import (
+from elytron_core.clock import Instant
+from elytron_core.ports.chat import InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
+from elytron_turn import limits
+from elytron_turn.compaction import TurnSize, WindowSummaryDraft, extract_summary, plan_compaction, problem_of
+from elytron_turn.context import (
     NO_RESULT,
     ThreadHead,
     WindowSummary,
@@ -15,9 +18,6 @@ from elytron_agent.context import (
     turn_messages,
     uncompact_head,
 )
-from elytron_agent.runs.compaction import TurnSize, WindowSummaryDraft, extract_summary, plan_compaction, problem_of
-from elytron_core.clock import Instant
-from elytron_core.ports.chat import InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
 
 AT = Instant(1_780_000_000_000)
 WINDOW = 10_000

@@ -4,21 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from elytron_agent.context import (
-    RecalledMemory,
-    ShownBlock,
-    StableContext,
-    TailParts,
-    changed_blocks,
-    clip_words,
-    context_tail,
-    fence_text,
-    fenced_outside,
-    guard_text,
-    local_time,
-    zone_of,
-)
-from elytron_agent.runs.compaction import bytes_of, factor_of, tokens_of
 from elytron_core.clock import instant
 from elytron_core.errors import InvalidInput
 from elytron_core.ports.chat import (
@@ -32,6 +17,21 @@ from elytron_core.ports.chat import (
     ToolCall,
     ToolResult,
 )
+from elytron_turn.context import (
+    RecalledMemory,
+    ShownBlock,
+    StableContext,
+    TailParts,
+    changed_blocks,
+    clip_words,
+    context_tail,
+    fence_text,
+    fenced_outside,
+    guard_text,
+    local_time,
+    zone_of,
+)
+from elytron_turn.sizes import bytes_of, factor_of, tokens_of
 
 SUMMER = instant("2026-07-01T12:00:00Z")
 WINTER = instant("2026-01-01T23:30:00Z")

@@ -7,7 +7,6 @@ from tests.transports.live import Live
 import elytron
 from elytron.runtime_records import records_of
 from elytron_agent import Agent, AgentSettings, CallKey, Tool
-from elytron_agent.context import ThreadHead
 from elytron_agent.runs.journal import RunInput, StepReply
 from elytron_agent.runs.thread import AgentThread
 from elytron_agent.runs.thread_notes import AGENTS
@@ -16,6 +15,7 @@ from elytron_core.errors import PermissionRefused
 from elytron_core.model import Value
 from elytron_core.planes.records import copies_of_turn
 from elytron_core.ports.chat import ToolCall
+from elytron_turn.context import ThreadHead
 
 pytestmark = pytest.mark.anyio
 

@@ -10,9 +10,9 @@ from tests.agent.places import Ended
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, CallKey, RunBudget, RunEnded, StopReason, Tool, ToolAnswer
-from elytron_agent.runs.compaction import bytes_of
 from elytron_core.clock import FrozenClock
 from elytron_core.ports.chat import ModelRequest, ToolResult
+from elytron_turn.sizes import bytes_of
 
 pytestmark = pytest.mark.anyio
 SCHEMA = {"type": "object"}

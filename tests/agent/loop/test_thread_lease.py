@@ -16,7 +16,6 @@ from tests.agent.places import Ended, KeptStore
 import elytron
 from elytron.api import MemoryFace
 from elytron_agent import Agent, AgentSettings, CallKey, RunEnded, RunStarted, StopReason, ThreadAwaited, Tool, limits
-from elytron_agent.context import ThreadLease
 from elytron_agent.runs.process import own_process
 from elytron_agent.runs.thread import holds_thread
 from elytron_core.clock import Clock, FrozenClock, Instant, SystemClock
@@ -25,6 +24,7 @@ from elytron_core.ids import SpaceId
 from elytron_core.ports.store import Batch, CommitReceipt
 from elytron_store.engine import PassingStore
 from elytron_store.memory import MemoryStore
+from elytron_turn.context import ThreadLease
 
 pytestmark = pytest.mark.anyio
 SCHEMA = {"type": "object"}

@@ -14,9 +14,9 @@ from tests.agent.service.test_serve_agent import process
 from tests.models.fake_server import Asked, Sent, serving
 
 from elytron_agent import limits
-from elytron_agent.runs.compaction import tokens_of
 from elytron_agent.runs.settings import RunBudget
 from elytron_cli.input.server_options import RAG_LIMITS, NamedLimits, rag_settings, run_budget
+from elytron_turn.sizes import tokens_of
 
 pytestmark = pytest.mark.anyio
 

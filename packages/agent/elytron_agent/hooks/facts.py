@@ -17,7 +17,6 @@ from pydantic import BeforeValidator, Field
 
 from elytron.api import MemoryFace
 from elytron_agent import limits
-from elytron_agent.context import text_message
 from elytron_agent.hooks.contract import HookSettings
 from elytron_agent.hooks.window import ChunkLine, FactLine, InsightLine
 from elytron_core.clock import Instant, format_instant
@@ -46,6 +45,7 @@ from elytron_core.scope import Scope
 from elytron_core.text import similarity
 from elytron_core.text.analyser import ENGLISH
 from elytron_models.chat_messages import TurnItem
+from elytron_turn.context import text_message
 
 BETWEEN: Final = "::"
 MODEL_CERTAINTY: Final = 0.78

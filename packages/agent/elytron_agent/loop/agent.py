@@ -11,7 +11,6 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.shelf import BlockShelf
 from elytron_agent.blocks.view import AgentMemoryView
-from elytron_agent.context import ThreadHead, WindowSummary, WindowTurn
 from elytron_agent.loop.run import by_name, run_of, source_of
 from elytron_agent.loop.run_input import PLAIN, TurnOpening, check_input, end_of, input_of, known_run, tell_end
 from elytron_agent.loop.step import end_reason
@@ -24,7 +23,7 @@ from elytron_agent.loop.tools import (
     subagent_tool,
     web_search_tool,
 )
-from elytron_agent.runs.compaction import CompactionPlan, ThreadCompactor
+from elytron_agent.runs.compaction import ThreadCompactor
 from elytron_agent.runs.events import AgentEvent, RunEnded, RunStarted, ThreadAwaited
 from elytron_agent.runs.journal import MAIN, RunJournal, RunRecord, journal_of
 from elytron_agent.runs.settings import AgentSettings, Approve, HostApprover, RunDeadline, UserPreferences
@@ -37,6 +36,8 @@ from elytron_core.errors import Conflict, InvalidInput, Overloaded
 from elytron_core.ids import IdSource, RandomIds
 from elytron_core.ports.chat import ChatModel
 from elytron_core.scope import Scope
+from elytron_turn.compaction import CompactionPlan
+from elytron_turn.context import ThreadHead, WindowSummary, WindowTurn
 
 _MOVED: Final = "the thread, which goes on behind another turn by now,"
 

@@ -5,12 +5,11 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mappi
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from elytron_agent import limits
 from elytron_agent.blocks.shelf import MemoryBlock
 from elytron_agent.blocks.toolset import BlockTools
-from elytron_agent.context import ContextParts, ShownBlock, messages_of
 from elytron_agent.loop.run_input import end_of, tell_end
 from elytron_agent.loop.step import (
     DONE,
@@ -32,7 +31,7 @@ from elytron_agent.loop.step import (
     refused_call,
     stop_of,
 )
-from elytron_agent.runs.compaction import CompactionPlan, ThreadCompactor, bytes_of, factor_of, tokens_of
+from elytron_agent.runs.compaction import ThreadCompactor
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,
@@ -73,20 +72,20 @@ from elytron_core.errors import Conflict, ElytronError, InvalidInput
 from elytron_core.ports import chat
 from elytron_core.ports.chat import FailureReason, FinishReason, OpaquePart, ReplyFailed, ToolCall
 from elytron_models.answer import ModelAnswer
+from elytron_turn import limits as turn_limits
+from elytron_turn.assembler import FROM_CLIENT, TURNS, AssembledRequest, ContextParts, RequestPart, assemble, log_cuts
+from elytron_turn.compaction import CompactionPlan
+from elytron_turn.context import ShownBlock, WindowSummary
+from elytron_turn.sizes import factor_of, tokens_of
 
 logger = logging.getLogger(__name__)
 EMPTY = "Your reply was empty. Answer the user, or call a tool."
 TOO_LONG = "the request does not fit the model's window, and nothing of it may be left out"
+REFUSED_LONG = (
+    "the model server refuses about {tokens:,} tokens though the window is set to {window:,}: "
+    "set max_context_tokens lower"
+)
 NO_CALLS_LEFT = "This run may call no more tools. Answer with what is known."
-
-
-class SizedRequest(NamedTuple):
-    """A request to the model: what it is made of, its messages and tools, and their bytes."""
-
-    parts: ContextParts
-    messages: tuple[chat.Message, ...]
-    tools: tuple[chat.ModelTool, ...]
-    size: int
 
 
 @dataclass(slots=True)
@@ -112,6 +111,10 @@ class AgentRun:
     _declarations: tuple[chat.ModelTool, ...] = ()
     _dropped: int = 0
     _shortened: int = 0
+    _refused_bytes: int = 0
+    """Size of the request that the server refused as too long in this step; 0 for none."""
+    _is_stuck: bool = False
+    """True if a compaction of this run did not make the window shorter."""
 
     def __post_init__(self) -> None:
         if self.tools:
@@ -184,25 +187,30 @@ class AgentRun:
             context = self._context = await self.source.turn(
                 self.record.input.text, self.preferences, strategy_reference=self._reference(ReferencePlacement.TAIL)
             )
-        sized = await self._sized(context)
-        if self._is_full(sized.size):
-            await self._count(sized)
-            async with aclosing(self._fit(context, sized.size)) as fitting:
+        request = await self._assembled(context)
+        if request.cuts:
+            await self._count(request)
+            async with aclosing(self._fit(context)) as fitting:
                 async for event in fitting:
                     yield event
             if self.end is not None:
                 return
-            sized = await self._sized(context)
+            request = await self._assembled(context)
+            log_cuts(request.cuts)
+        if self._refused_bytes and request.size >= self._refused_bytes:
+            # It cannot be made shorter, and the server has refused it already.
+            yield await self._refused(self._refused_bytes)
+            return
         if is_first:
-            yield _given_of(self.agent, self.record, sized, context)
-        async with aclosing(self.model.events(sized.messages, sized.tools)) as said:
+            yield _given_of(self.agent, await self._parts(context), request, context)
+        async with aclosing(self.model.events(request.messages, request.tools)) as said:
             async for event in said:
                 yield event
         if self.model.answer is not None:
             if self.model.answer.usage.input_tokens:
                 # The provider's own count of the request is the measure of the next estimates.
-                self.agent.factor = factor_of(sized.size, self.model.answer.usage.input_tokens)
-            step = self._replied(self.model.answer)
+                self.agent.factor = factor_of(request.size, self.model.answer.usage.input_tokens)
+            step = self._replied(self.model.answer).model_copy(update={"cuts": request.cuts})
             action = next_action(self.record, self.agent.settings.budget, handed=self.agent.client.names)
             if action.doing is not NextDoing.END:
                 await self._store()
@@ -213,7 +221,7 @@ class AgentRun:
             yield step
             yield ended
             return
-        async with aclosing(self._failed(sized.size)) as events:
+        async with aclosing(self._failed(request.size)) as events:
             async for event in events:
                 yield event
 
@@ -226,54 +234,63 @@ class AgentRun:
             if self.agent.client.keeps_all:
                 yield await self.ended(StopReason.WINDOW, TOO_LONG)
                 return
-            if self._shortened < limits.COMPACTIONS_A_STEP:
-                self._shortened += 1
-                part, self.part = self.part, self.part.without_results(self.record, size)
-                planned = self._planned(size, is_forced=True) if part == self.part else None
-                if planned is not None:
-                    yield await self._compact(planned)
-                if planned is not None or part != self.part:
-                    return
+            # The next request is assembled within a share of this one, and so is each later one of this agent.
+            self.agent.refused_bytes = self._refused_bytes = size
+            if self._shortened >= turn_limits.LONG_REFUSALS:
+                yield await self._refused(size)
+                return
+            self._shortened += 1
+            return
         elif failed is not None and self._dropped < limits.RETRIES and _may_pass(failed):
             self._dropped += 1
             return
         yield await self.ended(stop_of(failed), self.model.problem)
 
-    async def _fit(self, context: TurnContext, size: int) -> AsyncGenerator[AgentEvent]:
-        """Have the next request fit; end the run if nothing may be left out of it."""
+    async def _refused(self, size: int) -> RunEnded:
+        tokens = tokens_of(size, factor=self.agent.factor)
+        problem = REFUSED_LONG.format(tokens=tokens, window=self.agent.window.tokens)
+        logger.warning("%s", problem)
+        return await self.ended(StopReason.WINDOW, problem)
+
+    async def _fit(self, context: TurnContext) -> AsyncGenerator[AgentEvent]:
+        """Make room for the turns; end the run if nothing of them may be left out."""
+        request = await self._assembled(context)
         if self.agent.client.keeps_all:
-            if size > ThreadCompactor(self.agent).window_bytes:
+            if request.cuts_any(FROM_CLIENT):
                 yield await self.ended(StopReason.WINDOW, TOO_LONG)
-        elif self._is_full(size):
-            async with aclosing(self._shorten(context, size)) as shorter:
+        elif request.cuts_any(TURNS):
+            async with aclosing(self._shorten(context, request)) as shorter:
                 async for event in shorter:
                     yield event
 
-    async def _shorten(self, context: TurnContext, size: int) -> AsyncGenerator[AgentEvent]:
-        """Have the next request fit: results of earlier steps go first, then old turns, then the rest of this one."""
-        fit = ThreadCompactor(self.agent)
-        wanted = fit.max_bytes(limits.KEPT_SHARE)
-        self.part = self.part.without_results(self.record, size - wanted)
-        size = (await self._sized(context)).size
-        share = fit.past_share(zone=self.preferences.timezone)
-        is_crowded = size > wanted and share > limits.CROWDING_SHARE and not self.part.is_whole
-        planned = self._planned(size, is_forced=is_crowded)
+    async def _shorten(self, context: TurnContext, request: AssembledRequest) -> AsyncGenerator[AgentEvent]:
+        """Make room: results of earlier steps go first, then old turns, then the rest of this one."""
+        wanted = self.agent.max_bytes(turn_limits.KEPT_SHARE)
+        self.part = self.part.without_results(self.record, request.planned_bytes - wanted)
+        request = await self._assembled(context)
+        share = ThreadCompactor(self.agent).past_share(zone=self.preferences.timezone)
+        is_crowded = request.planned_bytes > wanted and share > turn_limits.CROWDING_SHARE and not self.part.is_whole
+        planned = self._planned(request.planned_bytes, is_forced=is_crowded)
         if planned is not None:
-            yield await self._compact(planned)
-            size = (await self._sized(context)).size
-        if self._is_full(size):
-            self.part = self.part.without_results(self.record, size - fit.max_bytes(1), with_last=True)
-            size = (await self._sized(context)).size
-        while self._is_full(size) and (part := self.part.without_step(self.record)) is not None:
+            made = await ThreadCompactor(self.agent, self.deadline).shorten(planned)
+            before, request = request, await self._assembled(context)
+            if made is not None:
+                yield self._compacted(made, before.planned_bytes, request.planned_bytes)
+            self._is_stuck = made is None
+        if request.cuts_any(TURNS):
+            excess = request.planned_bytes - self.agent.max_bytes()
+            self.part = self.part.without_results(self.record, excess, with_last=True)
+            request = await self._assembled(context)
+        while request.cuts_any({RequestPart.STEPS}) and (part := self.part.without_step(self.record)) is not None:
             self.part = part
-            size = (await self._sized(context)).size
+            request = await self._assembled(context)
 
     def _replied(self, answer: ModelAnswer) -> StepTaken:
         """Add a reply to the run. Nothing of it is acted on before it is stored."""
         reply = _step_reply(answer, step=len(self.record.replies) + 1, asks_first=self.agent.approver.asks)
         self.pending.append(reply)
         self.record = self.record.model_copy(update={"replies": (*self.record.replies, reply)})
-        self._dropped = self._shortened = 0
+        self._dropped = self._shortened = self._refused_bytes = 0
         # Calls of this reply are begun here, if they are.
         self.may_have_called = False
         return StepTaken(step=reply.step, text=reply.text, calls=len(answer.calls))
@@ -341,12 +358,12 @@ class AgentRun:
         self.record = self.record.model_copy(update={"approvals": (*self.record.approvals, approval)})
         return None
 
-    async def _count(self, sized: SizedRequest) -> None:
+    async def _count(self, request: AssembledRequest) -> None:
         """Have the model count, if no provider did yet: nothing is compacted by an avoidable estimate."""
-        if self.agent.factor == limits.COUNT_MARGIN:
-            tokens = await self.model.count(sized.messages, sized.tools)
+        if self.agent.factor == turn_limits.COUNT_MARGIN:
+            tokens = await self.model.count(request.messages, request.tools)
             if tokens is not None:
-                self.agent.factor = factor_of(sized.size, tokens)
+                self.agent.factor = factor_of(request.size, tokens)
 
     @property
     def _declared(self) -> tuple[chat.ModelTool, ...]:
@@ -366,43 +383,42 @@ class AgentRun:
         """Return what the strategy found for this run, if it is to stand there."""
         return self.before.reference if self.before.placement is placement else None
 
-    async def _sized(self, context: TurnContext) -> SizedRequest:
-        """Return the next request."""
-        parts, tools = await self._parts(context), self._declared
-        messages = messages_of(parts)
-        return SizedRequest(parts, messages, tools, bytes_of(messages, tools))
-
-    def _is_full(self, size: int) -> bool:
-        return size > ThreadCompactor(self.agent).max_bytes(1)
+    async def _assembled(self, context: TurnContext) -> AssembledRequest:
+        """Return the next request, within its bound."""
+        agent = self.agent
+        most = agent.window.max_bytes(1.0) if agent.client.keeps_all else agent.max_bytes()
+        return assemble(await self._parts(context), self._declared, most, client_tools=agent.client.names)
 
     def _planned(self, size: int, *, is_forced: bool = False) -> CompactionPlan | None:
-        if not self.agent.settings.compacts:
+        """Return the compaction that makes room, None if none does, or if the last one of this run did not."""
+        if not self.agent.settings.compacts or self._is_stuck:
             return None
         total = tokens_of(size, factor=self.agent.factor)
-        return ThreadCompactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
+        planned = ThreadCompactor(self.agent).plan(total, zone=self.preferences.timezone, is_forced=is_forced)
+        return planned if planned is not None and planned.tokens_after < planned.tokens_before else None
 
-    async def _compact(self, planned: CompactionPlan) -> TurnsCompacted:
-        made = await ThreadCompactor(self.agent, self.deadline).carry_out(planned)
+    def _compacted(self, made: WindowSummary, bytes_before: int, bytes_after: int) -> TurnsCompacted:
         return TurnsCompacted(
             summary=made.number,
             turns=len(made.covers),
-            tokens_before=planned.tokens_before,
-            tokens_after=planned.tokens_after,
+            tokens_before=tokens_of(bytes_before, factor=self.agent.factor),
+            tokens_after=tokens_of(bytes_after, factor=self.agent.factor),
             is_extract=made.is_extract,
         )
 
 
-def _given_of(agent: AgentParts, record: RunRecord, sized: SizedRequest, context: TurnContext) -> ContextGiven:
+def _given_of(agent: AgentParts, parts: ContextParts, request: AssembledRequest, context: TurnContext) -> ContextGiven:
     return ContextGiven(
-        run=record.input.run,
+        run=parts.current.run,
         recalled=context.recalled,
         recall=context.recall,
         blocks=context.blocks,
-        has_summary=bool(sized.parts.summary),
-        turns=len(sized.parts.window),
-        tokens=tokens_of(sized.size, factor=agent.factor),
+        has_summary=bool(parts.summary),
+        turns=len(parts.window),
+        tokens=tokens_of(request.size, factor=agent.factor),
         epoch=agent.thread.head.epoch,
-        stable_fingerprint=prefix_fingerprint(sized.parts),
+        stable_fingerprint=prefix_fingerprint(parts),
+        cuts=request.cuts,
     )
 
 

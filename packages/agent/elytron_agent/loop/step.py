@@ -13,7 +13,6 @@ from typing import Annotated, Any, Final, NamedTuple, cast
 from pydantic import Field
 
 from elytron_agent import limits
-from elytron_agent.context import WindowTurn, clip_words, reference_message
 from elytron_agent.runs.events import AgentEvent, ReasoningSaid, StopReason, TextSaid
 from elytron_agent.runs.journal import CallResult, RunRecord, correction_message, shown_result
 from elytron_agent.runs.settings import REFUSED, RunBudget, RunDeadline, WorkCancelled, abandon_task, finish_work
@@ -43,6 +42,8 @@ from elytron_core.ports.chat import (
 )
 from elytron_models.answer import ModelAnswer, answer_of
 from elytron_models.server import error_of
+from elytron_turn.context import WindowTurn, clip_words, reference_message
+from elytron_turn.sizes import bytes_of, tokens_of
 
 
 @dataclass(slots=True)
@@ -110,6 +111,12 @@ class ModelStep:
         except ModelError:
             self.failed = ReplyFailed(reason=FailureReason.MALFORMED)
 
+    def _answer_tokens(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> int | None:
+        """Return the bound of the answer: what is set, and no more than the window has left."""
+        window, most = self.agent.window, self.agent.settings.max_tokens
+        left = window.tokens - tokens_of(bytes_of(messages, tools), factor=window.factor)
+        return min(most, max(left, 1)) if most is not None else None
+
     def _request(self, messages: Sequence[Message], tools: Sequence[ModelTool]) -> ModelRequest:
         is_plain, settings = self.agent.is_plain, self.agent.settings
         return ModelRequest(
@@ -121,7 +128,7 @@ class ModelStep:
             reasoning_effort=self.agent.client.reasoning_effort,
             parallel_calls=self.agent.client.parallel_calls,
             temperature=None if is_plain else settings.temperature,
-            max_tokens=None if is_plain else settings.max_tokens,
+            max_tokens=None if is_plain else self._answer_tokens(messages, tools),
         )
 
 

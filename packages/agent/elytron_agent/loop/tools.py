@@ -17,7 +17,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.context import clip_words
 from elytron_agent.loop.step import DONE
 from elytron_agent.runs.settings import RunDeadline, UserPreferences, WorkCancelled, finish_work
 from elytron_agent.runs.thread_notes import AGENTS
@@ -38,6 +37,7 @@ from elytron_core.strict_json import sha256_digest
 from elytron_models.answer import ask
 from elytron_outbound.answers import request_within
 from elytron_outbound.clients import ClientSettings, http_client, mcp_http_client
+from elytron_turn.context import clip_words
 
 if TYPE_CHECKING:
     from mcp import Client

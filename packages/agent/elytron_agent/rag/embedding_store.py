@@ -52,6 +52,7 @@ from elytron_core.ports.models import Embedder
 from elytron_core.ports.store import DocumentRef, require_ref
 from elytron_core.scope import Scope
 from elytron_core.text import similarity
+from elytron_turn.sizes import within_tokens
 
 _RESERVED: Final = frozenset({SOURCE, SOURCE_TYPE, PRIVATE, STORE})
 _MESSAGES_GO_OTHERWISE: Final = "message is none that is put in or deleted here: messages go with their conversation"
@@ -156,7 +157,7 @@ class EmbeddingStore:
         wanted = RowFilter(frozenset(asked.source_types), asked.conversation_id, frozenset(asked.tags))
         found = await self._ranked(query, kind, wanted, limit=asked.top_k)
         hits = await self._hits(found.ranked, kind)
-        shown = _within_tokens(hits, asked.max_tokens)
+        shown = within_tokens(hits, asked.max_tokens, tokens=lambda hit: hit.token_count)
         return RagSearchAnswer(
             data=tuple(shown),
             model=kind.model,
@@ -327,16 +328,6 @@ def _row_answer(row: EmbeddingRow, kind: VectorKind, created_at: Instant | None)
         dimension=kind.dimension if is_embedded else None,
         created_at=created_at,
     )
-
-
-def _within_tokens(hits: Sequence[RagHit], most: int | None) -> Sequence[RagHit]:
-    """Return the first hits that have at most `most` tokens together; the first that does not fit ends them."""
-    total = 0
-    for at, hit in enumerate(hits):
-        total += hit.token_count
-        if most is not None and total > most:
-            return hits[:at]
-    return hits
 
 
 def _require_bytes(what: str, size: int, most: int) -> None:

@@ -8,7 +8,6 @@ from elytron.documents.stored_values import documents_at
 from elytron.indexing.units import embedded_text, source_of, units_of_value, vectors_prefix, vectors_ref
 from elytron_agent.blocks.archive import ARCHIVAL, SOURCE, SOURCE_TYPE
 from elytron_agent.rag import limits
-from elytron_agent.runs.compaction import tokens_of
 from elytron_core import limits as core_limits
 from elytron_core.contracts.recall import RecallPlane
 from elytron_core.ids import SpaceId, TurnId
@@ -16,6 +15,7 @@ from elytron_core.planes.embedding import VECTORS, VectorSet, check_of
 from elytron_core.planes.transcript import TURNS, Turn, message_id
 from elytron_core.ports.store import Document, DocumentRef, Store
 from elytron_index import SearchUnit
+from elytron_turn.sizes import text_bytes, tokens_of
 
 MESSAGE: Final = "message"
 _KIND: Final = vectors_prefix(DocumentRef(TURNS, "0"))[: -len("0.")]
@@ -50,7 +50,7 @@ class EmbeddingRow(NamedTuple):
 
 def token_count_of(text: str, /) -> int:
     """Return how many tokens a text counts for."""
-    return tokens_of(len(text.encode("utf-8", "surrogatepass")), factor=1.0)
+    return tokens_of(text_bytes(text), factor=1.0)
 
 
 def source_type_of(turn: Turn, /) -> str:

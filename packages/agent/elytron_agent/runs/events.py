@@ -5,10 +5,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from elytron_agent.context import RecalledMemory, ShownBlock
 from elytron_agent.runs.settings import RunUsage
 from elytron_core.model import Value
 from elytron_core.ports.chat import ToolCall
+from elytron_turn.assembler import PartCut
+from elytron_turn.context import RecalledMemory, ShownBlock
 
 
 class StopReason(StrEnum):
@@ -86,6 +87,8 @@ class ContextGiven(Value):
     epoch: int = 0
     stable_fingerprint: str = ""
     """A digest of all before the window; it stays the same within an epoch."""
+    cuts: tuple[PartCut, ...] = ()
+    """Parts of the first request for which the window has no room."""
 
 
 class TextSaid(Value):
@@ -117,6 +120,8 @@ class StepTaken(Value):
     step: int
     text: str = ""
     calls: int = 0
+    cuts: tuple[PartCut, ...] = ()
+    """Parts of the step's request for which the window has no room."""
 
 
 class ToolCalled(Value):

@@ -12,17 +12,6 @@ from typing import Any, Final
 from elytron.api import MemoryFace
 from elytron.runtime_records import RecordDraft, RuntimeRecords, records_of
 from elytron_agent import limits
-from elytron_agent.context import (
-    StableContext,
-    ThreadHead,
-    WindowSummary,
-    WindowTurn,
-    came_from_outside,
-    fenced_outside,
-    guard_text,
-    shown_given,
-    text_message,
-)
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.settings import RunUsage, UserPreferences
 from elytron_agent.runs.thread_notes import AGENTS, MARK, MOVED_ON, ThreadNotes, draft_of, run_place
@@ -47,6 +36,17 @@ from elytron_core.ports.chat import (
 )
 from elytron_core.scope import Scope
 from elytron_core.strict_json import sha256_digest
+from elytron_turn.context import (
+    StableContext,
+    ThreadHead,
+    WindowSummary,
+    WindowTurn,
+    came_from_outside,
+    fenced_outside,
+    guard_text,
+    shown_given,
+    text_message,
+)
 
 MAIN: Final = "main"
 """Name of an agent for which no other is given."""

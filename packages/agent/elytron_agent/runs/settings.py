@@ -9,12 +9,13 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import AfterValidator, Field
 
 from elytron_agent import limits
-from elytron_agent.context import near_names, zone_of
 from elytron_agent.tool import Tool
 from elytron_core.clock import Clock
 from elytron_core.errors import InvalidInput
 from elytron_core.model import Request, Value
 from elytron_core.ports.chat import ToolCall
+from elytron_turn import limits as turn_limits
+from elytron_turn.context import near_names, zone_of
 
 _LOCALE: Final = re.compile(r"([A-Za-z]{2,3})([-_][A-Za-z0-9]{2,8})*")
 _CODES: Final = (
@@ -61,7 +62,7 @@ class AgentSettings(Request):
     model: str | None = None
     summary_model: str | None = None
     max_context_tokens: Annotated[int, Field(ge=1_000)] = limits.MAX_CONTEXT_TOKENS
-    compaction_threshold: Annotated[float, Field(gt=0, le=1)] = limits.COMPACTION_THRESHOLD
+    compaction_threshold: Annotated[float, Field(gt=0, le=1)] = turn_limits.COMPACTION_THRESHOLD
     system_prompt: str | None = None
     instructions: str = ""
     """Behind the system prompt: a client's own words about its task."""

@@ -10,20 +10,6 @@ from elytron.api import MemoryFace
 from elytron_agent import limits
 from elytron_agent.blocks.shelf import HUMAN, BlockShelf, MemoryBlock
 from elytron_agent.blocks.view import AgentMemoryView
-from elytron_agent.context import (
-    ContextParts,
-    RecalledMemory,
-    ShownBlock,
-    StableContext,
-    TailParts,
-    WindowTurn,
-    changed_blocks,
-    clip_words,
-    context_tail,
-    is_outside,
-    summary_text,
-    welcome_text,
-)
 from elytron_agent.runs.events import ANSWERS, StopReason
 from elytron_agent.runs.journal import CallResult, RunInput, RunJournal, RunRecord
 from elytron_agent.runs.settings import AgentSettings, HostApprover, UserPreferences
@@ -62,6 +48,21 @@ from elytron_core.ports.chat import (
 )
 from elytron_core.scope import Scope
 from elytron_models.client import ModelClient, open_model
+from elytron_turn import limits as turn_limits
+from elytron_turn.assembler import ContextParts
+from elytron_turn.context import (
+    RecalledMemory,
+    ShownBlock,
+    StableContext,
+    TailParts,
+    WindowTurn,
+    changed_blocks,
+    clip_words,
+    is_outside,
+    summary_text,
+    welcome_text,
+)
+from elytron_turn.sizes import TokenWindow, window_of
 
 Outcome = Literal["found", "nothing", "late", "failed", "off"]
 
@@ -150,6 +151,10 @@ class AgentModels:
         self.summary = self._model(summary) if summary is not None else self.main
         self.vision = self._model(vision) if vision is not None else self.main
 
+    def summary_window(self, window: TokenWindow, /) -> TokenWindow:
+        """Return the window of the model that writes summaries; `window` is that of the main model."""
+        return window if self.summary is self.main else window_of(self.summary, window.tokens)
+
     async def close(self) -> None:
         """Close the models that were opened here."""
         for model in self._opened:
@@ -209,8 +214,10 @@ class AgentParts:
     ids: IdSource
     purpose: str = ""
     client: ClientPart = field(default_factory=ClientPart)
-    factor: float = limits.COUNT_MARGIN
+    factor: float = turn_limits.COUNT_MARGIN
     """Measure of estimates, as the model's provider counted the last request."""
+    refused_bytes: int = 0
+    """Size of the smallest request that the model's server refused as too long; 0 for none."""
     is_plain: bool = False
     """True if requests go without temperature and bound, because the model refuses a request that has them."""
 
@@ -218,6 +225,19 @@ class AgentParts:
     def blocks(self) -> BlockShelf | None:
         """Return the blocks; None with a strategy, which brings a memory of its own."""
         return self.view.blocks if self.strategy is None else None
+
+    @property
+    def window(self) -> TokenWindow:
+        """Return the window of requests: what is set, and no more than the model has."""
+        most = self.settings.max_context_tokens
+        return TokenWindow(tokens=min(most, self.models.main.info.context_tokens or most), factor=self.factor)
+
+    def max_bytes(self, share: float = 1.0, /) -> int:
+        """Return how many bytes a request may have in `share` of what it may have before it is shortened."""
+        most = self.window.max_bytes(self.settings.compaction_threshold)
+        if self.refused_bytes:
+            most = min(most, int(self.refused_bytes * turn_limits.REFUSED_SHARE))
+        return int(most * share)
 
 
 BLOCK_TOOLS: Final = frozenset({"memory_append", "core_memory_append"})
@@ -267,13 +287,12 @@ class TurnContext:
     recall: Outcome
     blocks: tuple[ShownBlock, ...]
 
-    def tail(self, thread: AgentThread, /) -> str:
+    def tail(self, thread: AgentThread, /) -> TailParts:
         """Return the notes and what was recalled; the turns that are shown are counted as a compaction left them."""
         head = thread.head
         counts = {"earlier turns": head.runs - 1, "of them shown": len(thread.past)} if head.runs > 1 else {}
         compacted_at = head.compacted_at if head.summary else None
-        notes = self.notes.model_copy(update={"counts": counts, "compacted_at": compacted_at})
-        return context_tail(notes, mark=self.mark)
+        return self.notes.model_copy(update={"counts": counts, "compacted_at": compacted_at})
 
 
 @dataclass(slots=True)
@@ -334,12 +353,13 @@ class ContextSource:
         stable, summary = await self.stable(), self.agent.thread.summary
         return ContextParts(
             policy=self.policy,
-            stable=stable.text,
+            stable=stable,
             summary=summary_text(summary.text, stable.mark) if summary is not None else "",
             welcome=self.welcome if summary is None else "",
             window=self.agent.thread.past,
             before_history=before_history,
             tail=turn.tail(self.agent.thread),
+            mark=turn.mark,
             current=current,
             zone=zone,
         )
@@ -418,8 +438,9 @@ def is_first_time(runs: int, blocks: Sequence[ShownBlock], /) -> bool:
 
 
 def prefix_fingerprint(parts: ContextParts, /) -> str:
-    """Return a digest of the part before the window."""
-    told = f"{parts.policy}\0{parts.stable}\0{parts.summary}" + (f"\0{parts.welcome}" if parts.welcome else "")
+    """Return a digest of the part before the window, as it is without a bound."""
+    stable = parts.stable.text if parts.stable is not None else ""
+    told = f"{parts.policy}\0{stable}\0{parts.summary}" + (f"\0{parts.welcome}" if parts.welcome else "")
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

@@ -8,7 +8,13 @@ from typing import Final
 
 from elytron.runtime_records import RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.context import (
+from elytron_agent.runs.journal import RunClosing, RunEnd, RunInput, RunJournal
+from elytron_agent.runs.process import is_gone, own_process
+from elytron_agent.runs.thread_notes import AGENTS
+from elytron_core.clock import Clock, Instant
+from elytron_core.errors import ElytronError, NotFound, PreconditionFailed, ThreadBusy
+from elytron_core.model import Value
+from elytron_turn.context import (
     StableContext,
     ThreadHead,
     ThreadLease,
@@ -17,12 +23,6 @@ from elytron_agent.context import (
     compact_head,
     uncompact_head,
 )
-from elytron_agent.runs.journal import RunClosing, RunEnd, RunInput, RunJournal
-from elytron_agent.runs.process import is_gone, own_process
-from elytron_agent.runs.thread_notes import AGENTS
-from elytron_core.clock import Clock, Instant
-from elytron_core.errors import ElytronError, NotFound, PreconditionFailed, ThreadBusy
-from elytron_core.model import Value
 
 
 @dataclass(slots=True)

@@ -7,13 +7,13 @@ from typing import Any, Final, TypeVar, cast
 
 from elytron.runtime_records import RecordDraft, RuntimeRecords
 from elytron_agent import limits
-from elytron_agent.context import WindowReaction
 from elytron_core import strict_json
 from elytron_core.clock import Instant
 from elytron_core.errors import Conflict, NotFound, PreconditionFailed
 from elytron_core.model import Value
 from elytron_core.planes.records import Record, copies_of_turn
 from elytron_core.policy.admission.own_output import of_others
+from elytron_turn.context import WindowReaction
 
 _ELSEWHERE: Final = "@@"
 """Mark before the thread of a run in the window of another one."""

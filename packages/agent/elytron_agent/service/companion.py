@@ -35,6 +35,7 @@ from elytron_core.errors import AgentDisabled, InvalidInput, NotFound, Precondit
 from elytron_core.ids import SpaceId
 from elytron_core.model import Value
 from elytron_core.scope import Scope
+from elytron_turn import limits as turn_limits
 
 if TYPE_CHECKING:
     from elytron_agent.loop.removal import RemovalPlan, ThreadRemoval
@@ -356,7 +357,7 @@ def config_of(known: KnownAgent, settings: ServiceSettings, /) -> AgentConfig:
         models=tuple(map(shown_model, settings.models)),
         system_prompt=stored.system_prompt or (settings.prompt if takes_prompt else None),
         max_context_tokens=min(stored.max_context_tokens or most, most),
-        compaction_threshold=stored.compaction_threshold or limits.COMPACTION_THRESHOLD,
+        compaction_threshold=stored.compaction_threshold or turn_limits.COMPACTION_THRESHOLD,
         tools=stored.tools and AgentPart.TOOLS not in settings.off,
         compaction=stored.compaction and AgentPart.COMPACTION not in settings.off,
         optimised_prompt=takes_prompt,

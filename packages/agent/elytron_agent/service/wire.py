@@ -10,7 +10,6 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from elytron_agent import limits
 from elytron_agent.blocks.shelf import Cap, MemoryBlock
-from elytron_agent.context import zone_of
 from elytron_agent.loop.tools import MemoryMode, SubagentCreator
 from elytron_agent.runs.settings import RunUsage, UserPreferences, locale_of
 from elytron_agent.tool import ToolArguments
@@ -18,6 +17,8 @@ from elytron_core import limits as core_limits
 from elytron_core.clock import Instant
 from elytron_core.model import Request, Value
 from elytron_core.scope import Name, OpaqueId, Tags
+from elytron_turn import limits as turn_limits
+from elytron_turn.context import zone_of
 
 _IMAGE: Final = re.compile(r"data:image/(png|jpeg|gif|webp);base64")
 _BEGINNINGS: Final = {
@@ -236,7 +237,7 @@ class ItemList(Value):
 class ReactionRequest(Request):
     """React to an item."""
 
-    emoji: Annotated[Name, Field(max_length=limits.REACTION_CHARS)]
+    emoji: Annotated[Name, Field(max_length=turn_limits.REACTION_CHARS)]
 
 
 class BlockChange(Request):
@@ -378,7 +379,7 @@ REACT: Final = "react"
 class ReactArguments(ToolArguments):
     """Arguments of `react`."""
 
-    emoji: Annotated[Name, Field(max_length=limits.REACTION_CHARS, description="One emoji.")]
+    emoji: Annotated[Name, Field(max_length=turn_limits.REACTION_CHARS, description="One emoji.")]
 
 
 def reaction_in(arguments: str, /) -> str | None:

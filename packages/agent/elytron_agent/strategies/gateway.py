@@ -12,7 +12,6 @@ from pydantic.alias_generators import to_camel
 
 from elytron.api import MemoryFace
 from elytron_agent import limits as agent_limits
-from elytron_agent.context import fence_text
 from elytron_agent.strategies.strategy import ReferencePlacement, RunEnding, RunMemory, TurnExchange
 from elytron_agent.tool import Tool
 from elytron_core import limits
@@ -38,6 +37,7 @@ from elytron_gateway.wire import Scope as ScopeWire
 from elytron_gateway.wire import Scope as SearchScope
 from elytron_gateway.wire import SearchResult
 from elytron_outbound.answers import AnswerBounds, bound_items
+from elytron_turn.context import fence_text
 
 
 class RunEventKind(StrEnum):

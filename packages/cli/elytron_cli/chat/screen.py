@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, assert_never
 
 from elytron_agent.blocks.shelf import MemoryBlock
-from elytron_agent.context import ShownBlock, WindowTurn
-from elytron_agent.runs.compaction import CompactionPlan
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,
@@ -29,6 +27,8 @@ from elytron_core.clock import format_instant
 from elytron_core.errors import ElytronError
 from elytron_core.model import Value
 from elytron_core.ports.chat import ModelReply, TextPart
+from elytron_turn.compaction import CompactionPlan
+from elytron_turn.context import ShownBlock, WindowTurn
 
 RESULT_CHARS: Final = 200
 LATEST_CHARS: Final = 400

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import JsonValue
 
 from elytron_agent import limits
-from elytron_agent.context import WindowTurn, clip_words, shown_given
 from elytron_agent.loop.run_input import TurnOpening, check_input
-from elytron_agent.runs.compaction import WindowSummaryDraft, extract_summary, problem_of, summary_request
 from elytron_agent.runs.events import (
     AgentEvent,
     AnswerDropped,
@@ -72,6 +70,10 @@ from elytron_core.lru_cache import LruCache
 from elytron_core.ports.chat import ModelReply, ToolCall
 from elytron_models.answer import ask_for
 from elytron_models.client import ModelClient
+from elytron_turn import limits as turn_limits
+from elytron_turn.compaction import WindowSummaryDraft, extract_summary, problem_of, summary_request
+from elytron_turn.context import WindowTurn, clip_words, shown_given
+from elytron_turn.sizes import window_of
 
 if TYPE_CHECKING:
     from elytron_agent.loop.agent import Agent
@@ -523,10 +525,10 @@ async def sum_up(desk: ResponseDesk, user: UserAgents, asked: CompactRequest, /)
     history = words_of_messages(shown_given(given.before))
     if history or given.text:
         words = "\n".join(part for part in (history, given.text) if part)
-        turns.append(WindowTurn(run="", at=now, input=clip_words(words, limits.SUMMARY_INPUT_CHARS)))
+        turns.append(WindowTurn(run="", at=now, input=clip_words(words, turn_limits.SUMMARY_INPUT_CHARS)))
     if not turns:
         raise InvalidInput(field="input", problem="is empty: there is nothing to sum up")
-    text = await _written_summary(desk, user, model, turns)
+    text = await _written_summary(desk, user, model, turns, most=config.max_context_tokens)
     seal = SummarySeal(user)
     await seal.prepare()
     name = shelf.new_response()
@@ -534,11 +536,14 @@ async def sum_up(desk: ResponseDesk, user: UserAgents, asked: CompactRequest, /)
     return CompactedBody(id=name, created_at=now // 1000, output=(item,))
 
 
-async def _written_summary(desk: ResponseDesk, user: UserAgents, model: str, turns: list[WindowTurn]) -> str:
+async def _written_summary(
+    desk: ResponseDesk, user: UserAgents, model: str, turns: list[WindowTurn], *, most: int
+) -> str:
     address = user.settings.summary_model or user.settings.model_named(model)
-    request = summary_request(turns, "")
+    writer = desk.model(address)
+    request = summary_request(turns, "", window=window_of(writer, most))
     try:
-        answer = await ask_for(desk.model(address), request, WindowSummaryDraft)
+        answer = await ask_for(writer, request, WindowSummaryDraft)
     except ModelError:
         return extract_summary(turns, "")
     draft = answer.value

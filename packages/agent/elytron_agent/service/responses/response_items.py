@@ -12,8 +12,6 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from pydantic import JsonValue
 
 from elytron_agent import limits
-from elytron_agent.context import came_from_outside, outside_message, reference_message, shown_given, text_message
-from elytron_agent.runs.compaction import bytes_of, tokens_of
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.journal import RunRecord
 from elytron_agent.runs.settings import AgentSettings
@@ -49,6 +47,8 @@ from elytron_core.ports.chat import (
     ToolResult,
 )
 from elytron_models.client import ModelClient
+from elytron_turn.context import came_from_outside, outside_message, reference_message, shown_given, text_message
+from elytron_turn.sizes import bytes_of, tokens_of
 
 if TYPE_CHECKING:
     from elytron_agent.service.companion import UserAgents

@@ -11,7 +11,6 @@ from typing import Final, Literal
 from pydantic import JsonValue
 
 from elytron_agent import limits
-from elytron_agent.context import ThreadHead, WindowTurn
 from elytron_agent.loop.removal import SharedMemory, ThreadRemoval, delete_agent
 from elytron_agent.runs.events import StopReason
 from elytron_agent.runs.journal import RunJournal, RunRecord, run_of_documents
@@ -40,6 +39,7 @@ from elytron_core.errors import InvalidInput, LimitExceeded, NotFound
 from elytron_core.model import Value
 from elytron_core.planes.records import COPIES_OF_BLOCKS, Record, copies_of_conversation, copies_of_turn
 from elytron_core.policy.admission.own_output import of_others
+from elytron_turn.context import ThreadHead, WindowTurn
 
 _REQUEST: Final = f"{MARK}response"
 _ENDS: Final[dict[StopReason, Status]] = {

@@ -10,8 +10,7 @@ from elytron_adapter import envelope
 from elytron_adapter.surface import Surface, SurfaceDescription
 from elytron_agent.blocks.archive import ArchivalMemory, search_conversations
 from elytron_agent.blocks.shelf import BlockDraft, BlockShelf, MemoryBlock
-from elytron_agent.context import near_names
-from elytron_agent.runs.compaction import tokens_of
+from elytron_agent.rag.rows import token_count_of
 from elytron_agent.service import wire
 from elytron_agent.service.agent_service import ROOT, AgentCall, AgentRoute, AgentService, item_page, route_surface
 from elytron_agent.service.companion import KnownAgent
@@ -20,6 +19,8 @@ from elytron_core.contracts.control import MemoryEraseRequest, MemoryGetRequest
 from elytron_core.contracts.recall import RecallHit
 from elytron_core.errors import InvalidInput, NotFound, PreconditionFailed
 from elytron_core.model import Value
+from elytron_turn.context import near_names
+from elytron_turn.sizes import within_tokens
 
 _BLOCKS: Final = f"{ROOT}/memory/blocks"
 _BLOCK: Final = f"{_BLOCKS}/{{label:path}}"
@@ -122,7 +123,7 @@ async def search_memory(call: AgentCall) -> Value:
         hits = await search_conversations(memory, asked.query, limit=asked.top_k, conversation=thread)
         found += _found_memories(hits, SearchSource.MESSAGE)
     best = sorted(found, key=lambda each: -each.score)[: asked.top_k]
-    return wire.SearchHits(data=tuple(_within_tokens(best, asked.max_tokens)))
+    return wire.SearchHits(data=within_tokens(best, asked.max_tokens, tokens=lambda hit: token_count_of(hit.text)))
 
 
 def _found_memories(hits: Sequence[RecallHit], source: SearchSource) -> list[SearchHit]:
@@ -130,19 +131,6 @@ def _found_memories(hits: Sequence[RecallHit], source: SearchSource) -> list[Sea
         SearchHit(id=hit.id, source=source, text=hit.text, score=hit.score, created_at=hit.at, tags=hit.tags)
         for hit in hits
     ]
-
-
-def _within_tokens(found: Sequence[SearchHit], most: int | None) -> list[SearchHit]:
-    """Return the first memories that have no more tokens together; the first that is too long ends them."""
-    shown: list[SearchHit] = []
-    left = most
-    for each in found:
-        if left is not None:
-            left -= tokens_of(len(each.text.encode()), factor=1.0)
-            if left < 0:
-                break
-        shown.append(each)
-    return shown
 
 
 async def list_threads(call: AgentCall) -> Value:

@@ -16,7 +16,6 @@ from pydantic import Field
 
 from elytron.context import Beat, JobBlocked, OperationContext
 from elytron_agent import limits
-from elytron_agent.context import local_time
 from elytron_agent.loop.tools import MemoryMode
 from elytron_agent.runs.events import ANSWERS, StopReason
 from elytron_agent.runs.journal import RunRecord
@@ -48,6 +47,7 @@ from elytron_core.errors import AgentDisabled, InvalidInput, ModelUnavailable, N
 from elytron_core.ids import SpaceId
 from elytron_core.scope import Scope
 from elytron_core.text.analyser import TextAnalyser
+from elytron_turn.context import local_time
 
 logger = logging.getLogger(__name__)
 _AGAIN: Final = frozenset({StopReason.FAILED.value, "thread_busy", "overloaded", "store_unavailable", "store_busy"})

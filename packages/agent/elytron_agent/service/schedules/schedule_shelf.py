@@ -20,7 +20,6 @@ from pydantic import AfterValidator, Field
 from elytron.jobs.queue import find_job, move_job, schedule_job
 from elytron.runtime_records import RecordDraft
 from elytron_agent import limits
-from elytron_agent.context import time_zone
 from elytron_agent.runs.journal import MAIN
 from elytron_agent.runs.thread_notes import AGENTS, MARK
 from elytron_agent.service.companion import KnownAgent, UserAgents
@@ -32,6 +31,7 @@ from elytron_core.planes.jobs import JobTerms
 from elytron_core.planes.records import copies_of_turn
 from elytron_core.policy import maintenance
 from elytron_core.scope import Scope
+from elytron_turn.context import time_zone
 
 _MS: Final = 1_000
 _CRON_FIELDS: Final = 5

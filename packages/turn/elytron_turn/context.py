@@ -11,13 +11,14 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from pydantic import Field
 
-from elytron_agent import limits
 from elytron_core.clock import Instant, as_datetime
 from elytron_core.errors import InvalidInput
 from elytron_core.evidence import TrustLevel
 from elytron_core.model import Value
+from elytron_core.policy.projection import fence
 from elytron_core.policy.projection.sections import JOINERS, clip_text, escape_line, escape_links
 from elytron_core.ports.chat import ChatRole, InputMessage, Message, ModelReply, TextPart, ToolCall, ToolResult
+from elytron_turn import limits
 
 
 class WindowReaction(Value):
@@ -132,7 +133,7 @@ def clip_words(text: str, size: int, /) -> str:
 
 def fence_text(text: str, mark: str, /, *, about: str) -> str:
     """Return `text`, which is guarded already, between two lines that bear `mark`; `about` says what it is."""
-    return f"<memory-{mark}>\n{about}\n{text}\n</memory-{mark}>"
+    return fence.fence_text(f"{about}\n{text}", mark)
 
 
 def fenced_outside(text: str, /, *, key: str) -> str:
@@ -186,45 +187,14 @@ def time_zone(name: str, /) -> tzinfo:
 NO_RESULT = "There is no result: the run was broken off before the tool answered. Its outcome is unknown."
 
 
-class ContextParts(Value):
-    """All that a request is made of."""
-
-    policy: str
-    stable: str = ""
-    summary: str = ""
-    welcome: str = ""
-    """The first words to a person, until they are part of a summary."""
-    window: tuple[WindowTurn, ...] = ()
-    before_history: str = ""
-    """A strategy's messages before the window."""
-    tail: str = ""
-    current: WindowTurn
-    zone: str = "UTC"
-
-
-def messages_of(parts: ContextParts, /) -> tuple[Message, ...]:
-    """Return the messages: policy, stable part, summary, window, tail, the user's words, and what came of them since.
-
-    The user's words are the last thing that a user says. Without words there is no tail, so that results of a
-    client's tools follow their calls.
-    """
-    head = [text_message(ChatRole.SYSTEM, parts.policy)]
-    texts = (parts.stable, parts.summary, parts.welcome, parts.before_history)
-    head += [reference_message(text) for text in texts if text]
-    past = [message for turn in parts.window for message in _bare_messages(turn, parts.zone, limits.OLD_RESULT_CHARS)]
-    tail = [reference_message(parts.tail)] if parts.tail and parts.current.input else []
-    now, first = _bare_messages(parts.current, parts.zone, None), len(parts.current.before)
-    return (*head, *_whole_items([*past, *now[:first], *tail, *now[first:]]))
-
-
 def turn_messages(
     turn: WindowTurn, /, *, zone: str, result_chars: int | None = limits.OLD_RESULT_CHARS
 ) -> tuple[Message, ...]:
     """Return a turn as messages, the time where the user is before the words; results of more than that are clipped."""
-    return tuple(_whole_items(_bare_messages(turn, zone, result_chars)))
+    return tuple(whole_items(bare_messages(turn, zone, result_chars)))
 
 
-def _bare_messages(turn: WindowTurn, zone: str, result_chars: int | None) -> tuple[Message, ...]:
+def bare_messages(turn: WindowTurn, zone: str, result_chars: int | None) -> tuple[Message, ...]:
     """Return a turn as messages; the results of its last calls may be in the next turn."""
     words = [text_message(ChatRole.USER, f"[{local_time(turn.at, zone)}]\n{turn.input}")] if turn.input else []
     before, items = turn.before, turn.items
@@ -318,7 +288,7 @@ def _clip_items(items: Sequence[Message], most: int) -> list[Message]:
     return found[::-1]
 
 
-def _whole_items(items: Iterable[Message]) -> list[Message]:
+def whole_items(items: Iterable[Message]) -> list[Message]:
     """Return the items; a call without a result gets one, and a reply of nothing is left out."""
     open_calls: dict[str, ToolCall] = {}
     whole: list[Message] = []
@@ -410,6 +380,8 @@ class TailParts(Value):
     """True if the model may search memory."""
     changed_blocks: tuple[ShownBlock, ...] = ()
     recalled: tuple[RecalledMemory, ...] = ()
+    left_out: int = 0
+    """Recalled memories for which there is no room in the window."""
     reference: str | None = None
     """A memory strategy's results for this run, fenced by itself."""
 
@@ -449,9 +421,11 @@ def context_tail(parts: TailParts, /, *, mark: str) -> str:
     if parts.recalled:
         lines.append("Recalled for this turn, best first:")
         lines += [_reference_line(each, parts.zone) for each in parts.recalled]
-    fence = [fence_text("\n".join(lines), mark, about=REFERENCE)] if lines else []
+    if parts.left_out:
+        lines.append(f"[{parts.left_out} more memories are left out: there is no room for them in the window.]")
+    fenced = [fence_text("\n".join(lines), mark, about=REFERENCE)] if lines else []
     own = [parts.reference] if parts.reference else []
-    return "\n".join((notes, *fence, *own))
+    return "\n".join((notes, *fenced, *own))
 
 
 def _block_text(block: ShownBlock) -> str:

@@ -1,0 +1,546 @@
+"""The assembler of model requests: each part has a bound of its own, so that none can push a request over the window.
+
+A request that fits is sent as it is. Otherwise its parts get room in the order of their importance, and each is sure of
+its share of the window. What is cut says so in the text for the model, and is reported.
+"""
+
+import json
+import logging
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, TypeVar, assert_never, cast
+
+from elytron_core.model import Value
+from elytron_core.policy.projection import fence
+from elytron_core.ports.chat import (
+    ChatRole,
+    InputMessage,
+    Message,
+    ModelReply,
+    ModelTool,
+    OpaquePart,
+    ReplyItem,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from elytron_turn import limits
+from elytron_turn.context import (
+    RecalledMemory,
+    ShownBlock,
+    StableContext,
+    TailParts,
+    WindowTurn,
+    bare_messages,
+    context_tail,
+    reference_message,
+    text_message,
+    whole_items,
+)
+from elytron_turn.sizes import bytes_of, cut_middle, message_bytes, share_room, text_bytes, tool_bytes
+
+logger = logging.getLogger(__name__)
+ValueT = TypeVar("ValueT")
+
+
+class RequestPart(StrEnum):
+    """A part of a request, the most important first: what is left over goes to the first part that needs it."""
+
+    SYSTEM = "system"
+    """What directs the model: the system prompt and the rules of memory."""
+    CURRENT = "current"
+    """The user's current words, with what was seen in their images."""
+    TOOLS = "tools"
+    STEPS = "steps"
+    """Replies and results of the turn that is running."""
+    BLOCKS = "blocks"
+    GIVEN = "given"
+    """Messages that a client sends along with the user's words."""
+    SUMMARY = "summary"
+    WELCOME = "welcome"
+    """The first words to a person, until they are part of a summary."""
+    REFERENCE = "reference"
+    """What was recalled for this turn, with the blocks that changed."""
+    FACTS = "facts"
+    STANDING = "standing"
+    """A strategy's text before the history."""
+    HISTORY = "history"
+
+
+SHARES: Final = MappingProxyType(
+    {
+        RequestPart.SYSTEM: 0.15,
+        RequestPart.CURRENT: 0.10,
+        RequestPart.TOOLS: 0.20,
+        RequestPart.STEPS: 0.10,
+        RequestPart.BLOCKS: 0.12,
+        RequestPart.GIVEN: 0.05,
+        RequestPart.SUMMARY: 0.05,
+        RequestPart.WELCOME: 0.02,
+        RequestPart.REFERENCE: 0.06,
+        RequestPart.FACTS: 0.04,
+        RequestPart.STANDING: 0.03,
+        RequestPart.HISTORY: 0.08,
+    }
+)
+"""The share of a request that a part is sure of, if it needs that much."""
+STABLE: Final = frozenset(
+    {RequestPart.BLOCKS, RequestPart.SUMMARY, RequestPart.WELCOME, RequestPart.FACTS, RequestPart.STANDING}
+)
+"""Parts that are cut to exactly their share: their bytes do not change with the parts behind them, which keeps a
+provider's cache."""
+TURNS: Final = frozenset({RequestPart.CURRENT, RequestPart.STEPS, RequestPart.HISTORY})
+"""Parts that a compaction or a running turn makes room for before they are cut."""
+FROM_CLIENT: Final = frozenset({RequestPart.CURRENT, RequestPart.GIVEN, RequestPart.STEPS, RequestPart.HISTORY})
+"""Parts of which nothing may be left out for a client that says so."""
+
+
+class PartCut(Value):
+    """A part of a request that was cut, with its size in bytes before and after."""
+
+    part: RequestPart
+    bytes_before: int
+    bytes_after: int
+
+
+class ContextParts(Value):
+    """Everything that the messages of a request are made of."""
+
+    policy: str
+    stable: StableContext | None = None
+    summary: str = ""
+    welcome: str = ""
+    window: tuple[WindowTurn, ...] = ()
+    before_history: str = ""
+    """A strategy's messages before the window."""
+    tail: TailParts | None = None
+    mark: str = ""
+    """The mark of the tail's fence."""
+    current: WindowTurn
+    zone: str = "UTC"
+
+
+class AssembledRequest(NamedTuple):
+    """A request within its bound: messages, tools, size in bytes, and what was cut."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ModelTool, ...]
+    size: int
+    cuts: tuple[PartCut, ...]
+    planned_bytes: int
+    """The size that a compaction plans with: its turns are whole, and the current words count for a share at most."""
+
+    def cuts_any(self, parts: Collection[RequestPart], /) -> bool:
+        """Return whether one of `parts` was cut."""
+        return any(cut.part in parts for cut in self.cuts)
+
+
+def messages_of(parts: ContextParts, /) -> tuple[Message, ...]:
+    """Return the messages of a request without any bound."""
+    return _Draft(parts).messages()
+
+
+def assemble(
+    parts: ContextParts, tools: Sequence[ModelTool], max_bytes: int, /, *, client_tools: Collection[str] = ()
+) -> AssembledRequest:
+    """Return the request within `max_bytes`.
+
+    Tools lose the length of their descriptions first, then the last ones are left out, those named in `client_tools`
+    after all others.
+    """
+    draft = _Draft(parts, tuple(tools), frozenset(client_tools))
+    messages = draft.messages()
+    size = bytes_of(messages, draft.tools)
+    if size <= max_bytes:
+        return AssembledRequest(messages, draft.tools, size, (), size)
+    sizes = {part: draft.size(part) for part in RequestPart}
+    target, cut_parts = max_bytes, list[RequestPart]()
+    for _ in range(_ATTEMPTS):
+        rooms = _rooms(sizes, target)
+        draft = _Draft(parts, tuple(tools), frozenset(client_tools))
+        cut_parts = [part for part in RequestPart if rooms[part] < sizes[part]]
+        for part in cut_parts:
+            draft.cut(part, rooms[part])
+        messages = draft.messages()
+        size = bytes_of(messages, draft.tools)
+        if size <= max_bytes:
+            break
+        # Results that are missing, and marks of what was cut, are not in the sizes of the parts.
+        target = max(target - (size - max_bytes) - _SLACK, 0)
+    cuts = tuple(
+        PartCut(part=part, bytes_before=sizes[part], bytes_after=min(draft.size(part), sizes[part]))
+        for part in cut_parts
+    )
+    return AssembledRequest(messages, draft.tools, size, cuts, _planned_bytes(sizes, cuts, max_bytes))
+
+
+def _planned_bytes(sizes: Mapping[RequestPart, int], cuts: Iterable[PartCut], max_bytes: int) -> int:
+    saved = sum(cut.bytes_before - cut.bytes_after for cut in cuts if cut.part not in TURNS)
+    excess = max(sizes[RequestPart.CURRENT] - int(max_bytes * limits.CURRENT_SHARE), 0)
+    return sum(sizes.values()) - saved - excess
+
+
+def log_cuts(cuts: Iterable[PartCut], /) -> None:
+    """Log what was cut of a request, without a word of it."""
+    if shown := ", ".join(f"{cut.part} from {cut.bytes_before:,} to {cut.bytes_after:,} bytes" for cut in cuts):
+        logger.warning("a request to the model was cut to its window: %s", shown)
+
+
+_ATTEMPTS, _SLACK = 6, 64
+
+
+def _rooms(sizes: Mapping[RequestPart, int], max_bytes: int) -> dict[RequestPart, int]:
+    """Return the room of each part: its size if it fits, and never less than its share."""
+    floors = {part: min(size, max(int(SHARES[part] * max_bytes), 0)) for part, size in sizes.items()}
+    reserved, left = sum(floors.values()), max_bytes
+    rooms: dict[RequestPart, int] = {}
+    for part in RequestPart:
+        reserved -= floors[part]
+        room = min(sizes[part], max(left - reserved, 0))
+        rooms[part] = floors[part] if part in STABLE and room < sizes[part] else room
+        left -= rooms[part]
+    return rooms
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A request as it is put together and cut."""
+
+    parts: ContextParts
+    tools: tuple[ModelTool, ...] = ()
+    client_tools: frozenset[str] = frozenset()
+    history: tuple[Message, ...] = field(init=False)
+    given: tuple[Message, ...] = field(init=False)
+    steps: tuple[Message, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts, current = self.parts, self.parts.current
+        self.history = tuple(
+            message for turn in parts.window for message in bare_messages(turn, parts.zone, limits.OLD_RESULT_CHARS)
+        )
+        self.given, self.steps = current.before, current.items
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return the messages: policy, stable part, summary, window, tail, the user's words, then replies and results.
+
+        The user's words are the last thing that a user says. Without words there is no tail, so that results of a
+        client's tools follow their calls.
+        """
+        head = [message for part in _HEAD for message in self._part_messages(part)]
+        head = [head[0], *self._stable(), *head[1:]]
+        tail = self._part_messages(RequestPart.REFERENCE) if self.parts.current.input else ()
+        words = self._part_messages(RequestPart.CURRENT)
+        return (*head, *whole_items([*self.history, *self.given, *tail, *words, *self.steps]))
+
+    def size(self, part: RequestPart, /) -> int:
+        """Return the bytes of a part."""
+        match part:
+            case RequestPart.TOOLS:
+                return sum(map(tool_bytes, self.tools))
+            case RequestPart.BLOCKS:
+                return _stable_bytes(self._blocks_only())
+            case RequestPart.FACTS:
+                return _stable_bytes(self.parts.stable) - _stable_bytes(self._blocks_only())
+            case _:
+                return bytes_of(self._part_messages(part))
+
+    def cut(self, part: RequestPart, room: int, /) -> None:
+        """Cut a part to `room` bytes."""
+        parts, stable, tail = self.parts, self.parts.stable, self.parts.tail
+        update: dict[str, object] = {}
+        text_room = room - limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN
+        match part:
+            case RequestPart.SYSTEM:
+                update["policy"] = cut_middle(parts.policy, text_room) or "…"
+            case RequestPart.CURRENT:
+                update["current"] = self._cut_words(room)
+            case RequestPart.TOOLS:
+                self.tools = cut_tools(self.tools, room, client_tools=self.client_tools)
+            case RequestPart.STEPS:
+                self.steps = cut_messages(self.steps, room)
+            case RequestPart.GIVEN:
+                self.given = cut_messages(self.given, room)
+            case RequestPart.HISTORY:
+                self.history = cut_messages(self.history, room)
+            case RequestPart.BLOCKS:
+                assert stable is not None
+                update["stable"] = _cut_blocks(stable, room)
+            case RequestPart.FACTS:
+                assert stable is not None
+                update["stable"] = stable.model_copy(update={"facts": _cut_lines(stable.facts, text_room)})
+            case RequestPart.SUMMARY | RequestPart.WELCOME | RequestPart.STANDING:
+                name = _HEAD_TEXTS[part]
+                update[name] = cut_fenced(getattr(parts, name), text_room)
+            case RequestPart.REFERENCE:
+                assert tail is not None
+                update["tail"] = _cut_tail(tail, parts.mark, text_room)
+            case _:
+                assert_never(part)
+        self.parts = parts.model_copy(update=update)
+
+    def _part_messages(self, part: RequestPart) -> tuple[Message, ...]:
+        """Return the messages of a part; the blocks and facts are one message together."""
+        parts = self.parts
+        match part:
+            case RequestPart.SYSTEM:
+                return (text_message(ChatRole.SYSTEM, parts.policy),)
+            case RequestPart.SUMMARY | RequestPart.WELCOME | RequestPart.STANDING:
+                text: str = getattr(parts, _HEAD_TEXTS[part])
+                return (reference_message(text),) if text else ()
+            case RequestPart.REFERENCE:
+                return (reference_message(context_tail(parts.tail, mark=parts.mark)),) if parts.tail else ()
+            case RequestPart.CURRENT:
+                words = parts.current.model_copy(update={"before": (), "items": (), "reactions": ()})
+                return bare_messages(words, parts.zone, None)
+            case RequestPart.HISTORY:
+                return self.history
+            case RequestPart.GIVEN:
+                return self.given
+            case RequestPart.STEPS:
+                return self.steps
+            case RequestPart.BLOCKS | RequestPart.FACTS | RequestPart.TOOLS:
+                return ()
+            case _:
+                assert_never(part)
+
+    def _stable(self) -> tuple[Message, ...]:
+        stable = self.parts.stable
+        return (reference_message(stable.text),) if stable is not None and stable.text else ()
+
+    def _blocks_only(self) -> StableContext | None:
+        stable = self.parts.stable
+        return stable.model_copy(update={"facts": ""}) if stable is not None else None
+
+    def _cut_words(self, room: int) -> WindowTurn:
+        current = self.parts.current
+        overhead = self.size(RequestPart.CURRENT) - text_bytes(current.input)
+        # Never empty: without words the request would have another form.
+        return current.model_copy(update={"input": cut_middle(current.input, room - overhead) or "…"})
+
+
+_HEAD_TEXTS: Final = MappingProxyType(
+    {RequestPart.SUMMARY: "summary", RequestPart.WELCOME: "welcome", RequestPart.STANDING: "before_history"}
+)
+"""Parts that are one text before the history, by their fields."""
+_HEAD: Final = (RequestPart.SYSTEM, *_HEAD_TEXTS)
+
+
+def _stable_bytes(stable: StableContext | None) -> int:
+    return message_bytes(reference_message(stable.text)) if stable is not None and stable.text else 0
+
+
+def _fitted(cut: Callable[[int], ValueT], size: Callable[[ValueT], int], room: int) -> ValueT:
+    """Return what `cut` makes of a room in which the result, which may grow when it is escaped, has `room` bytes."""
+    target, made = room, cut(room)
+    for _ in range(_ATTEMPTS):
+        if (excess := size(made) - room) <= 0:
+            break
+        target = max(target - excess, 0)
+        made = cut(target)
+    return made
+
+
+def _cut_values(blocks: Sequence[ShownBlock], room: int) -> tuple[ShownBlock, ...]:
+    shares = share_room([text_bytes(block.value) for block in blocks], room)
+    return tuple(
+        block.model_copy(update={"value": cut_middle(block.value, share)})
+        for block, share in zip(blocks, shares, strict=True)
+    )
+
+
+def _cut_blocks(stable: StableContext, room: int) -> StableContext:
+    """Return the stable part with its blocks cut, each to its share; the facts stay."""
+
+    def cut(target: int) -> StableContext:
+        return stable.model_copy(update={"blocks": _cut_values(stable.blocks, target)})
+
+    def size(made: StableContext) -> int:
+        return _stable_bytes(made.model_copy(update={"facts": ""}))
+
+    made = _fitted(cut, size, room)
+    # Descriptions and labels of many blocks may need more than the room.
+    while made.blocks and size(made) > room:
+        made = made.model_copy(update={"blocks": made.blocks[:-1]})
+    return made
+
+
+def _cut_lines(text: str, room: int) -> str:
+    """Return the first lines of a text that fit, and a line that says how many are missing."""
+    lines = text.splitlines()
+    shown: list[str] = []
+    room -= text_bytes(_MORE_LINES.format(count=len(lines)))
+    for line in lines:
+        room -= text_bytes(line) + 1
+        if room < 0:
+            break
+        shown.append(line)
+    return "\n".join((*shown, _MORE_LINES.format(count=len(lines) - len(shown)))) if shown else ""
+
+
+_MORE_LINES: Final = "[... {count:,} more lines are left out here: there is no room for them in the window ...]"
+
+
+def _cut_tail(tail: TailParts, mark: str, room: int) -> TailParts:
+    """Return the notes of a turn within `room`: the best memories stay, blocks and a strategy's text are cut."""
+
+    def size(made: TailParts) -> int:
+        return text_bytes(context_tail(made, mark=mark))
+
+    def cut(target: int) -> TailParts:
+        blocks, reference = tail.changed_blocks, tail.reference or ""
+        sizes = [
+            sum(text_bytes(block.value) for block in blocks),
+            text_bytes(reference),
+            _recalled_bytes(tail.recalled),
+        ]
+        block_room, reference_room, recalled_room = share_room(sizes, target)
+        recalled = list[RecalledMemory]()
+        for memory in tail.recalled:
+            recalled_room -= _recalled_bytes((memory,))
+            if recalled_room < 0:
+                break
+            recalled.append(memory)
+        return tail.model_copy(
+            update={
+                "changed_blocks": _cut_values(blocks, block_room),
+                "reference": cut_fenced(reference, reference_room) or None,
+                "recalled": tuple(recalled),
+                "left_out": len(tail.recalled) - len(recalled),
+            }
+        )
+
+    made = _fitted(cut, size, room)
+    if size(made) > room:
+        made = made.model_copy(update={"changed_blocks": (), "recalled": (), "reference": None})
+    return made
+
+
+def _recalled_bytes(memories: Iterable[RecalledMemory]) -> int:
+    return sum(min(text_bytes(memory.text), limits.RECALLED_CHARS) + _LABEL_BYTES for memory in memories)
+
+
+_LABEL_BYTES: Final = 48
+
+
+def cut_fenced(text: str, max_bytes: int, /) -> str:
+    """Return `text` within `max_bytes`, with each fence in it whole: the bodies are cut, or all of it goes."""
+    excess = text_bytes(text) - max_bytes
+    fences = list(fence.FENCED.finditer(text))
+    if excess <= 0 or not fences:
+        return cut_middle(text, max_bytes) if excess > 0 else text
+    sizes = [text_bytes(each[2]) for each in fences]
+    shares = share_room(sizes, sum(sizes) - excess)
+    pieces: list[str] = []
+    end = 0
+    for each, share in zip(fences, shares, strict=True):
+        body = cut_middle(each[2], share)
+        pieces += (text[end : each.start()], fence.fence_text(body, each[1]) if body else "")
+        end = each.end()
+    made = "".join((*pieces, text[end:]))
+    return made if text_bytes(made) <= max_bytes else ""
+
+
+_TRIMMED: Final = "[{count:,} earlier messages are left out here: there is no room for them in the window.]"
+_MESSAGE_SHARE, _MESSAGE_BYTES_MIN = 0.25, 160
+
+
+def cut_messages(messages: Sequence[Message], max_bytes: int, /) -> tuple[Message, ...]:
+    """Return the messages within `max_bytes`: long ones are cut, and the oldest are left out behind a note."""
+    most = max(int(max_bytes * _MESSAGE_SHARE), _MESSAGE_BYTES_MIN)
+    left = max_bytes - message_bytes(reference_message(_TRIMMED.format(count=len(messages))))
+    shown: list[Message] = []
+    for message in reversed(messages):
+        short = cut_message(message, most)
+        left -= message_bytes(short)
+        if left < 0:
+            break
+        shown.append(short)
+    shown.reverse()
+    dropped = messages[: len(messages) - len(shown)]
+    if any(isinstance(message, ModelReply) for message in dropped):
+        # A result whose call is not shown is refused by model servers.
+        while shown and isinstance(shown[0], ToolResult):
+            shown.pop(0)
+    if len(shown) == len(messages):
+        return tuple(shown)
+    note = reference_message(_TRIMMED.format(count=len(messages) - len(shown)))
+    return (note, *shown) if message_bytes(note) + bytes_of(shown) <= max_bytes else tuple(shown)
+
+
+def cut_message(message: Message, max_bytes: int, /) -> Message:
+    """Return the message with its texts cut, so that it has about `max_bytes`; images stay."""
+    if message_bytes(message) <= max_bytes:
+        return message
+    match message:
+        case ToolResult():
+            return message.model_copy(update={"text": cut_fenced(message.text, max_bytes)})
+        case ModelReply():
+            whole = [item for item in message.items if not isinstance(item, OpaquePart)]
+            shares = share_room([_item_bytes(item) for item in whole], max_bytes)
+            return ModelReply(items=tuple(_cut_item(item, room) for item, room in zip(whole, shares, strict=True)))
+        case InputMessage():
+            texts = [text_bytes(part.text) if isinstance(part, TextPart) else 0 for part in message.parts]
+            parts = [
+                TextPart(text=cut_fenced(part.text, room)) if isinstance(part, TextPart) else part
+                for part, room in zip(message.parts, share_room(texts, max_bytes), strict=True)
+            ]
+            return message.model_copy(update={"parts": tuple(parts)})
+        case _:
+            assert_never(message)
+
+
+def _item_bytes(item: ReplyItem) -> int:
+    return bytes_of((ModelReply(items=(item,)),))
+
+
+def _cut_item(item: ReplyItem, room: int) -> ReplyItem:
+    if isinstance(item, TextPart):
+        return TextPart(text=cut_middle(item.text, room))
+    if isinstance(item, ToolCall) and _item_bytes(item) > room:
+        left_out = json.dumps({"left_out": f"{len(item.arguments):,} characters of arguments"})
+        return item.model_copy(update={"arguments": left_out})
+    return item
+
+
+_DESCRIPTION_BYTES: Final = (600, 200, 80, 0)
+
+
+def cut_tools(
+    tools: Sequence[ModelTool], max_bytes: int, /, *, client_tools: Collection[str] = ()
+) -> tuple[ModelTool, ...]:
+    """Return the tools within `max_bytes`: their descriptions are cut first, then the last tools are left out."""
+    short = list(tools)
+    for most in _DESCRIPTION_BYTES:
+        short = [_short_tool(tool, most) for tool in tools]
+        if sum(map(tool_bytes, short)) <= max_bytes:
+            return tuple(short)
+    by_worth = sorted(short, key=lambda tool: tool.name not in client_tools)
+    while by_worth and sum(map(tool_bytes, by_worth)) > max_bytes:
+        by_worth.pop()
+    names = {tool.name for tool in by_worth}
+    return tuple(tool for tool in short if tool.name in names)
+
+
+def _short_tool(tool: ModelTool, most: int) -> ModelTool:
+    parameters = json.dumps(_short_schema(json.loads(tool.parameters), most), separators=(",", ":"))
+    description = re.sub(r"\s+", " ", cut_middle(tool.description, most))
+    return tool.model_copy(update={"description": description, "parameters": parameters})
+
+
+def _short_schema(schema: object, most: int) -> object:
+    """Return a schema whose descriptions are cut; a property that has this name is none."""
+    if isinstance(schema, list):
+        return [_short_schema(each, most) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    short: dict[str, object] = {}
+    for name, value in cast("dict[str, Any]", schema).items():
+        if name == "description" and isinstance(value, str):
+            if most:
+                short[name] = cut_middle(value, most)
+        else:
+            short[name] = _short_schema(value, most)
+    return short

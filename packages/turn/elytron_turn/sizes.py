@@ -1,0 +1,161 @@
+"""Sizes of requests: one estimate of tokens for the whole product, and cuts that say what they left out."""
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, Final, TypeVar, assert_never
+
+from pydantic import Field
+
+from elytron_core.model import Value
+from elytron_core.ports.chat import (
+    ChatModel,
+    ImagePart,
+    InputMessage,
+    Message,
+    ModelReply,
+    ModelTool,
+    OpaquePart,
+    TextPart,
+    ToolCall,
+    ToolResult,
+)
+from elytron_turn import limits
+
+logger = logging.getLogger(__name__)
+ItemT = TypeVar("ItemT")
+
+
+class TokenWindow(Value):
+    """A model's window, and the measure of estimates for it. A request fills a share of it; the answer has the rest."""
+
+    tokens: Annotated[int, Field(ge=1)]
+    factor: float = limits.COUNT_MARGIN
+
+    def max_bytes(self, share: float = limits.COMPACTION_THRESHOLD, /) -> int:
+        """Return how many bytes a request may have in `share` of the window."""
+        return int(self.tokens * share * limits.BYTES_PER_TOKEN / self.factor)
+
+
+def window_of(model: ChatModel, tokens: int, /) -> TokenWindow:
+    """Return the window of a model; `tokens` if it does not say."""
+    return TokenWindow(tokens=model.info.context_tokens or tokens)
+
+
+def bytes_of(messages: Iterable[Message], tools: Iterable[ModelTool] = (), /) -> int:
+    """Return how many bytes the messages and the declarations of tools have, with the overhead of each message."""
+    return sum(map(message_bytes, messages)) + sum(map(tool_bytes, tools))
+
+
+def message_bytes(message: Message, /) -> int:
+    """Return how many bytes a message has, with its overhead."""
+    return _content_bytes(message) + limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN
+
+
+def tool_bytes(tool: ModelTool, /) -> int:
+    """Return how many bytes the declaration of a tool has."""
+    return len(tool.name) + text_bytes(tool.description) + text_bytes(tool.parameters)
+
+
+def text_bytes(text: str, /) -> int:
+    """Return how many bytes a text has; half a surrogate pair counts as what it is sent as."""
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def tokens_of(size_bytes: int, /, *, factor: float = limits.COUNT_MARGIN) -> int:
+    """Return an estimate of the tokens in a number of bytes."""
+    return round(size_bytes / limits.BYTES_PER_TOKEN * factor)
+
+
+def factor_of(size_bytes: int, tokens: int, /) -> float:
+    """Return the measure of estimates that a provider's count of a request gives.
+
+    It is never below the plain estimate, and a count that is implausibly low is ignored: a server that
+    reports the same few tokens for every request would otherwise have the window grow without end.
+    """
+    if size_bytes <= 0 or tokens <= 0:
+        return limits.COUNT_MARGIN
+    ratio = tokens * limits.BYTES_PER_TOKEN / size_bytes
+    if ratio < limits.COUNT_DOUBTED:
+        logger.warning("the model server counts %d tokens in %d bytes: its count is ignored", tokens, size_bytes)
+        return limits.COUNT_MARGIN
+    return min(max(ratio, limits.FACTOR_MIN), limits.FACTOR_MAX)
+
+
+def within_tokens(
+    items: Iterable[ItemT], max_tokens: int | None, /, *, tokens: Callable[[ItemT], int]
+) -> tuple[ItemT, ...]:
+    """Return the first items that have at most `max_tokens` together; all of them for None."""
+    if max_tokens is None:
+        return tuple(items)
+    shown: list[ItemT] = []
+    for item in items:
+        max_tokens -= tokens(item)
+        if max_tokens < 0:
+            break
+        shown.append(item)
+    return tuple(shown)
+
+
+def first_bytes(text: str, max_bytes: int, /) -> str:
+    """Return the beginning of `text` that has at most `max_bytes`."""
+    return text.encode("utf-8", "surrogatepass")[: max(max_bytes, 0)].decode("utf-8", "ignore")
+
+
+def last_bytes(text: str, max_bytes: int, /) -> str:
+    """Return the end of `text` that has at most `max_bytes`."""
+    whole = text.encode("utf-8", "surrogatepass")
+    return whole[len(whole) - max_bytes :].decode("utf-8", "ignore") if max_bytes > 0 else ""
+
+
+CUT: Final = "\n[... {count:,} characters are left out here: there is no room for them in the window ...]\n"
+
+
+def cut_middle(text: str, max_bytes: int, /) -> str:
+    """Return `text` within `max_bytes`: its beginning, a mark with the number of missing characters, and its end."""
+    if text_bytes(text) <= max_bytes:
+        return text
+    room = max_bytes - text_bytes(CUT.format(count=len(text)))
+    if room <= 0:
+        return first_bytes(text, max_bytes)
+    head, tail = first_bytes(text, room - room // 2), last_bytes(text, room // 2)
+    return head + CUT.format(count=len(text) - len(head) - len(tail)) + tail
+
+
+def share_room(sizes: Sequence[int], room: int, /) -> list[int]:
+    """Return a share of `room` for each size: what small ones leave goes to the large ones in equal parts."""
+    shares = list(sizes)
+    by_size = sorted(range(len(sizes)), key=sizes.__getitem__)
+    for place, number in enumerate(by_size):
+        shares[number] = min(sizes[number], max(room, 0) // (len(sizes) - place))
+        room -= shares[number]
+    return shares
+
+
+def _content_bytes(message: Message) -> int:
+    match message:
+        case InputMessage():
+            return sum(_part_bytes(part) for part in message.parts)
+        case ModelReply():
+            return sum(_item_bytes(item) for item in message.items)
+        case ToolResult():
+            return text_bytes(message.text)
+        case _:
+            assert_never(message)
+
+
+def _part_bytes(part: TextPart | ImagePart) -> int:
+    return text_bytes(part.text) if isinstance(part, TextPart) else limits.IMAGE_TOKENS * limits.BYTES_PER_TOKEN
+
+
+def _item_bytes(item: TextPart | ToolCall | OpaquePart) -> int:
+    match item:
+        case TextPart():
+            return text_bytes(item.text)
+        case ToolCall():
+            # Arguments go as a text within JSON.
+            return len(json.dumps(item.arguments)) + len(item.name)
+        case OpaquePart():
+            return len(item.body)
+        case _:
+            assert_never(item)
