@@ -171,8 +171,9 @@ def assemble(
         # Results that are missing, and marks of what was cut, are not in the sizes of the parts.
         target = max(target - (size - max_bytes) - _SLACK, 0)
     cuts = tuple(
-        PartCut(part=part, bytes_before=sizes[part], bytes_after=min(draft.size(part), sizes[part]))
+        PartCut(part=part, bytes_before=sizes[part], bytes_after=draft.size(part))
         for part in cut_parts
+        if draft.size(part) < sizes[part]
     )
     return AssembledRequest(messages, draft.tools, size, cuts, _planned_bytes(sizes, cuts, max_bytes))
 
@@ -190,6 +191,7 @@ def log_cuts(cuts: Iterable[PartCut], /) -> None:
 
 
 _ATTEMPTS, _SLACK = 6, 64
+_OVERHEAD_BYTES: Final = limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN
 
 
 def _rooms(sizes: Mapping[RequestPart, int], max_bytes: int) -> dict[RequestPart, int]:
@@ -251,7 +253,7 @@ class _Draft:
         """Cut a part to `room` bytes."""
         parts, stable, tail = self.parts, self.parts.stable, self.parts.tail
         update: dict[str, object] = {}
-        text_room = room - limits.MESSAGE_TOKENS * limits.BYTES_PER_TOKEN
+        text_room = room - _OVERHEAD_BYTES
         match part:
             case RequestPart.SYSTEM:
                 update["policy"] = cut_middle(parts.policy, text_room) or "…"
@@ -444,13 +446,15 @@ def cut_fenced(text: str, max_bytes: int, /) -> str:
 
 
 _TRIMMED: Final = "[{count:,} earlier messages are left out here: there is no room for them in the window.]"
-_MESSAGE_SHARE, _MESSAGE_BYTES_MIN = 0.25, 160
+_LONG_MESSAGES, _MESSAGE_BYTES_MIN = 4, 160
+"""Number of long messages that share the room, and bytes that a message always has."""
 
 
 def cut_messages(messages: Sequence[Message], max_bytes: int, /) -> tuple[Message, ...]:
     """Return the messages within `max_bytes`: long ones are cut, and the oldest are left out behind a note."""
-    most = max(int(max_bytes * _MESSAGE_SHARE), _MESSAGE_BYTES_MIN)
-    left = max_bytes - message_bytes(reference_message(_TRIMMED.format(count=len(messages))))
+    note_bytes = message_bytes(reference_message(_TRIMMED.format(count=len(messages)))) if len(messages) > 1 else 0
+    left = max_bytes - note_bytes
+    most = max(left // max(min(len(messages), _LONG_MESSAGES), 1), _MESSAGE_BYTES_MIN)
     shown: list[Message] = []
     for message in reversed(messages):
         short = cut_message(message, most)
@@ -474,18 +478,20 @@ def cut_message(message: Message, max_bytes: int, /) -> Message:
     """Return the message with its texts cut, so that it has about `max_bytes`; images stay."""
     if message_bytes(message) <= max_bytes:
         return message
+    room = max(max_bytes - _OVERHEAD_BYTES, 0)
     match message:
         case ToolResult():
-            return message.model_copy(update={"text": cut_fenced(message.text, max_bytes)})
+            return message.model_copy(update={"text": cut_fenced(message.text, room)})
         case ModelReply():
             whole = [item for item in message.items if not isinstance(item, OpaquePart)]
-            shares = share_room([_item_bytes(item) for item in whole], max_bytes)
-            return ModelReply(items=tuple(_cut_item(item, room) for item, room in zip(whole, shares, strict=True)))
+            shares = share_room([_item_bytes(item) for item in whole], room)
+            short = [_cut_item(item, share) for item, share in zip(whole, shares, strict=True)]
+            return ModelReply(items=tuple(item for item in short if not isinstance(item, TextPart) or item.text))
         case InputMessage():
             texts = [text_bytes(part.text) if isinstance(part, TextPart) else 0 for part in message.parts]
             parts = [
-                TextPart(text=cut_fenced(part.text, room)) if isinstance(part, TextPart) else part
-                for part, room in zip(message.parts, share_room(texts, max_bytes), strict=True)
+                TextPart(text=cut_fenced(part.text, share) or "…") if isinstance(part, TextPart) else part
+                for part, share in zip(message.parts, share_room(texts, room), strict=True)
             ]
             return message.model_copy(update={"parts": tuple(parts)})
         case _:

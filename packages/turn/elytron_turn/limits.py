@@ -30,8 +30,9 @@ SUMMARY_ANSWER_SHARE = 1 / 6
 """Largest share of the window that is reserved for the answer of the model that writes a summary."""
 BYTES_PER_TOKEN, COUNT_MARGIN = 4, 1.3
 """An estimate without the model's own tokenizer: bytes, and a margin on it."""
-FACTOR_MIN, FACTOR_MAX = 1.0, 4.0
-"""Bounds of the measure that a provider's counts give: estimates are never below a token for each four bytes."""
+FACTOR_MIN, FACTOR_MAX = 0.8, 4.0
+"""Bounds of the measure that a provider's counts give. At the lowest, what fills `COMPACTION_THRESHOLD` of a window by
+these counts still fits the window at a token for each four bytes."""
 COUNT_DOUBTED = 0.5
 """A provider's count below this share of the plain estimate is implausible, and is ignored."""
 MESSAGE_TOKENS = 8

@@ -70,8 +70,8 @@ def tokens_of(size_bytes: int, /, *, factor: float = limits.COUNT_MARGIN) -> int
 def factor_of(size_bytes: int, tokens: int, /) -> float:
     """Return the measure of estimates that a provider's count of a request gives.
 
-    It is never below the plain estimate, and a count that is implausibly low is ignored: a server that
-    reports the same few tokens for every request would otherwise have the window grow without end.
+    A count that is implausibly low is ignored: a server that reports the same few tokens for every request would
+    otherwise have the window grow without end.
     """
     if size_bytes <= 0 or tokens <= 0:
         return limits.COUNT_MARGIN

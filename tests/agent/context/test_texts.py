@@ -137,3 +137,6 @@ def test_tokens_are_estimated_from_bytes_and_corrected_by_the_provider() -> None
     assert factor_of(400, 200) == 2.0
     assert factor_of(400, 100_000) == 4.0
     assert factor_of(0, 5) == 1.3
+    assert factor_of(400, 60) == 0.8
+    # A count that no tokenizer gives is ignored.
+    assert factor_of(20_000, 50) == 1.3

@@ -1,6 +1,7 @@
 """What runs are given: the same bytes within an epoch, blocks that win over old words, recall, summaries."""
 
 import asyncio
+import itertools
 import re
 
 import pytest
@@ -27,6 +28,8 @@ from elytron_core.contracts.recall import RecallPlane
 from elytron_core.contracts.transcript import MemoryWriteRequest
 from elytron_core.errors import InvalidInput, ModelUnavailable, NotFound
 from elytron_core.ports.chat import ChatRole, FailureReason, ModelRequest, ToolResult
+from elytron_turn import limits as turn_limits
+from elytron_turn.sizes import bytes_of
 
 pytestmark = pytest.mark.anyio
 
@@ -192,17 +195,38 @@ async def test_a_summary_of_another_than_the_agent_stays_if_a_compaction_is_undo
 
 
 async def test_a_request_that_is_too_long_is_made_shorter_and_asked_again(memory: MemoryFace) -> None:
-    model = ScriptedChat(text("Yes."), text("Yes."), failure(FailureReason.CONTEXT_TOO_LONG), text("Now it fits."))
+    model = ScriptedChat(*[text("Yes.")] * 9, failure(FailureReason.CONTEXT_TOO_LONG), text("Now it fits."))
     sums = ScriptedChat(failure(FailureReason.REFUSED))
     agent = Agent(memory, model, summary_model=sums)
-    await agent.say("One.")
-    await agent.say("Two.")
-    events = await heard(agent.run("Three."))
-    assert any(isinstance(event, TurnsCompacted) for event in events)
+    for number in range(9):
+        await agent.say(f"{number}: {LONG}")
+    events = await heard(agent.run("Ten."))
+    (compacted,) = [event for event in events if isinstance(event, TurnsCompacted)]
+    assert compacted.tokens_after < compacted.tokens_before
     assert isinstance(events[-1], RunEnded)
     assert events[-1].text == "Now it fits."
-    hopeless = Agent(memory, ScriptedChat(failure(FailureReason.CONTEXT_TOO_LONG)), summary_model=sums)
-    assert (await hopeless.say("Four.")).reason is StopReason.FAILED
+    refused, shorter = (bytes_of(request.messages, request.tools) for request in model.asked[-2:])
+    assert shorter < refused
+
+
+async def test_a_server_that_refuses_every_request_as_too_long_is_asked_shorter_ones_and_then_no_more(
+    memory: MemoryFace,
+) -> None:
+    model = ScriptedChat(*[text("Yes.")] * 9, failure(FailureReason.CONTEXT_TOO_LONG))
+    settings = AgentSettings(enabled=True, max_context_tokens=20_000)
+    sums = ScriptedChat(failure(FailureReason.REFUSED))
+    agent = Agent(memory, model, summary_model=sums, settings=settings)
+    for number in range(9):
+        await agent.say(f"{number}: {LONG}")
+    events = await heard(agent.run("Ten."))
+    sizes = [bytes_of(request.messages, request.tools) for request in model.asked[9:]]
+    assert all(later < earlier for earlier, later in itertools.pairwise(sizes))
+    assert len(sizes) == 1 + turn_limits.LONG_REFUSALS
+    compacted = [event for event in events if isinstance(event, TurnsCompacted)]
+    assert all(event.tokens_after < event.tokens_before for event in compacted)
+    assert isinstance(events[-1], RunEnded)
+    assert events[-1].reason is StopReason.WINDOW
+    assert "though the window is set to 20,000: set max_context_tokens lower" in events[-1].problem
 
 
 @EVERYWHERE
@@ -308,7 +332,7 @@ class CountingChat(ScriptedChat):
 
 async def compactions(memory: MemoryFace, model: ScriptedChat) -> int:
     agent = agent_of(memory, model, max_context_tokens=4_000)
-    happened = [event for _ in range(9) for event in await heard(agent.run(LONG))]
+    happened = [event for _ in range(8) for event in await heard(agent.run(LONG))]
     return sum(isinstance(event, TurnsCompacted) for event in happened)
 
 

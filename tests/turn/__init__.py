@@ -1,0 +1,1 @@
+"""The turn: requests within a window."""
