@@ -59,7 +59,10 @@ def turn_of(name: str, size: int) -> WindowTurn:
 def parts_of(sizes: dict[RequestPart, int]) -> tuple[ContextParts, tuple[ModelTool, ...]]:
     """Return the parts of a request; each has about the size that `sizes` says, else it is short."""
     size = {part: sizes.get(part, 0) for part in RequestPart}
-    blocks = (ShownBlock(label="human", value=long_text("block", size[RequestPart.BLOCKS])), ShownBlock(label="persona", value="Kind."))
+    blocks = (
+        ShownBlock(label="human", value=long_text("block", size[RequestPart.BLOCKS])),
+        ShownBlock(label="persona", value="Kind."),
+    )
     facts = "\n".join(f"- fact {number} {TIDES}" for number in range(1 + size[RequestPart.FACTS] // len(TIDES)))
     recalled = tuple(
         RecalledMemory(id=str(number), text=long_text(f"memory {number}", 900), score=1.0)
@@ -120,7 +123,7 @@ def test_whichever_part_is_too_large_the_request_fits_and_says_what_was_cut(part
 def test_a_part_is_sure_of_its_share_whatever_the_others_need(part: RequestPart) -> None:
     max_bytes = 40_000
     share = int(max_bytes * SHARES[part])
-    parts, tools = parts_of({each: LARGE for each in RequestPart})
+    parts, tools = parts_of(dict.fromkeys(RequestPart, LARGE))
     request = assemble(parts, tools, max_bytes)
     assert request.size <= max_bytes
     (cut,) = [cut for cut in request.cuts if cut.part is part]
@@ -164,7 +167,10 @@ def test_the_current_words_keep_their_beginning_and_end() -> None:
 
 
 def test_blocks_are_cut_by_their_share_and_short_ones_stay_whole() -> None:
-    blocks = (ShownBlock(label="human", value="Called Ada."), ShownBlock(label="notes", value=long_text("notes", LARGE)))
+    blocks = (
+        ShownBlock(label="human", value="Called Ada."),
+        ShownBlock(label="notes", value=long_text("notes", LARGE)),
+    )
     parts, tools = parts_of({})
     assert parts.stable is not None
     parts = parts.model_copy(update={"stable": parts.stable.model_copy(update={"blocks": blocks})})
@@ -186,7 +192,13 @@ def test_a_result_without_its_call_is_not_sent() -> None:
     for room in range(300, 6_000, 100):
         shown = cut_messages(turns, room)
         assert bytes_of(shown) <= room
-        calls = {item.id for each in shown if isinstance(each, ModelReply) for item in each.items if isinstance(item, ToolCall)}
+        calls = {
+            item.id
+            for each in shown
+            if isinstance(each, ModelReply)
+            for item in each.items
+            if isinstance(item, ToolCall)
+        }
         assert {each.call_id for each in shown if isinstance(each, ToolResult)} <= calls
 
 

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 from tests.agent.chat_script import heard
-from tests.agent.strategies.host import Host
 from tests.turn.windowed_chat import WindowedChat, say, tokens_in
 
-import elytron
 from elytron.api import MemoryFace
 from elytron_agent import (
     Agent,
@@ -33,7 +31,7 @@ from elytron_core.clock import FrozenClock
 from elytron_core.contracts.facts import FactDraft
 from elytron_core.contracts.transcript import LongTermExtraction, MemoryWriteRequest
 from elytron_core.planes.facts import FactAuthority
-from elytron_core.ports.chat import FinishReason, ModelRequest, ReplyFinished, ToolCall
+from elytron_core.ports.chat import FinishReason, ModelEvent, ModelRequest, ReplyFinished, ToolCall
 from elytron_turn.context import reference_message
 
 pytestmark = pytest.mark.anyio
@@ -88,7 +86,7 @@ async def _page(_given: object, _key: CallKey, /) -> ToolAnswer:
     return ToolAnswer(text=TIDES * 390, is_outside=True)
 
 
-def fetch(_request: ModelRequest) -> tuple[object, ...]:
+def fetch(_request: ModelRequest) -> tuple[ModelEvent, ...]:
     return (ToolCall(id="c0", name="fetch", arguments="{}"), ReplyFinished(reason=FinishReason.TOOLS))
 
 
@@ -106,7 +104,7 @@ async def tools(scene: Scene) -> None:
 
 async def steps(scene: Scene) -> None:
     scene.tools = [Tool("fetch", "Fetch a page.", {"type": "object"}, _page, read_only=True)]
-    scene.model.answers = [fetch, fetch, say("Read.")]  # pyright: ignore[reportAttributeAccessIssue]
+    scene.model.answers = [fetch, fetch, say("Read.")]
     scene.cut = False
 
 
@@ -145,7 +143,7 @@ async def reference(scene: Scene) -> None:
 
 async def facts(scene: Scene) -> None:
     drafts = tuple(
-        FactDraft(topic=f"tide{n}", content=f"Tide {n} of the boat. {TIDES * 3}", authority=FactAuthority.USER_STATED)
+        FactDraft(topic=f"tide{n}", content=f"Tide {n} of the boat. {TIDES * 3}", authority=FactAuthority.CONFIRMED)
         for n in range(40)
     )
     await scene.memory.write(MemoryWriteRequest(scope=scene.memory.scope, write=LongTermExtraction(facts=drafts)))
@@ -194,3 +192,69 @@ async def test_no_part_of_a_request_makes_an_agent_unusable(memory: MemoryFace, 
     assert QUESTION in scene.model.last_text
     cuts: list[PartCut] = [cut for event in events if isinstance(event, ContextGiven | StepTaken) for cut in event.cuts]
     assert (part in {cut.part for cut in cuts}) == scene.cut
+
+
+async def test_a_model_that_fills_a_block_by_itself_still_answers_afterwards(memory: MemoryFace) -> None:
+    arguments = json.dumps({"label": "human", "content": TIDES * 100})
+
+    def append(_request: ModelRequest) -> tuple[ModelEvent, ...]:
+        call = ToolCall(id="c0", name="memory_append", arguments=arguments)
+        return (call, ReplyFinished(reason=FinishReason.TOOLS))
+
+    model = WindowedChat(WINDOW, append, say("Stored."), say("Marimba."))
+    agent = Scene(memory, model).agent()
+    await agent.say("Note the tides.")
+    block = next(block for block in await BlockShelf(memory).list() if block.label == "human")
+    assert len(block.value) > 10_000
+    await agent.compact()
+    end = await agent.say(QUESTION)
+    assert (end.reason, end.text, model.refused) == (StopReason.ANSWERED, "Marimba.", [])
+
+
+async def test_long_turns_are_summed_up_by_requests_that_fit(memory: MemoryFace) -> None:
+    model = WindowedChat(WINDOW, say(TIDES * 2))
+    agent = Scene(memory, model).agent()
+    events = [
+        event for n in range(8) for event in await heard(agent.run(f"{n}: {TIDES * (280 if n % 3 == 2 else 12)}"))
+    ]
+    compacted = [event for event in events if isinstance(event, TurnsCompacted)]
+    assert model.refused == []
+    assert compacted
+    assert all(event.tokens_after < event.tokens_before for event in compacted)
+    assert sum("Sum up the conversation" in str(request.messages[0]) for request in model.asked) >= len(compacted)
+
+
+async def test_a_server_that_always_counts_the_same_few_tokens_is_not_believed(memory: MemoryFace) -> None:
+    model = WindowedChat(WINDOW, say("Yes."), reported=50)
+    agent = Scene(memory, model).agent()
+    events = [event for number in range(24) for event in await heard(agent.run(f"{number}: {TIDES * 6}"))]
+    assert model.refused == []
+    assert any(isinstance(event, TurnsCompacted) for event in events)
+
+
+async def test_a_window_that_is_set_too_large_is_learned_from_the_refusals(memory: MemoryFace) -> None:
+    model = WindowedChat(WINDOW, say("Yes."))
+    agent = Scene(memory, model, settings={"max_context_tokens": 6_500}).agent()
+    ends = [await agent.say(f"{number}: {TIDES * 10}") for number in range(16)]
+    assert {end.reason for end in ends} == {StopReason.ANSWERED}
+    # Once or twice, and not at each turn.
+    assert len(model.refused) <= 2
+
+
+async def test_a_request_for_an_image_fits_with_any_words(memory: MemoryFace) -> None:
+    model = WindowedChat(WINDOW, say(TIDES * 100))
+    agent = Scene(memory, model).agent()
+    events = await heard(agent.run(f"{QUESTION} {TIDES * 200}", images=["https://a.example/1.png"] * 3))
+    assert isinstance(events[-1], RunEnded)
+    assert (events[-1].reason, model.refused) == (StopReason.ANSWERED, [])
+    assert all(f"[image {number}: " in model.last_text for number in (1, 2, 3))
+
+
+async def test_what_was_cut_is_logged_without_a_word_of_it(
+    memory: MemoryFace, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(memory, WindowedChat(WINDOW))
+    await blocks(scene)
+    await scene.agent().say(QUESTION)
+    assert "a request to the model was cut to its window: blocks from 19," in caplog.text
+    assert "harbour" not in caplog.text

@@ -15,6 +15,7 @@ from elytron_core.errors import AlreadyExists, ElytronError, IdempotencyConflict
 from elytron_core.policy.admission.own_output import strip_own_output
 from elytron_core.policy.privacy import scrub_secrets
 from elytron_core.ports.chat import Message
+from elytron_turn.sizes import window_of
 
 
 class TurnOpening(NamedTuple):
@@ -80,7 +81,9 @@ async def input_of(
 ) -> RunInput:
     """Return what a new run is asked: its words without what memory showed, and what was seen in its images."""
     if images:
-        seen = await describe_images(parts.models.vision, images, text, deadline=deadline)
+        vision = parts.models.vision
+        window = window_of(vision, parts.window.tokens)
+        seen = await describe_images(vision, images, text, window=window, deadline=deadline)
         text = seen[: limits.INPUT_CHARS]
     text = strip_own_output(text).text
     if not text and not opening.before:
